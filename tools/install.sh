@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds and installs Pantile below a folder: the command and its NBD plug-in, the C library, its header and pkg-config file.
+# Builds and installs Pantile below a folder: the command and its NBD plug-in, the C library, its header and pkg-config file, and the
+# stand-in for ISA-L in a folder of its own, where no program finds it that was not told.
 #
 #   tools/install.sh --prefix /usr/local
 #   DESTDIR=/tmp/package tools/install.sh --prefix /usr       # where packages are made
@@ -19,20 +20,21 @@ case $prefix in /*) ;; *) echo "--prefix '$prefix': give an absolute path" >&2; 
 
 cd "$(dirname "$0")/.."
 . tools/setup.sh
-cargo build --profile "$profile" --quiet --package pantile-c --package pantile-cli --package pantile-nbd
+cargo build --profile "$profile" --quiet --package pantile-c --package pantile-isal --package pantile-cli --package pantile-nbd
 case $profile in test | dev) built=debug ;; *) built=$profile ;; esac
 built=${CARGO_TARGET_DIR:-target}/$built
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 to=${DESTDIR-}$prefix
-install -d "$to/bin" "$to/include" "$to/lib/pantile" "$to/lib/pkgconfig"
+install -d "$to/bin" "$to/include" "$to/lib/pantile" "$to/lib/pantile-isal" "$to/lib/pkgconfig"
 install -m 755 "$built/pantile" "$to/bin/pantile"
 install -m 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"
 install -m 644 "$built/libpantile_c.so" "$to/lib/libpantile.so.$version"
+install -m 755 "$built/libpantile_isal.so" "$to/lib/pantile-isal/libisal.so.2"
 ln -sf "libpantile.so.$version" "$to/lib/libpantile.so.${version%%.*}"
 ln -sf "libpantile.so.${version%%.*}" "$to/lib/libpantile.so"
 install -m 644 "$built/libpantile_c.a" "$to/lib/libpantile.a"
 install -m 644 bindings/c/include/pantile.h "$to/include/pantile.h"
 sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" bindings/c/pantile.pc.in >"$to/lib/pkgconfig/pantile.pc"
 chmod 644 "$to/lib/pkgconfig/pantile.pc"
-echo "installed below $to: bin/pantile, lib/libpantile.so.${version%%.*}, lib/libpantile.a, include/pantile.h, lib/pkgconfig/pantile.pc"
+echo "installed below $to: bin/pantile, lib/libpantile.so.${version%%.*}, lib/libpantile.a, include/pantile.h, lib/pkgconfig/pantile.pc, lib/pantile-isal/libisal.so.2"
