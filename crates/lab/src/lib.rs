@@ -9,6 +9,8 @@
 //! * [`papers`]: the evaluations of four papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the fifth, on write cache layers;
+//! * [`compare`]: codes side by side, by what they cost and what they bear;
+//! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: what its parts are called;
 //! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what
 //!   is lost;
 //! * [`delayed`]: what delayed parity buys and what it can lose, in one page;
@@ -20,7 +22,9 @@
 #![forbid(unsafe_code)]
 
 pub mod bars;
+pub mod compare;
 pub mod delayed;
+pub mod drawing;
 pub mod durability;
 pub mod exascale;
 pub mod figure;
@@ -31,6 +35,7 @@ pub mod papers;
 mod parallel;
 mod points;
 pub mod replay;
+pub mod words;
 
 pub use figure::Figure;
 pub use html::page;

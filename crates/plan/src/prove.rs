@@ -20,7 +20,7 @@
 
 use crate::cauchy::is_cauchy;
 use crate::independence::{Blocks, Test, TestKind, random_order};
-use pantile_code::Code;
+use pantile_code::{Claim, Code};
 use pantile_gf::choose;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -110,6 +110,12 @@ impl Certificate {
     /// Whether every level was counted exactly.
     pub fn is_exact(&self) -> bool {
         self.levels.iter().all(|level| level.method == Method::Exact)
+    }
+
+    /// Whether a set within the claim of the code was found fatal.
+    pub fn contradicts(&self, claim: Claim) -> bool {
+        let within = |level: &&Level| level.lost <= claim.tolerance;
+        self.levels.iter().filter(within).any(|level| level.survived < level.looked_at())
     }
 }
 

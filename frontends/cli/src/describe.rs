@@ -1,61 +1,11 @@
-//! Names for what a code contains: symbols, sums, and the equations behind a step.
+//! The equations behind a step of a plan, and lists in words; what a code and its parts are called
+//! is the laboratory's.
 
-use pantile::code::Equation;
 pub use pantile::code::Labels;
 use pantile::gf::{Gf, Matrix};
 use pantile::plan::Step;
 use pantile::{CellIndex, Code};
-
-/// `D[1][3]` or `P[5][1]`, as the papers write it.
-pub fn symbol(code: &Code, cell: CellIndex) -> String {
-    let kind = if code.is_parity(cell) { 'P' } else { 'D' };
-    format!("{kind}{}", code.cell(cell))
-}
-
-/// One term: the symbol, after its coefficient in hex where that is not 1.
-pub fn term(code: &Code, &(cell, coefficient): &(CellIndex, Gf)) -> String {
-    match coefficient {
-        Gf::ONE => symbol(code, cell),
-        Gf(value) => format!("0x{value:02x}*{}", symbol(code, cell)),
-    }
-}
-
-/// A sum of at most `most` terms; a longer one keeps its beginning and its end.
-pub fn sum(code: &Code, terms: &[(CellIndex, Gf)], most: usize) -> String {
-    let written =
-        |part: &[(CellIndex, Gf)]| part.iter().map(|t| term(code, t)).collect::<Vec<_>>().join(" + ");
-    match terms.len() {
-        0 => "0".to_string(),
-        count if count <= most => written(terms),
-        count => {
-            let head = most.saturating_sub(2).max(1);
-            format!("{} + ... + {} ({count} terms)", written(&terms[..head]), written(&terms[count - 1..]))
-        }
-    }
-}
-
-/// An equation solved for the cell that it defines: that cell and the sum, data first; else zero
-/// and the sum.
-///
-/// Data comes in user order, because that is how a reader looks for it in the drawing.
-pub fn solved(
-    code: &Code,
-    equation: &Equation,
-    defines: Option<CellIndex>,
-) -> (String, Vec<(CellIndex, Gf)>) {
-    let scale = match defines {
-        Some(cell) => Gf::ONE / equation.coefficient(cell),
-        None => Gf::ONE,
-    };
-    let mut terms: Vec<(CellIndex, Gf)> = equation
-        .terms()
-        .iter()
-        .filter(|t| Some(t.0) != defines)
-        .map(|&(cell, c)| (cell, c * scale))
-        .collect();
-    terms.sort_by_key(|t| (code.data_position(t.0).unwrap_or(usize::MAX), t.0));
-    (defines.map_or_else(|| "0".to_string(), |cell| symbol(code, cell)), terms)
-}
+pub use pantile_lab::words::*;
 
 /// Says which equations of the code a step of a plan adds up.
 ///
@@ -93,43 +43,6 @@ impl<'c> Behind<'c> {
         };
         Some((0..self.code.equations().len()).map(|e| (e, factor(e))).filter(|f| !f.1.is_zero()).collect())
     }
-}
-
-/// Parity cells that change when one data cell does: mean and most over all data cells.
-pub fn update_cost(code: &Code) -> (f64, usize) {
-    let generator = code.generator();
-    let per_cell: Vec<usize> = (0..code.data().len())
-        .map(|d| (0..code.parity().len()).filter(|&p| !generator.get(p, d).is_zero()).count())
-        .collect();
-    let sum: usize = per_cell.iter().sum();
-    (sum as f64 / per_cell.len().max(1) as f64, per_cell.into_iter().max().unwrap_or(0))
-}
-
-/// Rows in words: one number, or the least and the most.
-pub fn rows(code: &Code) -> String {
-    let most = code.rows_max();
-    let least = (0..code.columns()).map(|c| code.rows(c)).min().unwrap_or(0);
-    if least == most { count(most, "row") } else { format!("{least} to {most} rows") }
-}
-
-/// The claim in words.
-pub fn claim(code: &Code) -> String {
-    let mds = if code.claim().mds { " (MDS: no code does better at this rate)" } else { "" };
-    match code.claim().tolerance {
-        0 => "no column may be lost".to_string(),
-        1 => format!("any 1 column may be lost{mds}"),
-        t => format!("any {t} columns may be lost{mds}"),
-    }
-}
-
-/// What an equation of the code does with its members.
-pub fn sum_word(code: &Code) -> &'static str {
-    if code.is_xor() { "sum" } else { "weighted sum" }
-}
-
-/// "1 column", "2 columns".
-pub fn count(number: usize, word: &str) -> String {
-    if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
 }
 
 pub fn directories(number: u64) -> String {

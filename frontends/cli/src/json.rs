@@ -3,6 +3,7 @@
 
 use pantile::gf::Gf;
 use pantile::{CellIndex, Code};
+pub use pantile_lab::words::rounded;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
@@ -49,12 +50,6 @@ pub fn steps(code: &Code, all: &[pantile::plan::Step]) -> Vec<StepJson> {
 
 pub fn claim(code: &Code) -> ClaimJson {
     ClaimJson { tolerance: code.claim().tolerance, mds: code.claim().mds }
-}
-
-/// A number as people want to read it in JSON: six digits after the point are more than any of them
-/// means.
-pub fn rounded(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }
 
 /// The value as text for programs that people look at too: one line per field, and one per entry of

@@ -5,17 +5,14 @@ use crate::commands::prove;
 use crate::describe;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::interrupt;
-use crate::json::{self, ClaimJson, OUTPUT_VERSION, rounded};
+use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, ValueEnum};
-use pantile::plan::{Planner, ProveOptions, Request};
-use pantile::{CellIndex, CellSet, Code, Costs, Effort};
+use pantile::{Code, Effort};
+use pantile_lab::compare::{self, Line, Options, Stage};
 use serde::Serialize;
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compare codes by space, tolerance, update cost, rebuild reads and encoding work
 ///
@@ -82,58 +79,6 @@ struct CompareJson {
     codes: Vec<Line>,
 }
 
-#[derive(Serialize)]
-struct Line {
-    code: String,
-    columns: usize,
-    data: usize,
-    parity: usize,
-    overhead: f64,
-    rate: f64,
-    claim: ClaimJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    proved: Option<Proved>,
-    parities_updated: MeanAndMost,
-    rebuild: Rebuild,
-    encode: Encode,
-}
-
-#[derive(Serialize)]
-struct Proved {
-    tolerance: usize,
-    exact: bool,
-    holds: bool,
-}
-
-#[derive(Serialize)]
-struct MeanAndMost {
-    mean: f64,
-    most: usize,
-}
-
-/// Elements read to rebuild one column; shares are of the data elements of the stripe.
-#[derive(Serialize)]
-struct Rebuild {
-    mean_reads: f64,
-    mean_share: f64,
-    worst_column: usize,
-    worst_reads: usize,
-    worst_share: f64,
-    /// All columns were planned, and no plan reads less.
-    exact: bool,
-    /// Some plan may read more than is needed.
-    bound: bool,
-    /// How many columns were planned; fewer than there are: the numbers are a sample's.
-    planned: usize,
-    rebuildable: bool,
-}
-
-#[derive(Serialize)]
-struct Encode {
-    additions_per_element: f64,
-    multiplications_per_element: f64,
-}
-
 impl Compare {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let codes: Vec<Code> = self
@@ -143,14 +88,23 @@ impl Compare {
             .collect::<Result<_, Failure>>()?;
         interrupt::listen();
         let progress = Progress::start(terminal, "comparing");
+        let options = Options {
+            effort: self.effort,
+            all_columns: self.all_columns,
+            proves: self.prove,
+            threads: prove::threads(),
+        };
         let mut lines = Vec::new();
         for code in &codes {
-            let rebuild = rebuild(code, self.effort, self.all_columns, &progress).ok_or_else(ended)?;
-            let proved = if self.prove { Some(proved(code, &progress)) } else { None };
-            if interrupt::asked() {
-                return Err(ended());
-            }
-            lines.push(line(code, rebuild, proved));
+            let hear = |stage, done, of| {
+                let (what, unit) = match stage {
+                    Stage::Rebuilds => ("rebuilds".to_string(), "columns"),
+                    Stage::Sets { lost } => (describe::count(lost, "lost column"), "sets"),
+                };
+                progress.set(format!("{code}: {what}"), unit, done, of);
+                !interrupt::asked()
+            };
+            lines.push(compare::line(code, &options, &hear).ok_or_else(ended)?);
         }
         drop(progress);
         if let Some(sort) = self.sort {
@@ -170,138 +124,6 @@ impl Compare {
 
 fn ended() -> Failure {
     Failure::Interrupted("the comparison was ended before it had all numbers; nothing is printed".into())
-}
-
-fn line(code: &Code, rebuild: Rebuild, proved: Option<Proved>) -> Line {
-    let (mean, most) = describe::update_cost(code);
-    let encode = Planner::new(code).encode();
-    let per_element = |count: usize| rounded(count as f64 / code.data().len() as f64);
-    Line {
-        code: code.spec().to_string(),
-        columns: code.columns(),
-        data: code.data().len(),
-        parity: code.parity().len(),
-        overhead: rounded(1.0 / code.rate()),
-        rate: rounded(code.rate()),
-        claim: json::claim(code),
-        proved,
-        parities_updated: MeanAndMost { mean: rounded(mean), most },
-        rebuild,
-        encode: Encode {
-            additions_per_element: per_element(encode.additions()),
-            multiplications_per_element: per_element(encode.multiplications()),
-        },
-    }
-}
-
-/// Columns of the same height with as many parity cells, which cost about the same to rebuild: all
-/// of them, and those that are planned.
-struct Alike {
-    columns: Vec<usize>,
-    planned: Vec<usize>,
-}
-
-/// The columns in groups, and of each group those that there is time for, evenly spread.
-fn alike(code: &Code, all: bool) -> Vec<Alike> {
-    // A plan takes about as long as the stripe has cells: all columns are planned up to a stripe of
-    // 39 by 39.
-    const CELLS_MOST: usize = 60_000;
-    const OF_EACH_LEAST: usize = 2;
-    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-    for column in 0..code.columns() {
-        let parities = code.column_cells(column).filter(|&cell| code.is_parity(cell)).count();
-        groups.entry((code.rows(column), parities)).or_default().push(column);
-    }
-    let most = match all || code.rows_max() == 1 {
-        true => code.columns(),
-        false => CELLS_MOST / code.cell_count(),
-    };
-    let spread = |columns: &[usize]| -> Vec<usize> {
-        let share =
-            (most * columns.len() / code.columns()).clamp(OF_EACH_LEAST.min(columns.len()), columns.len());
-        (0..share).map(|i| columns[i * (columns.len() - 1) / (share - 1).max(1)]).collect()
-    };
-    groups.into_values().map(|columns| Alike { planned: spread(&columns), columns }).collect()
-}
-
-/// Plans the rebuild of each column, or of as many as there is time for, on all cores. `None` if
-/// the user ended it.
-fn rebuild(code: &Code, effort: Effort, all: bool, progress: &Progress) -> Option<Rebuild> {
-    let planner = Planner::new(code);
-    let costs = Costs::uniform();
-    let groups = alike(code, all);
-    let columns: Vec<usize> = groups.iter().flat_map(|group| group.planned.iter().copied()).collect();
-    let next = AtomicUsize::new(0);
-    let plans = Mutex::new(vec![None; code.columns()]);
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let Some(&column) = columns.get(i) else { return };
-            if interrupt::asked() {
-                return;
-            }
-            progress.set(format!("{code}: rebuilds"), "columns", i as u64, columns.len() as u64);
-            let lost = CellSet::of_columns(code, &[column]);
-            let wanted: Vec<CellIndex> = code.column_cells(column).collect();
-            let plan = planner.recover(&Request { lost: &lost, wanted: &wanted, costs: &costs, effort }).ok();
-            let reads = plan.map(|plan| (plan.reads.len(), plan.optimality == pantile::Optimality::Exact));
-            plans.lock().unwrap_or_else(|e| e.into_inner())[column] = reads;
-        }
-    };
-    std::thread::scope(|scope| {
-        (1..prove::threads().min(columns.len())).for_each(|_| {
-            scope.spawn(work);
-        });
-        work();
-    });
-    if interrupt::asked() {
-        return None;
-    }
-    let plans = plans.into_inner().unwrap_or_else(|e| e.into_inner());
-    let data = code.data().len() as f64;
-    let known: Vec<(usize, bool)> = plans.iter().copied().flatten().collect();
-    let reads = |column: usize| plans[column].map_or(0, |p| p.0);
-    // Each planned column stands for as many of its group as were left out.
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for group in &groups {
-        let weight = group.columns.len() as f64 / group.planned.len() as f64;
-        for &column in group.planned.iter().filter(|&&column| plans[column].is_some()) {
-            sum += weight * reads(column) as f64;
-            weights += weight;
-        }
-    }
-    let mean = sum / f64::max(weights, 1.0);
-    let worst_column = (0..code.columns()).rev().max_by_key(|&c| reads(c)).unwrap_or(0);
-    Some(Rebuild {
-        mean_reads: rounded(mean),
-        mean_share: rounded(mean / data),
-        worst_column,
-        worst_reads: reads(worst_column),
-        worst_share: rounded(reads(worst_column) as f64 / data),
-        exact: known.iter().all(|p| p.1) && columns.len() == code.columns(),
-        bound: known.iter().any(|p| !p.1),
-        planned: columns.len(),
-        rebuildable: known.len() == columns.len(),
-    })
-}
-
-fn proved(code: &Code, progress: &Progress) -> Proved {
-    let options = ProveOptions {
-        lost_most: Some(code.claim().tolerance + 1),
-        // A line of a table is not worth the work of a proof: a second or so of one core for each
-        // level.
-        sets_most: 5_000_000,
-        work_most: 1_000_000_000,
-        fatal_most: 1,
-        threads: prove::threads(),
-        ..ProveOptions::default()
-    };
-    let certificate = prove::run(code, &options, progress);
-    Proved {
-        tolerance: certificate.tolerance(),
-        exact: certificate.is_exact(),
-        holds: !prove::contradicted(code, &certificate),
-    }
 }
 
 fn order(sort: Sort, a: &Line, b: &Line) -> std::cmp::Ordering {

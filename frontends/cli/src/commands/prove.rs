@@ -114,7 +114,7 @@ impl Prove {
         let mut certificate = run(&code, &self.options(), &progress);
         drop(progress);
         certificate.fatal.truncate(self.witnesses as usize);
-        let holds = !contradicted(&code, &certificate);
+        let holds = !certificate.contradicts(code.claim());
         if let Some(path) = &self.certificate {
             let (claimed, proved) = (code.claim().tolerance, certificate.tolerance());
             if holds && proved < claimed {
@@ -228,12 +228,6 @@ pub fn run(code: &Code, options: &ProveOptions, progress: &Progress) -> Certific
         progress.set(format!("{code}: {}", describe::count(lost, "lost column")), "sets", done, of);
         !interrupt::asked()
     })
-}
-
-/// Whether a set within the claim was found fatal.
-pub fn contradicted(code: &Code, certificate: &Certificate) -> bool {
-    let claimed = code.claim().tolerance;
-    certificate.levels.iter().any(|level| level.lost <= claimed && level.survived < level.looked_at())
 }
 
 fn method(method: &Method) -> &'static str {
@@ -439,10 +433,10 @@ mod tests {
     fn a_fatal_set_within_the_claim_contradicts_it() {
         let code = Code::parse("raid6:4").expect("a spec");
         let sampled = Method::Sampled { drawn: 10, fatal_share_most: 0.3 };
-        assert!(!contradicted(&code, &certificate(15, Method::Exact)));
-        assert!(contradicted(&code, &certificate(14, Method::Exact)));
-        assert!(!contradicted(&code, &certificate(10, sampled)));
-        assert!(contradicted(&code, &certificate(9, sampled)));
+        assert!(!certificate(15, Method::Exact).contradicts(code.claim()));
+        assert!(certificate(14, Method::Exact).contradicts(code.claim()));
+        assert!(!certificate(10, sampled).contradicts(code.claim()));
+        assert!(certificate(9, sampled).contradicts(code.claim()));
         assert!(verdict(&code, &certificate(14, Method::Exact), false).starts_with("CONTRADICTED"));
     }
 

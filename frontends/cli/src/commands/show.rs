@@ -5,12 +5,13 @@ use crate::describe::{self, Labels};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::json::{self, CellJson, ClaimJson, OUTPUT_VERSION, TermJson};
-use crate::render::{stripe, svg};
+use crate::render::stripe;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::Code;
 use pantile::code::{ColumnRole, Purpose};
+use pantile_lab::drawing;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -95,7 +96,7 @@ impl Show {
         let code = args::code(&self.code, self.reading)?;
         let labels = Labels::new(&code);
         if let Some(path) = &self.svg {
-            let picture = svg::stripe(&code, &labels);
+            let picture = drawing::stripe(&code);
             if path.as_os_str() == "-" {
                 print(&picture)?;
                 return Ok(Verdict::Good);

@@ -1,5 +1,4 @@
-//! Answers as text and pictures.
+//! Answers as text.
 
 pub mod stripe;
-pub mod svg;
 pub mod table;

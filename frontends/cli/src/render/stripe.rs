@@ -2,11 +2,10 @@
 //! element in user order, `P=` where a parity lies, and in every cell the labels of the equations
 //! that contain it.
 
-use crate::describe::{Labels, solved, sum};
+use crate::describe::{Labels, heading, solved, sum};
 use crate::render::table::hanging;
 use crate::terminal::Terminal;
 use anstyle::{Ansi256Color, Style};
-use pantile::code::ColumnRole;
 use pantile::{Cell, CellIndex, Code};
 
 /// Bright and distinct on dark and light backgrounds alike; equations take them in turn.
@@ -123,14 +122,6 @@ impl Drawn {
             }
         };
         if text.is_empty() { number } else { format!("{number} {text}") }
-    }
-}
-
-/// What stands above a column: its number, or the device that an add-on belongs to.
-pub fn heading(code: &Code, column: usize) -> String {
-    match code.role(column) {
-        ColumnRole::Device => column.to_string(),
-        ColumnRole::AddOn { of } => format!("{column}+{of}"),
     }
 }
 

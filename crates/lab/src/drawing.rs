@@ -5,8 +5,9 @@
 //! even in lightness (OKLCH), so that they differ on paper by hue and label only, and follow the
 //! viewer's light or dark scheme by a media query. The file needs no font, script or network.
 
-use crate::describe::{self, Labels, solved, sum};
-use crate::render::stripe::heading;
+use crate::figure::escape;
+use crate::words::{self, heading, solved, sum};
+use pantile::code::Labels;
 use pantile::{Cell, CellIndex, Code};
 use std::fmt::Write;
 
@@ -29,8 +30,9 @@ const CHARACTERS_BESIDE: usize = 84;
 const CHARACTERS_BELOW: usize = 124;
 
 /// The picture.
-pub fn stripe(code: &Code, labels: &Labels) -> String {
-    let picture = Picture::new(code, labels);
+pub fn stripe(code: &Code) -> String {
+    let labels = Labels::new(code);
+    let picture = Picture::new(code, &labels);
     let mut out = String::new();
     let (width, height) = (picture.width, picture.height);
     let _ = writeln!(
@@ -60,17 +62,17 @@ pub fn stripe(code: &Code, labels: &Labels) -> String {
 
 /// The lines under the name.
 fn facts(code: &Code) -> Vec<String> {
-    let (mean, most) = describe::update_cost(code);
+    let (mean, most) = words::update_cost(code);
     vec![
         format!(
             "{} × {}: {} data and {} parity elements, {:.1} % of the space is user data",
-            describe::count(code.columns(), "column"),
-            describe::rows(code),
+            words::count(code.columns(), "column"),
+            words::rows(code),
             code.data().len(),
             code.parity().len(),
             100.0 * code.rate()
         ),
-        describe::claim(code),
+        words::claim(code),
         format!("one data element updates {mean:.2} parity elements on average, at most {most}"),
     ]
 }
@@ -327,7 +329,7 @@ impl<'c> Picture<'c> {
         let _ = writeln!(
             out,
             "<text class=\"section\" x=\"{x}\" y=\"{top}\">Parity groups: the parity is the {} of the members</text>",
-            describe::sum_word(self.code)
+            words::sum_word(self.code)
         );
         let text_x = x + self.chip_width + 12;
         let characters = ((self.width - MARGIN - text_x) as f64 / CHARACTER) as usize + 1;
@@ -357,10 +359,6 @@ fn fitting(code: &Code, terms: &[(CellIndex, pantile::gf::Gf)], characters: usiz
         }
         most -= 1;
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A colour of the OKLCH space as #rrggbb; what lies outside sRGB is clipped.

@@ -1,0 +1,148 @@
+"""Pantile: redundancy schemes as values.
+
+>>> import pantile
+>>> codec = pantile.Codec("rs:10+4")
+>>> shards = codec.encode(b"what must not be lost")
+>>> shards[0] = shards[7] = None
+>>> codec.join(codec.reconstruct(shards), 21)
+b'what must not be lost'
+>>> pantile.Code("dcode:7").prove().tolerance
+2
+"""
+
+import json as _json
+import os as _os
+from html import escape as _escape
+from types import SimpleNamespace as _SimpleNamespace
+
+from . import _pantile
+from ._errors import BusyError, CodeError, Error, NotRecoverable, SealError, ShapeError
+from ._pantile import Code, Codec, Equation, Finding, Level, Plan, Proof, __version__, plan
+
+__all__ = [
+    "BusyError", "Code", "CodeError", "Codec", "Comparison", "Equation", "Error", "Finding", "Level",
+    "NotRecoverable", "Plan", "Proof", "Report", "SealError", "ShapeError", "compare", "heal", "plan",
+    "seal", "unseal", "verify",
+]
+
+
+class Report(_SimpleNamespace):
+    """What was found or done: the fields of the command's JSON (docs/cli.md) as attributes.
+
+    A field that is called ``is`` there is ``kind`` here.
+    """
+
+
+def _report(text):
+    def made(fields):
+        return Report(**{"kind" if name == "is" else name: value for name, value in fields.items()})
+
+    return _json.loads(text, object_hook=made)
+
+
+class Comparison(list):
+    """One ``Report`` for each code; a notebook draws it as a table, ``print`` as text."""
+
+    _HEAD = ("code", "columns", "overhead", "claimed", "proved", "updates", "rebuild", "worst", "xor", "mult")
+
+    def _rows(self):
+        def share(line, value):
+            return f"{'~' if line.rebuild.bound else ''}{100 * value:.1f} %" if line.rebuild.rebuildable else "not"
+
+        for line in self:
+            proved = getattr(line, "proved", None)
+            yield (
+                line.code, str(line.columns), f"{line.overhead:.3f}", str(line.claim.tolerance),
+                "" if proved is None else f"{proved.tolerance}{'' if proved.exact else '+'}",
+                f"{line.parities_updated.mean:.2f}",
+                share(line, line.rebuild.mean_share), share(line, line.rebuild.worst_share),
+                f"{line.encode.additions_per_element:.2f}", f"{line.encode.multiplications_per_element:.2f}",
+            )
+
+    def __str__(self):
+        rows = [self._HEAD, *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self._HEAD))]
+
+        def line(row):
+            return row[0].ljust(widths[0]) + "".join(f"  {x:>{w}}" for x, w in zip(row[1:], widths[1:]))
+
+        return "\n".join(map(line, rows))
+
+    def _repr_html_(self):
+        def line(tag, row):
+            return "<tr>" + "".join(f"<{tag}>{_escape(x)}</{tag}>" for x in row) + "</tr>"
+
+        body = "".join(line("td", row) for row in self._rows())
+        return f"<table><thead>{line('th', self._HEAD)}</thead><tbody>{body}</tbody></table>"
+
+
+def compare(codes, *, prove=False, effort="fast"):
+    """Codes side by side, by space, tolerance, update cost, rebuild reads and encoding work.
+
+    Every number is counted from equations and plans. ``rebuild`` and ``worst`` are elements read to
+    rebuild one column, as a share of the stripe's data; ``~`` marks a bound, and ``effort="thorough"``
+    looks longer. With ``prove`` the tolerance is counted, too. Ctrl-C ends it.
+
+    >>> print(compare(["raid6:4", "dcode:5"]))
+    code     columns  overhead  claimed  proved  updates  rebuild    worst   xor  mult
+    raid6:4        6     1.500        2             2.00  100.0 %  100.0 %  1.50  0.75
+    dcode:5        5     1.667        2             2.00   80.0 %   80.0 %  1.33  0.00
+    """
+    return Comparison(_report(_pantile.compare(list(codes), prove, effort)))
+
+
+def _set(paths, name, sources, pin):
+    paths = [paths] if isinstance(paths, (str, bytes, _os.PathLike)) else list(paths)
+    return {"paths": paths, "name": name, "sources": list(sources), "pin": pin}
+
+
+def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclude=(), dry_run=False,
+         progress=None):
+    """Seals files and directories under shards in the directory ``out``, or brings a set there up to
+    date.
+
+    ``code`` is needed the first time. ``mode`` is ``"full"`` (data and parity, the default) or
+    ``"beside"`` (parity alone, the originals stay the data). ``progress`` is called with what is being
+    done, bytes done and bytes in all, some times a second. Ctrl-C ends it at a safe point, by
+    ``KeyboardInterrupt``; what was sealed before is then as it was.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "photos").mkdir()
+    >>> _ = (folder / "photos" / "a.raw").write_bytes(b"a" * 100_000)
+    >>> seal(folder / "photos", folder / "shards", "rs:4+2").files
+    1
+    >>> sorted((folder / "shards").glob("*.shard"))[2].unlink()
+    >>> verify(folder / "shards").recoverable
+    True
+    >>> len(heal(folder / "shards").shards_written)
+    1
+    >>> unseal(folder / "shards", folder / "back").files
+    1
+    """
+    sources = [sources] if isinstance(sources, (str, bytes, _os.PathLike)) else list(sources)
+    return _report(_pantile.seal(sources, out, code, name, mode, checksums, list(exclude), dry_run, progress))
+
+
+def verify(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, progress=None):
+    """Reads everything and says what is missing, wrong or changed: ``clean``, ``recoverable``.
+
+    ``paths`` are directories of shards, or shards; ``sources`` where the originals are now, if not
+    where they were sealed; ``pin`` a pin that the set must fit.
+    """
+    return _report(_pantile.verify(_set(paths, name, sources, pin), ignore_checksums, progress))
+
+
+def heal(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, out=None, guess=False,
+         progress=None):
+    """Repairs what ``verify`` finds, as far as the code can; ``SealError`` if something remains.
+
+    Originals (mode ``beside``) are written to only if ``sources`` names them. Shards that are lost
+    entirely are made anew in ``out``, or where the others lie.
+    """
+    return _report(_pantile.heal(_set(paths, name, sources, pin), ignore_checksums, out, guess, progress))
+
+
+def unseal(paths, target, *, name=None, pin=None, overwrite=False, patterns=(), progress=None):
+    """Restores the sealed tree, or what fits ``patterns``, to the directory ``target``."""
+    return _report(_pantile.unseal(_set(paths, name, (), pin), target, overwrite, list(patterns), progress))

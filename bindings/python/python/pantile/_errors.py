@@ -1,0 +1,29 @@
+"""Exceptions, each with the library's sentence: the fact, the limit, and what to do."""
+
+
+class Error(Exception):
+    """What the library refuses or cannot do."""
+
+
+class CodeError(Error, ValueError):
+    """A spec or a code file names no code, or one that must not store."""
+
+
+class ShapeError(Error, ValueError):
+    """Buffers that are not a stripe: their number, a length, not contiguous, read-only."""
+
+
+class NotRecoverable(Error):
+    """More is lost than the code can bear."""
+
+
+class BusyError(Error):
+    """A buffer is in use by a call of another thread, and one of the two writes it."""
+
+
+class SealError(Error):
+    """A set of sealed files: what is in the way, and what to do about it."""
+
+
+for _name in ("Error", "CodeError", "ShapeError", "NotRecoverable", "BusyError", "SealError"):
+    globals()[_name].__module__ = "pantile"

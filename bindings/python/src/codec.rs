@@ -1,0 +1,485 @@
+//! Bytes: encode, reconstruct, update, verify, locate.
+
+use crate::code::{Code, CodeLike};
+use crate::error;
+use crate::memory::{Access, Borrows, Bytes, Lent, NewBytes};
+use crate::plan::check_column;
+use pantile::{Buffer, CellSet, ShardError, Use, Verdict};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use std::collections::BTreeMap;
+
+/// Encodes, reconstructs, updates and checks stripes of one code.
+///
+/// A shard is one column: its cells in row order, all of one length. Shards are given as a list with
+/// one entry for each column, ``None`` where it is lost; an entry is whatever has a contiguous
+/// buffer. The interpreter's lock is released while bytes move: nobody else may write to the buffers
+/// then. Calls of this library that would are refused with ``BusyError``.
+///
+/// A code that must not store is refused unless ``for_study`` is true.
+///
+/// >>> codec = pantile.Codec("rs:4+2")
+/// >>> shards = codec.encode(b"what must not be lost")
+/// >>> shards[1] = shards[4] = None
+/// >>> codec.join(codec.reconstruct(shards), 21)
+/// b'what must not be lost'
+#[pyclass(frozen, module = "pantile")]
+pub struct Codec {
+    inner: pantile::Codec,
+}
+
+/// One entry for each column.
+type Shards<'py> = Vec<Option<Bound<'py, PyAny>>>;
+
+/// The shards of a call.
+struct Given {
+    /// The buffers, with what is done to them.
+    buffers: Vec<(Bytes, Access)>,
+    /// By column: which buffer.
+    of_column: Vec<Option<usize>>,
+    /// Bytes of a cell.
+    element: usize,
+}
+
+impl Given {
+    /// Takes shards as the code has them, and to each what is done to it.
+    fn new(code: &pantile::Code, shards: &Shards<'_>, access: impl Fn(usize) -> Access) -> PyResult<Given> {
+        let need = code.columns();
+        if shards.len() != need {
+            return Err(error::of_shards(ShardError::Count { have: shards.len(), need }));
+        }
+        let (mut buffers, mut of_column) = (Vec::new(), Vec::new());
+        for (column, shard) in shards.iter().enumerate() {
+            of_column.push(match shard {
+                None => None,
+                Some(object) => {
+                    let what = || format!("the shard of column {column}");
+                    let bytes = Bytes::of(object, what)?;
+                    let access = access(column);
+                    if access == Access::Write {
+                        bytes.check_writable(what)?;
+                    }
+                    buffers.push((bytes, access));
+                    Some(buffers.len() - 1)
+                }
+            });
+        }
+        let there = || (0..need).filter_map(|column| Some((column, buffers[of_column[column]?].0.len())));
+        // A column without cells says nothing.
+        let Some((first, len)) = there().find(|&(column, _)| code.rows(column) > 0) else {
+            return Err(error::of_shards(ShardError::NonePresent));
+        };
+        let element = len / code.rows(first);
+        match there().find(|&(column, have)| have != code.rows(column) * element) {
+            None => Ok(Given { buffers, of_column, element }),
+            Some((column, have)) => {
+                let need = code.rows(column) * element;
+                Err(error::of_shards(ShardError::Length { column, have, need }))
+            }
+        }
+    }
+
+    fn lost(&self) -> Vec<usize> {
+        (0..self.of_column.len()).filter(|&column| self.of_column[column].is_none()).collect()
+    }
+
+    /// Refuses a stripe with a lost column.
+    fn check_all(&self) -> PyResult<()> {
+        match self.lost().first() {
+            None => Ok(()),
+            Some(column) => Err(error::ShapeError::new_err(format!(
+                "the shard of column {column} is None; all shards are needed here: reconstruct it first"
+            ))),
+        }
+    }
+
+    /// Adds a buffer for results.
+    fn add(&mut self, column: usize, bytes: Bytes, what: impl Fn() -> String) -> PyResult<()> {
+        bytes.check_writable(what)?;
+        self.of_column[column] = Some(self.buffers.len());
+        self.buffers.push((bytes, Access::Write));
+        Ok(())
+    }
+}
+
+/// The columns of a call as the cells of a stripe, absent where there is no buffer.
+fn cut<'b>(
+    code: &pantile::Code,
+    columns: impl IntoIterator<Item = Option<Lent<'b>>>,
+    element: usize,
+) -> Vec<Buffer<'b>> {
+    let mut cells = Vec::with_capacity(code.cell_count());
+    for (column, lent) in columns.into_iter().enumerate() {
+        let rows = code.rows(column);
+        match lent {
+            None => cells.extend((0..rows).map(|_| Buffer::Absent)),
+            Some(Lent::Read(bytes)) => {
+                cells.extend((0..rows).map(|row| Buffer::Read(&bytes[row * element..][..element])));
+            }
+            Some(Lent::Write(mut rest)) => cells.extend((0..rows).map(|_| {
+                let (cell, later) = std::mem::take(&mut rest).split_at_mut(element);
+                rest = later;
+                Buffer::Write(cell)
+            })),
+        }
+    }
+    cells
+}
+
+/// The buffers of a call in the order of the columns.
+fn by_column<'b>(of_column: &[Option<usize>], lent: Vec<Lent<'b>>) -> Vec<Option<Lent<'b>>> {
+    let mut lent: Vec<Option<Lent<'b>>> = lent.into_iter().map(Some).collect();
+    of_column.iter().map(|index| lent[(*index)?].take()).collect()
+}
+
+impl Codec {
+    fn code(&self) -> &pantile::Code {
+        self.inner.code()
+    }
+
+    /// Whether a column has a cell of parity.
+    fn has_parity(&self, column: usize) -> bool {
+        self.code().column_cells(column).any(|cell| self.code().is_parity(cell))
+    }
+
+    /// Writes data into the data cells, and zeros behind them, and computes parity.
+    fn fill(&self, cells: &mut [Buffer<'_>], data: &[u8]) -> Result<(), pantile::StripeError> {
+        let mut rest = data;
+        for &cell in self.code().data() {
+            if let Buffer::Write(target) = &mut cells[cell.usize()] {
+                let (here, later) = rest.split_at(rest.len().min(target.len()));
+                target[..here.len()].copy_from_slice(here);
+                target[here.len()..].fill(0);
+                rest = later;
+            }
+        }
+        self.inner.encode_given(cells)
+    }
+}
+
+#[pymethods]
+impl Codec {
+    #[new]
+    #[pyo3(signature = (code, *, for_study=false))]
+    fn new(py: Python<'_>, code: CodeLike, for_study: bool) -> PyResult<Codec> {
+        let code = code.code()?;
+        if !for_study {
+            code.check_stores().map_err(error::of_code)?;
+        }
+        Ok(Codec { inner: py.detach(|| pantile::Codec::new(&code)) })
+    }
+
+    /// The code.
+    #[getter(code)]
+    fn its_code(&self) -> Code {
+        Code { inner: self.code().clone() }
+    }
+
+    /// The length of a cell, in bytes, with which one stripe holds so many bytes of data: at least 1.
+    fn element_len(&self, data_len: usize) -> usize {
+        self.inner.element_len_for(data_len)
+    }
+
+    /// Splits data into the shards of one stripe, parity included; behind the data there are zeros.
+    ///
+    /// >>> [len(shard) for shard in pantile.Codec("rs:4+2").encode(bytes(1000))]
+    /// [250, 250, 250, 250, 250, 250]
+    fn encode<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let buffers = [(Bytes::of(data, || "the data".into())?, Access::Read)];
+        let borrows = Borrows::new(&buffers)?;
+        let element = self.inner.element_len_for(borrows.read(0).len());
+        let code = self.code();
+        let mut shards = NewBytes::new(py, (0..code.columns()).map(|c| code.rows(c) * element).collect())?;
+        {
+            let columns: Vec<_> = shards.contents().into_iter().map(|b| Some(Lent::Write(b))).collect();
+            let mut cells = cut(code, columns, element);
+            py.detach(|| self.fill(&mut cells, borrows.read(0))).map_err(error::of_stripe)?;
+        }
+        Ok(shards.into_objects())
+    }
+
+    /// Computes every parity cell of a stripe in place: shards that hold parity are written, the
+    /// others are read.
+    ///
+    /// >>> shards = [b"data", b"more", bytearray(4)]
+    /// >>> pantile.Codec("raid5:2").encode_into(shards)
+    /// >>> bytes(a ^ b for a, b in zip(*shards[:2])) == shards[2]
+    /// True
+    fn encode_into(&self, py: Python<'_>, shards: Shards<'_>) -> PyResult<()> {
+        let access = |column| if self.has_parity(column) { Access::Write } else { Access::Read };
+        let given = Given::new(self.code(), &shards, access)?;
+        given.check_all()?;
+        let mut borrows = Borrows::new(&given.buffers)?;
+        let mut cells = cut(self.code(), by_column(&given.of_column, borrows.split()), given.element);
+        py.detach(|| self.inner.encode_given(&mut cells)).map_err(error::of_stripe)
+    }
+
+    /// All shards, those that are lost (``None``) made anew from those that are there.
+    ///
+    /// What is there comes back as the same object. With ``wanted`` only those columns are made, and
+    /// the other lost ones stay ``None``. ``into`` has writable buffers, by column, that are filled
+    /// instead of new ``bytes``. ``NotRecoverable`` where too much is lost.
+    ///
+    /// >>> codec = pantile.Codec("dcode:5")
+    /// >>> shards = codec.encode(b"a" * 100)
+    /// >>> codec.reconstruct([None, *shards[1:4], None]) == shards
+    /// True
+    #[pyo3(signature = (shards, *, wanted=None, into=BTreeMap::new()))]
+    fn reconstruct<'py>(
+        &self,
+        py: Python<'py>,
+        mut shards: Shards<'py>,
+        wanted: Option<Vec<usize>>,
+        into: BTreeMap<usize, Bound<'py, PyAny>>,
+    ) -> PyResult<Shards<'py>> {
+        let code = self.code();
+        let mut given = Given::new(code, &shards, |_| Access::Read)?;
+        let (lost, element) = (given.lost(), given.element);
+        let wanted = wanted.unwrap_or_else(|| lost.clone());
+        wanted.iter().try_for_each(|&column| check_column(code, column))?;
+        let wanted: Vec<usize> = lost.iter().copied().filter(|column| wanted.contains(column)).collect();
+        if let Some(column) = into.keys().find(|column| !wanted.contains(column)) {
+            return Err(PyValueError::new_err(format!(
+                "a buffer is given for column {column}, which is not made: lost and wanted are {wanted:?}"
+            )));
+        }
+        if wanted.is_empty() {
+            return Ok(shards);
+        }
+        let recovery = py.detach(|| self.inner.decoder_of(&lost, &wanted)).map_err(error::of_plan)?;
+        // What is computed on the way to what is wanted needs room, too.
+        let is_made = |column: usize| {
+            wanted.contains(&column) || code.column_cells(column).any(|c| recovery.use_of(c) != Use::Unused)
+        };
+        let made: Vec<usize> =
+            lost.iter().copied().filter(|c| !into.contains_key(c) && is_made(*c)).collect();
+        for (&column, object) in &into {
+            let what = || format!("the buffer for column {column}");
+            let bytes = Bytes::of(object, what)?;
+            let (have, need) = (bytes.len(), code.rows(column) * element);
+            if have != need {
+                return Err(error::of_shards(ShardError::Length { column, have, need }));
+            }
+            given.add(column, bytes, what)?;
+        }
+        let mut new = NewBytes::new(py, made.iter().map(|&column| code.rows(column) * element).collect())?;
+        {
+            let mut borrows = Borrows::new(&given.buffers)?;
+            let mut columns = by_column(&given.of_column, borrows.split());
+            for (&column, bytes) in made.iter().zip(new.contents()) {
+                columns[column] = Some(Lent::Write(bytes));
+            }
+            let mut cells = cut(code, columns, element);
+            py.detach(|| recovery.run_given(&mut cells)).map_err(error::of_stripe)?;
+        }
+        for (column, object) in made.into_iter().zip(new.into_objects()) {
+            if wanted.contains(&column) {
+                shards[column] = Some(object.into_any());
+            }
+        }
+        for (column, object) in into {
+            shards[column] = Some(object);
+        }
+        Ok(shards)
+    }
+
+    /// Writes new bytes over part of a data cell, and the change to every parity that it reaches.
+    ///
+    /// ``position`` counts data cells in user order, ``offset`` bytes within the cell. The stripe
+    /// must have been true before. Columns that neither hold the cell nor such a parity are not
+    /// looked at, and may be ``None`` or read-only.
+    ///
+    /// >>> codec = pantile.Codec("rs:4+2")
+    /// >>> shards = [bytearray(shard) for shard in codec.encode(b"0123456789abcdef")]
+    /// >>> codec.update(shards, 1, b"xy", offset=2)
+    /// >>> codec.join(shards, 16), codec.verify(shards)
+    /// (b'012345xy89abcdef', True)
+    #[pyo3(signature = (shards, position, new, *, offset=0))]
+    fn update<'py>(
+        &self,
+        py: Python<'py>,
+        shards: Shards<'py>,
+        position: usize,
+        new: &Bound<'py, PyAny>,
+        offset: usize,
+    ) -> PyResult<()> {
+        let code = self.code();
+        let Some(&cell) = code.data().get(position) else {
+            let data = code.data().len();
+            return Err(error::of_stripe(pantile::StripeError::NoSuchPosition { position, data }));
+        };
+        let reached = py.detach(|| {
+            let mut reached = vec![false; code.cell_count()];
+            reached[cell.usize()] = true;
+            for (row, parity) in code.parity().iter().enumerate() {
+                reached[parity.usize()] = code.generator().get(row, position).0 != 0;
+            }
+            reached
+        });
+        let is_written = |column: usize| code.column_cells(column).any(|c| reached[c.usize()]);
+        let access = |column| if is_written(column) { Access::Write } else { Access::Read };
+        let mut given = Given::new(code, &shards, access)?;
+        if let Some(column) = given.lost().into_iter().find(|&column| is_written(column)) {
+            return Err(error::ShapeError::new_err(format!(
+                "the shard of column {column} is None, and the change reaches it; reconstruct it first"
+            )));
+        }
+        let new = Bytes::of(new, || "the new content".into())?;
+        let (len, element) = (new.len(), given.element);
+        let Some(end) = offset.checked_add(len).filter(|&end| end <= element) else {
+            return Err(error::ShapeError::new_err(format!(
+                "{len} bytes from byte {offset} on reach beyond a cell of {element} bytes; write them cell by cell"
+            )));
+        };
+        given.buffers.push((new, Access::Read));
+        let mut borrows = Borrows::new(&given.buffers)?;
+        let mut lent = borrows.split();
+        let Some(Lent::Read(new)) = lent.pop() else { unreachable!("the last buffer is the new content") };
+        let cells = cut(code, by_column(&given.of_column, lent), element);
+        let mut part: Vec<Buffer<'_>> = cells
+            .into_iter()
+            .zip(reached)
+            .map(|(cell, is_reached)| match cell {
+                Buffer::Write(bytes) if is_reached => Buffer::Write(&mut bytes[offset..end]),
+                _ => Buffer::Absent,
+            })
+            .collect();
+        py.detach(|| self.inner.update_given(&mut part, position, new)).map_err(error::of_stripe)
+    }
+
+    /// Whether all shards of a stripe fit one another.
+    ///
+    /// >>> codec = pantile.Codec("rs:4+2")
+    /// >>> codec.verify(codec.encode(b"abcdefgh"))
+    /// True
+    fn verify(&self, py: Python<'_>, shards: Shards<'_>) -> PyResult<bool> {
+        let given = Given::new(self.code(), &shards, |_| Access::Read)?;
+        given.check_all()?;
+        let borrows = Borrows::new(&given.buffers)?;
+        let columns: Vec<&[u8]> =
+            given.of_column.iter().flatten().map(|&index| borrows.read(index)).collect();
+        py.detach(|| self.inner.verify(&columns)).map_err(error::of_shards)
+    }
+
+    /// Every byte range, the same in every cell, in which the shards do not fit one another, and
+    /// what explains it; empty where they do.
+    ///
+    /// Shards that are ``None`` are left out of it. Repair what is certain by ``reconstruct`` without
+    /// the columns that are named.
+    ///
+    /// >>> codec = pantile.Codec("rs:6+4")
+    /// >>> shards = codec.encode(bytes(60_000))
+    /// >>> shards[3] = shards[3][:500] + b"a lie of 20 bytes .." + shards[3][520:]
+    /// >>> codec.locate(shards)
+    /// [Finding(bytes 500 to 520: columns [3], certain)]
+    fn locate(&self, py: Python<'_>, shards: Shards<'_>) -> PyResult<Vec<Finding>> {
+        let code = self.code();
+        let given = Given::new(code, &shards, |_| Access::Read)?;
+        let erased = CellSet::of_columns(code, &given.lost());
+        let borrows = Borrows::new(&given.buffers)?;
+        let element = given.element;
+        let columns: Vec<Option<&[u8]>> =
+            given.of_column.iter().map(|index| index.map(|index| borrows.read(index))).collect();
+        let findings = py.detach(|| {
+            let checker = self.inner.checker(&erased).map_err(error::of_plan)?;
+            // Erased cells are not looked at, but have a length.
+            let nothing = vec![0; if erased.is_empty() { 0 } else { element }];
+            let content = |cell| {
+                let at = code.cell(cell);
+                columns[at.column].map_or(&nothing[..], |bytes| &bytes[at.row * element..][..element])
+            };
+            let cells: Vec<&[u8]> = code.cells().map(content).collect();
+            checker.locate(&cells).map_err(error::of_stripe)
+        })?;
+        Ok(findings.into_iter().map(Finding::of).collect())
+    }
+
+    /// Puts data together from all shards of a stripe: as many bytes as were encoded.
+    fn join<'py>(
+        &self,
+        py: Python<'py>,
+        shards: Shards<'py>,
+        data_len: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let code = self.code();
+        let given = Given::new(code, &shards, |_| Access::Read)?;
+        given.check_all()?;
+        let element = given.element;
+        let have = code.data().len() * element;
+        if have < data_len {
+            return Err(error::of_shards(ShardError::TooShort { have, need: data_len }));
+        }
+        let borrows = Borrows::new(&given.buffers)?;
+        let columns: Vec<&[u8]> =
+            given.of_column.iter().flatten().map(|&index| borrows.read(index)).collect();
+        let mut new = NewBytes::new(py, vec![data_len])?;
+        {
+            let mut contents = new.contents();
+            let mut rest: &mut [u8] = std::mem::take(&mut contents[0]);
+            py.detach(|| {
+                for &cell in code.data() {
+                    let at = code.cell(cell);
+                    let len = element.min(rest.len());
+                    let (here, later) = std::mem::take(&mut rest).split_at_mut(len);
+                    here.copy_from_slice(&columns[at.column][at.row * element..][..here.len()]);
+                    rest = later;
+                }
+            });
+        }
+        match new.into_objects().pop() {
+            Some(data) => Ok(data),
+            None => unreachable!("one object was made"),
+        }
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Codec('{}')", self.code())
+    }
+}
+
+/// What is known of a byte range that does not add up.
+#[pyclass(frozen, get_all, module = "pantile")]
+#[derive(Clone)]
+pub struct Finding {
+    /// The first byte, counted within each cell.
+    start: usize,
+    /// The byte behind the last.
+    end: usize,
+    /// ``located``, ``ambiguous`` or ``unlocatable``.
+    kind: &'static str,
+    /// The columns that explain the whole range, if it is located.
+    columns: Vec<usize>,
+    /// A larger error looks so with a chance of at most one in 2 to this power.
+    evidence_bits: u32,
+    /// Whether it may be repaired without a guess.
+    is_certain: bool,
+    /// Two explanations, if it is ambiguous.
+    examples: Vec<Vec<usize>>,
+}
+
+impl Finding {
+    fn of(finding: pantile::Finding) -> Finding {
+        let (kind, columns, evidence_bits, is_certain, examples) = match finding.verdict {
+            Verdict::Located { columns, evidence_bits, certain } => {
+                ("located", columns, evidence_bits, certain, Vec::new())
+            }
+            Verdict::Ambiguous { examples } => ("ambiguous", Vec::new(), 0, false, examples.into()),
+            Verdict::Unlocatable => ("unlocatable", Vec::new(), 0, false, Vec::new()),
+        };
+        let (start, end) = (finding.range.start, finding.range.end);
+        Finding { start, end, kind, columns, evidence_bits, is_certain, examples }
+    }
+}
+
+#[pymethods]
+impl Finding {
+    fn __repr__(&self) -> String {
+        let what = match (self.kind, self.is_certain) {
+            ("located", true) => format!("columns {:?}, certain", self.columns),
+            ("located", false) => format!("columns {:?}, not certain", self.columns),
+            (kind, _) => kind.to_string(),
+        };
+        format!("Finding(bytes {} to {}: {what})", self.start, self.end)
+    }
+}

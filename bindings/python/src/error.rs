@@ -1,0 +1,40 @@
+//! Exceptions: the library's sentence, under the name of who is to act on it.
+//!
+//! The classes are Python's (`pantile/_errors.py`), as most of them have two bases.
+
+use pantile::{PlanError, ShardError, StripeError};
+use pyo3::exceptions::PyValueError;
+use pyo3::{PyErr, import_exception};
+use std::fmt::Display;
+
+import_exception!(pantile._errors, BusyError);
+import_exception!(pantile._errors, CodeError);
+import_exception!(pantile._errors, NotRecoverable);
+import_exception!(pantile._errors, SealError);
+import_exception!(pantile._errors, ShapeError);
+
+/// A code that cannot be made, or must not store.
+pub fn of_code(error: impl Display) -> PyErr {
+    CodeError::new_err(error.to_string())
+}
+
+/// Buffers that are not a stripe.
+pub fn of_stripe(error: StripeError) -> PyErr {
+    ShapeError::new_err(error.to_string())
+}
+
+/// Too much is lost, or a cell or column is named that is not there.
+pub fn of_plan(error: PlanError) -> PyErr {
+    match error {
+        PlanError::NotRecoverable(_) => NotRecoverable::new_err(error.to_string()),
+        error => PyValueError::new_err(error.to_string()),
+    }
+}
+
+/// Shards that are not a stripe, or too few.
+pub fn of_shards(error: ShardError) -> PyErr {
+    match error {
+        ShardError::Plan(error) => of_plan(error),
+        error => ShapeError::new_err(error.to_string()),
+    }
+}

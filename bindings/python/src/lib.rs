@@ -1,0 +1,36 @@
+//! `pantile._pantile`: what the Python package `pantile` is made of.
+//!
+//! This module translates: arguments in, results and exceptions out. What is computed is the
+//! facade's, what is sealed `pantile-seal`'s, what is compared and drawn the laboratory's. Bytes
+//! move while the interpreter's lock is released; [`memory`] says what makes that sound.
+
+#![deny(unsafe_code)]
+
+mod code;
+mod codec;
+mod error;
+mod interrupt;
+mod memory;
+mod plan;
+mod sets;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _pantile(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<code::Code>()?;
+    module.add_class::<code::Equation>()?;
+    module.add_class::<code::Level>()?;
+    module.add_class::<code::Proof>()?;
+    module.add_class::<codec::Codec>()?;
+    module.add_class::<codec::Finding>()?;
+    module.add_class::<plan::Plan>()?;
+    module.add_function(wrap_pyfunction!(plan::plan, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(sets::seal, module)?)?;
+    module.add_function(wrap_pyfunction!(sets::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(sets::heal, module)?)?;
+    module.add_function(wrap_pyfunction!(sets::unseal, module)?)?;
+    Ok(())
+}

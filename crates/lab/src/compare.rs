@@ -1,0 +1,277 @@
+//! Codes side by side, by what they cost and what they bear.
+//!
+//! Every number is counted from equations and plans, the same that store data, not taken from a
+//! paper.
+
+use crate::words::{self, rounded};
+use pantile::plan::{Planner, ProveOptions, Request, prove};
+use pantile::{CellIndex, CellSet, Code, Costs, Effort};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How much is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How long to look for a cheaper rebuild of each column.
+    pub effort: Effort,
+    /// Plans the rebuild of every column, however large the stripe is. Of a stripe of more than
+    /// 1500 cells some columns of each kind are planned otherwise.
+    pub all_columns: bool,
+    /// Proves how many columns may be lost, up to one more than is claimed.
+    pub proves: bool,
+    /// Threads; the result does not depend on it.
+    pub threads: usize,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Rebuilds are planned, column by column.
+    Rebuilds,
+    /// Sets of so many lost columns are decided.
+    Sets {
+        /// Columns lost.
+        lost: usize,
+    },
+}
+
+/// Hears what is under way, how much of it is done, and of how much; `false` ends the comparison.
+pub type Hear<'h> = dyn Fn(Stage, u64, u64) -> bool + Sync + 'h;
+
+/// One code.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// The spec.
+    pub code: String,
+    /// Columns.
+    pub columns: usize,
+    /// Data elements of a stripe.
+    pub data: usize,
+    /// Parity elements of a stripe.
+    pub parity: usize,
+    /// Bytes stored per byte of user data.
+    pub overhead: f64,
+    /// User data per byte stored.
+    pub rate: f64,
+    /// Columns that may be lost, as claimed.
+    pub claim: Claim,
+    /// The same, proved, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proved: Option<Proved>,
+    /// Parity elements changed by one data element.
+    pub parities_updated: MeanAndMost,
+    /// What rebuilding one column reads.
+    pub rebuild: Rebuild,
+    /// What encoding computes.
+    pub encode: Encode,
+}
+
+/// What was proved of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Proved {
+    /// Any so many columns may be lost, proved exactly.
+    pub tolerance: usize,
+    /// Whether every level was counted.
+    pub exact: bool,
+    /// Whether the claim was not contradicted.
+    pub holds: bool,
+}
+
+/// Over all data elements.
+#[derive(Clone, Debug, Serialize)]
+pub struct MeanAndMost {
+    /// The mean.
+    pub mean: f64,
+    /// The most.
+    pub most: usize,
+}
+
+/// Elements read to rebuild one column; shares are of the data elements of the stripe.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rebuild {
+    /// Mean over all columns.
+    pub mean_reads: f64,
+    /// The same as a share.
+    pub mean_share: f64,
+    /// The column that takes most.
+    pub worst_column: usize,
+    /// What it takes.
+    pub worst_reads: usize,
+    /// The same as a share.
+    pub worst_share: f64,
+    /// All columns were planned, and no plan reads less.
+    pub exact: bool,
+    /// Some plan may read more than is needed.
+    pub bound: bool,
+    /// How many columns were planned; fewer than there are: the numbers are a sample's.
+    pub planned: usize,
+    /// Whether each of them can be rebuilt.
+    pub rebuildable: bool,
+}
+
+/// Work of elements to encode a stripe, per data element.
+#[derive(Clone, Debug, Serialize)]
+pub struct Encode {
+    /// Additions of one element to another.
+    pub additions_per_element: f64,
+    /// Multiplications of an element by a coefficient other than 1.
+    pub multiplications_per_element: f64,
+}
+
+/// What is claimed of it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Claim {
+    /// Any so many columns may be lost.
+    pub tolerance: usize,
+    /// Whether nothing could do better at this rate.
+    pub mds: bool,
+}
+
+/// Counts one code; `None` if the hearer ended it.
+///
+/// Cost: a plan for each column, and with a proof about a second of one core for each level.
+pub fn line(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Line> {
+    let ended = AtomicBool::new(false);
+    let hear = |stage, done, of| {
+        let goes_on = hear(stage, done, of);
+        ended.fetch_or(!goes_on, Ordering::Relaxed);
+        goes_on
+    };
+    let rebuild = rebuild(code, options, &hear)?;
+    let proved = options.proves.then(|| proved(code, options.threads, &hear));
+    if ended.into_inner() {
+        return None;
+    }
+    let (mean, most) = words::update_cost(code);
+    let encode = Planner::new(code).encode();
+    let per_element = |count: usize| rounded(count as f64 / code.data().len() as f64);
+    Some(Line {
+        code: code.spec().to_string(),
+        columns: code.columns(),
+        data: code.data().len(),
+        parity: code.parity().len(),
+        overhead: rounded(1.0 / code.rate()),
+        rate: rounded(code.rate()),
+        claim: Claim { tolerance: code.claim().tolerance, mds: code.claim().mds },
+        proved,
+        parities_updated: MeanAndMost { mean: rounded(mean), most },
+        rebuild,
+        encode: Encode {
+            additions_per_element: per_element(encode.additions()),
+            multiplications_per_element: per_element(encode.multiplications()),
+        },
+    })
+}
+
+/// Columns of the same height with as many parity cells, which cost about the same to rebuild: all
+/// of them, and those that are planned.
+struct Alike {
+    columns: Vec<usize>,
+    planned: Vec<usize>,
+}
+
+/// The columns in groups, and of each group those that there is time for, evenly spread.
+fn alike(code: &Code, all: bool) -> Vec<Alike> {
+    // A plan takes about as long as the stripe has cells: all columns are planned up to a stripe of
+    // 39 by 39.
+    const CELLS_MOST: usize = 60_000;
+    const OF_EACH_LEAST: usize = 2;
+    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for column in 0..code.columns() {
+        let parities = code.column_cells(column).filter(|&cell| code.is_parity(cell)).count();
+        groups.entry((code.rows(column), parities)).or_default().push(column);
+    }
+    let most = match all || code.rows_max() == 1 {
+        true => code.columns(),
+        false => CELLS_MOST / code.cell_count(),
+    };
+    let spread = |columns: &[usize]| -> Vec<usize> {
+        let share =
+            (most * columns.len() / code.columns()).clamp(OF_EACH_LEAST.min(columns.len()), columns.len());
+        (0..share).map(|i| columns[i * (columns.len() - 1) / (share - 1).max(1)]).collect()
+    };
+    groups.into_values().map(|columns| Alike { planned: spread(&columns), columns }).collect()
+}
+
+/// Plans the rebuild of each column, or of as many as there is time for, on all cores. `None` if
+/// the hearer ended it.
+fn rebuild(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Rebuild> {
+    let planner = Planner::new(code);
+    let costs = Costs::uniform();
+    let effort = options.effort;
+    let groups = alike(code, options.all_columns);
+    let columns: Vec<usize> = groups.iter().flat_map(|group| group.planned.iter().copied()).collect();
+    let (next, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let plans = Mutex::new(vec![None; code.columns()]);
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&column) = columns.get(i) else { return };
+            if !hear(Stage::Rebuilds, i as u64, columns.len() as u64) {
+                ended.store(true, Ordering::Relaxed);
+                return;
+            }
+            let lost = CellSet::of_columns(code, &[column]);
+            let wanted: Vec<CellIndex> = code.column_cells(column).collect();
+            let plan = planner.recover(&Request { lost: &lost, wanted: &wanted, costs: &costs, effort }).ok();
+            let reads = plan.map(|plan| (plan.reads.len(), plan.optimality == pantile::Optimality::Exact));
+            plans.lock().unwrap_or_else(|e| e.into_inner())[column] = reads;
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..options.threads.min(columns.len())).for_each(|_| {
+            scope.spawn(work);
+        });
+        work();
+    });
+    if ended.into_inner() {
+        return None;
+    }
+    let plans = plans.into_inner().unwrap_or_else(|e| e.into_inner());
+    let data = code.data().len() as f64;
+    let known: Vec<(usize, bool)> = plans.iter().copied().flatten().collect();
+    let reads = |column: usize| plans[column].map_or(0, |p| p.0);
+    // Each planned column stands for as many of its group as were left out.
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for group in &groups {
+        let weight = group.columns.len() as f64 / group.planned.len() as f64;
+        for &column in group.planned.iter().filter(|&&column| plans[column].is_some()) {
+            sum += weight * reads(column) as f64;
+            weights += weight;
+        }
+    }
+    let mean = sum / f64::max(weights, 1.0);
+    let worst_column = (0..code.columns()).rev().max_by_key(|&c| reads(c)).unwrap_or(0);
+    Some(Rebuild {
+        mean_reads: rounded(mean),
+        mean_share: rounded(mean / data),
+        worst_column,
+        worst_reads: reads(worst_column),
+        worst_share: rounded(reads(worst_column) as f64 / data),
+        exact: known.iter().all(|p| p.1) && columns.len() == code.columns(),
+        bound: known.iter().any(|p| !p.1),
+        planned: columns.len(),
+        rebuildable: known.len() == columns.len(),
+    })
+}
+
+fn proved(code: &Code, threads: usize, hear: &Hear<'_>) -> Proved {
+    let options = ProveOptions {
+        lost_most: Some(code.claim().tolerance + 1),
+        // A line of a table is not worth the work of a proof: a second or so of one core for each
+        // level.
+        sets_most: 5_000_000,
+        work_most: 1_000_000_000,
+        fatal_most: 1,
+        threads,
+        ..ProveOptions::default()
+    };
+    let certificate = prove(code, &options, &|lost, done, of| hear(Stage::Sets { lost }, done, of));
+    Proved {
+        tolerance: certificate.tolerance(),
+        exact: certificate.is_exact(),
+        holds: !certificate.contradicts(code.claim()),
+    }
+}
