@@ -109,6 +109,11 @@ pub enum Order {
         #[serde(default)]
         len_bytes: Option<u64>,
     },
+    /// Somebody knows of a device's errors: they are counted from now on.
+    CallDeviceGood {
+        /// The device.
+        device: u32,
+    },
     /// Begin an epoch of delayed parity.
     DelayedStart {
         /// Where its range begins; none: at the beginning.

@@ -701,6 +701,13 @@ impl Engine {
         self.volume.handle(Event::Upgrade);
     }
 
+    /// A person knows of a device's errors.
+    pub(crate) fn call_device_good(&mut self, slot: Slot) -> Result<(), HostError> {
+        self.known(slot)?;
+        self.volume.handle(Event::DeviceChecked(slot));
+        Ok(())
+    }
+
     /// A person calls suspect blocks good.
     pub(crate) fn call_good(&mut self, first: UserBlock, count: u64) {
         self.volume.handle(Event::Checked { first, count });

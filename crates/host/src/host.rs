@@ -296,6 +296,11 @@ impl Host {
         })
     }
 
+    /// A person knows of a device's errors: they are counted from now on. Errors: `NoSuchSlot`.
+    pub fn call_device_good(&self, slot: Slot) -> Result<(), HostError> {
+        self.call(move |engine| engine.call_device_good(slot))
+    }
+
     /// A person calls suspect blocks of a range good.
     pub fn call_good(&self, first: UserBlock, count: u64) -> Result<(), HostError> {
         self.call(move |engine| {

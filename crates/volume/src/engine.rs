@@ -323,6 +323,7 @@ impl Engine {
             | Event::Pace(..)
             | Event::Idle
             | Event::Upgrade
+            | Event::DeviceChecked(_)
             | Event::Checked { .. } => {}
         }
         self.begin_later();
@@ -391,6 +392,7 @@ impl Engine {
                 self.members_changed |= self.has_unrecorded_notes();
             }
             Event::Upgrade => self.upgrade(),
+            Event::DeviceChecked(slot) => self.call_device_good(slot),
             Event::Checked { first, count } => self.call_good(first, count),
         }
         self.begin_what_waits();

@@ -170,6 +170,7 @@ impl Volume {
                 | Event::DeviceCame(..)
                 | Event::Scrub(..)
                 | Event::Upgrade
+                | Event::DeviceChecked(_)
                 | Event::Checked { .. }),
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {

@@ -303,8 +303,8 @@ fn warnings(
     let whence = if has_lost_data { " where they had it" } else { "" };
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume; what it lacked was read from the others{whence}.",
-            device.device, device.checksum_errors, device.media_errors
+            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume or was called good; what it lacked was read from the others{whence}. 'pantile call-good --device {}' when you have seen to it.",
+            device.device, device.checksum_errors, device.media_errors, device.device
         );
         Finding::of(FindingKind::DeviceErred, Verdict::Warned, device.device, text)
     };
