@@ -10,6 +10,7 @@
 use crate::pages::{Area, Pages};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -25,6 +26,8 @@ pub struct AlignedBuf {
     pages: Option<Pages>,
     len: usize,
     home: Option<Arc<Inner>>,
+    /// Taken beyond the bound: counted, and not kept.
+    is_beyond: bool,
 }
 
 /// A read-only range of an [`AlignedBuf`]: aligned as its place within the buffer is.
@@ -51,7 +54,7 @@ impl AlignedBuf {
     ///
     /// Panics: if the system has no memory left.
     pub fn zeroed(len: usize) -> Self {
-        Self { pages: Some(Pages::alone(capacity_of(len))), len, home: None }
+        Self { pages: Some(Pages::alone(capacity_of(len))), len, home: None, is_beyond: false }
     }
 
     /// A range of it, to be written to a device.
@@ -109,7 +112,14 @@ impl BufferPool {
     pub fn new(max_bytes: usize) -> Self {
         let area = Area::new(max_bytes / PAGE_BYTES * PAGE_BYTES);
         let store = Mutex::new(Store { area, used_bytes: 0, idle_bytes: 0, waiting: 0 });
-        Self { inner: Arc::new(Inner { max_bytes, store, returned: Condvar::new() }) }
+        Self {
+            inner: Arc::new(Inner {
+                max_bytes,
+                store,
+                returned: Condvar::new(),
+                beyond_bytes: AtomicUsize::new(0),
+            }),
+        }
     }
 
     /// A buffer of `len` bytes, or `None` if that much is not free now. Its content is arbitrary.
@@ -117,7 +127,21 @@ impl BufferPool {
     /// Panics: if the system has no memory left although the bound has.
     pub fn take(&self, len: usize) -> Option<AlignedBuf> {
         let pages = self.inner.take(&mut self.inner.lock(), capacity_of(len))?;
-        Some(AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()) })
+        Some(self.buffer(pages, len, false))
+    }
+
+    /// A zeroed buffer beyond the bound, for whoever cannot wait: it is counted
+    /// ([`beyond_bytes`](Self::beyond_bytes)) and not kept for reuse.
+    ///
+    /// Panics: if the system has no memory left.
+    pub fn take_beyond(&self, len: usize) -> AlignedBuf {
+        let capacity = capacity_of(len);
+        self.inner.beyond_bytes.fetch_add(capacity, Ordering::Relaxed);
+        self.buffer(Pages::alone(capacity), len, true)
+    }
+
+    fn buffer(&self, pages: Pages, len: usize, is_beyond: bool) -> AlignedBuf {
+        AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()), is_beyond }
     }
 
     /// The same, waiting for buffers to return; `None` at the deadline, or at once if it can never
@@ -132,7 +156,7 @@ impl BufferPool {
         let mut store = self.inner.lock();
         loop {
             if let Some(pages) = self.inner.take(&mut store, capacity) {
-                return Some(AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()) });
+                return Some(self.buffer(pages, len, false));
             }
             let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
             store.waiting += 1;
@@ -151,7 +175,12 @@ impl BufferPool {
         self.inner.lock().used_bytes
     }
 
-    /// Bytes that the pool occupies, idle ones included.
+    /// Bytes in the hands of users that were taken beyond the bound.
+    pub fn beyond_bytes(&self) -> usize {
+        self.inner.beyond_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the pool occupies, idle ones included, and without those beyond the bound.
     pub fn held_bytes(&self) -> usize {
         let store = self.inner.lock();
         store.used_bytes + store.idle_bytes
@@ -174,7 +203,10 @@ impl DerefMut for AlignedBuf {
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
         if let (Some(pages), Some(home)) = (self.pages.take(), self.home.take()) {
-            home.give(pages);
+            match self.is_beyond {
+                true => _ = home.beyond_bytes.fetch_sub(pages.capacity(), Ordering::Relaxed),
+                false => home.give(pages),
+            }
         }
     }
 }
@@ -215,6 +247,7 @@ struct Inner {
     max_bytes: usize,
     store: Mutex<Store>,
     returned: Condvar,
+    beyond_bytes: AtomicUsize,
 }
 
 struct Store {

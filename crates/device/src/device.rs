@@ -56,6 +56,16 @@ pub trait Device: Send + Sync {
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
+
+    /// What a flush has come to that somebody did on [`direct_file`](Self::direct_file): the number
+    /// of the system's error, or `None`. As [`flush`](Self::flush), which the device does itself
+    /// where it has no such file.
+    ///
+    /// The system tells an error of a flush once, so nobody may flush again to hear it.
+    fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
+        let _ = errno;
+        self.flush()
+    }
 }
 
 /// Which device, by the system's own numbers: equal for the same file under two names.
@@ -145,6 +155,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         (**self).direct_file()
+    }
+    fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
+        (**self).flushed_directly(errno)
     }
 }
 

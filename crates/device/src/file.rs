@@ -290,6 +290,20 @@ impl FileDevice {
             }
         }
     }
+
+    /// Whether a file is still as long as it was: what lay behind its end is not durable.
+    fn check_end(&self) -> Result<(), DeviceError> {
+        if let Identity::Block { .. } = self.identity {
+            return Ok(());
+        }
+        let mut end_bytes = self.len_bytes;
+        self.sync_with(|| fstat(&self.file).map(|stat| end_bytes = stat.st_size as u64))?;
+        if end_bytes < self.len_bytes {
+            let at = site(&self.path, OpKind::Flush, 0, 0);
+            return Err(DeviceError::Truncated { at, end_bytes, device_len_bytes: self.len_bytes });
+        }
+        Ok(())
+    }
 }
 
 impl Device for FileDevice {
@@ -329,16 +343,12 @@ impl Device for FileDevice {
 
     fn flush(&self) -> Result<(), DeviceError> {
         self.sync_with(|| retry_on_intr(|| fdatasync(&self.file)))?;
-        if let Identity::Block { .. } = self.identity {
-            return Ok(());
-        }
-        let mut end_bytes = self.len_bytes;
-        self.sync_with(|| fstat(&self.file).map(|stat| end_bytes = stat.st_size as u64))?;
-        if end_bytes < self.len_bytes {
-            let at = site(&self.path, OpKind::Flush, 0, 0);
-            return Err(DeviceError::Truncated { at, end_bytes, device_len_bytes: self.len_bytes });
-        }
-        Ok(())
+        self.check_end()
+    }
+
+    fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
+        self.sync_with(|| errno.map_or(Ok(()), |errno| Err(Errno::from_raw_os_error(errno))))?;
+        self.check_end()
     }
 
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {

@@ -107,6 +107,9 @@ impl<D: Device, L: Layer> Device for Layered<D, L> {
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         self.layer.direct_file(&self.inner)
     }
+    fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
+        self.inner.flushed_directly(errno)
+    }
 }
 
 /// The first bytes of some parts.

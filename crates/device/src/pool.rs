@@ -1,11 +1,13 @@
 //! Runs requests, on threads for each device or in an io_uring for all, and hands back completions.
 //!
-//! Reads and writes of a file with nothing before it go to the ring ([`crate::ring`]) where the
-//! system has one: no thread is called, neither for the request nor for its completion. Everything
-//! else, and whatever the ring does not do in full, is for threads.
+//! Reads, writes and flushes of a file with nothing before it go to the ring ([`crate::ring`]) where
+//! the system has one: no thread is called, neither for the request nor for its completion. It has
+//! as many requests of a device at a time as the device would have threads; others wait. Everything
+//! else, and whatever the ring does not do in full, is for threads; of a device that the ring serves
+//! they end when they have nothing to do, so that their number does not grow with the devices.
 //!
 //! Each device has its own queue and its own workers, so one that hangs holds up its own requests
-//! and nobody else's. Workers begin when there is work for them and stay. A worker takes, in this
+//! and nobody else's. Workers begin when there is work for them and, where there is no ring, stay. A worker takes, in this
 //! order: a user's flush, a user's request, a flush in the background, a request in the background;
 //! the last kind never has more than its share of the workers, so a user's request always finds one
 //! that is not busy with a rebuild.
@@ -42,6 +44,12 @@ const STACK_BYTES: usize = 128 * 1024;
 /// How often a worker without work gives way and looks again before it sleeps: the taker of its
 /// completion often has the next request, and a sleeper has to be called. NOTES.md has the figures.
 const LOOKS: u32 = 2;
+
+/// How long a worker of a device that the ring serves waits for work before it ends.
+const LINGERS: Duration = Duration::from_secs(1);
+
+/// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, and a worker is to.
+const NOT_FLUSHED: [i32; 5] = [4, 11, 22, 95, 125];
 
 /// Threads that do what they are told on a set of devices, and a ring for what needs none. All
 /// calls may come from any thread.
@@ -285,12 +293,14 @@ impl IoPool {
             return Err(DeviceError::SameDevice { at: site(device.path(), OpKind::Open, 0, 0), known_as });
         }
         let slot = Arc::new(Slot::new(slots.len(), device, self.options));
-        // The first worker begins now: the only moment at which a system without threads is no
-        // surprise.
-        slot.spawn(&mut slot.lock(), &self.done).map_err(|error| {
-            let at = site(slot.device.path(), OpKind::Open, 0, 0);
-            DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) }
-        })?;
+        if self.ring.is_none() || slot.file().is_none() {
+            // The first worker begins now: the only moment at which a system without threads is no
+            // surprise.
+            slot.spawn(&mut slot.lock(), &self.done).map_err(|error| {
+                let at = site(slot.device.path(), OpKind::Open, 0, 0);
+                DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) }
+            })?;
+        }
         slots.push(Some(slot));
         Ok(slots.len() - 1)
     }
@@ -451,14 +461,16 @@ impl IoPool {
     /// What the system has done; what it could not do goes to a worker.
     fn landed(&self) -> Vec<Over> {
         let Some(ring) = self.ring.as_ref().filter(|ring| ring.count() > 0) else { return Vec::new() };
-        let over = |landed: Landed| match landed.whole {
-            true => {
-                landed.slot.lock().ring_runs[landed.priority() as usize] -= 1;
-                Some(landed.slot.clone().over(landed.queued, Ok(()), landed.begun))
-            }
-            false => landed.slot.clone().again(landed, &self.done),
+        let over = |landed: Landed| {
+            let (slot, priority) = (landed.slot.clone(), landed.priority());
+            slot.lock().ring_runs[priority as usize] -= 1;
+            let over = slot.landed(landed, &self.done);
+            slot.goes_on(priority, &self.done, ring);
+            over
         };
-        ring.landed().into_iter().filter_map(over).collect()
+        let over = ring.landed().into_iter().filter_map(over).collect();
+        ring.kick();
+        over
     }
 }
 
@@ -490,6 +502,9 @@ pub(crate) struct State {
     background_runs: usize,
     /// By priority, what the system has.
     ring_runs: [usize; 2],
+    /// By priority, what it gets when it has less. Invariant: it has something of the device and
+    /// priority for as long as anything waits here.
+    ring_waits: [VecDeque<Queued>; 2],
     closing: bool,
     workers: usize,
     idle: usize,
@@ -555,33 +570,76 @@ impl Slot {
             return Err(Rejected { request: Box::new(request), why });
         }
         accepted.fetch_add(1, Ordering::AcqRel);
-        let (priority, mut queued) = (request.priority, Queued { request, since: Instant::now() });
-        let runs_most = match priority {
-            Priority::User => self.options.workers_per_device,
-            Priority::Background => self.options.background_workers_per_device,
-        };
-        if let Some(ring) = ring.filter(|_| state.ring_runs[priority as usize] < runs_most) {
-            state.ring_runs[priority as usize] += 1;
-            drop(state);
-            queued = match ring.begin(self, queued) {
-                Ok(()) => {
-                    done.has_taken(ring);
-                    return Ok(());
+        let (priority, queued) = (request.priority, Queued { request, since: Instant::now() });
+        match ring.filter(|_| self.is_for_ring(&queued.request.op)) {
+            Some(_) if !self.has_room(&state, &queued) => {
+                state.ring_waits[priority as usize].push_back(queued);
+            }
+            Some(ring) => {
+                state.ring_runs[priority as usize] += 1;
+                drop(state);
+                match ring.begin(self, queued) {
+                    Ok(()) => done.has_taken(ring),
+                    Err(queued) => {
+                        self.lock().ring_runs[priority as usize] -= 1;
+                        self.queue(self.lock(), queued, done);
+                        // Somebody may have begun to wait for this one to land.
+                        self.goes_on(priority, done, ring);
+                    }
                 }
-                Err(queued) => queued,
-            };
-            state = self.lock();
-            state.ring_runs[priority as usize] -= 1;
+            }
+            None => self.queue(state, queued, done),
         }
-        self.queue(state, queued, done);
         Ok(())
     }
 
-    /// What the system would not do in full, a worker does from the start. `None` unless none is
-    /// left.
-    fn again(self: Arc<Self>, landed: Landed, done: &Arc<Done>) -> Option<Over> {
-        let mut state = self.lock();
-        state.ring_runs[landed.priority() as usize] -= 1;
+    /// Whether the ring does such of this device.
+    fn is_for_ring(&self, op: &Op) -> bool {
+        matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Flush) && self.file().is_some()
+    }
+
+    /// Whether the ring takes one more of this device: there is always room for a flush, of which
+    /// there are few.
+    fn has_room(&self, state: &State, queued: &Queued) -> bool {
+        let runs_most = match queued.request.priority {
+            Priority::User => self.options.workers_per_device,
+            Priority::Background => self.options.background_workers_per_device,
+        };
+        let runs = state.ring_runs[queued.request.priority as usize];
+        matches!(queued.request.op, Op::Flush) || runs < runs_most
+    }
+
+    /// Gives the ring what waits for room in it.
+    fn goes_on(self: &Arc<Self>, priority: Priority, done: &Arc<Done>, ring: &Ring) {
+        loop {
+            let mut state = self.lock();
+            let waits = &state.ring_waits[priority as usize];
+            if !waits.front().is_some_and(|queued| self.has_room(&state, queued)) {
+                return;
+            }
+            let Some(queued) = state.ring_waits[priority as usize].pop_front() else { return };
+            state.ring_runs[priority as usize] += 1;
+            drop(state);
+            if let Err(queued) = ring.begin(self, queued) {
+                let mut state = self.lock();
+                state.ring_runs[priority as usize] -= 1;
+                self.queue(state, queued, done);
+            }
+        }
+    }
+
+    /// The ring has done a request, or has not: a worker does it from the start then, but for a
+    /// flush that failed. `None` if a worker does.
+    fn landed(self: &Arc<Self>, landed: Landed, done: &Arc<Done>) -> Option<Over> {
+        if matches!(landed.queued.request.op, Op::Flush) && !NOT_FLUSHED.contains(&landed.errno) {
+            let errno = Some(landed.errno).filter(|_| !landed.whole);
+            let result = self.device.flushed_directly(errno);
+            return Some(self.over(landed.queued, result, landed.begun));
+        }
+        if landed.whole {
+            return Some(self.over(landed.queued, Ok(()), landed.begun));
+        }
+        let state = self.lock();
         if !state.closing {
             self.queue(state, landed.queued, done);
             return None;
@@ -595,7 +653,16 @@ impl Slot {
 
     /// Leaves a request to the workers.
     fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, State>, queued: Queued, done: &Arc<Done>) {
-        if !state.push(queued, self.options) {
+        let is_first = state.workers == 0;
+        if is_first && let Err(error) = self.spawn(&mut state, done) {
+            drop(state);
+            let op = &queued.request.op;
+            let at = site(self.device.path(), op.kind(), op.offset_bytes(), op.len_bytes());
+            let error = DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) };
+            done.push([self.over(queued, Err(error), Instant::now())]);
+            return;
+        }
+        if !state.push(queued, self.options) || is_first {
             return;
         }
         if state.idle > state.called {
@@ -604,8 +671,7 @@ impl Slot {
             drop(state);
             self.work.notify_one();
         } else if state.workers < self.options.workers_per_device {
-            // Without another thread the request waits for one of those there are; there is always
-            // one.
+            // Without another thread the request waits for one of those there are.
             let _ = self.spawn(&mut state, done);
         }
     }
@@ -613,6 +679,7 @@ impl Slot {
     fn spawn(self: &Arc<Self>, state: &mut State, done: &Arc<Done>) -> std::io::Result<()> {
         let (slot, done) = (self.clone(), done.clone());
         let name = format!("io-{}-{}", self.number, state.workers);
+        state.threads.retain(|thread| !thread.is_finished());
         let builder = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
         state.threads.push(builder.spawn(move || slot.work(&done))?);
         state.workers += 1;
@@ -621,6 +688,7 @@ impl Slot {
 
     /// The life of a worker.
     fn work(&self, done: &Done) {
+        let lingers = done.ring.is_some() && self.file().is_some();
         let mut state = self.lock();
         let mut looked = 0;
         loop {
@@ -642,9 +710,23 @@ impl Slot {
                 state = self.lock();
             } else {
                 state.idle += 1;
-                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                let mut ends = false;
+                state = match lingers {
+                    true => {
+                        let waited = self.work.wait_timeout(state, LINGERS);
+                        let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                        ends = waited.timed_out();
+                        state
+                    }
+                    false => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                };
                 state.idle -= 1;
+                // One that was called meanwhile stays.
+                ends &= state.called == 0;
                 state.called = state.called.saturating_sub(1).min(state.idle);
+                if ends && !state.has_work() {
+                    break;
+                }
             }
         }
         state.workers -= 1;
@@ -686,9 +768,9 @@ impl Slot {
     fn take_queued(&self, mut which: impl FnMut(&Request) -> bool) -> Vec<Request> {
         let mut state = self.lock();
         let mut taken = Vec::new();
-        let State { queues: [user, background], flushes, .. } = &mut *state;
+        let State { queues, ring_waits, flushes, .. } = &mut *state;
         taken.extend(flushes.extract_if(.., |queued| which(&queued.request)));
-        for queue in [user, background] {
+        for queue in queues.iter_mut().chain(ring_waits) {
             let (out, keep): (Vec<_>, Vec<_>) = queue.drain(..).partition(|queued| which(&queued.request));
             *queue = keep.into();
             taken.extend(out);
@@ -738,6 +820,10 @@ impl State {
         queue.push_back(queued);
         let waiting = queue.len();
         priority == Priority::User || self.background_runs + waiting <= options.background_workers_per_device
+    }
+
+    fn has_work(&self) -> bool {
+        !self.flushes.is_empty() || self.queues.iter().any(|queue| !queue.is_empty())
     }
 
     fn next(&mut self, options: PoolOptions) -> Option<Job> {

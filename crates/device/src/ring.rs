@@ -1,11 +1,11 @@
-//! Reads and writes of files without a thread for each: one io_uring for all devices of a pool.
+//! Reads, writes and flushes of files without a thread for each: one io_uring for all devices of a pool.
 //!
 //! A request goes to the ring if its device has nothing between it and the system
 //! ([`Device::direct_file`]) and if nothing about it could be wrong: aligned, within the device,
 //! not too many pieces. Whoever waits for completions waits in the ring, so that neither the
 //! request nor its completion calls a thread. Whatever the system does not do in full is done again
 //! by a worker, which finds out what is wrong and says so as ever: so there is one place that makes
-//! errors.
+//! errors. Only the error of a flush is final, because the system tells it once.
 //!
 //! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do
 //! everything.
@@ -14,7 +14,7 @@
 //! the pool.
 
 use crate::pool::{Op, Priority, Queued, Slot};
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::IoSlice;
@@ -129,7 +129,7 @@ impl Ring {
         self.push(held, &poll.user_data(BELL))
     }
 
-    /// Takes a read or write, which begins with the next [`kick`](Self::kick) or
+    /// Takes a read, write or flush, which begins with the next [`kick`](Self::kick) or
     /// [`wait`](Self::wait). Gives it back if it is for a worker.
     pub(crate) fn begin(&self, slot: &Arc<Slot>, queued: Queued) -> Result<(), Queued> {
         let Some(file) = slot.file() else { return Err(queued) };
@@ -173,6 +173,7 @@ impl Ring {
                 let write = opcode::Writev::new(Fd(file), pieces.as_ptr().cast(), pieces.len() as u32);
                 (write.offset(*offset_bytes).build(), len, pieces)
             }
+            Op::Flush => (opcode::Fsync::new(Fd(file)).flags(FsyncFlags::DATASYNC).build(), 0, Vec::new()),
             _ => return Err(queued),
         };
         let mut flights = self.lock();

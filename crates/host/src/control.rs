@@ -109,6 +109,11 @@ pub enum Order {
         #[serde(default)]
         len_bytes: Option<u64>,
     },
+    /// Somebody knows of a device's errors: they are counted from now on.
+    CallDeviceGood {
+        /// The device.
+        device: u32,
+    },
     /// Begin an epoch of delayed parity.
     DelayedStart {
         /// Where its range begins; none: at the beginning.
@@ -285,6 +290,18 @@ pub struct ServerReport {
     /// among those.
     #[serde(default)]
     pub client_deaths: u32,
+    /// Bytes that the volume may have in buffers.
+    #[serde(default)]
+    pub memory_bytes_max: u64,
+    /// Bytes that it has, of those kept for reuse too.
+    #[serde(default)]
+    pub memory_bytes: u64,
+    /// Bytes of memory that the process occupies, with maps, checksums and clients' requests.
+    #[serde(default)]
+    pub resident_bytes: u64,
+    /// Threads of the process, those for clients included.
+    #[serde(default)]
+    pub threads: u32,
 }
 
 /// A volume in one word.

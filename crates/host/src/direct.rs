@@ -154,6 +154,10 @@ impl Shelf {
         Shelf { bytes, memory: BufferPool::new(readers * bytes), readers: Mutex::default() }
     }
 
+    fn bytes(&self) -> usize {
+        self.memory.held_bytes()
+    }
+
     fn readers(&self) -> MutexGuard<'_, Readers> {
         lock(&self.readers)
     }
@@ -199,6 +203,11 @@ impl Direct {
             latencies: Arc::new(Latencies::new(slots)),
             inbox,
         }
+    }
+
+    /// Bytes of the buffers that are read into.
+    pub(crate) fn bytes_in_memory(&self) -> usize {
+        self.short.bytes() + self.long.bytes()
     }
 
     fn place(&self, slot: Slot) -> MutexGuard<'_, Place> {

@@ -163,6 +163,10 @@ pub struct Report {
     pub throttle_bytes_per_s: Option<u64>,
     /// Blocks of memory that the engine holds.
     pub blocks_in_memory: usize,
+    /// Bytes that all of it may have in buffers.
+    pub memory_bytes_max: u64,
+    /// Bytes in buffers: of writes, reads, rebuild and scrub, and those kept for reuse.
+    pub memory_bytes: u64,
     /// Blocks that readers took from devices themselves; the status counts them, too.
     pub blocks_read_directly: u64,
     /// I/O under way.
@@ -192,6 +196,7 @@ pub(crate) struct Engine {
     inbox: Arc<Inbox>,
     table: Table,
     buffers: Buffers,
+    memory_bytes_max: u64,
     workers: Workers,
     members: Vec<Member>,
     flights: FxHashMap<u64, Flight>,
@@ -254,6 +259,7 @@ impl Engine {
             inbox,
             table: Table::new(),
             buffers: Buffers::new(options.kept_bytes),
+            memory_bytes_max: options.memory_bytes,
             workers,
             members: Vec::new(),
             flights: FxHashMap::default(),
@@ -695,6 +701,13 @@ impl Engine {
         self.volume.handle(Event::Upgrade);
     }
 
+    /// A person knows of a device's errors.
+    pub(crate) fn call_device_good(&mut self, slot: Slot) -> Result<(), HostError> {
+        self.known(slot)?;
+        self.volume.handle(Event::DeviceChecked(slot));
+        Ok(())
+    }
+
     /// A person calls suspect blocks good.
     pub(crate) fn call_good(&mut self, first: UserBlock, count: u64) {
         self.volume.handle(Event::Checked { first, count });
@@ -801,6 +814,8 @@ impl Engine {
             members: members.collect(),
             throttle_bytes_per_s: self.throttle.bytes_per_s_max(),
             blocks_in_memory: self.table.len(),
+            memory_bytes_max: self.memory_bytes_max,
+            memory_bytes: (self.buffers.bytes() + self.direct.bytes_in_memory()) as u64,
             blocks_read_directly: self.direct.all_blocks_read(),
             ios: self.flights.len(),
             ios_waiting: self.background.iter().map(|request| self.parts_of(request.token)).sum(),

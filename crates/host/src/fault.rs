@@ -91,6 +91,13 @@ pub enum FolderError {
         /// What is needed.
         need: u64,
     },
+    /// The volume cannot be held to so little memory.
+    TooLittleMemory {
+        /// Bytes that it was to be held to.
+        have: u64,
+        /// The least.
+        need: u64,
+    },
     /// A device is part of a volume.
     HoldsVolume {
         /// The device.
@@ -393,6 +400,10 @@ impl fmt::Display for FolderError {
                 out,
                 "{} has {have} bytes, the smallest volume of this code needs {need} on a device; give longer ones",
                 path.display()
+            ),
+            FolderError::TooLittleMemory { have, need } => write!(
+                out,
+                "the volume cannot be held to {have} bytes of memory: with stripes as long as its own it needs {need}; give --memory as many or more"
             ),
             FolderError::HoldsVolume { path, volume, name } => write!(
                 out,

@@ -9,7 +9,7 @@ use crate::geometry::{self, Misfit, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::private::{create_dir, create_private, open_private};
-use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
+use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
@@ -61,6 +61,8 @@ pub struct Folder {
     config: Config,
     /// Who claims the volume from here, from the first time on.
     own: Option<Own>,
+    /// Bytes of buffers that the volume is held to, if not as many as usual.
+    memory_bytes: Option<u64>,
     /// Held as long as this lives.
     _lock: File,
 }
@@ -168,7 +170,8 @@ impl Folder {
                 throttle_bytes_per_s: None,
                 damaged_stripes: 0,
             };
-            let folder = Folder { root: root.to_path_buf(), config, own: None, _lock: lock };
+            let folder =
+                Folder { root: root.to_path_buf(), config, own: None, memory_bytes: None, _lock: lock };
             folder.save()?;
             Ok(folder)
         });
@@ -189,7 +192,7 @@ impl Folder {
         }
         let lock = lock(root).or_else(|error| lock_to_read(root, &path, error))?;
         let config = read_config(&path)?;
-        Ok(Folder { root: root.to_path_buf(), config, own: None, _lock: lock })
+        Ok(Folder { root: root.to_path_buf(), config, own: None, memory_bytes: None, _lock: lock })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
@@ -250,7 +253,7 @@ impl Folder {
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
         };
-        let folder = Folder { root: root.to_path_buf(), config, own: None, _lock: lock };
+        let folder = Folder { root: root.to_path_buf(), config, own: None, memory_bytes: None, _lock: lock };
         folder.save()?;
         Ok(folder)
     }
@@ -432,10 +435,25 @@ impl Folder {
         }
     }
 
+    /// Holds the volume, when it is opened, to so many bytes of buffers.
+    pub fn keep_within(&mut self, memory_bytes: u64) {
+        self.memory_bytes = Some(memory_bytes);
+    }
+
+    fn options(&self, options: Option<HostOptions>, geometry: &Geometry) -> Result<HostOptions, FolderError> {
+        let options = options.unwrap_or_else(|| HostOptions::for_devices(geometry.slots()));
+        let Some(have) = self.memory_bytes else { return Ok(options) };
+        let need = least_memory_bytes(geometry);
+        match have < need {
+            true => Err(FolderError::TooLittleMemory { have, need }),
+            false => Ok(options.within(have)),
+        }
+    }
+
     /// Opens the devices and runs the volume on them.
     pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices()?;
-        let mut options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
+        let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
         let fresh = fresh_history()?;
         if self.own.is_none() {
@@ -477,7 +495,7 @@ impl Folder {
     pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until))?;
         self.config.devices = opened.places.clone();
-        let options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
+        let options = self.options(options, &opened.geometry)?;
         Ok((Host::open_to_read(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
 }

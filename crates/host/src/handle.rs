@@ -67,6 +67,11 @@ impl Handle {
         }
     }
 
+    /// Bytes of writes under way, and of buffers kept for more of them.
+    pub(crate) fn write_bytes(&self) -> u64 {
+        self.shared.memory.held_bytes() as u64
+    }
+
     /// Length of the volume.
     pub fn len_bytes(&self) -> u64 {
         self.shared.len_bytes

@@ -208,6 +208,9 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::DATA_LOST => format!("Data could not be had any more, from byte {at_byte} on."),
         EventKind::DATA_SUSPECT => format!("Data became suspect after a crash, from byte {at_byte} on."),
         EventKind::UPGRADED => "The volume became one of format version 2.".into(),
+        EventKind::CALLED_GOOD if event.slot.is_some() => {
+            format!("A person called {which} good; its errors are counted anew.")
+        }
         EventKind::CALLED_GOOD => format!("A person called suspect data good, from byte {at_byte} on."),
         _ => "Something happened that this version does not know.".into(),
     };

@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Sizes and deadlines of a host.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
+    /// Bytes that all below may have in buffers together ([`HostOptions::within`]); raised to
+    /// [`least_memory_bytes`] where that is more.
+    pub memory_bytes: u64,
     /// Memory for writes that are not durable yet.
     pub write_bytes: usize,
     /// Memory for reads under way.
@@ -50,7 +53,27 @@ pub struct HostOptions {
     pub io: PoolOptions,
 }
 
+/// Bytes in buffers that a volume is held to unless told otherwise.
+pub const MEMORY_BYTES: u64 = 512 << 20;
+
+/// The least that any volume can be held to; one of long stripes needs more.
+pub const MEMORY_LEAST: u64 = 64 << 20;
+
+/// The least that a volume can be held to: each of rebuild, scrub, a commit and readers needs room
+/// for a stripe, and may have another under way.
+pub fn least_memory_bytes(geometry: &Geometry) -> u64 {
+    let stripe_blocks = geometry.code.cell_count() as u64 * u64::from(geometry.element_blocks());
+    (8 * stripe_blocks * BLOCK as u64).max(MEMORY_LEAST)
+}
+
 impl HostOptions {
+    /// Holds the volume to so many bytes of buffers. Beside them are maps, a thirtieth of that for
+    /// checksums, and what whoever serves clients has of their requests.
+    pub fn within(self, memory_bytes: u64) -> HostOptions {
+        let part = |of_32: u64| usize::try_from(memory_bytes / 32 * of_32).unwrap_or(usize::MAX);
+        HostOptions { memory_bytes, write_bytes: part(10), read_bytes: part(3), kept_bytes: part(4), ..self }
+    }
+
     /// For a volume of so many devices: fewer threads for each where there are many.
     pub fn for_devices(devices: usize) -> HostOptions {
         let per_device = (512 / devices.max(1)).clamp(4, 32);
@@ -61,11 +84,12 @@ impl HostOptions {
             depth_per_device: 1 << 16,
             ring: true,
         };
-        HostOptions {
-            write_bytes: 160 << 20,
-            read_bytes: 64 << 20,
+        let options = HostOptions {
+            memory_bytes: 0,
+            write_bytes: 0,
+            read_bytes: 0,
             reads_more: true,
-            kept_bytes: 64 << 20,
+            kept_bytes: 0,
             device_deadline: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
             background_bytes_per_s: None,
@@ -73,7 +97,8 @@ impl HostOptions {
             evicts_slow_after: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,
-        }
+        };
+        options.within(MEMORY_BYTES)
     }
 }
 
@@ -134,7 +159,13 @@ impl Host {
         open: impl FnOnce(Geometry, &[bool], pantile_format::volume::HistoryId) -> Volume,
     ) -> Result<Host, HostError> {
         let there: Vec<bool> = devices.iter().map(Option::is_some).collect();
-        let volume = open(geometry.clone(), &there, fresh);
+        let least = least_memory_bytes(&geometry);
+        let options = &match options.memory_bytes < least {
+            true => options.clone().within(least),
+            false => options.clone(),
+        };
+        let mut volume = open(geometry.clone(), &there, fresh);
+        volume.keep_within(options.memory_bytes);
         let pool = Arc::new(IoPool::new(options.io));
         let inbox = Arc::new(Inbox::new(pool.clone()));
         let (opened, opening) = answer();
@@ -188,7 +219,8 @@ impl Host {
 
     /// How it stands.
     pub fn report(&self) -> Result<Report, HostError> {
-        self.call(|engine| engine.report())
+        let report = self.call(|engine| engine.report())?;
+        Ok(Report { memory_bytes: report.memory_bytes + self.handle.write_bytes(), ..report })
     }
 
     /// What could not be had if these devices were lost, too.
@@ -262,6 +294,11 @@ impl Host {
             engine.upgrade();
             Ok(())
         })
+    }
+
+    /// A person knows of a device's errors: they are counted from now on. Errors: `NoSuchSlot`.
+    pub fn call_device_good(&self, slot: Slot) -> Result<(), HostError> {
+        self.call(move |engine| engine.call_device_good(slot))
     }
 
     /// A person calls suspect blocks of a range good.

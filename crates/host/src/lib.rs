@@ -56,7 +56,7 @@ pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened};
 pub use geometry::{numbers, policy_name, usual_geometry};
 pub use handle::Handle;
 pub use health::{Finding, FindingKind, when};
-pub use host::{Host, HostOptions};
+pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};
 pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
 pub use pantile_device::{AlignedBuf, BufferPool};

@@ -80,7 +80,12 @@ impl Buffers {
     pub(crate) fn take(&self, blocks: usize) -> AlignedBuf {
         let bytes = blocks.max(1) * BLOCK;
         let kept = if blocks <= KEPT_BLOCKS_MAX { self.kept.take(bytes) } else { None };
-        kept.unwrap_or_else(|| AlignedBuf::zeroed(bytes))
+        kept.unwrap_or_else(|| self.kept.take_beyond(bytes))
+    }
+
+    /// Bytes of all buffers that there are, of those kept for reuse too.
+    pub(crate) fn bytes(&self) -> usize {
+        self.kept.held_bytes() + self.kept.beyond_bytes()
     }
 }
 

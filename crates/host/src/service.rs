@@ -323,6 +323,7 @@ impl Service {
             Order::ScrubResume => self.order_scrub(Scrub::Resume, "The scrub goes on.").map(done),
             Order::ScrubStop => self.order_scrub(Scrub::Stop, "The scrub has ended.").map(done),
             Order::Upgrade => self.upgrade().map(done),
+            Order::CallDeviceGood { device } => self.call_device_good(*device).map(done),
             Order::CallGood { offset, len_bytes } => self.call_good(*offset, *len_bytes).map(done),
             Order::DelayedStart {
                 offset,
@@ -399,6 +400,17 @@ impl Service {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok("The volume is of format version 2; programs of before cannot open it any more.".into())
+    }
+
+    /// A person knows of a device's errors. It is durable when this returns.
+    fn call_device_good(&self, device: u32) -> Result<String, FolderError> {
+        self.host().call_device_good(Slot(device))?;
+        self.host().handle().flush()?;
+        let kept = match self.host().report()?.status.version {
+            1 => " This volume of format version 1 forgets its errors when it is stopped.",
+            _ => "",
+        };
+        Ok(format!("Errors of device {device} are counted from now on.{kept}"))
     }
 
     /// A person has looked at suspect data.

@@ -152,6 +152,8 @@ pub enum Event {
     /// Make a volume of version 1 one of version 2. Nothing happens where it is one, or where the
     /// text of its code leaves no room.
     Upgrade,
+    /// A person knows of a device's errors: they are counted from now on.
+    DeviceChecked(Slot),
     /// A person has looked at suspect blocks of this range and calls them good.
     Checked {
         /// The first block.

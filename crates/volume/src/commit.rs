@@ -37,10 +37,6 @@ const MERGES_MOST: usize = 8;
 /// there is need of their room.
 const PUT_AWAY_SHARE: u64 = 32;
 
-/// Blocks of stripes that one commit reads to write them as a whole, unless it is one stripe: 32
-/// MiB. Each is in memory until the commit ends.
-const GATHER_BLOCKS_MOST: usize = 8192;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Gather,
@@ -236,7 +232,7 @@ impl Engine {
             })
             .collect();
         let forced: Vec<u32> = self.forced().into_iter().chain(full).collect();
-        let mut gathers_left = (GATHER_BLOCKS_MOST / per_stripe).max(1);
+        let mut gathers_left = (self.waiting_for_room.room.gather / per_stripe).max(1);
         let is_later = self.stages_wait() && self.stage_place().is_some();
         let later = if is_later { std::mem::take(&mut self.sealed.unstaged) } else { BTreeSet::new() };
         let is_staged = |l: &u32| self.sealed.staged.contains_key(l) || later.contains(l);

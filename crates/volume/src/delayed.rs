@@ -28,8 +28,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Blocks of data that epochs keep in memory so that parity needs no reading: 32 MiB.
 const DATA_BLOCKS_MOST: usize = 8192;
 
-/// Blocks of parity that is made and not written: 128 MiB.
-const PARITY_BLOCKS_MOST: usize = 32768;
+/// Blocks of parity that is made and not written: 64 MiB.
+const PARITY_BLOCKS_MOST: usize = 16384;
 
 /// Blocks of stripes whose parity is made and written at a time, unless it is one stripe: 32 MiB.
 const SETTLING_BLOCKS_MOST: u64 = 8192;
@@ -143,8 +143,8 @@ impl Default for Delayed {
 
 impl Delayed {
     /// Keeps no more in memory than this many blocks of data, and as many of parity.
-    pub(crate) fn keep(&mut self, blocks: usize) {
-        (self.data_blocks_most, self.parity_blocks_most) = (blocks, blocks);
+    pub(crate) fn keep(&mut self, data_blocks: usize, parity_blocks: usize) {
+        (self.data_blocks_most, self.parity_blocks_most) = (data_blocks, parity_blocks);
     }
 
     /// Places that epochs take beyond those of the user's stripes.

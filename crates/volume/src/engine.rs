@@ -18,6 +18,7 @@ use crate::maps::Maps;
 use crate::members::Rebuild;
 use crate::notes::Noting;
 use crate::pace::Pace;
+use crate::room::{Room, Waiting};
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
@@ -40,8 +41,8 @@ pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
-/// Chunk headers kept in memory, beside those in use.
-const HEADERS_MOST: usize = 1 << 15;
+/// Blocks that a volume may have in memory if nobody says how many: 512 MiB.
+const MEMORY_BLOCKS: usize = 1 << 17;
 
 /// Content in memory: newest writes and trims that are not in a commit yet, or that one commit
 /// takes.
@@ -92,6 +93,7 @@ pub(crate) struct Engine {
     /// What is to be fetched when there are fewer of them.
     pub(crate) later: VecDeque<Later>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
+    pub(crate) waiting_for_room: Waiting,
     pub(crate) staged: BTreeMap<StageId, Staged>,
     /// Those of `staged` whose writes are not all reported.
     pub(crate) stages_under_way: u64,
@@ -207,6 +209,7 @@ impl Engine {
             counts: vec![DeviceCounts::default(); geometry.slots()],
             turns: vec![0; geometry.slots()],
             spans: BTreeMap::new(),
+            waiting_for_room: Waiting::new(Room::within(MEMORY_BLOCKS)),
             staged: BTreeMap::new(),
             stages_under_way: 0,
             delayed: Delayed::default(),
@@ -230,8 +233,8 @@ impl Engine {
             pins: BTreeMap::new(),
             sums: BTreeMap::new(),
             sums_order: VecDeque::new(),
-            headers_most: HEADERS_MOST,
-            dirty_mark: DIRTY_BLOCKS_MARK,
+            headers_most: Room::within(MEMORY_BLOCKS).headers,
+            dirty_mark: Room::within(MEMORY_BLOCKS).dirty_mark,
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
             commit_wanted: false,
@@ -287,6 +290,14 @@ impl Engine {
         self.headers_most = most;
     }
 
+    /// Has no more blocks in memory than these, but for single stripes that are larger.
+    pub(crate) fn keep_within(&mut self, blocks: usize) {
+        let room = Room::within(blocks);
+        self.waiting_for_room.room = room;
+        (self.headers_most, self.dirty_mark) = (room.headers, room.dirty_mark);
+        self.delayed.keep(room.epoch_data, room.epoch_parity);
+    }
+
     /// Names up to this one are given.
     pub(crate) fn go_on_from(&mut self, counter: u64) {
         self.counter = self.counter.max(counter);
@@ -312,6 +323,7 @@ impl Engine {
             | Event::Pace(..)
             | Event::Idle
             | Event::Upgrade
+            | Event::DeviceChecked(_)
             | Event::Checked { .. } => {}
         }
         self.begin_later();
@@ -380,8 +392,10 @@ impl Engine {
                 self.members_changed |= self.has_unrecorded_notes();
             }
             Event::Upgrade => self.upgrade(),
+            Event::DeviceChecked(slot) => self.call_device_good(slot),
             Event::Checked { first, count } => self.call_good(first, count),
         }
+        self.begin_what_waits();
         self.drive();
     }
 

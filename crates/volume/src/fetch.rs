@@ -229,6 +229,7 @@ impl Engine {
 
     /// Begins what is to be fetched later, as much of it as may be under way.
     pub(crate) fn begin_later(&mut self) {
+        self.begin_what_waits();
         if self.verify_failed() {
             // One block that cannot be had decides.
             self.later.retain(|later| matches!(later, Later::Again { .. } | Later::AgainRow { .. }));
@@ -296,8 +297,9 @@ impl Engine {
             plan: None,
             result: None,
         };
+        let cells = self.planner(&fetch.word).code().cell_count();
         self.fetches.insert(id, fetch);
-        self.advance(id);
+        self.fetch_in_turn(id, cells);
     }
 
     /// The cells of a codeword on devices that do not have it now.

@@ -37,6 +37,7 @@ mod pace;
 mod planted;
 mod proof;
 mod rings;
+mod room;
 mod scrub;
 mod span;
 mod staging;

@@ -334,6 +334,16 @@ impl Engine {
         }
     }
 
+    /// A person knows of a device's errors: what comes after is counted anew.
+    pub(crate) fn call_device_good(&mut self, slot: Slot) {
+        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
+        (counts.checksum_errors, counts.media_errors) = (0, 0);
+        self.noting.before.remove(&slot);
+        self.event(EventKind::CALLED_GOOD, Some(slot), 0);
+        let known = self.device_note(slot);
+        self.note(Note::Device(known), true);
+    }
+
     /// Blocks that were computed from parity of a stripe that a crash caught, in the record that
     /// says that it is of one time again.
     pub(crate) fn note_suspect(&mut self, blocks: &[UserBlock]) -> Vec<Change> {

@@ -253,6 +253,7 @@ impl Opening {
             | Event::Pace(..)
             | Event::Idle
             | Event::Upgrade
+            | Event::DeviceChecked(_)
             | Event::Checked { .. } => {}
         }
     }

@@ -74,6 +74,11 @@ pub(crate) struct Span {
     mapping: Mapping,
     purpose: Purpose,
     making: Option<Making>,
+    urgency: Urgency,
+    /// Devices whose headers are read.
+    unknown: Vec<Slot>,
+    /// Blocks of all runs, those that could not be read included.
+    read_blocks: usize,
     /// In the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
@@ -83,6 +88,12 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// Blocks that it reads and makes.
+    fn blocks(&self) -> usize {
+        let made = self.making.iter().map(|making| making.plan.steps.len() * making.offsets.len());
+        self.read_blocks + made.sum::<usize>()
+    }
+
     /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie
     /// side by side.
     fn read_from(&self, number: u32) -> &[BufferId] {
@@ -198,22 +209,49 @@ impl Engine {
         unknown.sort_unstable();
         unknown.dedup();
         unknown.retain(|&slot| fresh || self.known_sums(mapping, slot).is_none());
+        let outstanding = runs.len() + unknown.len() + 1;
+        let read_blocks = needed.len();
+        let span = Span {
+            logical,
+            mapping,
+            purpose,
+            making,
+            urgency,
+            unknown,
+            read_blocks,
+            runs,
+            outstanding,
+            bad: BTreeMap::new(),
+        };
+        let blocks = span.blocks();
+        self.spans.insert(id, span);
+        self.begin_in_turn(id, blocks, urgency);
+    }
+
+    /// Blocks that a span has in memory when it has begun.
+    pub(crate) fn span_blocks(&self, id: SpanId) -> usize {
+        self.spans.get(&id).map_or(0, Span::blocks)
+    }
+
+    /// Begins to read what a span needs.
+    pub(crate) fn begin_span(&mut self, id: SpanId) {
+        let Some(Span { mapping, urgency, unknown, runs, .. }) = self.spans.get_mut(&id) else { return };
+        let (mapping, urgency, unknown) = (*mapping, *urgency, std::mem::take(unknown));
+        let reads: Vec<(Slot, u32, Vec<BufferId>)> =
+            runs.iter().map(|run| (run.slot, run.in_column, run.buffers.clone())).collect();
         for &slot in &unknown {
             let io = self.new_io(slot, IoOwner::SpanHeader { span: id, slot });
             let at = self.geometry.chunk_start(mapping.physical, slot);
             let blocks = self.geometry.header_blocks(slot);
             self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
         }
-        for (number, &Run { slot, in_column, ref buffers, .. }) in runs.iter().enumerate() {
+        for (number, (slot, in_column, into)) in reads.into_iter().enumerate() {
             let start = self.geometry.chunk_start(mapping.physical, slot).0;
             let at = DeviceBlock(start + u64::from(self.geometry.header_blocks(slot) + in_column));
             let io = self.new_io(slot, IoOwner::SpanRun { span: id, run: number });
-            let (into, generation) = (buffers.clone(), mapping.generation);
+            let generation = mapping.generation;
             self.act(Action::Read { io, slot, at, into, generation, urgency });
         }
-        let outstanding = runs.len() + unknown.len() + 1;
-        let span = Span { logical, mapping, purpose, making, runs, outstanding, bad: BTreeMap::new() };
-        self.spans.insert(id, span);
         self.span_part_done(id);
     }
 
@@ -451,6 +489,7 @@ impl Engine {
     }
 
     fn let_go(&mut self, span: Span) {
+        self.span_is_over(span.blocks());
         let read = span.runs.into_iter().flat_map(|run| run.buffers);
         let made = span.making.into_iter().flat_map(|making| making.made.into_iter().flatten());
         read.chain(made).for_each(|buffer| self.release(buffer));

@@ -1,8 +1,8 @@
 //! A volume from the first superblock read to the last request: opening, then serving.
 
 use crate::{
-    Action, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Lookup, Losses, OpenError,
-    Opening, Reason, Reply, Request, RequestId, Slot, Status, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Lookup, Losses,
+    OpenError, Opening, Reason, Reply, Request, RequestId, Slot, Status, UserBlock,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ pub struct Volume {
     refusals: VecDeque<Action>,
     /// Blocks of epochs in memory, if not as many as usual.
     epoch_blocks: Option<usize>,
+    /// Blocks in memory, if not as many as usual.
+    memory_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual.
     dirty_mark: Option<usize>,
     /// Seconds since 1970, as the driver told last.
@@ -56,6 +58,7 @@ impl Volume {
             waiting: Vec::new(),
             refusals: VecDeque::new(),
             epoch_blocks: None,
+            memory_blocks: None,
             dirty_mark: None,
             now: 0,
         };
@@ -76,6 +79,7 @@ impl Volume {
             waiting: Vec::new(),
             refusals: VecDeque::new(),
             epoch_blocks: None,
+            memory_blocks: None,
             dirty_mark: None,
             now: 0,
         };
@@ -115,6 +119,13 @@ impl Volume {
         if let Inner::Serving(engine) = &mut self.inner {
             engine.keep_headers(most);
         }
+    }
+
+    /// Has no more than so many bytes of blocks in memory, users' writes that are not durable
+    /// included, and chunk headers of a thirtieth of that beside them; it is 512 MiB unless told. A
+    /// single stripe is read and written whatever its length. To be called before the first event.
+    pub fn keep_within(&mut self, bytes: u64) {
+        self.memory_blocks = Some((bytes / BLOCK_BYTES) as usize);
     }
 
     /// Keeps no more data of epochs in memory than these blocks, and as many of parity: fewer cost
@@ -159,6 +170,7 @@ impl Volume {
                 | Event::DeviceCame(..)
                 | Event::Scrub(..)
                 | Event::Upgrade
+                | Event::DeviceChecked(_)
                 | Event::Checked { .. }),
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
@@ -274,8 +286,11 @@ impl Volume {
             Some(Ok(engine)) => {
                 let mut engine = engine;
                 engine.noting.now = self.now;
+                if let Some(blocks) = self.memory_blocks {
+                    engine.keep_within(blocks);
+                }
                 if let Some(blocks) = self.epoch_blocks {
-                    engine.delayed.keep(blocks);
+                    engine.delayed.keep(blocks, blocks);
                 }
                 engine.dirty_mark = self.dirty_mark.unwrap_or(engine.dirty_mark);
                 self.inner = Inner::Serving(Box::new(engine));

@@ -431,6 +431,16 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
         report.stripes_used + report.free_stripes,
         report.dirty_blocks
     );
+    if let Some(server) = &report.server {
+        let _ = writeln!(
+            out,
+            "{} of {} of memory in use, {} with maps and requests; {} threads.",
+            sets::bytes(server.memory_bytes),
+            sets::bytes(server.memory_bytes_max),
+            sets::bytes(server.resident_bytes),
+            server.threads
+        );
+    }
     out
 }
 

@@ -15,7 +15,7 @@
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
     Admitted, Answer, Clients, ControlServer, Deaths, EpochId, Failure, Folder, FolderError, Handle,
-    HostError, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP,
+    HostError, MEMORY_LEAST, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP,
 };
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,6 +48,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     evicts_slow: false,
     deaths: Deaths { of_its_own: 0, by_clients: 0 },
     reads_only: false,
+    memory_bytes: None,
     running: None,
 });
 
@@ -68,6 +69,7 @@ struct State {
     evicts_slow: bool,
     deaths: Deaths,
     reads_only: bool,
+    memory_bytes: Option<u64>,
     running: Option<Running>,
 }
 
@@ -115,6 +117,7 @@ impl Server for Connection {
              read-only=BOOL Serve it to be read only, and write nothing to its devices.\n\
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
              evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
+             memory=BYTES   The most bytes that the volume has in buffers, those of requests not included; 536870912 unless given.\n\
              connections=NUMBER  The most connections at a time; 64 unless given.\n\
              outstanding=BYTES   The most bytes of requests that are worked on at a time; 268435456 unless given.\n\
              deaths=NUMBER  How often servers before this one have died, for 'pantile status'.\n\
@@ -145,6 +148,13 @@ impl Server for Connection {
             }
             "read-only" => {
                 state().reads_only = nbdkit::parse_bool(value)?;
+                Ok(())
+            }
+            "memory" => {
+                let wrong =
+                    || Error::new(EINVAL, format!("memory={value}: give bytes, {MEMORY_LEAST} at the least"));
+                let bytes = value.parse().ok().filter(|bytes| *bytes >= MEMORY_LEAST).ok_or_else(wrong)?;
+                state().memory_bytes = Some(bytes);
                 Ok(())
             }
             "connections" => {
@@ -193,7 +203,8 @@ impl Server for Connection {
             let deaths = state().deaths;
             let evicts_slow = state().evicts_slow;
             let reads_only = state().reads_only;
-            let running = start(&folder, deaths, evicts_slow, reads_only).map_err(|error| {
+            let memory_bytes = state().memory_bytes;
+            let running = start(&folder, deaths, evicts_slow, reads_only, memory_bytes).map_err(|error| {
                 if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
                     say(&format!("pantile-fault {line}"));
                 }
@@ -385,15 +396,19 @@ fn start(
     deaths: Deaths,
     evicts_slow: bool,
     reads_only: bool,
+    memory_bytes: Option<u64>,
 ) -> std::result::Result<Running, FolderError> {
     let begun = Instant::now();
-    let taken = loop {
+    let mut taken = loop {
         match Folder::open(folder) {
             // A command that works on a volume that is not served has it for a moment.
             Err(FolderError::Busy { .. }) if begun.elapsed() < BETWEEN => std::thread::sleep(LOOK_EVERY),
             result => break result?,
         }
     };
+    if let Some(bytes) = memory_bytes {
+        taken.keep_within(bytes);
+    }
     let service = match reads_only {
         true => Service::start_to_read(taken, None)?,
         false => Service::start(taken, None)?,

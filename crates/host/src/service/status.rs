@@ -77,6 +77,10 @@ impl Service {
             up_s: since.elapsed().as_secs(),
             deaths: deaths.of_its_own,
             client_deaths: deaths.by_clients,
+            memory_bytes_max: report.memory_bytes_max,
+            memory_bytes: report.memory_bytes,
+            resident_bytes: resident_bytes(),
+            threads: std::fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count() as u32),
         });
         let scrub = status.scrub.as_ref().map(scrub_report);
         let mut findings = of_volume(&report, margin.survives, damaged);
@@ -123,6 +127,14 @@ impl Service {
         };
         Ok(opened.judged(findings))
     }
+}
+
+/// What the process occupies; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let said = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let resident = said.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = resident.and_then(|said| said.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
 }
 
 fn scrub_report(scrub: &ScrubStatus) -> ScrubReport {
@@ -291,8 +303,8 @@ fn warnings(
     let whence = if has_lost_data { " where they had it" } else { "" };
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume; what it lacked was read from the others{whence}.",
-            device.device, device.checksum_errors, device.media_errors
+            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume or was called good; what it lacked was read from the others{whence}. 'pantile call-good --device {}' when you have seen to it.",
+            device.device, device.checksum_errors, device.media_errors, device.device
         );
         Finding::of(FindingKind::DeviceErred, Verdict::Warned, device.device, text)
     };

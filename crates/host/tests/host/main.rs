@@ -7,6 +7,7 @@ mod a_running_volume_gives_back_what_was_written;
 mod a_slow_device_is_gone_around;
 mod common;
 mod epochs_of_delayed_parity;
+mod memory_is_bounded;
 mod nobody_else_can_take_the_locks;
 mod readers_go_to_the_devices_themselves;
 mod reading_needs_no_session;

@@ -101,6 +101,30 @@ fn why_a_device_was_lost_and_what_it_did_wrong_is_said_after_a_restart() {
 }
 
 #[test]
+fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
+    let (_folder, root) = filled();
+    spoil(&root, [1], 256 << 10);
+    let service = start(&root);
+    scrubbed(&service, true);
+    let warned = scrubbed(&service, false);
+    assert!(warned.verdict == Verdict::Warned && warned.has(FindingKind::DeviceErred), "{:?}", warned.wrong);
+    assert!(matches!(service.obey(&Order::CallDeviceGood { device: 6 }), Answer::Fault { .. }));
+    done(service.obey(&Order::CallDeviceGood { device: 1 }));
+    assert_eq!(status(&service).wrong, Vec::<String>::new());
+    // As after a crash: what was answered is kept.
+    service.host().kill();
+    drop(service);
+    assert!(!looked_at(&root).has(FindingKind::DeviceErred));
+    spoil(&root, [1], 4 << 20);
+    let service = start(&root);
+    let report = scrubbed(&service, true);
+    assert!(report.has(FindingKind::DeviceErred) && report.devices[1].checksum_errors > 0);
+    let is_it = |text: &str| text == "A person called Device 1 good; its errors are counted anew.";
+    assert!(report.events.iter().any(|event| is_it(&event.text)), "{:?}", report.events);
+    service.stop().expect("it stops");
+}
+
+#[test]
 fn a_volume_of_version_1_is_upgraded_when_it_is_asked_for_and_has_what_it_had() {
     for name in OF_VERSION_1 {
         let folder = tempfile::tempdir().expect("a folder");

@@ -6,7 +6,7 @@ use crate::json::OUTPUT_VERSION;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Answer, CONTROL_SOCKET, FolderError, Order, open_private, order};
+use pantile_host::{Answer, CONTROL_SOCKET, FolderError, MEMORY_LEAST, Order, open_private, order};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -92,6 +92,10 @@ pub struct Serve {
     /// The most bytes of requests that all clients together have under way.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = args::size)]
     outstanding: u64,
+    /// The most bytes that the volume has in buffers for writes, reads, rebuild and scrub; more
+    /// where its stripes are long. 512M unless given.
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    memory: Option<u64>,
     /// Stay until the server ends.
     #[arg(long)]
     foreground: bool,
@@ -153,6 +157,7 @@ impl Serve {
         told.push(format!("blocksize-maximum={request_bytes}").into());
         told.push(format!("connections={}", self.connections).into());
         told.push(format!("outstanding={}", self.outstanding.max(1 << 20)).into());
+        told.extend(self.memory.map(|bytes| OsString::from(format!("memory={bytes}"))));
         if self.evict_slow {
             told.push("evict-slow=true".into());
         }
@@ -226,6 +231,17 @@ fn keeper(root: &Path, socket: Option<&Path>, told: Vec<OsString>) -> Result<Com
     }
     command.arg("--").args(told);
     Ok(command)
+}
+
+/// Bytes that a volume may have in memory.
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = args::size(text)?;
+    match bytes >= MEMORY_LEAST {
+        true => Ok(bytes),
+        false => Err(format!(
+            "{bytes} bytes are less than the {MEMORY_LEAST} that every volume needs; give 64M or more"
+        )),
+    }
 }
 
 /// Refuses a path that no socket can have.

@@ -28,7 +28,7 @@ pub struct Upgrade {
     json: bool,
 }
 
-/// Say that suspect data are good
+/// Say that suspect data, or a device that erred, are good
 ///
 /// Answers: I have compared them with a copy; how do I get rid of the warning? After a crash with a
 /// device missing a volume of policy inplace cannot tell whether what that device held is right,
@@ -39,7 +39,8 @@ pub struct Upgrade {
 Examples:
   pantile status vol --lost
   pantile call-good vol --range 1048576+65536
-  pantile call-good vol                       all that is suspect")]
+  pantile call-good vol                       all that is suspect
+  pantile call-good vol --device 3            its errors are known: count them from now on")]
 pub struct CallGood {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
@@ -47,6 +48,9 @@ pub struct CallGood {
     /// The data: OFFSET+LENGTH in bytes, as 'pantile status --lost' prints them; all unless given.
     #[arg(long, value_name = "OFFSET+LEN", value_parser = range)]
     range: Option<(u64, u64)>,
+    /// Not data but a device: its errors are known, and counted from now on.
+    #[arg(long, value_name = "N", conflicts_with = "range")]
+    device: Option<u32>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -60,6 +64,9 @@ impl Upgrade {
 
 impl CallGood {
     pub fn run(self) -> Outcome {
+        if let Some(device) = self.device {
+            return run_order(&self.folder, &Order::CallDeviceGood { device }, self.json);
+        }
         let (offset, len_bytes) = self.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
         run_order(&self.folder, &Order::CallGood { offset, len_bytes }, self.json)
     }

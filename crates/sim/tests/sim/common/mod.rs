@@ -739,6 +739,7 @@ impl Engine for Toy {
             | Event::Idle
             | Event::Pace(..)
             | Event::Upgrade
+            | Event::DeviceChecked(_)
             | Event::Checked { .. } => {}
         }
         self.advance();

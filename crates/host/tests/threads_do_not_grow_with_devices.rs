@@ -1,0 +1,52 @@
+//! A volume of many files needs no more threads than one of few.
+//!
+//! A program of its own: it counts the threads of its process.
+
+#[path = "host/common/mod.rs"]
+mod common;
+
+use common::folders::{new, start};
+use common::painted;
+use pantile_host::{Folder, NewDevices};
+
+const MIB: usize = 1 << 20;
+
+/// Threads whose names begin so.
+fn threads(named: &str) -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with(named)).count()
+}
+
+/// Whether the pool of a volume that is open has one.
+fn has_io_uring() -> bool {
+    let files = std::fs::read_dir("/proc/self/fd").expect("files").flatten();
+    let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    targets.any(|target| target.to_string_lossy().contains("io_uring"))
+}
+
+/// Writes, flushes and reads of files are left to the system.
+#[test]
+fn threads_do_not_grow_with_devices_that_the_system_serves_by_itself() {
+    for (spec, devices) in [("raid6:4", 6), ("raidq:60+4", 64)] {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = place.path().join("v");
+        let devices_of = NewDevices::Made { user_bytes: 64 << 20 };
+        drop(Folder::create(&folder, &new(spec, devices_of)).expect("it is created"));
+        let service = start(&folder);
+        if !has_io_uring() {
+            eprintln!("the system has no io_uring for this process: nothing to see");
+            return;
+        }
+        let flushed = painted(6, 8 * MIB);
+        let mut found = vec![0; flushed.len()];
+        for _ in 0..4 {
+            service.handle().write(4096, &flushed, true).expect("it writes");
+            service.handle().flush().expect("it flushes");
+            service.handle().read(4096, &mut found).expect("it reads");
+            assert!(found == flushed);
+            assert!(threads("io-") <= 4, "{} threads for {devices} devices", threads("io-"));
+        }
+        service.stop().expect("it stops");
+    }
+}
