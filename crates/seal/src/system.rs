@@ -284,7 +284,8 @@ impl Disk for SystemDisk {
         };
         let mut dir = self.open_root(&real)?;
         for name in missing.into_iter().rev() {
-            match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
+            // Whatever the umask says nobody else may put shards or records there.
+            match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o755)) {
                 Ok(()) => {
                     let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                     made.push((plain(path), dir.try_clone()?, name.clone()));

@@ -210,7 +210,8 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
     for command in [&seal[..], &["heal", "shards"], &["unseal", "shards", "--to", "to"]] {
         for signal in ["-TERM", "-HUP"] {
             if command[0] == "heal" {
-                fs::remove_file(at("shards/big.00.shard")).expect("removed");
+                // It is gone already where the signal before ended its healing.
+                let _ = fs::remove_file(at("shards/big.00.shard"));
             }
             let mut child = Command::new(env!("CARGO_BIN_EXE_pantile"))
                 .args(command)
@@ -236,7 +237,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
             let output = child.wait_with_output().expect("it ends");
             let said = String::from_utf8(output.stderr).expect("UTF-8");
             assert_eq!(output.status.code(), Some(130), "{command:?} {signal}: {said}");
-            assert!(said.starts_with("pantile: ") && said.lines().count() == 1, "{said}");
+            assert!(said.lines().last().is_some_and(|line| line.contains("ended on request")), "{said}");
             assert_eq!(temporaries(&folders), Vec::<PathBuf>::new(), "{command:?} {signal}");
         }
         // Done at last, for the next command.
@@ -295,7 +296,7 @@ fn a_full_target_does_not_stop_healing_elsewhere() {
     }
     std::os::unix::fs::symlink("../small/tree.01.shard", at("shards/tree.01.shard")).expect("a link");
     let line = format!(
-        "mount -t tmpfs -o size=256k none small && '{}' heal shards small; status=$?; ls -A small; exit $status",
+        "mount -t tmpfs -o size=256k none small && '{}' heal shards small; status=$?; echo left: $(ls -A small).; exit $status",
         env!("CARGO_BIN_EXE_pantile")
     );
     let output = Command::new("unshare")
@@ -307,7 +308,7 @@ fn a_full_target_does_not_stop_healing_elsewhere() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(3), "{said}{}", String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("is full") && said.contains("not healed"), "{said}");
-    assert!(!said.contains(".tmp") && !said.contains(".pantile"), "{said}");
+    assert!(said.contains("left: ."), "{said}");
     assert!(fs::metadata(at("shards/tree.02.shard")).is_ok_and(|meta| meta.len() > 1 << 20), "{said}");
 }
 
