@@ -20,7 +20,11 @@ case $prefix in /*) ;; *) echo "--prefix '$prefix': give an absolute path" >&2; 
 
 cd "$(dirname "$0")/.."
 . tools/setup.sh
-cargo build --profile "$profile" --quiet --package pantile-c --package pantile-isal --package pantile-cli --package pantile-nbd
+case $profile in
+    test) what=(--workspace --lib --bins --tests) ;; # what `cargo test --workspace` builds, with the same features
+    *) what=(--package pantile-c --package pantile-isal --package pantile-cli --package pantile-nbd) ;;
+esac
+cargo build --profile "$profile" --quiet "${what[@]}"
 case $profile in test | dev) built=debug ;; *) built=$profile ;; esac
 built=${CARGO_TARGET_DIR:-target}/$built
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)

@@ -103,7 +103,7 @@ pub fn seal(
     name: Option<OsString>,
     mode: Option<&str>,
     checksums: Option<bool>,
-    exclude: Vec<String>,
+    exclude: Option<Vec<String>>,
     dry_run: bool,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
@@ -111,7 +111,8 @@ pub fn seal(
     options.code = code.map(CodeLike::code).transpose()?;
     options.mode = self::mode(mode)?;
     (options.name, options.checksums) = (name, checksums);
-    (options.exclude, options.dry_run) = (exclude, dry_run);
+    options.left_out = exclude.map(|patterns| files::LeftOut { patterns, other_systems: false });
+    options.dry_run = dry_run;
     reported(py, progress, move |heard| files::seal(&options, heard))
 }
 
@@ -133,10 +134,17 @@ pub fn heal(
     ignore_checksums: bool,
     out: Option<PathBuf>,
     guess: bool,
+    modes: bool,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let options =
-        files::HealOptions { set: set.into(), ignore_checksums, out, guess, ..files::HealOptions::default() };
+    let options = files::HealOptions {
+        set: set.into(),
+        ignore_checksums,
+        out,
+        guess,
+        modes,
+        ..files::HealOptions::default()
+    };
     reported(py, progress, move |heard| files::heal(&options, heard))
 }
 
@@ -147,9 +155,10 @@ pub fn unseal(
     target: PathBuf,
     overwrite: bool,
     patterns: Vec<String>,
+    modes: bool,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let select = files::Select { patterns, ..files::Select::default() };
-    let options = files::UnsealOptions { set: set.into(), target, overwrite, select };
+    let options = files::UnsealOptions { set: set.into(), target, overwrite, select, modes };
     reported(py, progress, move |heard| files::unseal(&options, heard))
 }

@@ -25,6 +25,12 @@ pub const SOURCE_COLUMNS: u32 = 1;
 /// Of an entry: an extended attribute, as the length of its name in 4 bytes, its name, its value.
 pub const ENTRY_XATTR: u32 = 1;
 
+/// Of a set: a pattern of what it leaves out; valid with [`LEFT_OUT`](crate::Features::LEFT_OUT).
+pub const SET_PATTERN: u32 = 2;
+
+/// Of a set: it leaves out what lies on another file system than its source; valid likewise.
+pub const SET_ONE_FILE_SYSTEM: u32 = 3;
+
 /// What the tags mean, as the page says it: of what, tag, name, meaning.
 pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
     (
@@ -49,6 +55,18 @@ pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
     ("entry", 3, "hard link", "not written yet: the number of the entry that has the content, 8 bytes"),
     ("entry", 4, "holes", "not written yet: pairs of first byte and length, 8 bytes each"),
     ("set", 1, "pins", "not written yet: what must not be changed or forgotten"),
+    (
+        "set",
+        SET_PATTERN,
+        "left out",
+        "a pattern as in a `.gitignore`, UTF-8; one field for each, in their order. With ignorable feature 1",
+    ),
+    (
+        "set",
+        SET_ONE_FILE_SYSTEM,
+        "one file system",
+        "empty: what lies on another file system than its source is left out. With ignorable feature 1",
+    ),
 ];
 
 /// One field.
@@ -96,7 +114,12 @@ impl Fields {
         Ok(Fields(fields))
     }
 
-    fn get(&self, tag: u32) -> impl Iterator<Item = &[u8]> {
+    /// Adds a field.
+    pub(crate) fn push(&mut self, tag: u32, bytes: &[u8]) {
+        self.0.push(TaggedField { tag, bytes: bytes.to_vec() });
+    }
+
+    pub(crate) fn get(&self, tag: u32) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter(move |field| field.tag == tag).map(|field| field.bytes.as_slice())
     }
 

@@ -15,6 +15,7 @@ mod fields;
 mod header;
 mod journal;
 mod layout;
+mod left_out;
 mod manifest;
 mod pieces;
 mod pin;
@@ -30,6 +31,7 @@ pub use journal::{
     TARGET_BYTES, TARGET_LAYOUT, Target,
 };
 pub use layout::Field;
+pub use left_out::LeftOut;
 pub use manifest::{
     CodeRecord, ENTRY_LAYOUT, EXTENT_LAYOUT, Entry, EntryKind, Extent, MANIFEST_LAYOUT, MANIFEST_STARTS,
     MANIFEST2_LAYOUT, Manifest, Mode, SOURCE_LAYOUT, SOURCE2_LAYOUT, Source, Timestamp,

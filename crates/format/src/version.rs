@@ -55,7 +55,7 @@ layout! {
 /// The bytes of the feature words.
 pub(crate) const FEATURES_BYTES: usize = 24;
 
-/// What a set of version 2 uses beyond what every reader of version 2 knows. No bit is in use yet.
+/// What a set of version 2 uses beyond what every reader of version 2 knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// May be ignored.
@@ -67,9 +67,12 @@ pub struct Features {
 }
 
 /// The bits that this program knows.
-const KNOWN: Features = Features { ignorable: 0, read_only: 0, required: 0 };
+const KNOWN: Features = Features { ignorable: Features::LEFT_OUT, read_only: 0, required: 0 };
 
 impl Features {
+    /// Among the ignorable: the set says what it leaves out of its sources, by its fields 2 and 3.
+    pub const LEFT_OUT: u64 = 1;
+
     pub(crate) fn put(self, bytes: &mut [u8]) {
         IGNORABLE.put_u64(bytes, self.ignorable);
         READ_ONLY.put_u64(bytes, self.read_only);

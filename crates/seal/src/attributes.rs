@@ -23,6 +23,48 @@ const ACL: &[u8] = b"system.posix_acl_access";
 /// What things that are made in a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
+/// Bits that make no sense without the owner, which is not restored.
+pub(crate) const SETUID_SETGID: u32 = 0o6000;
+
+/// What is given of the rights that were sealed.
+#[derive(Clone, Copy)]
+pub(crate) struct Rights {
+    /// The bits of a mode that may be given.
+    most: u32,
+}
+
+impl Rights {
+    /// All: of a file that is there and keeps its own.
+    pub(crate) const ALL: Rights = Rights { most: 0o7777 };
+
+    /// For what is made anew: all but to run as an owner who may be another, and no more than the
+    /// umask leaves unless `modes` are asked for.
+    pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
+        let most = Rights::ALL.most & !SETUID_SETGID;
+        Rights { most: if modes { most } else { most & !disk.umask() } }
+    }
+
+    pub(crate) fn of_mode(self, mode: u32) -> u32 {
+        mode & self.most
+    }
+
+    /// What a directory may make things inherit: the umask is not asked when they are made.
+    fn of_acl(self, acl: &[u8]) -> Vec<u8> {
+        const OWNER: u8 = 0x01;
+        const OTHERS: u8 = 0x20;
+        let mut narrowed = acl.to_vec();
+        for entry in narrowed.get_mut(4..).unwrap_or_default().chunks_exact_mut(8) {
+            let shift = match entry[0] {
+                OWNER => 6,
+                OTHERS => 0,
+                _ => 3,
+            };
+            entry[2] &= (self.most >> shift & 7) as u8;
+        }
+        narrowed
+    }
+}
+
 /// A name and a value.
 pub(crate) type Attribute = (Vec<u8>, Vec<u8>);
 
@@ -86,15 +128,17 @@ pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
         .collect()
 }
 
-/// Gives something that was made anew exactly these attributes, and returns the mode that it may
-/// have: less than `mode` where its ACL cannot be given. What is not given is noted under the path
-/// that it will have.
+/// Gives something that was made anew exactly these attributes, as far as `rights` allow, and
+/// returns the mode that it may have: less than that of `rights` where its ACL cannot be given. What
+/// is not given is noted under the path that it will have.
+///
+/// The mode that is set afterwards is the mask of an ACL, which narrows that.
 ///
 /// Its content must be written and its owner set already: both take attributes away.
 pub(crate) fn give(
     made: Made<'_>,
     attributes: &[Attribute],
-    mode: u32,
+    (mode, rights): (u32, Rights),
     called: &Path,
     not_kept: &mut Vec<NotDone>,
 ) -> u32 {
@@ -112,6 +156,10 @@ pub(crate) fn give(
         }
     }
     for (name, value) in attributes {
+        let value = &match name == DEFAULT_ACL {
+            true => rights.of_acl(value),
+            false => value.clone(),
+        };
         if inherited.iter().any(|there| there.0 == *name && there.1 == *value) {
             continue;
         }
@@ -129,7 +177,7 @@ pub(crate) fn give(
             not_kept.push(NotDone { path: called.display().to_string(), reason });
         }
     }
-    mode
+    rights.of_mode(mode)
 }
 
 /// What an ACL gives to the owning group, three bits; nothing if it cannot be read.

@@ -140,6 +140,8 @@ pub trait Disk: Send + Sync {
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>>;
     /// Whether a command that writes works in a directory, as far as this user may know.
     fn is_locked(&self, dir: &Path) -> bool;
+    /// The permission bits that nothing gets which this process makes, unless it is told to.
+    fn umask(&self) -> u32;
     /// Free bytes of the file system.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }

@@ -3,7 +3,7 @@
 use crate::report::{HealReport, Losses, Unfinished, UnsealReport};
 use pantile::CodeError;
 use pantile::code::StudyOnly;
-use pantile_format::FormatError;
+use pantile_format::{FormatError, LeftOut};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,19 @@ pub enum SealError {
         need: Option<u64>,
         /// Bytes free.
         free: Option<u64>,
+    },
+    /// A file would be longer than it may be.
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+        /// The most bytes that this process may write to a file; `None` if it is the file system
+        /// that sets the limit.
+        most: Option<u64>,
+    },
+    /// More is left out than a set may say.
+    TooManyPatterns {
+        /// How many patterns there are.
+        count: usize,
     },
     /// A stripe is longer than what is held in memory of it.
     StripeTooLong {
@@ -384,8 +397,11 @@ impl SealError {
     /// An error of the system, told apart by what to do about it.
     pub(crate) fn io(doing: &'static str, path: &Path, error: io::Error) -> SealError {
         match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 SealError::NoSpace { path: path.to_path_buf(), need: None, free: None }
+            }
+            io::ErrorKind::FileTooLarge => {
+                SealError::TooLarge { path: path.to_path_buf(), most: crate::system::file_bytes_most() }
             }
             _ => SealError::Io { doing, path: path.to_path_buf(), error },
         }
@@ -406,6 +422,25 @@ impl fmt::Display for SealError {
                 out,
                 "the file system of {} is full; free some space and run the command again. What was sealed \
                  before is as it was",
+                path.display()
+            ),
+            SealError::TooManyPatterns { count } => write!(
+                out,
+                "{count} patterns of what is left out are too many; a set has at most {} of {} bytes in all: leave out directories \
+                 instead of what is in them",
+                LeftOut::PATTERNS_MOST,
+                LeftOut::BYTES_MOST
+            ),
+            SealError::TooLarge { path, most: Some(most) } => write!(
+                out,
+                "{} would be longer than {most} bytes, the most that this process may write to a file; raise that (ulimit -f) and \
+                 run the command again. What was sealed before is as it was",
+                path.display()
+            ),
+            SealError::TooLarge { path, most: None } => write!(
+                out,
+                "{} would be longer than its file system lets a file be; choose a directory on another, or seal by a code of more \
+                 columns. What was sealed before is as it was",
                 path.display()
             ),
             SealError::StripeTooLong { need, most, suffices_steps } => write!(

@@ -128,6 +128,7 @@ pub(crate) fn first_seal(
         sources: tree.sources,
         entries: tree.entries,
     };
+    manifest.set_left_out(&tree.left_out);
     check_room(world, &geometry, &manifest, &names)?;
     report.added = manifest.entries.len() as u64;
     if options.dry_run {

@@ -2,7 +2,7 @@
 //! file and a rename.
 
 use crate::SealError;
-use crate::attributes::{self, Made, give};
+use crate::attributes::{self, Made, Rights, SETUID_SETGID, give};
 use crate::batch::{self, Batch, Written};
 use crate::disk::{Access, Disk, DiskFile, Meta as FileMeta, MetaKind, resolve, set_back};
 use crate::first::{Output, write_cells};
@@ -14,11 +14,12 @@ use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
 use crate::set::Set;
 use crate::shard::{Shard, read_header};
-use crate::unseal::{SETUID_SETGID, make_parents, restore, sealed_attributes};
+use crate::unseal::{make_parents, restore, sealed_attributes};
 use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, EntryKind, Mode, ShardHeader, Timestamp};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -48,6 +49,7 @@ pub(crate) fn heal(
         }
     };
     let mut report = before_healing(set, found, &damage);
+    let files = hold_back(set, files, options, &mut report);
     report.strays_removed = remove_strays(set);
     let mut columns = columns_to_write(set, &report.found, &damage);
     if report.found.losses.is_some() {
@@ -71,7 +73,7 @@ pub(crate) fn heal(
     };
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
-        heal_files(set, files, &damage, &mut report, progress)?;
+        heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     }
     verdict(report)
 }
@@ -91,8 +93,14 @@ fn heal_part(
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
     let files: Vec<(usize, Option<Timestamp>)> = broken.map(|entry| (entry, set.moved_at(entry))).collect();
     let mut report = before_healing(set, found, &damage);
-    heal_files(set, files, &damage, &mut report, progress)?;
+    let files = hold_back(set, files, options, &mut report);
+    heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     verdict(report)
+}
+
+/// The rights of originals that are made anew.
+fn rights(set: &Set<'_>, options: &HealOptions) -> Rights {
+    Rights::of_new(set.world.disk, options.modes)
 }
 
 /// The report of a heal that has written nothing yet.
@@ -159,6 +167,28 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
         report.not_healed.push(NotDone { path: path.display().to_string(), reason });
         false
     });
+}
+
+/// The originals that may be healed: none while shards of a later state are there whose manifests
+/// cannot be read. What is there may be what was sealed then, and what is put back would not be.
+fn hold_back(
+    set: &Set<'_>,
+    files: Vec<(usize, Option<Timestamp>)>,
+    options: &HealOptions,
+    report: &mut HealReport,
+) -> Vec<(usize, Option<Timestamp>)> {
+    let Some(newer) = set.newer_state().filter(|_| !options.yes) else { return files };
+    let have = set.manifest.generation.0;
+    for (entry, _) in files {
+        let reason = format!(
+            "shards of generation {} are there, of which no manifest can be read: bring another shard of that generation, or say \
+             --yes to put back what generation {have} had",
+            newer.generation
+        );
+        let path = crate::names::shown_path(&set.original_path(entry));
+        report.not_healed.push(NotDone { path, reason });
+    }
+    Vec::new()
 }
 
 /// Opens the sources to write, if that may be.
@@ -683,7 +713,7 @@ fn give_name(
 fn heal_files(
     set: &Set<'_>,
     files: Vec<(usize, Option<Timestamp>)>,
-    damage: &Damage,
+    (damage, rights): (&Damage, Rights),
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
@@ -696,6 +726,7 @@ fn heal_files(
     let mut batch = Batch::new(set.world.disk, set.manifest.set);
     let mut dirs = Vec::new();
     let mut not_kept = Vec::new();
+    let filled = filled_dirs(set, &files);
     for (entry, moved_at) in files {
         let path = set.original_path(entry);
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
@@ -704,7 +735,7 @@ fn heal_files(
                 set,
                 entry,
                 (&path, moved_at),
-                damage,
+                (damage, rights),
                 &mut window,
                 (batch, &mut not_kept),
                 progress,
@@ -737,18 +768,68 @@ fn heal_files(
     // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
     report.not_kept.extend(not_kept);
     for entry in dirs.into_iter().rev() {
-        finish_dir(set, entry, report);
+        finish_dir(set, entry, rights, report);
     }
+    give_times_back(set, filled);
     Ok(())
 }
 
+/// The directories that are there and in which something is put back, with what they are now.
+///
+/// The source itself is none: its times show whether it was renamed as a whole, and are left alone.
+fn filled_dirs(set: &Set<'_>, files: &[(usize, Option<Timestamp>)]) -> Vec<(usize, FileMeta)> {
+    let entries = &set.manifest.entries;
+    let above = |&(index, _): &(usize, Option<Timestamp>)| {
+        let at = entries[index].path.iter().rposition(|&byte| byte == b'/')?;
+        Some((entries[index].source, &entries[index].path[..at]))
+    };
+    let filled: HashSet<(u32, &[u8])> = files.iter().filter_map(above).collect();
+    let is_filled =
+        |index: &usize| filled.contains(&(entries[*index].source, entries[*index].path.as_slice()));
+    let described = |index| Some((index, set.world.disk.meta(&set.original_path(index)).ok()?));
+    let there = (0..entries.len()).filter(is_filled).filter_map(described);
+    there.filter(|(_, meta)| meta.kind == MetaKind::Dir).collect()
+}
+
+/// Gives directories the times that they were sealed with, as far as each holds exactly what was
+/// sealed again; else the time that it had before something was put back. Best effort: nothing is
+/// lost with it.
+fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
+    let disk = set.world.disk;
+    let mut sealed: HashSet<(u32, &[u8])> = HashSet::new();
+    let mut below: HashMap<(u32, &[u8]), usize> = HashMap::new();
+    for entry in set.manifest.entries.iter().filter(|_| !filled.is_empty()) {
+        sealed.insert((entry.source, &entry.path));
+        if let Some(at) = entry.path.iter().rposition(|&byte| byte == b'/') {
+            *below.entry((entry.source, &entry.path[..at])).or_default() += 1;
+        }
+    }
+    for (index, was) in filled {
+        let (path, entry) = (set.original_path(index), &set.manifest.entries[index]);
+        let is_sealed = |name: &PathBuf| {
+            let named = [entry.path.as_slice(), name.as_os_str().as_encoded_bytes()].join(&b'/');
+            sealed.contains(&(entry.source, named.as_slice()))
+        };
+        let names = disk.list(&path).unwrap_or_default();
+        let is_whole = below.get(&(entry.source, entry.path.as_slice())) == Some(&names.len())
+            && names.iter().all(is_sealed);
+        let time = if is_whole { entry.mtime } else { was.mtime };
+        if let Ok(now) = disk.meta(&path)
+            && (now.kind, now.id) == (MetaKind::Dir, was.id)
+            && now.mtime != time
+        {
+            let _ = disk.set_meta(&path, now.mode, time);
+        }
+    }
+}
+
 /// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
-fn finish_dir(set: &Set<'_>, index: usize, report: &mut HealReport) {
+fn finish_dir(set: &Set<'_>, index: usize, rights: Rights, report: &mut HealReport) {
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
-    let mode = entry.mode & !SETUID_SETGID;
+    let given = (entry.mode, rights);
     let mode = match sealed_attributes(set, index) {
-        Some(sealed) => give(Made::Dir(disk, &path), &sealed, mode, &path, &mut report.not_kept),
-        None => mode,
+        Some(sealed) => give(Made::Dir(disk, &path), &sealed, given, &path, &mut report.not_kept),
+        None => rights.of_mode(entry.mode),
     };
     if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
         let error = SealError::io("setting the mode of", &path, error);
@@ -799,7 +880,7 @@ fn heal_file(
     set: &Set<'_>,
     index: usize,
     (path, moved_at): (&Path, Option<Timestamp>),
-    damage: &Damage,
+    (damage, rights): (&Damage, Rights),
     window: &mut Window,
     (batch, not_kept): (&mut Batch<'_>, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
@@ -826,7 +907,7 @@ fn heal_file(
     let temp = batch.temp(&dir);
     let done = batch.create(&dir, &temp).and_then(|file| {
         let (there, blocks) =
-            write_original(set, index, (path, &temp, &*file), damage, window, not_kept, progress)?;
+            write_original(set, index, (path, &temp, &*file), (damage, rights), window, not_kept, progress)?;
         Ok((file, there, blocks))
     });
     let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
@@ -849,7 +930,7 @@ fn write_original(
     set: &Set<'_>,
     index: usize,
     (path, temp, file): (&Path, &Path, &dyn DiskFile),
-    damage: &Damage,
+    (damage, rights): (&Damage, Rights),
     window: &mut Window,
     not_kept: &mut Vec<NotDone>,
     progress: &mut dyn Progress,
@@ -872,7 +953,8 @@ fn write_original(
     let there = disk.meta(path).ok();
     // Best effort: only root may give files away.
     let owned = there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
-    let mode = there.map_or(entry.mode, |meta| meta.mode);
+    // Its own rights are what whoever may change them wants; another's are no wider than the umask.
+    let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, Rights::ALL));
     // Without its owner, a program must not run as its owner.
     let mode = if owned { mode } else { mode & !SETUID_SETGID };
     // Those that it has now, like its mode; those that were sealed if it is not there.
@@ -883,8 +965,8 @@ fn write_original(
         None => sealed_attributes(set, index),
     };
     let mode = match attributes {
-        Some(attributes) => give(Made::File(file), &attributes, mode, path, not_kept),
-        None => mode,
+        Some(attributes) => give(Made::File(file), &attributes, (mode, rights), path, not_kept),
+        None => rights.of_mode(mode),
     };
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok((there, restored.reconstructed))

@@ -61,7 +61,7 @@ mod verify;
 mod window;
 
 pub use error::{SealError, ranges};
-pub use pantile_format::Version;
+pub use pantile_format::{LeftOut, Version};
 
 pub use options::{
     HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,

@@ -3,7 +3,7 @@
 use crate::disk::{Disk, SystemDisk};
 use crate::select::Select;
 use pantile::Code;
-use pantile_format::Version;
+use pantile_format::{LeftOut, Version};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -73,10 +73,9 @@ pub struct SealOptions {
     pub accept_changes: bool,
     /// As [`SetPaths::effort`], of the set that is there.
     pub effort: Option<u64>,
-    /// Patterns of what is left out, as in a `.gitignore` at the top of each source.
-    pub exclude: Vec<String>,
-    /// Leaves out what lies on another file system than its source.
-    pub one_file_system: bool,
+    /// What is left out from now on, by patterns as in a `.gitignore` at the top of each source; a
+    /// set of version 2 keeps it.
+    pub left_out: Option<LeftOut>,
     /// How many files may be forgotten, because they are gone, without being asked for.
     pub removed_max: RemovedMax,
     /// Only says what would be done.
@@ -115,8 +114,7 @@ impl SealOptions {
             version: None,
             accept_changes: false,
             effort: None,
-            exclude: Vec::new(),
-            one_file_system: false,
+            left_out: None,
             removed_max: RemovedMax::Half,
             dry_run: false,
         }
@@ -175,6 +173,9 @@ pub struct HealOptions {
     pub guess: bool,
     /// Mode beside: heals these originals alone, and reads no more than that needs.
     pub select: Select,
+    /// Originals that are made anew get the permissions that were sealed. Otherwise they get no
+    /// more of them than the umask leaves to any new file.
+    pub modes: bool,
 }
 
 /// How to unseal.
@@ -188,6 +189,9 @@ pub struct UnsealOptions {
     pub overwrite: bool,
     /// What is restored.
     pub select: Select,
+    /// What is restored gets the permissions that were sealed. Otherwise it gets no more of them
+    /// than the umask leaves to any new file.
+    pub modes: bool,
 }
 
 /// The world that the work is done in. Tests put a faulty one here.

@@ -26,19 +26,13 @@ const PIECE_BYTES: u64 = 1 << 20;
 pub(crate) struct Pin {
     header: PinHeader,
     file: Box<dyn DiskFile>,
+    /// As it was named.
+    path: PathBuf,
 }
 
 impl Pin {
-    /// Opens a pin of the state that a manifest describes.
-    ///
-    /// Errors: it is no pin, is damaged, or is of another state; or the manifest is not what was
-    /// pinned.
-    pub(crate) fn open(
-        disk: &dyn Disk,
-        path: &Path,
-        manifest: &Manifest,
-        cells: usize,
-    ) -> Result<Pin, SealError> {
+    /// Opens a pin. Errors: it is no pin, or is damaged.
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Pin, SealError> {
         let failed = |e| SealError::io("reading", path, e);
         let format = |error| SealError::Format { path: path.to_path_buf(), error };
         let place = place(disk, path, Access::Read).map_err(failed)?;
@@ -61,6 +55,17 @@ impl Pin {
         if digest_of(&*file, end).map_err(failed)? != told {
             return Err(format(FormatError::Checksum { part }));
         }
+        Ok(Pin { header, file, path: path.to_path_buf() })
+    }
+
+    /// Whether a manifest is the one that was pinned.
+    pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
+        *blake3::hash(&manifest.encode()).as_bytes() == self.header.manifest
+    }
+
+    /// Refuses a state that is not the pinned one, or a manifest that is not.
+    pub(crate) fn check(&self, manifest: &Manifest, cells: usize) -> Result<(), SealError> {
+        let header = &self.header;
         let fits = header.set == manifest.set
             && header.generation == manifest.generation
             && header.block_len == manifest.block_len
@@ -68,15 +73,15 @@ impl Pin {
             && header.cells as usize == cells;
         if !fits {
             return Err(SealError::OtherPinned {
-                path: path.to_path_buf(),
+                path: self.path.clone(),
                 pinned: (header.set.to_string(), header.generation.0),
                 here: (manifest.set.to_string(), manifest.generation.0),
             });
         }
-        if *blake3::hash(&manifest.encode()).as_bytes() != header.manifest {
-            return Err(SealError::ManifestNotPinned { path: path.to_path_buf() });
+        match self.is_of(manifest) {
+            true => Ok(()),
+            false => Err(SealError::ManifestNotPinned { path: self.path.clone() }),
         }
-        Ok(Pin { header, file })
     }
 
     /// For each block of a cell in some stripes whether it is what was pinned. What the pin cannot

@@ -50,6 +50,10 @@ pub struct SetInfo {
     /// Mode beside: whether one of several sources would not come back whole if it were lost, which
     /// the code suggests.
     pub disks_unborne: bool,
+    /// Patterns of what is left out of the sources.
+    pub left_out: Vec<String>,
+    /// Whether what lies on another file system than its source is left out.
+    pub one_file_system: bool,
 }
 
 /// One shard.

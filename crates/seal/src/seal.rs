@@ -7,7 +7,6 @@ use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::report::SealReport;
-use crate::select::Patterns;
 use crate::set::{Opening, Pending, Set};
 use crate::tree::{Own, Tree, sources};
 use crate::{SealError, World};
@@ -63,7 +62,6 @@ fn seal_into(
 ) -> Result<SealReport, SealError> {
     *held = Some(lock(world.disk, std::slice::from_ref(&out), &[])?);
     let exists = exists(world, &out, &name)?;
-    let own = own(options, &out, &name)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     let places: Vec<PathBuf> =
         sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect();
@@ -72,8 +70,9 @@ fn seal_into(
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let paths = SetPaths { name: Some(name_shown), effort, ..SetPaths::dir(&out) };
         let opening = Opening { locked: true, ..Opening::to_write(&paths) };
-        reseal(world, options, &opening, &sources, &own, progress)
+        reseal(world, options, &opening, &sources, (&out, &name), progress)
     } else {
+        let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
         let tree = Tree::walk(world.disk, sources, &own)?;
         first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
     };
@@ -91,13 +90,13 @@ fn reseal(
     options: &SealOptions,
     opening: &Opening<'_>,
     sources: &[Source],
-    own: &Own,
+    (out, name): (&Path, &[u8]),
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let mut widened_from = None;
     loop {
         let set = Set::open(world, opening)?;
-        let tree = Tree::walk(world.disk, sources.to_vec(), own)?;
+        let tree = Tree::walk(world.disk, sources.to_vec(), &own(&set, options, out, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {
             Some(report) => return Ok(SealReport { widened_from, ..report }),
@@ -106,10 +105,10 @@ fn reseal(
     }
 }
 
-fn own(options: &SealOptions, out: &Path, name: &[u8]) -> Result<Own, SealError> {
-    let exclude = Patterns::new(&options.exclude)?;
-    let one_file_system = options.one_file_system;
-    Ok(Own { out: out.to_path_buf(), name: name.to_vec(), exclude, one_file_system })
+/// What is left out of the sources of a set that is there: what it keeps, unless told anew.
+fn own(set: &Set<'_>, options: &SealOptions, out: &Path, name: &[u8]) -> Result<Own, SealError> {
+    let left_out = options.left_out.clone().unwrap_or_else(|| set.manifest.left_out());
+    Own::new(out.to_path_buf(), name.to_vec(), left_out)
 }
 
 /// Finds out what would be done, and makes nothing.
@@ -125,7 +124,6 @@ fn rehearse(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
         Err(error) => return Err(SealError::io("opening", &options.out, error)),
     };
-    let own = own(options, &out, &name)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if is_there && exists(world, &out, &name)? {
         let paths = SetPaths {
@@ -134,10 +132,11 @@ fn rehearse(
             ..SetPaths::dir(&out)
         };
         let set = Set::open(world, &Opening::to_read(&paths, Pending::Refused))?;
-        let tree = Tree::walk(world.disk, sources, &own)?;
+        let tree = Tree::walk(world.disk, sources, &own(&set, options, &out, &name)?)?;
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or(SealError::NotRehearsed);
     }
+    let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
     let tree = Tree::walk(world.disk, sources, &own)?;
     first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
 }

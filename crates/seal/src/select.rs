@@ -10,7 +10,7 @@ use crate::disk::spelt_one_way;
 use crate::names::{parent, path_of, shown};
 use crate::set::Set;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use pantile_format::{EntryKind, Extent};
+use pantile_format::{EntryKind, Extent, LeftOut};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,14 @@ impl Patterns {
             builder.add_line(None, line).map_err(|error| bad(line, &error.to_string()))?;
         }
         builder.build().map(Patterns).map_err(|error| bad("", &error.to_string()))
+    }
+
+    /// Those of what a set leaves out. Errors: also `TooManyPatterns`.
+    pub(crate) fn of(left_out: &LeftOut) -> Result<Patterns, SealError> {
+        match left_out.fits() {
+            true => Patterns::new(&left_out.patterns),
+            false => Err(SealError::TooManyPatterns { count: left_out.patterns.len() }),
+        }
     }
 
     /// Whether a path is meant by itself; what it lies in was asked before.

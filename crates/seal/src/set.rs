@@ -163,7 +163,8 @@ impl<'w> Set<'w> {
         }
         let bounds = Bounds::new(paths.effort);
         let mut codes = Codes::new(bounds);
-        let (manifest, set) = choose(&candidates, paths, &mut codes)?;
+        let pin = paths.pin.as_deref().map(|path| Pin::open(disk, path)).transpose()?;
+        let (manifest, set) = choose(&candidates, (paths, pin.as_ref()), &mut codes)?;
         let codec = Codec::new(&codes.make(&manifest.code)?);
         bounds.check_stripe(codec.code().cell_count(), manifest.block_len.bytes())?;
         let geometry = Geometry::new(&codec, manifest.mode, manifest.block_len);
@@ -173,8 +174,7 @@ impl<'w> Set<'w> {
             let error = FormatError::Invalid { part: Part::Manifest, field: "lanes", rule };
             return Err(SealError::Format { path, error });
         }
-        let pin = paths.pin.as_deref();
-        let pin = pin.map(|path| Pin::open(disk, path, &manifest, geometry.cell_count())).transpose()?;
+        pin.iter().try_for_each(|pin| pin.check(&manifest, geometry.cell_count()))?;
         let home = home(&candidates, set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
@@ -604,6 +604,7 @@ impl<'w> Set<'w> {
             Mode::Full => Default::default(),
         };
         let (disk_losses, disks_unborne) = self.disk_losses();
+        let left_out = self.manifest.left_out();
         SetInfo {
             exposed,
             exposed_count,
@@ -626,6 +627,8 @@ impl<'w> Set<'w> {
             file_bytes: file_bytes(&self.manifest),
             shards: self.shard_reports(),
             pending: self.pending.iter().map(|journal| journal.display().to_string()).collect(),
+            left_out: left_out.patterns,
+            one_file_system: left_out.other_systems,
         }
     }
 }
@@ -843,7 +846,7 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
     let sets = by_set(&candidates);
     let bounds = Bounds::new(None);
     let mut codes = Codes::new(bounds);
-    let manifests = sets.values().filter_map(|shards| newest(shards, bounds, &mut codes).ok());
+    let manifests = sets.values().filter_map(|shards| newest(shards, (bounds, None), &mut codes).ok());
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
     };
@@ -856,14 +859,14 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
 /// what is there.
 fn choose(
     candidates: &[Candidate],
-    paths: &SetPaths,
+    (paths, pin): (&SetPaths, Option<&Pin>),
     codes: &mut Codes,
 ) -> Result<(Manifest, SetId), SealError> {
     let sets = by_set(candidates);
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
     let mut first_error = None;
     for shards in sets.values() {
-        match newest(shards, Bounds::new(paths.effort), codes) {
+        match newest(shards, (Bounds::new(paths.effort), pin), codes) {
             Ok(manifest) => manifests.push((shards.len(), manifest)),
             Err(error) => first_error = first_error.or(Some((shards[0].path.clone(), error))),
         }
@@ -920,9 +923,19 @@ fn choose(
     Ok((manifest, set))
 }
 
-/// The manifest of the newest generation that what is there suffices for; of the newest if none
-/// does.
-fn newest(shards: &[&Candidate], bounds: Bounds, codes: &mut Codes) -> Result<Manifest, FormatError> {
+/// The manifest that is pinned, if one of the shards has it; of the newest generation that what is
+/// there suffices for, or of the newest if none does.
+fn newest(
+    shards: &[&Candidate],
+    (bounds, pin): (Bounds, Option<&Pin>),
+    codes: &mut Codes,
+) -> Result<Manifest, FormatError> {
+    // What a forger made of some of the shards is no reason to refuse the others.
+    let is_pinned = |manifest: &Manifest| pin.is_some_and(|pin| pin.is_of(manifest));
+    let mut own = shards.iter().filter(|_| pin.is_some()).filter_map(|shard| shard.manifest(bounds).ok());
+    if let Some(manifest) = own.find(is_pinned) {
+        return Ok(manifest);
+    }
     let mut generations: BTreeMap<u64, Vec<&Candidate>> = BTreeMap::new();
     for &shard in shards {
         if let Ok((header, _)) = &shard.header {

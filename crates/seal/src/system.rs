@@ -206,6 +206,11 @@ pub(crate) fn open_files_most() -> u64 {
     if raised { maximum } else { current }.unwrap_or(u64::MAX)
 }
 
+/// The most bytes that this process may write to a file; `None` without such a limit.
+pub(crate) fn file_bytes_most() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+}
+
 /// A path without dots, under which a root is kept.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
@@ -279,7 +284,8 @@ impl Disk for SystemDisk {
         };
         let mut dir = self.open_root(&real)?;
         for name in missing.into_iter().rev() {
-            match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
+            // Whatever the umask says nobody else may put shards or records there.
+            match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o755)) {
                 Ok(()) => {
                     let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                     made.push((plain(path), dir.try_clone()?, name.clone()));
@@ -380,7 +386,10 @@ impl Disk for SystemDisk {
             return Ok(rustix::fs::utimensat(&dir, &name, &modified(mtime), AtFlags::SYMLINK_NOFOLLOW)?);
         }
         let dir = self.open_at(path, Access::Write, TO_LIST)?;
-        rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
+        if describe(&rustix::fs::fstat(&dir)?).mode != mode {
+            check_own(&dir)?;
+            rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
+        }
         Ok(rustix::fs::futimens(&dir, &modified(mtime))?)
     }
 
@@ -396,7 +405,9 @@ impl Disk for SystemDisk {
     }
 
     fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
-        set_attribute_of(self.open_at(path, Access::Write, TO_LIST)?.as_fd(), name, value)
+        let dir = self.open_at(path, Access::Write, TO_LIST)?;
+        check_own(&dir)?;
+        set_attribute_of(dir.as_fd(), name, value)
     }
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {
@@ -482,6 +493,18 @@ impl Disk for SystemDisk {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let Ok(file) = self.beneath(root.as_fd(), &below.join(LOCK), flags) else { return false };
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    }
+
+    fn umask(&self) -> u32 {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let told = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        // A system that does not tell it tells it to whoever sets one; with the narrowest there is,
+        // what is made meanwhile is not too wide.
+        told.and_then(|bits| u32::from_str_radix(bits.trim(), 8).ok()).unwrap_or_else(|| {
+            let umask = rustix::process::umask(Mode::from_raw_mode(0o077));
+            rustix::process::umask(umask);
+            umask.as_raw_mode()
+        })
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -608,6 +631,18 @@ fn set_attribute_of(file: BorrowedFd<'_>, name: &[u8], value: Option<&[u8]>) -> 
     match value {
         Some(value) => Ok(rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?),
         None => Ok(rustix::fs::fremovexattr(file, name)?),
+    }
+}
+
+/// Refuses to give rights to a directory of another user: whoever may make names beside one that
+/// was made here may have put it in its place.
+fn check_own(dir: &OwnedFd) -> io::Result<()> {
+    match describe(&rustix::fs::fstat(dir)?).owner == rustix::process::geteuid().as_raw() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is a directory of another user, whose rights stay as they are",
+        )),
     }
 }
 
@@ -759,6 +794,29 @@ mod tests {
             assert!(file.give_name(&at("d/name")).is_err() && !at("d/name").exists());
             fs::remove_dir_all(at("d")).unwrap();
             fs::remove_dir_all(at("moved")).unwrap();
+        }
+    }
+
+    /// Only root can make the directory of another user that this needs.
+    #[test]
+    fn a_directory_of_another_user_that_took_the_place_of_ours_gets_no_rights() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let theirs = dir.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        fs::set_permissions(&theirs, fs::Permissions::from_mode(0o700)).unwrap();
+        chown(&theirs, Some(12345), None).unwrap();
+        let time = Timestamp { seconds: 7, nanos: 0 };
+        for disk in disks() {
+            disk.root(dir.path(), Access::Write).unwrap();
+            assert!(disk.set_meta(&theirs, 0o777, time).is_err());
+            assert!(disk.set_attribute(&theirs, b"user.x", Some(b"1")).is_err());
+            disk.set_meta(&theirs, 0o700, time).unwrap();
+            let there = disk.meta(&theirs).unwrap();
+            assert_eq!((there.mode, there.mtime), (0o700, time));
         }
     }
 

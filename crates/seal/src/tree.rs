@@ -7,7 +7,7 @@ use crate::select::Patterns;
 use crate::system::real_path;
 use crate::window::join;
 use crate::{SealError, World, attributes};
-use pantile_format::{Entry, EntryKind, Fields, Source, Timestamp};
+use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +30,8 @@ pub(crate) struct Tree {
     pub(crate) skipped: Vec<PathBuf>,
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
+    /// What is left out, as it was asked for.
+    pub(crate) left_out: LeftOut,
     /// Paths that a pattern leaves out, without what lies in them.
     pub(crate) excluded: u64,
     /// Directories on which another file system is mounted, which was left out.
@@ -42,8 +44,8 @@ pub(crate) struct Own {
     pub(crate) out: PathBuf,
     pub(crate) name: Vec<u8>,
     /// Below each source.
-    pub(crate) exclude: Patterns,
-    pub(crate) one_file_system: bool,
+    left_out: LeftOut,
+    patterns: Patterns,
 }
 
 /// The sources as absolute paths, with the names under which they are restored.
@@ -129,6 +131,7 @@ impl Tree {
             ctimes: Vec::new(),
             skipped: Vec::new(),
             strays: Vec::new(),
+            left_out: own.left_out.clone(),
             excluded: 0,
             other_systems: Vec::new(),
         };
@@ -157,7 +160,7 @@ impl Tree {
                 self.strays.push(full);
                 continue;
             }
-            if !path.is_empty() && own.exclude.has(&path, meta.kind == MetaKind::Dir) {
+            if !path.is_empty() && own.patterns.has(&path, meta.kind == MetaKind::Dir) {
                 self.excluded += 1;
                 continue;
             }
@@ -175,7 +178,7 @@ impl Tree {
                 }
             };
             let ctime = above.moved_at.map_or(meta.ctime, |moved_at| moved_at.max(meta.ctime));
-            if kind == EntryKind::Dir && is_mounted && own.one_file_system {
+            if kind == EntryKind::Dir && is_mounted && own.left_out.other_systems {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
                 // Sealing itself writes to the directory of the shards, and who renames that
@@ -223,6 +226,11 @@ impl Tree {
 }
 
 impl Own {
+    /// Errors: a pattern that cannot be read, or too many of them.
+    pub(crate) fn new(out: PathBuf, name: Vec<u8>, left_out: LeftOut) -> Result<Own, SealError> {
+        Ok(Own { patterns: Patterns::of(&left_out)?, out, name, left_out })
+    }
+
     /// Takes the files of sets out of the names in the directory of the shards; those of other sets
     /// than this.
     fn leave_out(&self, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {

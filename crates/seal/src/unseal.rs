@@ -1,7 +1,7 @@
 //! Restoring files: block by block from wherever the content can be had.
 
 use crate::SealError;
-use crate::attributes::{Attribute, Made, give, of_fields};
+use crate::attributes::{Attribute, Made, Rights, give, of_fields};
 use crate::disk::{Access, DiskFile, Meta, MetaKind, PRIVATE_DIR};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
@@ -13,9 +13,6 @@ use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// Bits that make no sense without the owner, which is not restored.
-pub(crate) const SETUID_SETGID: u32 = 0o6000;
 
 /// What restoring one file came to.
 #[derive(Default)]
@@ -123,6 +120,7 @@ pub(crate) fn unseal(
         unfinished,
         mark,
         is_marked: unfinished,
+        rights: Rights::of_new(set.world.disk, options.modes),
         damage,
         lost: Damage::default(),
         doubtful: None,
@@ -154,6 +152,7 @@ struct Unsealing<'a, 'w> {
     /// run's, or those of one that was cut off.
     mark: PathBuf,
     is_marked: bool,
+    rights: Rights,
     /// What the equations say where there are no checksums.
     damage: Option<Damage>,
     /// What more than the code can bear is lost of.
@@ -307,7 +306,7 @@ impl Unsealing<'_, '_> {
         let Some((index, entry)) = found else { return false };
         let is_as_sealed = disk
             .meta(&dir)
-            .is_ok_and(|there| there.kind == MetaKind::Dir && there.mode == entry.mode & !SETUID_SETGID);
+            .is_ok_and(|there| there.kind == MetaKind::Dir && there.mode == self.rights.of_mode(entry.mode));
         if !is_as_sealed || disk.set_meta(&dir, PRIVATE_DIR, entry.mtime).is_err() {
             return false;
         }
@@ -403,10 +402,10 @@ impl Unsealing<'_, '_> {
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: Made<'_>, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
-        let mode = entry.mode & !SETUID_SETGID;
+        let given = (entry.mode, self.rights);
         match sealed_attributes(self.set, index) {
-            Some(sealed) => give(made, &sealed, mode, path, &mut self.report.not_kept),
-            None => mode,
+            Some(sealed) => give(made, &sealed, given, path, &mut self.report.not_kept),
+            None => self.rights.of_mode(entry.mode),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
-use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode, Timestamp, Version};
+use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -46,6 +46,8 @@ struct Plan {
     stripes: u64,
     /// When the tree was looked at.
     began: Timestamp,
+    /// What is left out from now on.
+    left_out: LeftOut,
     /// Whether files were read that proved to be as they were sealed: a commit saves the next time
     /// from reading them.
     read_in_vain: bool,
@@ -101,6 +103,7 @@ pub(crate) fn update(
     set.manifest.sources = tree.sources.clone();
     let version = options.version.unwrap_or(before.version);
     (set.manifest.version, set.manifest.features) = (version, before.features.known());
+    set.manifest.set_left_out(&tree.left_out);
     if version == Version::V1 {
         tree.without_fields();
     }
@@ -246,6 +249,7 @@ impl Plan {
             slots: Vec::new(),
             stripes: set.manifest.stripes,
             began: tree.began,
+            left_out: tree.left_out,
             read_in_vain: false,
         };
         // Times of modification can be set, and with two files of one size exchanged nothing else
@@ -307,7 +311,7 @@ impl Plan {
         /// Who tidies up removes so many.
         const FEW: u64 = 10;
         let old = &set.manifest.entries;
-        let patterns = Patterns::new(&options.exclude)?;
+        let patterns = Patterns::of(&self.left_out)?;
         // What is left out from now on is not gone.
         let gone: Vec<&Entry> =
             gone.iter().map(|&i| &old[i]).filter(|entry| !patterns.has_below(&entry.path, false)).collect();
@@ -572,9 +576,9 @@ impl Plan {
     }
 }
 
-/// Whether two manifests say the same of the tree.
+/// Whether two manifests say the same of the tree and of what is left out.
 fn unchanged(a: &Manifest, b: &Manifest) -> bool {
-    a.entries == b.entries && a.sources == b.sources && a.version == b.version
+    a.entries == b.entries && a.sources == b.sources && a.version == b.version && a.left_out() == b.left_out()
 }
 
 /// What the set says of its sources beyond where they are stays so.

@@ -10,12 +10,11 @@ use crate::report::{
     BlockPlace, FileReport, FileStatus, Losses, Renamed, ShardReport, ShardStatus, StripeFinding,
     StripeVerdict, VerifyReport,
 };
-use crate::select::Patterns;
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::{Window, join};
 use pantile::{CellIndex, CellSet, Finding, Verdict};
-use pantile_format::{EntryKind, Extent, Mode};
+use pantile_format::{EntryKind, Extent, LeftOut, Mode};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::path::Path;
@@ -575,9 +574,9 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
 
 /// The tree as it is now, if all of it can be listed.
 pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
-    let exclude = Patterns::new(&[]).ok()?;
-    let (out, name) = (set.names.dir.clone(), set.names.name.clone());
-    let own = Own { out, name, exclude, one_file_system: false };
+    let own = |left_out| Own::new(set.names.dir.clone(), set.names.name.clone(), left_out).ok();
+    // Patterns that cannot be read are no reason to find nothing.
+    let own = own(set.manifest.left_out()).or_else(|| own(LeftOut::default()))?;
     let mut sources = set.manifest.sources.clone();
     for (source, path) in sources.iter_mut().zip(&set.sources) {
         source.path = path.as_os_str().as_encoded_bytes().to_vec();

@@ -56,7 +56,14 @@ impl Failure {
     /// A file that could not be read or written.
     pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
+        if error.kind() == FileTooLarge {
+            return Failure::Input(format!(
+                "cannot {verb} {}: it would be longer than this process (ulimit -f) or its file system lets a file be; raise the \
+                 limit, or name another place",
+                path.display()
+            ));
+        }
+        if matches!(error.kind(), StorageFull | QuotaExceeded) {
             return Failure::Input(format!(
                 "cannot {verb} {}: its file system is full; free some space, or name another place",
                 path.display()

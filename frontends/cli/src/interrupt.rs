@@ -29,6 +29,16 @@ const SIGNALS: &[i32] = &[SIGINT, SIGTERM, signal_hook::consts::SIGHUP];
 #[cfg(not(unix))]
 const SIGNALS: &[i32] = &[SIGINT, SIGTERM];
 
+/// A file that would be longer than this process may write ends the write, and not the process: the
+/// fault says so, and what was begun is removed.
+pub fn outlive_limits() {
+    #[cfg(unix)]
+    if !is_ignored(signal_hook::consts::SIGXFSZ) {
+        // Whoever is told by the write need not know of the signal.
+        let _ = flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    }
+}
+
 /// Whether this process was started so that it ignores a signal; where the system does not tell,
 /// it was not.
 fn is_ignored(signal: i32) -> bool {

@@ -28,6 +28,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     failure::shorten_panics();
+    interrupt::outlive_limits();
     let cli = match commands::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),

@@ -343,11 +343,13 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
         | SealError::BadPattern { .. }
+        | SealError::TooManyPatterns { .. }
         | SealError::NothingMeant { .. }
         | SealError::NoOriginals
         | SealError::NotRehearsed
         | SealError::ManyRemoved { .. }
         | SealError::NoSpace { .. }
+        | SealError::TooLarge { .. }
         | SealError::NoMemory { .. }
         | SealError::StripeTooLong { .. }
         | SealError::BadSource { .. }

@@ -96,13 +96,14 @@ def _set(paths, name, sources, pin):
     return {"paths": paths, "name": name, "sources": list(sources), "pin": pin}
 
 
-def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclude=(), dry_run=False,
+def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclude=None, dry_run=False,
          progress=None):
     """Seals files and directories under shards in the directory ``out``, or brings a set there up to
     date.
 
     ``code`` is needed the first time. ``mode`` is ``"full"`` (data and parity, the default) or
-    ``"beside"`` (parity alone, the originals stay the data). ``progress`` is called with what is being
+    ``"beside"`` (parity alone, the originals stay the data). ``exclude`` has patterns as in a
+    ``.gitignore`` of what is left out from now on; a set keeps them, and ``[]`` ends it. ``progress`` is called with what is being
     done, bytes done and bytes in all, some times a second. Ctrl-C ends it at a safe point, by
     ``KeyboardInterrupt``; what was sealed before is then as it was.
 
@@ -121,7 +122,8 @@ def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclu
     1
     """
     sources = [sources] if isinstance(sources, (str, bytes, _os.PathLike)) else list(sources)
-    return _report(_pantile.seal(sources, out, code, name, mode, checksums, list(exclude), dry_run, progress))
+    exclude = None if exclude is None else list(exclude)
+    return _report(_pantile.seal(sources, out, code, name, mode, checksums, exclude, dry_run, progress))
 
 
 def verify(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, progress=None):
@@ -134,15 +136,21 @@ def verify(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, pr
 
 
 def heal(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, out=None, guess=False,
-         progress=None):
+         modes=False, progress=None):
     """Repairs what ``verify`` finds, as far as the code can; ``SealError`` if something remains.
 
     Originals (mode ``beside``) are written to only if ``sources`` names them. Shards that are lost
-    entirely are made anew in ``out``, or where the others lie.
+    entirely are made anew in ``out``, or where the others lie. Originals that are made anew get no
+    more permissions than the umask leaves, with ``modes`` those that were sealed.
     """
-    return _report(_pantile.heal(_set(paths, name, sources, pin), ignore_checksums, out, guess, progress))
+    return _report(_pantile.heal(_set(paths, name, sources, pin), ignore_checksums, out, guess, modes,
+                                 progress))
 
 
-def unseal(paths, target, *, name=None, pin=None, overwrite=False, patterns=(), progress=None):
-    """Restores the sealed tree, or what fits ``patterns``, to the directory ``target``."""
-    return _report(_pantile.unseal(_set(paths, name, (), pin), target, overwrite, list(patterns), progress))
+def unseal(paths, target, *, name=None, pin=None, overwrite=False, patterns=(), modes=False, progress=None):
+    """Restores the sealed tree, or what fits ``patterns``, to the directory ``target``.
+
+    Files get no more permissions than the umask leaves, with ``modes`` those that were sealed.
+    """
+    return _report(_pantile.unseal(_set(paths, name, (), pin), target, overwrite, list(patterns), modes,
+                                   progress))

@@ -197,7 +197,7 @@ def seal(
     name: str | None = None,
     mode: Literal["full", "beside"] | None = None,
     checksums: bool | None = None,
-    exclude: Iterable[str] = (),
+    exclude: Iterable[str] | None = None,
     dry_run: bool = False,
     progress: _Progress | None = None,
 ) -> Report: ...
@@ -219,6 +219,7 @@ def heal(
     ignore_checksums: bool = False,
     out: _Path | None = None,
     guess: bool = False,
+    modes: bool = False,
     progress: _Progress | None = None,
 ) -> Report: ...
 def unseal(
@@ -229,5 +230,6 @@ def unseal(
     pin: _Path | None = None,
     overwrite: bool = False,
     patterns: Iterable[str] = (),
+    modes: bool = False,
     progress: _Progress | None = None,
 ) -> Report: ...

@@ -183,3 +183,60 @@ fn newer_shards_among_old_copies_are_called_newer_and_kept() {
     let found = place.verify();
     assert!(found.shards.iter().all(|shard| shard.status == ShardStatus::Good) && found.generation == 1);
 }
+
+#[test]
+fn newer_shards_whose_manifests_cannot_be_read_hold_back_the_healing_of_originals() {
+    let place = Place::new();
+    awkward_tree(&place.tree(), 3);
+    let options =
+        SealOptions { mode: Some(Mode::Beside), version: Some(Version::V1), ..place.options("rs:3+2") };
+    seal(&options, &mut Silent).unwrap();
+    let old = shards(&place.out());
+    write(&place.tree().join("one more"), &Seed(8).bytes(20_000));
+    place.reseal();
+    // The old shard of one column, the new one of the other, without its manifest.
+    let columns: Vec<usize> = (0..5).filter(|&column| place.shard(column).exists()).collect();
+    let (older, newer) = (place.shard(columns[0]), place.shard(columns[1]));
+    fs::write(&older, &old[Path::new(older.file_name().unwrap())]).unwrap();
+    let bytes = fs::read(&newer).unwrap();
+    let header =
+        pantile_format::ShardHeader::decode(&bytes[..pantile_format::HEADER_BYTES as usize]).unwrap();
+    spoil(&newer, header.meta_offset, header.manifest_len);
+    let found = place.verify();
+    assert!(found.generation == 1 && found.newer.is_some(), "{found:?}");
+    let lost = place.tree().join("deep");
+    fs::remove_dir_all(&lost).unwrap();
+    let before = picture(&place.tree());
+    let Err(error) = place.heal() else { panic!("healed") };
+    assert!(error.to_string().contains("of which no manifest can be read") || !lost.exists(), "{error}");
+    assert_eq!(picture(&place.tree()), before, "something was put back");
+    let _ = heal(&HealOptions { set: place.set(), yes: true, ..Default::default() }, &mut Silent);
+    assert!(lost.exists());
+}
+
+#[test]
+fn a_directory_in_which_something_is_put_back_has_its_time_again() {
+    let place = Place::new();
+    for dir in ["whole", "more"] {
+        fs::create_dir_all(place.tree().join(dir)).unwrap();
+    }
+    for name in ["whole/a", "whole/b", "more/a", "more/b"] {
+        write(&place.tree().join(name), &Seed(name.len() as u64).bytes(9000));
+    }
+    for dir in ["whole", "more"] {
+        age(&place.tree().join(dir), 5000);
+    }
+    let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") };
+    seal(&options, &mut Silent).unwrap();
+    let time = |dir: &str| fs::metadata(place.tree().join(dir)).unwrap().modified().unwrap();
+    let sealed = time("whole");
+    for name in ["whole/a", "more/a"] {
+        fs::remove_file(place.tree().join(name)).unwrap();
+    }
+    // Something came since: the time of that stays.
+    write(&place.tree().join("more/new"), b"new");
+    age(&place.tree().join("more"), 300);
+    let came = time("more");
+    place.heal().unwrap();
+    assert_eq!((time("whole"), time("more")), (sealed, came));
+}

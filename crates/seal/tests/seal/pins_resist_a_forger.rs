@@ -96,16 +96,17 @@ fn a_forged_original_is_healed_from_parity_that_fits() {
     assert!(look(&place).unwrap().clean);
 }
 
-#[test]
-fn a_forged_manifest_is_refused_before_anything_is_done() {
-    // Of version 1, in which there is one place to forge in each shard.
-    let place = pinned_as("rs:3+2", Mode::Full, true, Some(Version::V1));
-    for column in 0..5 {
+/// Gives shards another manifest, under checksums that fit. Of version 1, in which there is one
+/// place to forge in each shard.
+fn forge_manifests(place: &Place, columns: std::ops::Range<usize>, generation: u64) {
+    for column in columns {
         let mut bytes = fs::read(place.shard(column)).unwrap();
         let mut header = ShardHeader::decode(&bytes[..HEADER_BYTES as usize]).unwrap();
         let range = header.meta_offset as usize..(header.meta_offset + header.manifest_len) as usize;
         let mut manifest = Manifest::decode(&bytes[range.clone()]).unwrap();
         manifest.entries[1].mode ^= 0o022;
+        manifest.generation.0 += generation;
+        header.generation.0 += generation;
         let manifest = manifest.encode();
         header.manifest_crc = Crc64::of(&manifest);
         bytes[range].copy_from_slice(&manifest);
@@ -114,6 +115,27 @@ fn a_forged_manifest_is_refused_before_anything_is_done() {
         bytes[HEADER_BYTES as usize..2 * HEADER_BYTES as usize].copy_from_slice(&header);
         fs::write(place.shard(column), bytes).unwrap();
     }
+}
+
+#[test]
+fn one_forged_manifest_among_good_ones_is_a_damaged_shard() {
+    // As of the pinned state, and as of a later one.
+    for generation in [0, 1] {
+        let place = pinned_as("rs:3+2", Mode::Full, true, Some(Version::V1));
+        let whole = shards(&place.out());
+        forge_manifests(&place, 0..1, generation);
+        let found = look(&place).unwrap();
+        assert!(!found.clean && found.recoverable && found.shards[0].status != ShardStatus::Good);
+        let yes = HealOptions { set: held(&place), yes: true, ..Default::default() };
+        heal(&yes, &mut Silent).unwrap();
+        assert!(shards(&place.out()) == whole, "{generation}");
+    }
+}
+
+#[test]
+fn a_forged_manifest_is_refused_before_anything_is_done() {
+    let place = pinned_as("rs:3+2", Mode::Full, true, Some(Version::V1));
+    forge_manifests(&place, 0..5, 0);
     fs::remove_file(place.shard(2)).unwrap();
     assert!(place.verify().recoverable);
     let before = shards(&place.out());

@@ -80,8 +80,13 @@ fn what_is_restored_has_its_attributes_and_no_wider_rights() {
     let _ = fs::remove_dir_all(place.target());
     fs::create_dir(place.target()).unwrap();
     set(&place.target(), DEFAULT_ACL, &acl(7, 7));
-    let options =
-        UnsealOptions { set: place.set(), target: place.target(), overwrite: false, ..Default::default() };
+    let options = UnsealOptions {
+        set: place.set(),
+        target: place.target(),
+        overwrite: false,
+        modes: true,
+        ..Default::default()
+    };
     let report = unseal(&options, &mut Silent).unwrap();
     assert_eq!(report.not_kept, []);
     assert_eq!(rights(&place.target(), &paths), before);
@@ -101,7 +106,8 @@ fn healing_keeps_what_a_file_has_and_gives_back_what_was_lost() {
     flip(&place.tree().join("secret"), 5000);
     let flipped = mode(&place.tree().join("secret"));
     fs::remove_dir_all(place.tree().join("dir")).unwrap();
-    let report = place.heal().unwrap();
+    let options = HealOptions { set: place.set(), modes: true, ..HealOptions::default() };
+    let report = heal(&options, &mut Silent).unwrap();
     assert_eq!((flipped, &report.not_kept), (0o660, &vec![]));
     assert_eq!(rights(&place.tree(), &paths), before);
     // Times of directories come back with them.
@@ -124,6 +130,36 @@ fn a_change_of_attributes_alone_is_sealed() {
     let options = SealOptions { version: Some(Version::V1), ..place.options("rs:3+2") };
     seal(&options, &mut Silent).unwrap();
     assert_eq!(place.reseal().generation, 1);
+}
+
+/// The umask of this test is that of whoever runs it.
+#[test]
+fn without_modes_what_is_made_anew_has_no_bit_that_the_umask_denies() {
+    let umask = disk::Disk::umask(&disk::SystemDisk::new());
+    let place = Place::new();
+    let paths = tree(&place);
+    for (path, bits) in [("secret", 0o660), ("plain", 0o666), ("dir", 0o1777), ("dir/sub/f", 0o6777)] {
+        fs::set_permissions(place.tree().join(path), fs::Permissions::from_mode(bits)).unwrap();
+    }
+    let before = rights(&place.tree(), &paths);
+    let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") };
+    seal(&options, &mut Silent).unwrap();
+    // One that is there keeps its own rights, whatever the umask denies.
+    flip(&place.tree().join("plain"), 5000);
+    fs::remove_file(place.tree().join("secret")).unwrap();
+    place.heal().unwrap();
+    assert_eq!(mode(&place.tree().join("plain")), 0o666);
+    fs::remove_dir_all(place.tree().join("dir")).unwrap();
+    place.heal().unwrap();
+    let healed = rights(&place.tree(), &paths);
+    for path in ["secret", "dir", "dir/inherits", "dir/sub", "dir/sub/f"] {
+        assert_eq!(healed[path].1, before[path].1 & !umask & !0o6000, "{path}");
+    }
+    // What is made in the directory later asks its ACL, not the umask.
+    let denied = |shift: u32| !(umask >> shift) as u16 & 7;
+    let inherited = &healed["dir"].0[DEFAULT_ACL];
+    assert_eq!(*inherited, acl(7 & denied(3), 7 & denied(3)));
+    assert!(place.verify().clean);
 }
 
 #[test]

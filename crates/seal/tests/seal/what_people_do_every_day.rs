@@ -76,7 +76,7 @@ fn what_a_rehearsal_says_is_what_is_done_and_nothing_is_written() {
 fn what_fits_a_pattern_is_not_sealed() {
     let place = place();
     let exclude = vec!["*.tmp".to_string(), "/a/".to_string(), "!/a/".to_string(), "b/*1.raw".to_string()];
-    let options = SealOptions { exclude, ..place.options("rs:3+2") };
+    let options = SealOptions { left_out: Some(without(exclude)), ..place.options("rs:3+2") };
     let report = seal(&options, &mut Silent).unwrap();
     assert_eq!((report.excluded, report.files), (3, 26 - 3));
     place.unseal().unwrap();
@@ -90,12 +90,65 @@ fn what_fits_a_pattern_is_not_sealed() {
         assert_eq!(place.target().join(path).exists(), is_there, "{path}");
     }
     // What is left out from now on is not gone, however much it is.
-    let all = SealOptions { exclude: vec!["*.raw".into()], ..place.again() };
+    let all = SealOptions { left_out: Some(without(vec!["*.raw".into()])), ..place.again() };
     assert_eq!(seal(&all, &mut Silent).unwrap().files, 2);
     for bad in ["", "# remark"] {
-        let options = SealOptions { exclude: vec![bad.into()], ..place.again() };
+        let options = SealOptions { left_out: Some(without(vec![bad.into()])), ..place.again() };
         let error = seal(&options, &mut Silent).unwrap_err();
         assert!(matches!(error, SealError::BadPattern { .. }), "{error}");
+    }
+}
+
+fn without(patterns: Vec<String>) -> LeftOut {
+    LeftOut { patterns, other_systems: false }
+}
+
+#[test]
+fn what_is_left_out_stays_so_until_it_is_told_anew() {
+    let place = place();
+    let left_out = Some(without(vec!["*.tmp".into(), "/b/".into()]));
+    let first = seal(&SealOptions { left_out, ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    let info = open_set(&place.set()).unwrap();
+    assert_eq!((&info.left_out[..], info.one_file_system), (&["*.tmp".into(), "/b/".into()][..], false));
+    assert!(place.verify().files.is_empty(), "{:?}", place.verify().files);
+    let again = place.reseal();
+    assert_eq!((again.excluded, again.files, again.generation), (2, first.files, 1));
+    // Told alone, with no other change, it is kept.
+    let only = LeftOut { patterns: vec!["*.tmp".into()], other_systems: true };
+    let told = seal(&SealOptions { left_out: Some(only.clone()), ..place.again() }, &mut Silent).unwrap();
+    assert!(told.excluded == 1 && told.generation > again.generation, "{told:?}");
+    let more = LeftOut { patterns: vec!["*.tmp".into(), "nothing".into()], ..only };
+    let more = seal(&SealOptions { left_out: Some(more), ..place.again() }, &mut Silent).unwrap();
+    assert_eq!(more.generation, told.generation + 1);
+    fs::remove_file(place.shard(1)).unwrap();
+    let found = place.heal().unwrap().found;
+    assert!(found.files.iter().all(|file| file.status != FileStatus::New), "{:?}", found.files);
+    let all = SealOptions { left_out: Some(LeftOut::default()), ..place.again() };
+    assert_eq!(seal(&all, &mut Silent).unwrap().excluded, 0);
+    assert!(open_set(&place.set()).unwrap().left_out.is_empty());
+    place.assert_restores();
+}
+
+#[test]
+fn a_set_of_version_1_keeps_nothing_of_what_is_left_out_until_it_is_upgraded() {
+    let place = place();
+    let left_out = Some(without(vec!["*.tmp".into()]));
+    let options =
+        SealOptions { left_out: left_out.clone(), version: Some(Version::V1), ..place.options("rs:3+2") };
+    assert_eq!(seal(&options, &mut Silent).unwrap().excluded, 1);
+    assert!(place.verify().files.iter().any(|file| file.path == "scratch.tmp"), "it is called new");
+    let upgrade = SealOptions { left_out, version: Some(Version::V2), ..place.again() };
+    seal(&upgrade, &mut Silent).unwrap();
+    assert_eq!((place.verify().files.len(), place.reseal().excluded), (0, 1));
+}
+
+#[test]
+fn more_patterns_than_a_set_may_keep_are_refused() {
+    let place = place();
+    for patterns in [vec!["x".to_string(); 1001], vec!["x".repeat(65 << 10)]] {
+        let options = SealOptions { left_out: Some(without(patterns)), ..place.options("rs:3+2") };
+        let error = seal(&options, &mut Silent).unwrap_err();
+        assert!(matches!(error, SealError::TooManyPatterns { .. }), "{error}");
     }
 }
 

@@ -69,6 +69,12 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
     for source in &info.sources {
         line("sealed", sets::name(source));
     }
+    for pattern in &info.left_out {
+        line("left out", sets::name(pattern));
+    }
+    if info.one_file_system {
+        line("left out", "what lies on other file systems than the sources".into());
+    }
     for journal in &info.pending {
         let what = "a change that was decided is not finished; 'pantile heal' does, or 'pantile seal'";
         let _ = writeln!(out, "  {:<10} {}: {what}", "pending", sets::name(journal));

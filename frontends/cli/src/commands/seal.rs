@@ -6,7 +6,9 @@ use crate::failure::{Outcome, Verdict, note};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{Change, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin, seal};
+use pantile_seal::{
+    Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin, seal,
+};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -86,12 +88,16 @@ pub struct Seal {
     #[arg(long, value_name = "FILE")]
     pin: Option<PathBuf>,
     /// Leave out what fits a pattern as in a .gitignore at the top of each PATH, such as '*.tmp' or
-    /// /cache/; may be given several times, and again the next time.
+    /// /cache/; may be given several times. The set keeps it, with --one-file-system, until one of
+    /// both is given again, which takes the place of both.
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Leave out what lies on another file system than its PATH.
     #[arg(long)]
     one_file_system: bool,
+    /// Leave out nothing any more.
+    #[arg(long, conflicts_with_all = ["exclude", "one_file_system"])]
+    exclude_none: bool,
     /// How many files of a PATH may be forgotten because they are gone: a number, or a share such
     /// as 30%. Unless given, ten, or half of them, but ten of a directory that is empty now.
     #[arg(long, value_name = "N|P%", value_parser = removed_max)]
@@ -122,7 +128,8 @@ impl Seal {
         options.version = self.upgrade.then_some(Version::V2);
         (options.forget, options.shared) = (self.forget, self.shared);
         options.accept_changes = self.accept_changes;
-        (options.exclude, options.one_file_system) = (self.exclude, self.one_file_system);
+        let leave_out = LeftOut { patterns: self.exclude, other_systems: self.one_file_system };
+        options.left_out = (self.exclude_none || !leave_out.is_nothing()).then_some(leave_out);
         (options.removed_max, options.dry_run) = (self.removed_max.unwrap_or_default(), self.dry_run);
         let mut progress = Shown::unless(self.quiet, terminal);
         let result = seal(&options, &mut progress);
@@ -249,7 +256,11 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
         ),
     );
     if report.excluded > 0 {
-        line("excluded", count(report.excluded as usize, "path"));
+        let paths = count(report.excluded as usize, "path");
+        line(
+            "excluded",
+            format!("{paths}, as the set keeps it: 'pantile info' says what, --exclude-none ends it"),
+        );
     }
     for path in &report.other_systems {
         let path = sets::name(path);

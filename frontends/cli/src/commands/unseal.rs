@@ -21,8 +21,11 @@ Files that are there already with the same content are left as they are; others 
 the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
 more is lost than the code can bear, or nobody can tell what is wrong.
 
-Not kept: owners and groups, setuid and setgid bits, extended attributes and access control lists, times other than \
-that of the last change, holes (they become zeros), and that two names were hard links of one file.
+Permissions and access control lists are restored as far as the umask allows; --modes restores them as they were \
+sealed.
+
+Not kept: owners and groups, setuid and setgid bits, times other than that of the last change, holes (they become \
+zeros), and that two names were hard links of one file.
 
 Examples:
   pantile unseal shards --to restored
@@ -39,6 +42,9 @@ pub struct Unseal {
     /// Replace files of other content that are in the way.
     #[arg(long)]
     overwrite: bool,
+    /// Give what is restored the permissions that were sealed, also those that the umask denies.
+    #[arg(long)]
+    modes: bool,
     /// Print nothing but one line for each path that is not restored, and no progress.
     #[arg(long, short)]
     quiet: bool,
@@ -54,6 +60,7 @@ impl Unseal {
             target: self.to,
             overwrite: self.overwrite,
             select: self.include.into_select(),
+            modes: self.modes,
         };
         let mut progress = Shown::unless(self.quiet, terminal);
         let result = unseal(&options, &mut progress);

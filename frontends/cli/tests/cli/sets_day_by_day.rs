@@ -180,3 +180,173 @@ fn words_fit_what_they_are_said_of() {
     assert_eq!(run.status, 2, "{}", run.stderr);
     assert!(run.stderr.contains("0-199") && !run.stderr.contains("17, 18"), "{}", run.stderr);
 }
+
+/// Files that a command keeps under a name of its own while it works, or leaves when it is killed.
+#[cfg(unix)]
+fn temporaries(folders: &[PathBuf]) -> Vec<PathBuf> {
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_temporary = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with(".pantile") || name.ends_with(".tmp") || name.ends_with(".journal")
+    };
+    paths.filter(is_temporary).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_files() {
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("big")).expect("made");
+    let bytes: Vec<u8> = (0..24usize << 20).map(|i| (i % 251) as u8).collect();
+    for name in ["a", "b"] {
+        fs::write(at("big").join(name), &bytes).expect("written");
+    }
+    let seal = ["seal", "big", "--code", "rs:4+2", "--out", "shards", "--block", "4K"];
+    let run = |arguments: &[&str]| pantile_in(directory.path(), arguments);
+    for command in [&seal[..], &["heal", "shards"], &["unseal", "shards", "--to", "to"]] {
+        for signal in ["-TERM", "-HUP"] {
+            if command[0] == "heal" {
+                // It is gone already where the signal before ended its healing.
+                let _ = fs::remove_file(at("shards/big.00.shard"));
+            }
+            let mut child = Command::new(env!("CARGO_BIN_EXE_pantile"))
+                .args(command)
+                .current_dir(directory.path())
+                .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
+                .stdout(Stdio::null())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the built command can be run");
+            let folders = [at("shards"), at("to")];
+            let is_written = |path: &PathBuf| fs::metadata(path).is_ok_and(|meta| meta.len() > 0);
+            let began = Instant::now();
+            while !temporaries(&folders).iter().any(is_written) {
+                assert!(began.elapsed() < Duration::from_secs(60), "{command:?} writes nothing");
+                assert!(
+                    child.try_wait().expect("a child").is_none(),
+                    "{command:?} ended before it was asked"
+                );
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+            assert!(sent.is_ok_and(|status| status.success()), "still at work");
+            let output = child.wait_with_output().expect("it ends");
+            let said = String::from_utf8(output.stderr).expect("UTF-8");
+            assert_eq!(output.status.code(), Some(130), "{command:?} {signal}: {said}");
+            assert!(said.lines().last().is_some_and(|line| line.contains("ended on request")), "{said}");
+            assert_eq!(temporaries(&folders), Vec::<PathBuf>::new(), "{command:?} {signal}");
+        }
+        // Done at last, for the next command.
+        let done = run(command);
+        assert_eq!(done.status, 0, "{}", done.stderr);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_limit_on_the_length_of_files_is_named_and_leaves_no_temporary_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("tree")).expect("made");
+    fs::write(at("tree/large"), vec![7; 2 << 20]).expect("written");
+    fs::write(at("tree/small"), "small").expect("written");
+    let limited = |arguments: &str| {
+        let line = format!("ulimit -f 256; exec '{}' {arguments}", env!("CARGO_BIN_EXE_pantile"));
+        let mut shell = std::process::Command::new("bash");
+        shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
+        let output = shell.args(["-c", &line]).current_dir(directory.path()).output().expect("a shell");
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let seal = "seal tree --code rs:2+2 --out shards";
+    let (status, said) = limited(seal);
+    assert!(status == Some(2) && said.contains("262144 bytes") && said.contains("ulimit -f"), "{said}");
+    assert!(!at("shards").exists(), "nothing is left");
+    let sealed = pantile_in(directory.path(), &seal.split(' ').collect::<Vec<_>>());
+    assert_eq!(sealed.status, 0, "{}", sealed.stderr);
+    fs::remove_file(at("shards/tree.01.shard")).expect("removed");
+    let (status, said) = limited("heal shards");
+    assert!(status == Some(3) && said.contains("262144 bytes"), "{status:?} {said}");
+    let (status, said) = limited("unseal shards --to to");
+    assert!(status == Some(2) && said.contains("262144 bytes"), "{status:?} {said}");
+    assert!(at("to/small").exists() && !at("to/large").exists(), "one file does not stop the others");
+    assert_eq!(temporaries(&[at("shards"), at("to")]), Vec::<PathBuf>::new());
+}
+
+/// In a name space of its own, in which whoever runs it may mount a small file system.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_target_does_not_stop_healing_elsewhere() {
+    use std::process::Command;
+    if !Command::new("unshare").args(["-rm", "true"]).output().is_ok_and(|output| output.status.success()) {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("tree")).expect("made");
+    fs::write(at("tree/large"), vec![7; 2 << 20]).expect("written");
+    let seal = ["seal", "tree", "--code", "rs:2+2", "--out", "shards"];
+    assert_eq!(pantile_in(directory.path(), &seal).status, 0);
+    fs::create_dir(at("small")).expect("made");
+    for column in ["01", "02"] {
+        fs::remove_file(at(&format!("shards/tree.{column}.shard"))).expect("removed");
+    }
+    std::os::unix::fs::symlink("../small/tree.01.shard", at("shards/tree.01.shard")).expect("a link");
+    let line = format!(
+        "mount -t tmpfs -o size=256k none small && '{}' heal shards small; status=$?; echo left: $(ls -A small).; exit $status",
+        env!("CARGO_BIN_EXE_pantile")
+    );
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", &line])
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .current_dir(directory.path())
+        .output()
+        .expect("a shell");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("is full") && said.contains("not healed"), "{said}");
+    assert!(said.contains("left: ."), "{said}");
+    assert!(fs::metadata(at("shards/tree.02.shard")).is_ok_and(|meta| meta.len() > 1 << 20), "{said}");
+}
+
+#[cfg(unix)]
+#[test]
+fn under_a_umask_of_nothing_sets_stay_closed_and_under_a_narrow_one_so_does_what_is_restored() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    fs::create_dir(at("tree")).expect("made");
+    fs::write(at("tree/file"), "text").expect("written");
+    fs::set_permissions(at("tree/file"), fs::Permissions::from_mode(0o666)).expect("set");
+    let run = |umask: &str, arguments: &str| {
+        let line = format!("umask {umask}; exec '{}' {arguments}", env!("CARGO_BIN_EXE_pantile"));
+        let mut shell = std::process::Command::new("sh");
+        shell.env("XDG_STATE_HOME", at("state"));
+        let output = shell.args(["-c", &line]).current_dir(directory.path()).output().expect("a shell");
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let mode = |path: &Path| fs::metadata(path).expect("there").mode() & 0o7777;
+    run("000", "seal tree --code rs:2+2 --out shards --beside --pin pinned");
+    let mut open: Vec<PathBuf> = vec![at("pinned")];
+    let mut todo = vec![at("shards"), at("state")];
+    while let Some(folder) = todo.pop() {
+        for entry in fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() { todo.push(path) } else { open.push(path) }
+        }
+    }
+    assert!(open.len() >= 4, "{open:?}");
+    open.iter().for_each(|path| assert_eq!(mode(path), 0o600, "{}", path.display()));
+    for (umask, option, expected) in [("000", "", 0o666), ("077", "", 0o600), ("077", "--modes", 0o666)] {
+        fs::remove_file(at("tree/file")).expect("removed");
+        run(umask, &format!("heal shards {option}"));
+        assert_eq!(mode(&at("tree/file")), expected, "heal {umask} {option}");
+    }
+    for (umask, option, expected) in [("027", "", 0o640), ("027", "--modes", 0o666)] {
+        run(umask, &format!("unseal shards --to to{option} {option}"));
+        assert_eq!(mode(&at(&format!("to{option}/file"))), expected, "unseal {umask} {option}");
+    }
+}

@@ -454,6 +454,10 @@ impl Disk for FaultDisk {
         self.inner.is_locked(dir)
     }
 
+    fn umask(&self) -> u32 {
+        self.inner.umask()
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         self.inner.free_bytes(path)
     }

@@ -99,7 +99,7 @@ impl Place {
     pub fn unseal(&self) -> Result<UnsealReport, SealError> {
         let _ = fs::remove_dir_all(self.target());
         unseal(
-            &UnsealOptions { set: self.set(), target: self.target(), overwrite: false, ..Default::default() },
+            &UnsealOptions { set: self.set(), target: self.target(), modes: true, ..Default::default() },
             &mut Silent,
         )
     }

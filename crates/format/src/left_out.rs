@@ -1,0 +1,62 @@
+//! What a set leaves out of its sources: said once, and kept with it.
+//!
+//! A reader that does not know it may ignore it: what is sealed is the same, and only what was left
+//! out looks new to it. A writer that does not know it leaves out the bit and so seals everything
+//! from then on, as the fields without the bit say nothing.
+
+use crate::fields::{SET_ONE_FILE_SYSTEM, SET_PATTERN};
+use crate::{Features, Manifest, Version};
+
+/// What a set leaves out of its sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LeftOut {
+    /// Patterns in the words of a `.gitignore`, in their order.
+    pub patterns: Vec<String>,
+    /// Whether what lies on another file system than its source is left out.
+    pub other_systems: bool,
+}
+
+impl LeftOut {
+    /// The most patterns.
+    pub const PATTERNS_MOST: usize = 1000;
+    /// The most bytes of all patterns together: to match a path costs as much as they are long.
+    pub const BYTES_MOST: usize = 64 << 10;
+
+    /// Whether nothing is left out.
+    pub fn is_nothing(&self) -> bool {
+        self.patterns.is_empty() && !self.other_systems
+    }
+
+    /// Whether it is within what a set may keep.
+    pub fn fits(&self) -> bool {
+        let bytes: usize = self.patterns.iter().map(String::len).sum();
+        self.patterns.len() <= LeftOut::PATTERNS_MOST && bytes <= LeftOut::BYTES_MOST
+    }
+}
+
+impl Manifest {
+    /// What the set leaves out; nothing in version 1, or if it says more than a set may.
+    pub fn left_out(&self) -> LeftOut {
+        if self.features.ignorable & Features::LEFT_OUT == 0 {
+            return LeftOut::default();
+        }
+        let patterns = self.fields.get(SET_PATTERN).take(LeftOut::PATTERNS_MOST + 1);
+        let patterns = patterns.filter_map(|bytes| String::from_utf8(bytes.to_vec()).ok()).collect();
+        let other_systems = self.fields.get(SET_ONE_FILE_SYSTEM).next().is_some();
+        Some(LeftOut { patterns, other_systems }).filter(LeftOut::fits).unwrap_or_default()
+    }
+
+    /// Says what the set leaves out from now on. Version 1 cannot say it.
+    pub fn set_left_out(&mut self, left_out: &LeftOut) {
+        self.fields.0.retain(|field| ![SET_PATTERN, SET_ONE_FILE_SYSTEM].contains(&field.tag));
+        self.features.ignorable &= !Features::LEFT_OUT;
+        if left_out.is_nothing() || self.version == Version::V1 {
+            return;
+        }
+        self.features.ignorable |= Features::LEFT_OUT;
+        left_out.patterns.iter().for_each(|pattern| self.fields.push(SET_PATTERN, pattern.as_bytes()));
+        if left_out.other_systems {
+            self.fields.push(SET_ONE_FILE_SYSTEM, &[]);
+        }
+    }
+}
