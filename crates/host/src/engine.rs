@@ -35,8 +35,8 @@ use pantile_device::{
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
-    Action, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
-    Reply, Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
+    Action, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Reason, Reply,
+    Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -514,7 +514,7 @@ impl Engine {
         let (matrices, buffers, bytes) = (self.direct.matrices(), self.buffers.clone(), task.bytes());
         let run = move || {
             let outcome = task.run(&matrices, &buffers);
-            Message::Computed { job, made: outcome.made, result: Computed::Checksums(outcome.checksums) }
+            Message::Computed { job, made: outcome.made, result: outcome.computed }
         };
         match bytes <= INLINE_BYTES_MAX {
             true => self.message(run()),

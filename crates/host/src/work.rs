@@ -9,7 +9,7 @@ use crate::memory::{BLOCK, Block, Buffers};
 use pantile_format::Generation;
 use pantile_format::volume::{VolumeId, block_checksum};
 use pantile_kernel::Dot;
-use pantile_volume::{BufferId, Compute, Operand, Seed, Sum};
+use pantile_volume::{BufferId, Compute, Computed, Operand, Seed, Sum};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -64,7 +64,7 @@ pub(crate) struct Task {
 /// What a computation gives.
 pub(crate) struct Outcome {
     pub(crate) made: Vec<(BufferId, Block)>,
-    pub(crate) checksums: Vec<u64>,
+    pub(crate) computed: Computed,
 }
 
 impl Task {
@@ -73,7 +73,9 @@ impl Task {
         let made: FxHashSet<BufferId> = work.sums.iter().map(|sum| sum.into).collect();
         let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|(operand, _)| *operand));
         let mut given = FxHashMap::default();
-        for operand in terms.chain(work.checksums.iter().map(|(operand, _)| *operand)) {
+        let summed = work.checksums.iter().map(|(operand, _)| *operand);
+        let compared = work.differing.iter().flat_map(|&(a, b)| [a, b]);
+        for operand in terms.chain(summed).chain(compared) {
             let inner = matches!(operand, Operand::Buffer(id) if made.contains(&id));
             if !inner && !given.contains_key(&operand) {
                 given.insert(operand, get(operand));
@@ -85,7 +87,7 @@ impl Task {
     /// Bytes that it goes over, roughly.
     pub(crate) fn bytes(&self) -> usize {
         let terms: usize = self.work.sums.iter().map(|sum| sum.terms.len()).sum();
-        (terms + self.work.checksums.len()) * BLOCK
+        (terms + self.work.checksums.len() + 2 * self.work.differing.len()) * BLOCK
     }
 
     /// Does it.
@@ -131,7 +133,12 @@ impl Task {
         }
         let sums = work.checksums.iter();
         let checksums = sums.map(|(operand, seed)| checksum(volume, *seed, have[operand].bytes())).collect();
-        Outcome { made, checksums }
+        let differ = |(a, b): &(Operand, Operand)| {
+            let pairs = have[a].bytes().iter().zip(have[b].bytes());
+            pairs.filter(|(a, b)| a != b).count() as u64
+        };
+        let differing = work.differing.iter().map(differ).collect();
+        Outcome { made, computed: Computed { checksums, differing } }
     }
 }
 
@@ -305,6 +312,11 @@ mod tests {
                 (operand(13), Seed { slot: Slot(1), address: DeviceBlock(2), generation: 3 }),
                 (operand(0), Seed { slot: Slot(1), address: DeviceBlock(2), generation: 3 }),
             ],
+            differing: vec![
+                (operand(13), operand(0)),
+                (operand(1), operand(1)),
+                (Operand::Zeros, operand(2)),
+            ],
         };
         let mut expected: HashMap<u64, Vec<u8>> =
             (0..4).map(|i| (i, inputs[i as usize].bytes().to_vec())).collect();
@@ -330,7 +342,10 @@ mod tests {
         for (id, block) in &outcome.made {
             assert_eq!(block.bytes(), &expected[&id.0][..], "{id:?}");
         }
-        for ((operand, seed), sum) in seeds.into_iter().zip(outcome.checksums) {
+        let differ = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a != b).count() as u64;
+        let differing = [differ(&expected[&13], &expected[&0]), 0, differ(&[0; BLOCK], &expected[&2])];
+        assert_eq!(outcome.computed.differing, differing);
+        for ((operand, seed), sum) in seeds.into_iter().zip(outcome.computed.checksums) {
             let Operand::Buffer(id) = operand else { unreachable!("both are buffers") };
             assert_eq!(sum, checksum(volume, seed, &expected[&id.0]));
         }
@@ -358,7 +373,7 @@ mod tests {
             Operand::Buffer(BufferId(name)) => b[name as usize - 20].clone(),
             Operand::Zeros => unreachable!("there are none"),
         };
-        let task = Task::new(VolumeId([7; 16]), Compute { sums: sums.clone(), checksums: Vec::new() }, get);
+        let task = Task::new(VolumeId([7; 16]), Compute { sums: sums.clone(), ..Compute::default() }, get);
         let found = runs(&passes(&sums)[0], &sums, &task.given);
         assert_eq!(found.iter().map(|run| run.groups.clone()).collect::<Vec<_>>(), [0..2, 2..3]);
         let made = task.run(&Matrices::default(), &Buffers::new(1 << 20)).made;

@@ -672,14 +672,20 @@ impl World {
             .checksums
             .iter()
             .map(|&(operand, seed)| data_checksum(&value(&self.memory, &made, operand), &self.volume, seed));
-        let sums = sums.collect();
+        let checksums = sums.collect();
+        let differing = work.differing.iter().map(|&(a, b)| {
+            let [a, b] = [a, b].map(|operand| value(&self.memory, &made, operand));
+            a.iter().zip(&b).filter(|(a, b)| a != b).count() as u64
+        });
+        let differing = differing.collect();
         self.end_compute(work, &made);
-        Computed::Checksums(sums)
+        Computed { checksums, differing }
     }
 
     fn end_compute(&mut self, work: &Compute, made: &BTreeMap<BufferId, Data>) {
         let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|&(operand, _)| operand));
-        let operands = terms.chain(work.checksums.iter().map(|&(operand, _)| operand));
+        let compared = work.differing.iter().flat_map(|&(a, b)| [a, b]);
+        let operands = terms.chain(work.checksums.iter().map(|&(operand, _)| operand)).chain(compared);
         buffers_of(operands)
             .filter(|buffer| !made.contains_key(buffer))
             .for_each(|buffer| self.memory.end_use(buffer));
@@ -848,9 +854,10 @@ impl std::fmt::Display for Happened<'_> {
                 sums.iter().try_for_each(|sum| write!(out, " {sum:016x}"))
             }
             Event::IoDone(io, result) => write!(out, "io {} {result:?}", io.0),
-            Event::Computed(job, Computed::Checksums(sums)) => {
+            Event::Computed(job, Computed { checksums, differing }) => {
                 write!(out, "job {}", job.0)?;
-                sums.iter().try_for_each(|sum| write!(out, " {sum:016x}"))
+                checksums.iter().try_for_each(|sum| write!(out, " {sum:016x}"))?;
+                differing.iter().try_for_each(|bytes| write!(out, " {bytes} bytes"))
             }
             Event::DeviceGone(slot) => write!(out, "slot {} is gone", slot.0),
             Event::DeviceCame(slot, found) => write!(out, "slot {} came, {found:?}", slot.0),

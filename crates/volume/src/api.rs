@@ -205,10 +205,12 @@ pub enum IoResult {
 }
 
 /// The result of a computation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Computed {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Computed {
     /// The checksums asked for, in the order of [`Compute::checksums`].
-    Checksums(Vec<u64>),
+    pub checksums: Vec<u64>,
+    /// How many bytes differ, in the order of [`Compute::differing`].
+    pub differing: Vec<u64>,
 }
 
 /// Where an operand of a computation comes from.
@@ -229,13 +231,15 @@ pub struct Sum {
     pub terms: Vec<(Operand, Gf)>,
 }
 
-/// A computation over blocks: first the sums in order, then checksums.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A computation over blocks: first the sums in order, then checksums and comparisons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compute {
     /// The sums.
     pub sums: Vec<Sum>,
     /// The checksums that are wanted.
     pub checksums: Vec<(Operand, Seed)>,
+    /// Pairs of blocks of which it is asked in how many bytes they differ.
+    pub differing: Vec<(Operand, Operand)>,
 }
 
 /// A piece of a write.

@@ -622,7 +622,7 @@ impl Engine {
                 .iter()
                 .map(|&(slot, content)| (content, Seed { slot, address, generation }))
                 .collect();
-            jobs.push((JobOwner::CommitRow(index), Compute { sums, checksums }));
+            jobs.push((JobOwner::CommitRow(index), Compute { sums, checksums, ..Compute::default() }));
         }
         self.commit = Some(commit);
         for (owner, work) in jobs {
@@ -633,7 +633,7 @@ impl Engine {
     }
 
     pub(crate) fn stripe_computed(&mut self, index: usize, computed: &Computed) {
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         if let Some(commit) = &mut self.commit {
             commit.stripes[index].checksums.clone_from(sums);
         }
@@ -641,7 +641,7 @@ impl Engine {
     }
 
     pub(crate) fn row_computed(&mut self, index: usize, computed: &Computed) {
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         if let Some(commit) = &mut self.commit {
             commit.rows[index].checksums.clone_from(sums);
         }

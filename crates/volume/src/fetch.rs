@@ -578,7 +578,7 @@ impl Engine {
             fetch.result = Some((result, expected));
         }
         let job = self.new_job(JobOwner::Fetch { fetch: id, scratch });
-        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+        self.act(Action::Compute { job, work: Compute { sums, checksums, ..Compute::default() } });
     }
 
     /// A block has been computed.
@@ -586,7 +586,7 @@ impl Engine {
         scratch.into_iter().for_each(|buffer| self.release(buffer));
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         let Some((buffer, expected)) = fetch.result.take() else { return };
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         if expected.is_some_and(|e| sums.first() != Some(&e)) {
             self.release(buffer);
             self.abandon(id);

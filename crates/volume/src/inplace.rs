@@ -559,13 +559,13 @@ impl Engine {
                 (update.content((cell, offset)), seed)
             });
             let checksums = checksums.collect();
-            jobs.push((JobOwner::CommitUpdate(index), Compute { sums, checksums }));
+            jobs.push((JobOwner::CommitUpdate(index), Compute { sums, checksums, ..Compute::default() }));
         }
         jobs
     }
 
     pub(crate) fn update_computed(&mut self, index: usize, computed: &Computed) {
-        let Computed::Checksums(found) = computed;
+        let Computed { checksums: found, .. } = computed;
         let Some(mut commit) = self.commit.take() else { return };
         if let Some(update) = commit.inplace.updates.get_mut(index) {
             for (&place, &sum) in update.places.iter().zip(found) {
@@ -800,7 +800,7 @@ impl Engine {
             }
         }
         let job = self.new_job(JobOwner::Raw { raw: index, made });
-        self.act(Action::Compute { job, work: Compute { sums, checksums: Vec::new() } });
+        self.act(Action::Compute { job, work: Compute { sums, ..Compute::default() } });
     }
 
     /// The data of a stripe is there, of whatever time.

@@ -354,12 +354,12 @@ impl Engine {
         };
         let checksums = content.into_iter().zip(stripe.places.iter().map(|&place| seed(place))).collect();
         let job = self.new_job(JobOwner::RebuildStripe(logical));
-        self.act(Action::Compute { job, work: Compute { sums: Vec::new(), checksums } });
+        self.act(Action::Compute { job, work: Compute { checksums, ..Compute::default() } });
     }
 
     /// The checksums of a stripe's blocks are there: writes its chunks.
     pub(crate) fn rebuild_computed(&mut self, logical: u32, computed: &Computed) {
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         let Some(rebuild) = &self.rebuild else { return };
         let Some(stripe) = rebuild.stripes.get(&logical) else { return };
         let &StripeAgain { mapping, ref slots, ref content, .. } = stripe;

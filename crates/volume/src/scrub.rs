@@ -10,7 +10,9 @@
 //! right, by the code: parity is computed from the data and must have the checksums of the parity
 //! that was written. If it has not, memory or a computation was wrong when the stripe was written;
 //! the columns are tried one by one for the one that explains it alone: one such column is
-//! *located*, several are *ambiguous*, none is *unlocatable*.
+//! *located*, several are *ambiguous*, none is *unlocatable*. A located column is written anew only
+//! if it holds parity alone, so that no doubt falls on what a user wrote, and if so many bytes say
+//! so that a larger error looks alike less than once in 2^40 ([`Locator::evidence_bits`]).
 
 mod kept;
 mod metadata;
@@ -24,7 +26,7 @@ use crate::{
 };
 use pantile_code::CellIndex;
 use pantile_format::volume::EventKind;
-use pantile_plan::CellSet;
+use pantile_plan::{CellSet, EVIDENCE_BITS_LEAST, Locator};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at a time: 8 MiB.
@@ -300,7 +302,7 @@ impl Engine {
             (checking.blocks, checking.scratch) = (blocks, scratch);
         }
         let job = self.new_job(JobOwner::ScrubStripe(logical));
-        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+        self.act(Action::Compute { job, work: Compute { sums, checksums, ..Compute::default() } });
     }
 
     fn seeded(&self, mapping: Mapping, (cell, offset): Place, buffer: BufferId) -> (Operand, Seed) {
@@ -329,7 +331,7 @@ impl Engine {
     }
 
     pub(crate) fn scrub_computed(&mut self, logical: u32, computed: &Computed) {
-        let Computed::Checksums(found) = computed;
+        let Computed { checksums: found, differing } = computed;
         let Some(checking) = self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) else {
             return;
         };
@@ -354,7 +356,7 @@ impl Engine {
         // Each trial gave pairs of checksums that must be equal.
         let mut from = 0;
         let mut explained = Vec::new();
-        for (column, count) in trials.into_iter().enumerate() {
+        for (column, &count) in trials.iter().enumerate() {
             let part = &found[from..from + count];
             from += count;
             if count > 0 && part.chunks_exact(2).all(|pair| pair[0] == pair[1]) {
@@ -366,7 +368,21 @@ impl Engine {
             let data: BTreeSet<CellIndex> = self.geometry.code.data().iter().copied().collect();
             self.geometry.code.column_cells(column).all(|cell| !data.contains(&cell))
         };
-        let repair = matches!(explained[..], [column] if is_parity(column));
+        let code = &self.geometry.code;
+        let is_sure = |column: usize| {
+            let compared = |column: usize| match trials[column] {
+                0 => 0,
+                _ => code.rows(column) * self.geometry.element_blocks() as usize,
+            };
+            let before: usize = (0..column).map(compared).sum();
+            // Of each offset the cell that differs most: so many places of the column, or more.
+            let offsets = differing[before..][..compared(column)].chunks(code.rows(column).max(1));
+            let bytes: u64 = offsets.map(|cells| cells.iter().copied().max().unwrap_or(0)).sum();
+            Locator::new(code, code.claim().tolerance, &CellSet::empty(code)).is_ok_and(|locator| {
+                locator.evidence_bits(1, usize::try_from(bytes).unwrap_or(usize::MAX)) >= EVIDENCE_BITS_LEAST
+            })
+        };
+        let repair = matches!(explained[..], [column] if is_parity(column) && is_sure(column));
         if let Some(scrub) = &mut self.scrubbing {
             match explained.len() {
                 0 => scrub.status.unlocatable += 1,
@@ -390,6 +406,7 @@ impl Engine {
         let encode = self.planners.encode_stripe.clone();
         let (mut sums, mut checksums, mut scratch, mut trials) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut differing = Vec::new();
         for column in 0..code.columns() {
             let wanted: BTreeSet<CellIndex> = code.column_cells(column).collect();
             let plan = self.planners.recover_in_stripe(&CellSet::of_columns(&code, &[column]), &wanted);
@@ -400,6 +417,10 @@ impl Engine {
                 self.add_steps(&steps, &blocks, offset, &mut recovered, &mut sums, &mut scratch);
                 let mut made = recovered.clone();
                 self.add_steps(&encode.steps, &blocks, offset, &mut made, &mut sums, &mut scratch);
+                let pair = |&cell: &CellIndex| {
+                    (Operand::Buffer(recovered[&cell]), Operand::Buffer(blocks[&(cell, offset)]))
+                };
+                differing.extend(wanted.iter().map(pair));
                 for step in &encode.steps {
                     let cell = step.target;
                     let there = recovered.get(&cell).copied().unwrap_or_else(|| blocks[&(cell, offset)]);
@@ -414,7 +435,7 @@ impl Engine {
             checking.scratch.extend(scratch);
         }
         let job = self.new_job(JobOwner::ScrubStripe(logical));
-        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+        self.act(Action::Compute { job, work: Compute { sums, checksums, differing } });
     }
 
     fn stripe_judged(&mut self, logical: u32, repair: bool) {

@@ -412,14 +412,14 @@ impl Engine {
             making.made = made;
         }
         let job = self.new_job(JobOwner::Span(id));
-        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+        self.act(Action::Compute { job, work: Compute { sums, checksums, ..Compute::default() } });
     }
 
     /// What a lost device held has been computed. Where memory still knows what it must be, it is
     /// held against that.
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
         let Some(span) = self.spans.get(&id) else { return };
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         let Some(Making { plan, offsets, .. }) = &span.making else { return };
         let places =
             plan.steps.iter().flat_map(|step| offsets.clone().map(move |offset| (step.target, offset)));

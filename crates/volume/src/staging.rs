@@ -190,7 +190,7 @@ impl Engine {
     }
 
     pub(crate) fn stage_computed(&mut self, id: StageId, computed: &Computed) {
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         let Some(mut staged) = self.staged.remove(&id) else { return };
         staged.outstanding = 0;
         let mut writes = Vec::new();
@@ -278,7 +278,7 @@ impl Engine {
                 )
             })
             .collect();
-        (blocks, parity, Compute { sums, checksums })
+        (blocks, parity, Compute { sums, checksums, ..Compute::default() })
     }
 
     /// The writes of a stripe's chunks to the devices that are present, and the digests of their

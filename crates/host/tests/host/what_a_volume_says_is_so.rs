@@ -3,6 +3,9 @@
 
 use crate::common::folders::*;
 use crate::common::images::{OF_VERSION_1, device_path, unpack};
+use crate::common::painted;
+use pantile_format::Column;
+use pantile_format::volume::{ChunkHeader, DeviceBlock, VolumeId, block_checksum};
 use pantile_host::{
     Answer, DeviceWord, FindingKind, Folder, Order, RangeWord, Service, StatusReport, Verdict,
 };
@@ -177,4 +180,54 @@ fn a_rebuild_of_a_whole_volume_does_not_say_that_it_rebuilds() {
     assert_eq!(text, "Every device is whole: there is nothing to rebuild.");
     assert!(status(&service).devices.iter().all(|device| device.state == DeviceWord::Present));
     service.stop().expect("it stops");
+}
+
+/// Changes so many bytes of a block of parity on a device of a volume that is not open, and writes
+/// the checksum that such a block has: as if memory had been wrong when the stripe was written.
+fn miscompute(root: &Path, bytes: usize) {
+    const PARITY: Column = Column(4);
+    for slot in 0..6 {
+        let path = device_path(root, slot);
+        let device = File::options().read(true).write(true).open(&path).expect("a device");
+        let content = std::fs::read(&path).expect("it can be read");
+        let header_of = |at: usize| {
+            let volume = VolumeId(content[at + 16..at + 32].try_into().expect("16 bytes"));
+            ChunkHeader::decode(&content[at..], volume).ok().filter(|header| header.column == PARITY)
+        };
+        let places = (0..content.len()).step_by(4096).filter(|&at| content[at..].starts_with(b"PANTCHNK"));
+        let Some((at, mut header)) = places.filter_map(|at| Some((at, header_of(at)?))).next() else {
+            continue;
+        };
+        let block_at = at + ChunkHeader::blocks(header.checksums.len() as u64) as usize * 4096;
+        let mut block = content[block_at..block_at + 4096].to_vec();
+        block[..bytes].iter_mut().for_each(|byte| *byte ^= 0x5a);
+        let address = DeviceBlock((block_at / 4096) as u64);
+        header.checksums[0] = block_checksum(header.volume, header.slot, address, header.generation, &block);
+        device.write_all_at(&block, block_at as u64).expect("it is written");
+        device.write_all_at(&header.encode(), at as u64).expect("it is written");
+        return;
+    }
+    panic!("no chunk of parity");
+}
+
+#[test]
+fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_is_wrong() {
+    // Six bytes prove more than 40 bits where two parities are; five do not.
+    for (bytes, is_mended) in [(1, false), (5, false), (6, true), (4096, true)] {
+        let (_folder, root, service) = served();
+        service.handle().write(0, &painted(3, 8 << 20), true).expect("it is written");
+        // Behind a snapshot no record says what a header must be.
+        scrubbed(&service, true);
+        service.stop().expect("it stops");
+        miscompute(&root, bytes);
+        let service = start(&root);
+        let scrub = scrubbed(&service, true).scrub.expect("a scrub");
+        let found = (scrub.located, scrub.ambiguous, scrub.unlocatable, scrub.repaired, scrub.left);
+        let mended = u64::from(is_mended);
+        assert_eq!(found, (1, 0, 0, mended, 1 - mended), "{bytes} bytes: {scrub:?}");
+        let again = scrubbed(&service, false).scrub.expect("a scrub");
+        assert_eq!(again.located, 1 - mended, "{bytes} bytes: {again:?}");
+        assert_eq!(read(&service, 8 << 20), painted(3, 8 << 20));
+        service.stop().expect("it stops");
+    }
 }

@@ -385,8 +385,9 @@ impl Driven {
             }
             Action::Flush { io, .. } => self.volume.handle(Event::IoDone(io, IoResult::Done)),
             Action::Compute { job, work } => {
-                let sums = work.checksums.iter().map(|&(_, seed)| checksum(seed)).collect();
-                self.volume.handle(Event::Computed(job, Computed::Checksums(sums)));
+                let checksums = work.checksums.iter().map(|&(_, seed)| checksum(seed)).collect();
+                let differing = vec![0; work.differing.len()];
+                self.volume.handle(Event::Computed(job, Computed { checksums, differing }));
             }
             Action::Release(buffer) => _ = self.logged.remove(&buffer),
             Action::Reply(id, reply) => self.answered(id, &reply),

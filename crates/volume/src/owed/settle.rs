@@ -293,7 +293,7 @@ impl Engine {
     }
 
     pub(crate) fn owed_computed(&mut self, id: OwedId, computed: &Computed) {
-        let Computed::Checksums(sums) = computed;
+        let Computed { checksums: sums, .. } = computed;
         self.act_on(id, |activity| activity.sums.clone_from(sums));
         self.owed_part_done(id);
     }

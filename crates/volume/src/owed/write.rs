@@ -60,7 +60,7 @@ impl Engine {
             activity.phase = Phase::Write;
         });
         let job = self.new_job(JobOwner::Owed(id));
-        self.act(Action::Compute { job, work: Compute { sums: Vec::new(), checksums } });
+        self.act(Action::Compute { job, work: Compute { checksums, ..Compute::default() } });
         self.write_activity(id, false);
         self.owed_part_done(id);
     }

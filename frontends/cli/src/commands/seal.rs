@@ -96,7 +96,7 @@ pub struct Seal {
     #[arg(long)]
     one_file_system: bool,
     /// Leave out nothing any more.
-    #[arg(long, conflicts_with_all = ["exclude", "one_file_system"])]
+    #[arg(long, conflicts_with_all = ["exclude", "one_file_system"], hide_short_help = true)]
     exclude_none: bool,
     /// How many files of a PATH may be forgotten because they are gone: a number, or a share such
     /// as 30%. Unless given, ten, or half of them, but ten of a directory that is empty now.

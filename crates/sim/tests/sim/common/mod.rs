@@ -360,7 +360,7 @@ impl Toy {
         };
         let operand = Operand::Buffer(buffer);
         let seeds = to.iter().map(|&slot| (operand, Seed { slot, address: at, generation: from.version }));
-        let work = Compute { sums: Vec::new(), checksums: seeds.collect() };
+        let work = Compute { checksums: seeds.collect(), ..Compute::default() };
         self.actions.push_back(Action::Compute { job: JobId(index as u64), work });
     }
 
@@ -475,7 +475,7 @@ impl Toy {
             self.targets.insert(block, InUse { place, version, zeros, sums });
         }
         let job = JobId((1 << 32) + self.name());
-        self.actions.push_back(Action::Compute { job, work: Compute { sums: Vec::new(), checksums } });
+        self.actions.push_back(Action::Compute { job, work: Compute { checksums, ..Compute::default() } });
     }
 
     fn write_commit(&mut self, sums: &[u64]) {
@@ -727,10 +727,10 @@ impl Engine for Toy {
             Event::Request(id, request) => self.request(id, request),
             Event::IoDone(io, result) => self.io_done(io, result),
             Event::DeviceGone(slot) => self.lose(slot),
-            Event::Computed(job, Computed::Checksums(sums)) if job.0 < 1 << 32 => {
+            Event::Computed(job, Computed { checksums: sums, .. }) if job.0 < 1 << 32 => {
                 self.write_copy(job.0 as usize, &sums);
             }
-            Event::Computed(_, Computed::Checksums(sums)) => self.write_commit(&sums),
+            Event::Computed(_, Computed { checksums: sums, .. }) => self.write_commit(&sums),
             // It catches devices up when it is started, and does not scrub.
             Event::DeviceCame(..)
             | Event::Scrub(..)
