@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds and installs Pantile below a folder: the command and its NBD plug-in, the C library, its header and pkg-config file, and the
-# stand-in for ISA-L in a folder of its own, where no program finds it that was not told.
+# Builds and installs Pantile below a folder: the command, its manual pages and its NBD plug-in; the C library, its header and
+# pkg-config file; and the stand-in for ISA-L in a folder of its own, where no program finds it that was not told.
 #
 #   tools/install.sh --prefix /usr/local
 #   DESTDIR=/tmp/package tools/install.sh --prefix /usr       # where packages are made
@@ -32,9 +32,12 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 to=${DESTDIR-}$prefix
 install -d "$to/bin" "$to/include" "$to/lib/pantile" "$to/lib/pantile-isal" "$to/lib/pkgconfig"
 install -m 755 "$built/pantile" "$to/bin/pantile"
+install -d "$to/share/man/man1"
+"$built/pantile" man "$to/share/man/man1"
+chmod 644 "$to"/share/man/man1/pantile*.1
 install -m 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"
 install -m 644 "$built/libpantile_c.so" "$to/lib/libpantile.so.$version"
-install -m 755 "$built/libpantile_isal.so" "$to/lib/pantile-isal/libisal.so.2"
+install -m 755 "$built/libpantile_isal.so" "$to/lib/pantile-isal/libisal.so.2, share/man/man1"
 ln -sf "libpantile.so.$version" "$to/lib/libpantile.so.${version%%.*}"
 ln -sf "libpantile.so.${version%%.*}" "$to/lib/libpantile.so"
 install -m 644 "$built/libpantile_c.a" "$to/lib/libpantile.a"

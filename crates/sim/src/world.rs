@@ -464,7 +464,8 @@ impl World {
             self.memory.promise(sum.into)?;
             made.insert(sum.into);
         }
-        for buffer in buffers_of(work.checksums.iter().map(|&(operand, _)| operand)) {
+        let summed = work.checksums.iter().map(|&(operand, _)| operand);
+        for buffer in buffers_of(summed.chain(work.differing.iter().flat_map(|&(a, b)| [a, b]))) {
             if !made.contains(&buffer) {
                 self.memory.begin_use(buffer)?;
             }

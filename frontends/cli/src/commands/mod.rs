@@ -20,6 +20,7 @@ mod keep;
 mod lab;
 mod lab_delayed;
 mod list;
+mod man;
 mod members;
 mod plan;
 mod prove;
@@ -100,6 +101,7 @@ pub enum Command {
     Upgrade(upgrade::Upgrade),
     CallGood(upgrade::CallGood),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// Runs a command to its verdict.
@@ -139,6 +141,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Upgrade(command) => command.run(),
         Command::CallGood(command) => command.run(),
         Command::Completions(command) => command.run(),
+        Command::Man(command) => command.run(),
     }
 }
 

@@ -292,6 +292,18 @@ fn search_finds_the_known_best() {
 }
 
 #[test]
+fn manual_pages_say_what_the_help_says() {
+    let pages = tempfile::tempdir().expect("a directory");
+    text(&["man", pages.path().to_str().expect("a name")]);
+    let page = |name: &str| std::fs::read_to_string(pages.path().join(name)).expect("a page");
+    assert!(page("pantile.1").contains("pantile\\-seal(1)"), "{}", page("pantile.1"));
+    assert!(page("pantile-seal.1").contains("rs:10+4"), "{}", page("pantile-seal.1"));
+    assert!(page("pantile-delayed-start.1").contains(".SH OPTIONS"));
+    let missing = pantile(&["man", "/nowhere/at/all"]);
+    assert_fault(&missing, 3, &["/nowhere/at/all"], "a directory that is not there");
+}
+
+#[test]
 fn completions_exist_for_every_shell() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(text(&["completions", shell]).contains("explain"), "{shell}");
@@ -326,13 +338,14 @@ fn every_help_teaches() {
         "delayed",
         "assemble",
         "completions",
+        "man",
     ];
     for command in commands {
         let help = text(&[command, "--help"]);
         assert!(help.contains("Examples:"), "{command} has no examples");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{command} has lines too long to read");
         assert!(text(&[command, "-h"]).lines().count() <= 50, "{command} -h is longer than a screen");
-        if command != "completions" {
+        if !["completions", "man"].contains(&command) {
             assert!(help.contains("Answers:"), "{command} does not say what it answers");
             assert!(help.contains("--json"), "{command} has no JSON");
         }
