@@ -8,8 +8,9 @@
 //! Invariant: nobody may do more with what is restored than with what was sealed, or with what
 //! stood there before it was healed.
 //!
-//! `security.*` and `trusted.*` are given back as far as the system lets, which it lets root; what
-//! is not given is told.
+//! `security.*` and `trusted.*` of a set are given to what is made anew only if all rights are asked
+//! for, and as far as the system lets, which it lets root; capabilities never are, as no setuid bit
+//! is. What is not given is told.
 
 use crate::disk::{Disk, DiskFile};
 use crate::names::shown;
@@ -23,6 +24,9 @@ const ACL: &[u8] = b"system.posix_acl_access";
 /// What things that are made in a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
+/// What a program may do that only root may.
+const CAPABILITIES: &[u8] = b"security.capability";
+
 /// Bits that make no sense without the owner, which is not restored.
 pub(crate) const SETUID_SETGID: u32 = 0o6000;
 
@@ -31,17 +35,26 @@ pub(crate) const SETUID_SETGID: u32 = 0o6000;
 pub(crate) struct Rights {
     /// The bits of a mode that may be given.
     most: u32,
+    /// Attributes of the system, too.
+    of_system: bool,
 }
 
 impl Rights {
     /// All: of a file that is there and keeps its own.
-    pub(crate) const ALL: Rights = Rights { most: 0o7777 };
+    pub(crate) const ALL: Rights = Rights { most: 0o7777, of_system: true };
 
     /// For what is made anew: all but to run as an owner who may be another, and no more than the
     /// umask leaves unless `modes` are asked for.
     pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
         let most = Rights::ALL.most & !SETUID_SETGID;
-        Rights { most: if modes { most } else { most & !disk.umask() } }
+        Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
+    }
+
+    /// Whether an attribute is given. One that gives the rights of root is as a setuid bit.
+    fn gives(self, name: &[u8]) -> bool {
+        let is_of_system = name.starts_with(b"security.") || name.starts_with(b"trusted.");
+        let may_be_another = self.most & SETUID_SETGID != 0;
+        may_be_another || (name != CAPABILITIES && (self.of_system || !is_of_system))
     }
 
     pub(crate) fn of_mode(self, mode: u32) -> u32 {
@@ -163,6 +176,13 @@ pub(crate) fn give(
         if inherited.iter().any(|there| there.0 == *name && there.1 == *value) {
             continue;
         }
+        if !rights.gives(name) {
+            let how = if name == CAPABILITIES { "" } else { "; --modes gives it" };
+            let reason =
+                format!("its attribute {} could be a right of root, and was not set{how}", shown(name));
+            not_kept.push(NotDone { path: called.display().to_string(), reason });
+            continue;
+        }
         if let Err(error) = made.set(name, value) {
             if name == ACL {
                 mode = mode & !0o070 | group_of_acl(value) << 3;
@@ -198,6 +218,18 @@ fn group_of_acl(acl: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_made_anew_gets_no_right_of_root_from_a_set() {
+        let anew = |of_system| Rights { most: 0o755, of_system };
+        let gives = |rights: Rights| {
+            [&b"user.a"[..], b"trusted.a", b"security.selinux", b"security.capability"]
+                .map(|name| rights.gives(name))
+        };
+        assert_eq!(gives(anew(false)), [true, false, false, false]);
+        assert_eq!(gives(anew(true)), [true, true, true, false]);
+        assert_eq!(gives(Rights::ALL), [true; 4], "of a file that is there");
+    }
 
     fn acl(entries: &[(u16, u16)]) -> Vec<u8> {
         let mut bytes = 2u32.to_le_bytes().to_vec();

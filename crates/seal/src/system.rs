@@ -216,8 +216,9 @@ fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// A path without links, if all those on the way belong to the user who runs this or to root:
-/// whoever may put a link there must not be able to lead somebody else away.
+/// A path without links, if all those on the way belong to the user who runs this or to root, and
+/// lie in directories in which nobody else may put them: whoever may put a link there, or one that
+/// a program of root made elsewhere, must not be able to lead somebody else away.
 ///
 /// Between this and the opening nothing is followed any more.
 pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
@@ -252,13 +253,30 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         let to = fs::read_link(&real)?;
+        let called = real.display().to_string();
         real.pop();
+        if may_be_put_by_others(&fs::metadata(&real)?) {
+            let why = format!(
+                "{called} is a link in a directory that other users may write to; name what it leads to"
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         if to.is_absolute() {
             real = PathBuf::from("/");
         }
         todo.extend(parts(&to));
     }
     Ok(real)
+}
+
+/// Whether others than the user who runs this and root may rename links into a directory that are
+/// theirs to take. Of a sticky one only the owner of a link may move it away.
+fn may_be_put_by_others(directory: &fs::Metadata) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    let of_another = directory.uid() != 0 && directory.uid() != me;
+    // Groups of ordinary users are what they have made them; the group of root is root's.
+    let by_group = me == 0 && directory.gid() != 0 && directory.mode() & 0o020 != 0;
+    of_another || ((by_group || directory.mode() & 0o002 != 0) && directory.mode() & 0o1000 == 0)
 }
 
 impl Disk for SystemDisk {
@@ -680,7 +698,7 @@ fn describe(stat: &Stat) -> Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     /// With the kernel's help, and without.
     fn disks() -> [SystemDisk; 2] {
@@ -698,6 +716,29 @@ mod tests {
             assert_eq!(disk.meta(&dir.path().join("x")).unwrap().size, 1);
             assert_eq!(disk.meta(&dir.path().join("./x")).unwrap().size, 1);
             assert!(disk.meta(&dir.path().join("../x")).is_err());
+        }
+    }
+
+    #[test]
+    fn a_link_of_ours_is_not_followed_where_others_can_put_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (theirs, ours) = (dir.path().join("theirs"), dir.path().join("ours"));
+        fs::create_dir(&theirs).unwrap();
+        fs::create_dir(&ours).unwrap();
+        symlink(&ours, theirs.join("link")).unwrap();
+        let follows = |mode: u32| {
+            fs::set_permissions(&theirs, fs::Permissions::from_mode(mode)).unwrap();
+            let found = real_path(&theirs.join("link"));
+            assert!(found.as_ref().map_or_else(
+                |error| error.to_string().contains("other users may write to"),
+                |real| real.ends_with("ours")
+            ));
+            found.is_ok()
+        };
+        assert_eq!([0o755, 0o700, 0o777, 0o702, 0o1777].map(follows), [true, true, false, false, true]);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+            assert_eq!([0o755, 0o700, 0o1777].map(follows), [false; 3]);
         }
     }
 
