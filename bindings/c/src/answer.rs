@@ -181,6 +181,26 @@ pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) ->
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
+/// As [`list`], to be written.
+///
+/// # Safety
+///
+/// NULL, or valid for reads and writes of so many values as long as the call lasts, and used for
+/// nothing else meanwhile.
+pub(crate) unsafe fn list_to_write<'a, T>(
+    pointer: *mut T,
+    count: usize,
+    what: &str,
+) -> Result<&'a mut [T], Fault> {
+    // SAFETY: the caller's promise.
+    let read = unsafe { list(pointer.cast_const(), count, what) }?;
+    if read.is_empty() {
+        return Ok(&mut []);
+    }
+    // SAFETY: `list` has looked at pointer and length; nobody else uses it: the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts_mut(pointer, count) })
+}
+
 /// Text that ends with a zero.
 ///
 /// # Safety

@@ -1,7 +1,8 @@
 //! Bytes: encoding, reconstruction, small writes, whole objects.
 
 use crate::answer::{
-    Answer, Fault, NONE, PantileError, PantileStatus, answer, check_struct_bytes, free, given, list, put,
+    Fault, NONE, PantileError, PantileStatus, answer, check_struct_bytes, free, given, list, list_to_write,
+    put,
 };
 use crate::code::{PantileCode, check_below, hand_out};
 use crate::stripe::{Access, Columns, Given, Span, Stripe};
@@ -83,12 +84,22 @@ fn has_parity(code: &Code, column: usize) -> bool {
     code.column_cells(column).any(|cell| code.is_parity(cell))
 }
 
-fn encode(codec: &Codec, stripe: &Stripe<'_>, beside: &[Span]) -> Answer {
-    let code = codec.code();
-    let access = |column| if has_parity(code, column) { Access::Write } else { Access::Read };
-    stripe.check(access, beside)?;
-    let give = |cell, _| if code.is_parity(cell) { Given::Write } else { Given::Read };
-    stripe.run(0..stripe.element(), give, |cells, _| Ok(codec.encode_given(cells)?))
+/// The codec of a call, and the stripe that it is about.
+///
+/// # Safety
+///
+/// As the header says: NULL or a codec; NULL or so many columns.
+pub(crate) unsafe fn stripe_of<'c>(
+    codec: *const PantileCodec,
+    columns: *const *mut c_void,
+    column_count: usize,
+    element_bytes: usize,
+) -> Result<(&'c PantileCodec, Stripe<'c>), Fault> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let codec = given(codec, "codec")?;
+        Ok((codec, Stripe::new(codec.codec.code(), columns, column_count, element_bytes)?))
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -99,10 +110,13 @@ pub unsafe extern "C" fn pantile_encode(
     element_bytes: usize,
     error: *mut PantileError,
 ) -> PantileStatus {
-    // SAFETY: the header: a codec; so many columns.
-    answer(error, || unsafe {
-        let codec = &given(codec, "codec")?.codec;
-        encode(codec, &Stripe::new(codec.code(), columns, column_count, element_bytes)?, &[])
+    answer(error, || {
+        // SAFETY: the header: a codec; so many columns.
+        let (codec, stripe) = unsafe { stripe_of(codec, columns, column_count, element_bytes)? };
+        let (codec, code) = (&codec.codec, codec.codec.code());
+        stripe.check(|column| if has_parity(code, column) { Access::Write } else { Access::Read }, &[])?;
+        let give = |cell, _| if code.is_parity(cell) { Given::Write } else { Given::Read };
+        stripe.run(0..element_bytes, give, |cells, _| Ok(codec.encode_given(cells)?))
     })
 }
 
@@ -118,9 +132,8 @@ pub unsafe extern "C" fn pantile_reconstruct(
     answer(error, || {
         // SAFETY: the header: a codec; so many columns, and as many states.
         let (codec, stripe, states) = unsafe {
-            let codec = &given(codec, "codec")?.codec;
-            let stripe = Stripe::new(codec.code(), columns, column_count, element_bytes)?;
-            (codec, stripe, list(states, column_count, "states")?)
+            let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
+            (&codec.codec, stripe, list(states, column_count, "states")?)
         };
         if let Some(column) = states.iter().position(|&state| state > WANTED) {
             return Err(Fault::bad_argument(format!(
@@ -176,10 +189,8 @@ impl<'c> Change<'c> {
         bytes: usize,
     ) -> Result<Change<'c>, Fault> {
         // SAFETY: the caller's promise.
-        let codec = unsafe { &given(codec, "codec")?.codec };
-        let code = codec.code();
-        // SAFETY: the caller's promise.
-        let stripe = unsafe { Stripe::new(code, columns, column_count, element_bytes) }?;
+        let (codec, stripe) = unsafe { stripe_of(codec, columns, column_count, element_bytes) }?;
+        let (codec, code) = (&codec.codec, codec.codec.code());
         check_below(position, code.data().len(), "data cell")?;
         let within = match offset.checked_add(bytes) {
             Some(end) if end <= element_bytes => offset..end,
@@ -303,18 +314,6 @@ pub unsafe extern "C" fn pantile_split_bytes(
     })
 }
 
-/// Refuses more bytes of data than a stripe holds.
-fn check_holds(code: &Code, element: usize, data_bytes: usize) -> Answer {
-    let have = code.data().len() * element;
-    match data_bytes <= have {
-        true => Ok(()),
-        false => Err(Fault::bad_argument(format!(
-            "a stripe of elements of {element} bytes holds {have} bytes of data, not {data_bytes}; ask \
-             pantile_split_bytes for the length"
-        ))),
-    }
-}
-
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pantile_split(
     codec: *const PantileCodec,
@@ -327,23 +326,12 @@ pub unsafe extern "C" fn pantile_split(
 ) -> PantileStatus {
     answer(error, || {
         // SAFETY: the header: a codec; so many bytes of data; so many columns.
-        let (codec, stripe, mut rest) = unsafe {
-            let codec = &given(codec, "codec")?.codec;
-            let stripe = Stripe::new(codec.code(), columns, column_count, element_bytes)?;
-            (codec, stripe, list(data.cast::<u8>(), data_bytes, "data")?)
+        let (codec, stripe, data) = unsafe {
+            let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
+            (&codec.codec, stripe, list(data.cast::<u8>(), data_bytes, "data")?)
         };
-        check_holds(codec.code(), element_bytes, data_bytes)?;
-        stripe.check(|_| Access::Write, &[Span::beside(data, data_bytes, false)])?;
-        for &cell in codec.code().data() {
-            let at = codec.code().cell(cell);
-            // SAFETY: all columns were checked to be written; each cell comes once.
-            let target = unsafe { stripe.write(at.column, at.row, &(0..element_bytes)) };
-            let (here, later) = rest.split_at(rest.len().min(element_bytes));
-            target[..here.len()].copy_from_slice(here);
-            target[here.len()..].fill(0);
-            rest = later;
-        }
-        encode(codec, &stripe, &[])
+        stripe.check(|_| Access::Write, &[Span::beside(data.as_ptr().cast(), data_bytes, false)])?;
+        stripe.run(0..element_bytes, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
     })
 }
 
@@ -359,29 +347,14 @@ pub unsafe extern "C" fn pantile_join(
 ) -> PantileStatus {
     answer(error, || {
         // SAFETY: the header: a codec; so many columns.
-        let (code, stripe) = unsafe {
-            let code = given(codec, "codec")?.codec.code();
-            (code, Stripe::new(code, columns.cast(), column_count, element_bytes)?)
-        };
-        check_holds(code, element_bytes, data_bytes)?;
+        let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
+        let (codec, code) = (&codec.codec, codec.codec.code());
         let has_data = |column| code.column_cells(column).any(|cell| !code.is_parity(cell));
         let access = |column| if has_data(column) { Access::Read } else { Access::None };
         stripe.check(access, &[Span::beside(data, data_bytes, true)])?;
-        if data_bytes > 0 && data.is_null() {
-            return Err(Fault::new(PantileStatus::NullPointer, "data is NULL; pass a buffer"));
-        }
-        let mut done = 0;
-        for &cell in code.data() {
-            let at = code.cell(cell);
-            let here = element_bytes.min(data_bytes - done);
-            // SAFETY: the column was checked to be read, and is apart from the data; these have
-            // `data_bytes` bytes, of which `done` are before.
-            unsafe {
-                let bytes = stripe.read(at.column, at.row, &(0..here));
-                data.cast::<u8>().wrapping_add(done).copy_from_nonoverlapping(bytes.as_ptr(), here);
-            }
-            done += here;
-        }
-        Ok(())
+        // SAFETY: the header: so many bytes, which were found apart from every column.
+        let data = unsafe { list_to_write(data.cast::<u8>(), data_bytes, "data") }?;
+        let give = |_, column| if has_data(column) { Given::Read } else { Given::Nothing };
+        stripe.run(0..element_bytes, give, |cells, _| Ok(codec.join_given(cells, data)?))
     })
 }

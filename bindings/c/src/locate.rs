@@ -1,7 +1,7 @@
 //! Whether a stripe is true, and where it is not.
 
-use crate::answer::{Fault, List, PantileError, PantileStatus, answer, given, list, put};
-use crate::codec::PantileCodec;
+use crate::answer::{Fault, List, PantileError, PantileStatus, answer, list, put};
+use crate::codec::{PantileCodec, stripe_of};
 use crate::stripe::{Access, Stripe};
 use pantile::{CellSet, Checker, Finding, Verdict};
 use std::cell::Cell;
@@ -127,10 +127,7 @@ pub unsafe extern "C" fn pantile_verify(
 ) -> PantileStatus {
     answer(error, || {
         // SAFETY: the header: a codec; so many columns.
-        let (codec, stripe) = unsafe {
-            let codec = given(codec, "codec")?;
-            (codec, Stripe::new(codec.codec.code(), columns.cast(), column_count, element_bytes)?)
-        };
+        let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
         let checker = checker(codec, &stripe)?;
         let mut cells: Vec<&[u8]> = CELLS.try_with(Cell::take).unwrap_or_default();
         add_cells(&stripe, &mut cells);
@@ -157,10 +154,7 @@ pub unsafe extern "C" fn pantile_locate(
 ) -> PantileStatus {
     answer(error, || {
         // SAFETY: the header: a codec; so many columns.
-        let (codec, stripe) = unsafe {
-            let codec = given(codec, "codec")?;
-            (codec, Stripe::new(codec.codec.code(), columns.cast(), column_count, element_bytes)?)
-        };
+        let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
         let checker = checker(codec, &stripe)?;
         let mut cells = Vec::new();
         add_cells(&stripe, &mut cells);
@@ -184,8 +178,7 @@ pub unsafe extern "C" fn pantile_correct(
     answer(error, || {
         // SAFETY: the header: a codec; so many columns; so many findings.
         let (codec, stripe, findings) = unsafe {
-            let codec = given(codec, "codec")?;
-            let stripe = Stripe::new(codec.codec.code(), columns, column_count, element_bytes)?;
+            let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
             (codec, stripe, list(findings, finding_count, "findings")?)
         };
         let checker = checker(codec, &stripe)?;

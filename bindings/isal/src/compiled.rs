@@ -106,14 +106,7 @@ impl Matrix<'_> {
 
     fn compile(&self) -> Dot {
         let coefficients = match self.origin {
-            Origin::Table(table) => tables::coefficients(table).unwrap_or_else(|| {
-                refuse::abort(format_args!(
-                    "{}: the table of {} coefficients is of no form that is known, or could be of two; make it \
-                     with ec_init_tables of this library",
-                    self.call,
-                    self.sources * self.outputs
-                ))
-            }),
+            Origin::Table(table) => tables::coefficients_for(self.call, table),
             Origin::Coefficients(coefficients) => coefficients.to_vec(),
             Origin::Xor => vec![1; self.sources],
             Origin::Pq => {

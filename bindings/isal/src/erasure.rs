@@ -119,14 +119,7 @@ fn column(call: &str, table: &[u8], sources: usize, source: usize) -> SmallVec<[
             return coefficients;
         }
     }
-    let Some(all) = tables::coefficients(table) else {
-        refuse::abort(format_args!(
-            "{call}: the table of {} coefficients is of no form that is known, or could be of two; make it with \
-             ec_init_tables of this library",
-            slots.len()
-        ))
-    };
-    all[source..].iter().step_by(sources).copied().collect()
+    tables::coefficients_for(call, table)[source..].iter().step_by(sources).copied().collect()
 }
 
 macro_rules! tables {

@@ -13,6 +13,9 @@
 //! zero is written as zeros in every form. Matrices and packed matrices can be confused in one way,
 //! which is refused: four packed coefficients in a row are equal and what follows is zeros.
 
+use crate::refuse;
+use pantile_gf::Gf;
+
 /// Bytes of a table for each coefficient, whatever the form.
 pub const SLOT_BYTES: usize = 32;
 
@@ -24,32 +27,14 @@ static NIBBLES: [Slot; 256] = nibbles_of_all();
 /// Each coefficient's matrix as a little-endian word.
 static MATRICES: [[u8; 8]; 256] = matrices_of_all();
 
-/// a times x.
-const fn doubled(a: u8) -> u8 {
-    (a << 1) ^ (if a & 0x80 != 0 { (pantile_gf::POLYNOMIAL & 0xff) as u8 } else { 0 })
-}
-
-/// A product at compile time, by doubling and adding.
-const fn product(mut a: u8, mut b: u8) -> u8 {
-    let mut sum = 0;
-    while b != 0 {
-        if b & 1 != 0 {
-            sum ^= a;
-        }
-        a = doubled(a);
-        b >>= 1;
-    }
-    sum
-}
-
 const fn nibbles_of_all() -> [Slot; 256] {
     let mut all = [[0; SLOT_BYTES]; 256];
     let mut c = 0;
     while c < 256 {
         let mut nibble = 0;
         while nibble < 16 {
-            all[c][nibble] = product(c as u8, nibble as u8);
-            all[c][16 + nibble] = product(c as u8, (nibble << 4) as u8);
+            all[c][nibble] = Gf(c as u8).times(Gf(nibble as u8)).0;
+            all[c][16 + nibble] = Gf(c as u8).times(Gf((nibble << 4) as u8)).0;
             nibble += 1;
         }
         c += 1;
@@ -66,7 +51,7 @@ const fn matrices_of_all() -> [[u8; 8]; 256] {
         while i < 8 {
             let mut j = 0;
             while j < 8 {
-                all[c][7 - i] |= ((product(c as u8, 1 << j) >> i) & 1) << j;
+                all[c][7 - i] |= ((Gf(c as u8).times(Gf(1 << j)).0 >> i) & 1) << j;
                 j += 1;
             }
             i += 1;
@@ -102,6 +87,18 @@ pub fn coefficients(table: &[u8]) -> Option<Vec<u8>> {
     words.iter().map(from_matrix).collect()
 }
 
+/// The coefficients of the table that a function of ISA-L was given, which has no other way to
+/// refuse one than to end the process.
+pub fn coefficients_for(call: &str, table: &[u8]) -> Vec<u8> {
+    coefficients(table).unwrap_or_else(|| {
+        refuse::abort(format_args!(
+            "{call}: the table of {} coefficients is of no form that is known, or could be of two; make it with \
+             ec_init_tables of this library",
+            table.len() / SLOT_BYTES
+        ))
+    })
+}
+
 fn from_matrices(slot: &Slot) -> Option<u8> {
     let (words, _) = slot.as_chunks::<8>();
     words.iter().all(|word| *word == words[0]).then(|| from_matrix(&words[0]))?
@@ -116,7 +113,6 @@ fn from_matrix(word: &[u8; 8]) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantile_gf::Gf;
 
     fn in_matrices(coefficients: &[u8]) -> Vec<u8> {
         coefficients.iter().flat_map(|&c| MATRICES[usize::from(c)].repeat(4)).collect()

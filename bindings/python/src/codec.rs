@@ -142,20 +142,6 @@ impl Codec {
     fn has_parity(&self, column: usize) -> bool {
         self.code().column_cells(column).any(|cell| self.code().is_parity(cell))
     }
-
-    /// Writes data into the data cells, and zeros behind them, and computes parity.
-    fn fill(&self, cells: &mut [Buffer<'_>], data: &[u8]) -> Result<(), pantile::StripeError> {
-        let mut rest = data;
-        for &cell in self.code().data() {
-            if let Buffer::Write(target) = &mut cells[cell.usize()] {
-                let (here, later) = rest.split_at(rest.len().min(target.len()));
-                target[..here.len()].copy_from_slice(here);
-                target[here.len()..].fill(0);
-                rest = later;
-            }
-        }
-        self.inner.encode_given(cells)
-    }
 }
 
 #[pymethods]
@@ -194,7 +180,7 @@ impl Codec {
         {
             let columns: Vec<_> = shards.contents().into_iter().map(|b| Some(Lent::Write(b))).collect();
             let mut cells = cut(code, columns, element);
-            py.detach(|| self.fill(&mut cells, borrows.read(0))).map_err(error::of_stripe)?;
+            py.detach(|| self.inner.split_given(borrows.read(0), &mut cells)).map_err(error::of_stripe)?;
         }
         Ok(shards.into_objects())
     }
@@ -405,28 +391,11 @@ impl Codec {
         let code = self.code();
         let given = Given::new(code, &shards, |_| Access::Read)?;
         given.check_all()?;
-        let element = given.element;
-        let have = code.data().len() * element;
-        if have < data_len {
-            return Err(error::of_shards(ShardError::TooShort { have, need: data_len }));
-        }
-        let borrows = Borrows::new(&given.buffers)?;
-        let columns: Vec<&[u8]> =
-            given.of_column.iter().flatten().map(|&index| borrows.read(index)).collect();
+        let mut borrows = Borrows::new(&given.buffers)?;
+        let cells = cut(code, by_column(&given.of_column, borrows.split()), given.element);
         let mut new = NewBytes::new(py, vec![data_len])?;
-        {
-            let mut contents = new.contents();
-            let mut rest: &mut [u8] = std::mem::take(&mut contents[0]);
-            py.detach(|| {
-                for &cell in code.data() {
-                    let at = code.cell(cell);
-                    let len = element.min(rest.len());
-                    let (here, later) = std::mem::take(&mut rest).split_at_mut(len);
-                    here.copy_from_slice(&columns[at.column][at.row * element..][..here.len()]);
-                    rest = later;
-                }
-            });
-        }
+        let data = new.contents().remove(0);
+        py.detach(|| self.inner.join_given(&cells, data)).map_err(error::of_stripe)?;
         match new.into_objects().pop() {
             Some(data) => Ok(data),
             None => unreachable!("one object was made"),

@@ -82,6 +82,15 @@ impl Gf {
         self.log().map(|log| ORDER / gcd(log, ORDER))
     }
 
+    /// The product, also where it must be known at compile time.
+    pub const fn times(self, other: Gf) -> Gf {
+        if self.0 == 0 || other.0 == 0 {
+            return Gf::ZERO;
+        }
+        let sum = TABLES.log[self.0 as usize] as usize + TABLES.log[other.0 as usize] as usize;
+        Gf(TABLES.exp[sum])
+    }
+
     /// Whether this is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
@@ -111,11 +120,7 @@ impl AddAssign for Gf {
 impl Mul for Gf {
     type Output = Gf;
     fn mul(self, other: Gf) -> Gf {
-        if self.0 == 0 || other.0 == 0 {
-            return Gf::ZERO;
-        }
-        let sum = TABLES.log[self.0 as usize] as usize + TABLES.log[other.0 as usize] as usize;
-        Gf(TABLES.exp[sum])
+        self.times(other)
     }
 }
 

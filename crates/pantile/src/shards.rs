@@ -12,6 +12,8 @@
 
 use crate::codec::{Codec, RecoverError};
 use crate::stripe::{StripeError, split_columns};
+use pantile_code::CellIndex;
+use pantile_kernel::Buffer;
 use pantile_plan::{CellSet, PlanError};
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -154,12 +156,9 @@ impl Codec {
         if have < data_len {
             return Err(ShardError::TooShort { have, need: data_len });
         }
-        let mut data = Vec::with_capacity(data_len);
-        for &cell in self.code().data() {
-            let at = self.code().cell(cell);
-            let bytes = &shards[at.column].as_ref()[at.row * element..][..element];
-            data.extend_from_slice(&bytes[..element.min(data_len - data.len())]);
-        }
+        let mut data = vec![0; data_len];
+        let cells: Vec<Buffer<'_>> = self.views(shards, element).map(Buffer::Read).collect();
+        self.join_given(&cells, &mut data).map_err(of_shards)?;
         Ok(data)
     }
 
@@ -188,11 +187,7 @@ impl Codec {
     /// products; no copy.
     pub fn verify<S: AsRef<[u8]>>(&self, shards: &[S]) -> Result<bool, ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| Some(shard.as_ref().len())))?;
-        let cell = |cell: pantile_code::CellIndex| {
-            let at = self.code().cell(cell);
-            &shards[at.column].as_ref()[at.row * element..][..element]
-        };
-        let cells: Vec<&[u8]> = self.code().cells().map(cell).collect();
+        let cells: Vec<&[u8]> = self.views(shards, element).collect();
         let checker = self.checker(&CellSet::empty(self.code())).map_err(ShardError::Plan)?;
         Ok(checker.first_fault(&cells).map_err(of_shards)?.is_none())
     }
@@ -275,18 +270,85 @@ impl Codec {
         Ok(())
     }
 
-    /// Fills the data cells of a stripe in user order, zeros behind the data, and computes parity.
-    fn fill(&self, shards: &mut [&mut [u8]], element: usize, data: &[u8]) -> Result<(), ShardError> {
-        let mut cells = split_columns(self.code(), shards, element).map_err(of_shards)?;
+    /// Splits data into the cells of one stripe, in user order, parity included; behind the data
+    /// there are zeros. As [`Codec::split`], into buffers of the caller's.
+    ///
+    /// Errors: buffers that are not a stripe, or not all to be written, or that hold fewer bytes;
+    /// nothing is then written. Cost: a copy of the data and one encoding.
+    pub fn split_given(&self, data: &[u8], cells: &mut [Buffer<'_>]) -> Result<(), StripeError> {
+        let element = self.holding(cells, data.len())?;
+        if let Some(cell) = cells.iter().position(|cell| !matches!(cell, Buffer::Write(_))) {
+            return Err(StripeError::CellGiven { cell, is_written: true });
+        }
         let mut rest = data;
         for &cell in self.code().data() {
+            let Buffer::Write(target) = &mut cells[cell.usize()] else { continue };
             let (here, later) = rest.split_at(rest.len().min(element));
-            let target = &mut cells[cell.usize()];
             target[..here.len()].copy_from_slice(here);
             target[here.len()..].fill(0);
             rest = later;
         }
-        self.encode(&mut cells).map_err(of_shards)
+        self.encode_given(cells)
+    }
+
+    /// Puts as many bytes of data together as there is room for. As [`Codec::join`], from and into
+    /// buffers of the caller's; cells of parity may be absent.
+    ///
+    /// Errors: buffers that are not a stripe, or hold fewer bytes, or lack a cell of data; nothing
+    /// is then written.
+    pub fn join_given(&self, cells: &[Buffer<'_>], data: &mut [u8]) -> Result<(), StripeError> {
+        let element = self.holding(cells, data.len())?;
+        let content = |cell: CellIndex| match &cells[cell.usize()] {
+            Buffer::Absent => None,
+            Buffer::Read(bytes) => Some(*bytes),
+            Buffer::Write(bytes) => Some(&**bytes),
+        };
+        let lacks = |&&cell: &&CellIndex| content(cell).is_none();
+        if let Some(cell) = self.code().data().iter().find(lacks) {
+            return Err(StripeError::CellGiven { cell: cell.usize(), is_written: false });
+        }
+        let parts = data.chunks_mut(element.max(1));
+        for (part, bytes) in parts.zip(self.code().data().iter().filter_map(|&cell| content(cell))) {
+            part.copy_from_slice(&bytes[..part.len()]);
+        }
+        Ok(())
+    }
+
+    /// The element length of a stripe that is given in part, if it holds so many bytes of data.
+    fn holding(&self, cells: &[Buffer<'_>], data_len: usize) -> Result<usize, StripeError> {
+        let need = self.code().cell_count();
+        if cells.len() != need {
+            return Err(StripeError::CellCount { have: cells.len(), need });
+        }
+        let mut there = cells.iter().enumerate().filter_map(|(cell, given)| Some((cell, given.len_bytes()?)));
+        let element = there.next().map_or(0, |(_, len)| len);
+        if let Some((cell, have)) = there.find(|&(_, len)| len != element) {
+            return Err(StripeError::UnequalLengths { cell, have, need: element });
+        }
+        let have = self.code().data().len() * element;
+        match data_len <= have {
+            true => Ok(element),
+            false => Err(StripeError::Holds { have, need: data_len }),
+        }
+    }
+
+    /// Fills shards of one stripe with data, and computes parity.
+    fn fill(&self, shards: &mut [&mut [u8]], element: usize, data: &[u8]) -> Result<(), ShardError> {
+        let cells = split_columns(self.code(), shards, element).map_err(of_shards)?;
+        let mut cells: Vec<Buffer<'_>> = cells.into_iter().map(Buffer::Write).collect();
+        self.split_given(data, &mut cells).map_err(of_shards)
+    }
+
+    /// The cells of shards.
+    fn views<'s, S: AsRef<[u8]>>(
+        &self,
+        shards: &'s [S],
+        element: usize,
+    ) -> impl Iterator<Item = &'s [u8]> + use<'s, '_, S> {
+        self.code().cells().map(move |cell| {
+            let at = self.code().cell(cell);
+            &shards[at.column].as_ref()[at.row * element..][..element]
+        })
     }
 
     /// A stripe of zeros.

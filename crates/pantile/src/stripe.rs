@@ -65,6 +65,13 @@ pub enum StripeError {
         /// Packets of each row.
         packets: usize,
     },
+    /// The data cells hold fewer bytes.
+    Holds {
+        /// Bytes that they hold.
+        have: usize,
+        /// Bytes of the data.
+        need: usize,
+    },
     /// Data cells in user order are fewer.
     NoSuchPosition {
         /// The position that was named.
@@ -102,6 +109,9 @@ impl fmt::Display for StripeError {
                     out,
                     "all buffers must have one length: cell {cell} has {have} bytes, cell 0 has {need}"
                 )
+            }
+            StripeError::Holds { have, need } => {
+                write!(out, "the data cells hold {have} bytes, not {need}; make the cells longer")
             }
             StripeError::NewLength { have, need } => {
                 write!(

@@ -144,3 +144,35 @@ fn caches_keep_what_they_may_and_no_more() {
     assert!((2..20).contains(&count(&few)), "{}", count(&few));
     assert_eq!(count(&codec.with_cache_bytes(0)), 1, "the last one");
 }
+
+#[test]
+fn data_are_split_into_and_joined_from_what_is_given_or_nothing_is_written() {
+    let codec = Codec::parse("dcode:5").unwrap();
+    let cells = codec.code().cell_count();
+    let data: Vec<u8> = (0..15 * 7 - 3).map(|i| i as u8 | 1).collect();
+    let mut memory = vec![vec![0u8; 7]; cells];
+    let mut given: Vec<Buffer<'_>> = memory.iter_mut().map(|cell| Buffer::Write(cell)).collect();
+    let too_much = codec.split_given(&[1; 15 * 7 + 1], &mut given);
+    assert_eq!(too_much, Err(StripeError::Holds { have: 15 * 7, need: 15 * 7 + 1 }));
+    codec.split_given(&data, &mut given).unwrap();
+    let whole: Vec<u8> = codec.split(&data).concat();
+    assert_eq!(memory.concat(), whole);
+
+    // Parity need not be there.
+    let absent = |cell: usize| codec.code().is_parity(CellIndex(cell as u32));
+    let there = |cell: usize| if absent(cell) { Buffer::Absent } else { Buffer::Read(&memory[cell]) };
+    let mut given: Vec<Buffer<'_>> = (0..cells).map(there).collect();
+    let mut back = vec![0; data.len()];
+    codec.join_given(&given, &mut back).unwrap();
+    assert_eq!(back, data);
+    assert!(matches!(
+        codec.split_given(&data, &mut given),
+        Err(StripeError::CellGiven { is_written: true, .. })
+    ));
+
+    let lost = codec.code().data()[4].usize();
+    given[lost] = Buffer::Absent;
+    back.fill(9);
+    let refused = Err(StripeError::CellGiven { cell: lost, is_written: false });
+    assert_eq!((codec.join_given(&given, &mut back), back), (refused, vec![9; data.len()]));
+}
