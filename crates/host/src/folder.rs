@@ -5,10 +5,14 @@
 
 use crate::claim::{self, Beating, Own};
 use crate::config::one_line;
-use crate::geometry::{self, Misfit, Wanted};
+use crate::geometry::{self, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::private::{create_dir, create_private, open_private};
+use crate::superblocks::{
+    DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
+    newest_superblock_of, superblocks,
+};
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
@@ -41,14 +45,6 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 /// Bytes at the front of a device that say whether it holds anything: where file systems and
 /// partition tables have their marks.
 const FRONT_BYTES: u64 = 128 << 10;
-
-/// Where the text of a code lies that no family names; docs/volume-format.md has the zones.
-const DEFINITION_AT: u64 = 2 * BLOCK as u64;
-
-/// Blocks at the end of a device that are looked through for the copy of a superblock: 8 MiB. What
-/// a volume leaves of equal devices is less than a stripe and what the next one would make the
-/// journal and the log longer by, 4 MiB at the most.
-const TAIL_BLOCKS: u64 = 2048;
 
 /// A device that was opened: the slot that the folder says, whether it is joining, and its
 /// superblock.
@@ -775,119 +771,6 @@ fn write_new(
     }
     devices.iter().try_for_each(|device| device.flush())?;
     Ok(())
-}
-
-/// The newest superblock of a device, from any of its three places; of this volume, if one is
-/// named.
-pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
-    let found = superblocks(device).into_iter().map(|(_, found)| found);
-    let found = found.filter(|found| volume.is_none_or(|volume| found.volume == volume));
-    found.max_by_key(|found| (found.session, found.update))
-}
-
-/// The same, if the copy may lie where devices of this geometry have it: a device may be longer
-/// than its volume needs, and one whose front was overwritten does not say by how much.
-pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
-    newest_superblock(device, Some(geometry.volume)).or_else(|| {
-        if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
-            // It is of another volume now, whatever is left of this one.
-            return None;
-        }
-        let slots = (0..geometry.slots() as u32).map(Slot);
-        let ends: BTreeSet<u64> = slots.map(|slot| geometry.device_blocks(slot) - 1).collect();
-        let copies = ends.into_iter().filter_map(|block| copy_at(device, block));
-        copies
-            .filter(|found| found.volume == geometry.volume)
-            .max_by_key(|found| (found.session, found.update))
-    })
-}
-
-/// The superblocks of a device, and the blocks that they lie in. Where the front has one it says
-/// where the copy is; where it has none the copy is looked for at the end.
-fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
-    let at = |block: u64| Some((block, superblock_at(device, block)?));
-    let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
-    let last = (device.len_bytes() / BLOCK as u64).checked_sub(1);
-    let copies: BTreeSet<u64> = found.iter().filter_map(|(_, found)| copy_of(found)).chain(last).collect();
-    found.extend(copies.into_iter().filter_map(|block| Some((block, copy_at(device, block)?))));
-    if found.is_empty() {
-        found.extend(copy_near_end(device));
-    }
-    found
-}
-
-fn superblock_at(device: &dyn Device, block: u64) -> Option<Superblock> {
-    if block >= device.len_bytes() / BLOCK as u64 {
-        return None;
-    }
-    let mut buffer = AlignedBuf::zeroed(BLOCK);
-    device.read_at(block * BLOCK as u64, buffer.whole_mut()).ok()?;
-    Superblock::decode(&buffer).ok()
-}
-
-/// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a
-/// device that is as long as it must be.
-fn copy_of(superblock: &Superblock) -> Option<u64> {
-    superblock.shape.device_blocks_needed()?.checked_sub(1)
-}
-
-/// The copy in a block, if it is one.
-fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
-    superblock_at(device, block).filter(|found| is_copy(device, block, found))
-}
-
-/// Whether a superblock is the copy that lies in this block. What users store may look like one,
-/// but says that it belongs elsewhere.
-fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
-    copy_of(found) == Some(block)
-        || (block + 1) * BLOCK as u64 > device.len_bytes().saturating_sub(BLOCK as u64)
-}
-
-/// The copy that lies nearest to the end of a device, and its block.
-fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
-    let blocks = device.len_bytes() / BLOCK as u64;
-    if blocks == 0 {
-        // A sector or some, and no block.
-        return None;
-    }
-    let first = blocks.saturating_sub(TAIL_BLOCKS);
-    let mut tail = AlignedBuf::zeroed((blocks - first) as usize * BLOCK);
-    device.read_at(first * BLOCK as u64, tail.whole_mut()).ok()?;
-    let places = (first..blocks).rev().zip(tail.chunks_exact(BLOCK).rev());
-    places
-        .filter_map(|(block, bytes)| Some((block, Superblock::decode(bytes).ok()?)))
-        .find(|(block, found)| is_copy(device, *block, found))
-}
-
-/// The geometry that a superblock tells of. The text of a code that no family names is taken from
-/// whichever of the volume's devices has it whole: there is one on each.
-pub(crate) fn geometry_of<'d>(
-    superblock: &Superblock,
-    devices: impl IntoIterator<Item = &'d dyn Device>,
-) -> Result<Geometry, FolderError> {
-    let mut tried: Vec<PathBuf> = Vec::new();
-    let areas = devices.into_iter().map(|device| {
-        tried.push(device.path().to_path_buf());
-        definition_of(superblock, device)
-    });
-    let area = areas.flatten().next();
-    let area = area.ok_or_else(|| FolderError::NoDefinition { devices: tried.clone() })?;
-    geometry::of(superblock, &area).map_err(|misfit| match misfit {
-        Misfit::Code(error) => FolderError::Code(error),
-        Misfit::Equations => FolderError::OtherCode { spec: superblock.spec.clone() },
-        Misfit::Format(error) => FolderError::Format(error),
-        Misfit::Numbers => FolderError::OtherNumbers { path: tried.into_iter().next().unwrap_or_default() },
-    })
-}
-
-/// The definition area of a device, if it is the one that a superblock speaks of; zeros if the
-/// superblock needs none.
-fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<AlignedBuf> {
-    let Some(definition) = superblock.definition else { return Some(AlignedBuf::zeroed(BLOCK)) };
-    let blocks = u64::from(definition.len).div_ceil(BLOCK as u64);
-    let mut area = AlignedBuf::zeroed(blocks as usize * BLOCK);
-    device.read_at(DEFINITION_AT, area.whole_mut()).ok()?;
-    superblock.code(&area).is_ok().then_some(area)
 }
 
 /// Writes the text of a code that no family names again where it is not whole: nothing else reads

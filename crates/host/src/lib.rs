@@ -36,6 +36,7 @@ mod memory;
 mod private;
 mod scan;
 mod service;
+mod superblocks;
 mod survey;
 mod throttle;
 mod twin;

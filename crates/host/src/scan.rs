@@ -10,10 +10,9 @@
 //! again: the superblock that is left is overwritten last on its device, and the maps that it
 //! refers to never.
 
-use crate::folder::{
-    CLOSING, fresh_history, geometry_of, newest_superblock, newest_superblock_of, open_as, open_to_look,
-};
+use crate::folder::{CLOSING, fresh_history, open_as, open_to_look};
 use crate::memory::BLOCK;
+use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::{FolderError, Host, HostError, HostOptions, margin};
 use pantile_device::{
     Access, AlignedBuf, Device, DeviceError, FileDevice, Identity, OpKind, Part, PartMut, Site,

@@ -13,12 +13,10 @@ use self::status::{damaged, rebuilding};
 use crate::Place;
 use crate::claim::{self, Own};
 use crate::control::{Answer, Order};
-use crate::folder::{
-    CLOSING, Folder, Opened, check_blank, check_no_volume, newest_superblock, newest_superblock_of,
-    open_soon, ran_separately, wipe,
-};
+use crate::folder::{CLOSING, Folder, Opened, check_blank, check_no_volume, open_soon, ran_separately, wipe};
 use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
+use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::{Device, FileDevice};
 use pantile_format::volume::{Claim, Second, Superblock};

@@ -4,10 +4,11 @@
 //! had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
-use crate::folder::{as_another_one, geometry_of, newest_superblock, newest_superblock_of, open_to_look};
+use crate::folder::{as_another_one, open_to_look};
 use crate::geometry::policy_name;
 use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
+use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::{Folder, FolderError, Margin};
 use pantile_device::{Device, FileDevice};
 use pantile_format::volume::Superblock;

@@ -1,0 +1,404 @@
+//! One device of a pool: what waits for it, what the ring has of it, and its workers.
+
+use super::{Done, Op, Over, PoolOptions, Priority, Refusal, Rejected, Request, release};
+use crate::device::site;
+use crate::ring::{Landed, Ring};
+use crate::{Completion, Device, DeviceError};
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, RawFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// How often a worker without work gives way and looks again before it sleeps: the taker of its
+/// completion often has the next request, and a sleeper has to be called. NOTES.md has the figures.
+pub(super) const LOOKS: u32 = 2;
+
+/// How long a worker of a device that the ring serves waits for work before it ends.
+const LINGERS: Duration = Duration::from_secs(1);
+
+/// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, and a worker is to.
+const NOT_FLUSHED: [i32; 5] = [4, 11, 22, 95, 125];
+/// One device, what waits for it, and who works on it.
+pub(crate) struct Slot {
+    number: usize,
+    pub(super) device: Arc<dyn Device>,
+    options: PoolOptions,
+    /// By priority; accepted and not yet taken back.
+    pub(super) accepted: Arc<[AtomicUsize; 2]>,
+    state: Mutex<State>,
+    work: Condvar,
+    /// Told when the last worker ends.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    /// By priority, in order of arrival; flushes apart.
+    queues: [VecDeque<Queued>; 2],
+    flushes: Vec<Queued>,
+    flush_runs: bool,
+    background_runs: usize,
+    /// By priority, what the system has.
+    pub(super) ring_runs: [usize; 2],
+    /// By priority, what it gets when it has less. Invariant: it has something of the device and
+    /// priority for as long as anything waits here.
+    ring_waits: [VecDeque<Queued>; 2],
+    closing: bool,
+    workers: usize,
+    idle: usize,
+    /// Idle workers that were called and have not come yet. Invariant: called <= idle.
+    called: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+pub(crate) struct Queued {
+    pub(crate) request: Request,
+    since: Instant,
+}
+
+/// What a worker does next.
+enum Job {
+    One(Queued),
+    /// One flush for all of these.
+    Flush(Vec<Queued>),
+}
+
+impl Slot {
+    pub(super) fn new(number: usize, device: Arc<dyn Device>, options: PoolOptions) -> Self {
+        let (state, work, ended) = (Mutex::default(), Condvar::new(), Condvar::new());
+        Self { number, device, options, accepted: Arc::default(), state, work, ended }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.device.len_bytes()
+    }
+
+    pub(crate) fn block_len_bytes(&self) -> u64 {
+        u64::from(self.device.block_len_bytes())
+    }
+
+    /// The file that the device is, if it is no more than that.
+    pub(crate) fn file(&self) -> Option<RawFd> {
+        self.device.direct_file().map(|file| file.as_raw_fd())
+    }
+
+    pub(super) fn accept(
+        self: &Arc<Self>,
+        request: Request,
+        done: &Arc<Done>,
+        ring: Option<&Ring>,
+    ) -> Result<(), Rejected> {
+        let mut state = self.lock();
+        let accepted = &self.accepted[request.priority as usize];
+        let why = match () {
+            () if state.closing => Some(Refusal::Detached),
+            // Only this lock raises the count, so it cannot pass the bound in between.
+            () if accepted.load(Ordering::Acquire) >= self.options.depth_per_device => Some(Refusal::Full),
+            () => None,
+        };
+        if let Some(why) = why {
+            return Err(Rejected { request: Box::new(request), why });
+        }
+        accepted.fetch_add(1, Ordering::AcqRel);
+        let (priority, queued) = (request.priority, Queued { request, since: Instant::now() });
+        match ring.filter(|_| self.is_for_ring(&queued.request.op)) {
+            Some(_) if !self.has_room(&state, &queued) => {
+                state.ring_waits[priority as usize].push_back(queued);
+            }
+            Some(ring) => {
+                state.ring_runs[priority as usize] += 1;
+                drop(state);
+                match ring.begin(self, queued) {
+                    Ok(()) => done.has_taken(ring),
+                    Err(queued) => {
+                        self.lock().ring_runs[priority as usize] -= 1;
+                        self.queue(self.lock(), queued, done);
+                        // Somebody may have begun to wait for this one to land.
+                        self.goes_on(priority, done, ring);
+                    }
+                }
+            }
+            None => self.queue(state, queued, done),
+        }
+        Ok(())
+    }
+
+    /// Whether the ring does such of this device.
+    fn is_for_ring(&self, op: &Op) -> bool {
+        matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Flush) && self.file().is_some()
+    }
+
+    /// Whether the ring takes one more of this device: there is always room for a flush, of which
+    /// there are few.
+    fn has_room(&self, state: &State, queued: &Queued) -> bool {
+        let runs_most = match queued.request.priority {
+            Priority::User => self.options.workers_per_device,
+            Priority::Background => self.options.background_workers_per_device,
+        };
+        let runs = state.ring_runs[queued.request.priority as usize];
+        matches!(queued.request.op, Op::Flush) || runs < runs_most
+    }
+
+    /// Gives the ring what waits for room in it.
+    pub(super) fn goes_on(self: &Arc<Self>, priority: Priority, done: &Arc<Done>, ring: &Ring) {
+        loop {
+            let mut state = self.lock();
+            let waits = &state.ring_waits[priority as usize];
+            if !waits.front().is_some_and(|queued| self.has_room(&state, queued)) {
+                return;
+            }
+            let Some(queued) = state.ring_waits[priority as usize].pop_front() else { return };
+            state.ring_runs[priority as usize] += 1;
+            drop(state);
+            if let Err(queued) = ring.begin(self, queued) {
+                let mut state = self.lock();
+                state.ring_runs[priority as usize] -= 1;
+                self.queue(state, queued, done);
+            }
+        }
+    }
+
+    /// The ring has done a request, or has not: a worker does it from the start then, but for a
+    /// flush that failed. `None` if a worker does.
+    pub(super) fn landed(self: &Arc<Self>, landed: Landed, done: &Arc<Done>) -> Option<Over> {
+        if matches!(landed.queued.request.op, Op::Flush) && !NOT_FLUSHED.contains(&landed.errno) {
+            let errno = Some(landed.errno).filter(|_| !landed.whole);
+            let result = self.device.flushed_directly(errno);
+            return Some(self.over(landed.queued, result, landed.begun));
+        }
+        if landed.whole {
+            return Some(self.over(landed.queued, Ok(()), landed.begun));
+        }
+        let state = self.lock();
+        if !state.closing {
+            self.queue(state, landed.queued, done);
+            return None;
+        }
+        drop(state);
+        let op = &landed.queued.request.op;
+        let at = site(self.device.path(), op.kind(), op.offset_bytes(), op.len_bytes());
+        let error = DeviceError::Gone { at, errno: landed.errno };
+        Some(self.over(landed.queued, Err(error), landed.begun))
+    }
+
+    /// Leaves a request to the workers.
+    fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, State>, queued: Queued, done: &Arc<Done>) {
+        let is_first = state.workers == 0;
+        if is_first && let Err(error) = self.spawn(&mut state, done) {
+            drop(state);
+            let op = &queued.request.op;
+            let at = site(self.device.path(), op.kind(), op.offset_bytes(), op.len_bytes());
+            let error = DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) };
+            done.push([self.over(queued, Err(error), Instant::now())]);
+            return;
+        }
+        if !state.push(queued, self.options) || is_first {
+            return;
+        }
+        if state.idle > state.called {
+            state.called += 1;
+            // Unlocked first, or whoever is called would wait for the lock at once.
+            drop(state);
+            self.work.notify_one();
+        } else if state.workers < self.options.workers_per_device {
+            // Without another thread the request waits for one of those there are.
+            let _ = self.spawn(&mut state, done);
+        }
+    }
+
+    pub(super) fn spawn(self: &Arc<Self>, state: &mut State, done: &Arc<Done>) -> std::io::Result<()> {
+        let (slot, done) = (self.clone(), done.clone());
+        let name = format!("io-{}-{}", self.number, state.workers);
+        state.threads.retain(|thread| !thread.is_finished());
+        let builder = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+        state.threads.push(builder.spawn(move || slot.work(&done))?);
+        state.workers += 1;
+        Ok(())
+    }
+
+    /// The life of a worker.
+    fn work(&self, done: &Done) {
+        let lingers = done.ring.is_some() && self.file().is_some();
+        let mut state = self.lock();
+        let mut looked = 0;
+        loop {
+            if let Some(job) = state.next(self.options) {
+                drop(state);
+                let (flush, background) = (job.is_flush(), job.is_background());
+                self.run(job, done);
+                state = self.lock();
+                state.flush_runs &= !flush;
+                state.background_runs -= usize::from(background);
+                looked = 0;
+            } else if state.closing {
+                // What still waits, waits for a worker that is busy, and that one will look again.
+                break;
+            } else if looked < LOOKS {
+                looked += 1;
+                drop(state);
+                std::thread::yield_now();
+                state = self.lock();
+            } else {
+                state.idle += 1;
+                let mut ends = false;
+                state = match lingers {
+                    true => {
+                        let waited = self.work.wait_timeout(state, LINGERS);
+                        let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+                        ends = waited.timed_out();
+                        state
+                    }
+                    false => self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                };
+                state.idle -= 1;
+                // One that was called meanwhile stays.
+                ends &= state.called == 0;
+                state.called = state.called.saturating_sub(1).min(state.idle);
+                if ends && !state.has_work() {
+                    break;
+                }
+            }
+        }
+        state.workers -= 1;
+        if state.workers == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    fn run(&self, job: Job, done: &Done) {
+        let begun = Instant::now();
+        match job {
+            Job::One(mut queued) => match self.call(&mut queued.request.op) {
+                Ok(result) => done.push([self.over(queued, result, begun)]),
+                Err(payload) => done.panicked(payload),
+            },
+            Job::Flush(all) => match self.call(&mut Op::Flush) {
+                Ok(result) => {
+                    done.push(all.into_iter().map(|queued| self.over(queued, result.clone(), begun)))
+                }
+                Err(payload) => done.panicked(payload),
+            },
+        }
+    }
+
+    /// A device that panics is our own fault: it must reach the caller, who would wait for ever
+    /// otherwise.
+    fn call(&self, op: &mut Op) -> std::thread::Result<Result<(), DeviceError>> {
+        catch_unwind(AssertUnwindSafe(|| op.run(&*self.device)))
+    }
+
+    pub(super) fn over(&self, queued: Queued, result: Result<(), DeviceError>, begun: Instant) -> Over {
+        let Queued { request: Request { token, device, priority, op }, since } = queued;
+        let (queued, service) = (begun - since, begun.elapsed());
+        let completion = Completion { token, device, priority, op, result, queued, service };
+        Over { completion, accepted: self.accepted.clone() }
+    }
+
+    /// Takes out of the queues what `which` accepts, oldest first within each.
+    pub(super) fn take_queued(&self, mut which: impl FnMut(&Request) -> bool) -> Vec<Request> {
+        let mut state = self.lock();
+        let mut taken = Vec::new();
+        let State { queues, ring_waits, flushes, .. } = &mut *state;
+        taken.extend(flushes.extract_if(.., |queued| which(&queued.request)));
+        for queue in queues.iter_mut().chain(ring_waits) {
+            let (out, keep): (Vec<_>, Vec<_>) = queue.drain(..).partition(|queued| which(&queued.request));
+            *queue = keep.into();
+            taken.extend(out);
+        }
+        drop(state);
+        let requests = taken.into_iter().map(|queued| queued.request);
+        requests.inspect(|request| release(&self.accepted, request.priority)).collect()
+    }
+
+    pub(super) fn close(&self) {
+        self.lock().closing = true;
+        self.work.notify_all();
+    }
+
+    /// Waits for the workers to end; false if some had not by the deadline.
+    pub(super) fn join(&self, deadline: Option<Instant>) -> bool {
+        let mut state = self.lock();
+        while state.workers > 0 {
+            state = match deadline {
+                None => self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        // They hold the device until they are quite gone, and the caller may want to open it again.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        true
+    }
+}
+
+impl State {
+    /// Queues a request; whether another worker could begin something because of it.
+    fn push(&mut self, queued: Queued, options: PoolOptions) -> bool {
+        let priority = queued.request.priority;
+        if matches!(queued.request.op, Op::Flush) {
+            self.flushes.push(queued);
+            return !self.flush_runs && self.flushes.len() == 1;
+        }
+        let queue = &mut self.queues[priority as usize];
+        queue.push_back(queued);
+        let waiting = queue.len();
+        priority == Priority::User || self.background_runs + waiting <= options.background_workers_per_device
+    }
+
+    fn has_work(&self) -> bool {
+        !self.flushes.is_empty() || self.queues.iter().any(|queue| !queue.is_empty())
+    }
+
+    fn next(&mut self, options: PoolOptions) -> Option<Job> {
+        let flush_waits = |state: &Self, priority| {
+            !state.flush_runs && state.flushes.iter().any(|queued| queued.request.priority == priority)
+        };
+        if !flush_waits(self, Priority::User) {
+            if let Some(queued) = self.queues[Priority::User as usize].pop_front() {
+                return Some(Job::One(queued));
+            }
+            if !flush_waits(self, Priority::Background) {
+                if self.background_runs == options.background_workers_per_device {
+                    return None;
+                }
+                let queued = self.queues[Priority::Background as usize].pop_front()?;
+                self.background_runs += 1;
+                return Some(Job::One(queued));
+            }
+        }
+        self.flush_runs = true;
+        Some(Job::Flush(std::mem::take(&mut self.flushes)))
+    }
+}
+
+impl Job {
+    fn is_flush(&self) -> bool {
+        matches!(self, Self::Flush(_))
+    }
+
+    /// Whether it counts against the background's share; flushes do not, there is only one.
+    fn is_background(&self) -> bool {
+        matches!(self, Self::One(queued) if queued.request.priority == Priority::Background)
+    }
+}

@@ -1,0 +1,279 @@
+//! Originals of a set sealed beside them: missing ones made anew, rotten ones put right, directories
+//! and links among them.
+
+use super::not_done;
+use crate::SealError;
+use crate::attributes::{self, Made, Rights, SETUID_SETGID, give};
+use crate::batch::{self, Batch, Written};
+use crate::disk::{DiskFile, Meta as FileMeta, MetaKind};
+use crate::options::Progress;
+use crate::report::{FileStatus, HealReport, NotDone};
+use crate::set::Set;
+use crate::unseal::{make_parents, restore, sealed_attributes};
+use crate::verify::Damage;
+use crate::window::Window;
+use pantile_format::{EntryKind, Timestamp};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+/// Originals that are missing, or that rotted under an unchanged time of modification.
+pub(super) fn heal_files(
+    set: &Set<'_>,
+    files: Vec<(usize, Option<Timestamp>)>,
+    (damage, rights): (&Damage, Rights),
+    report: &mut HealReport,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    let size_of = |&(entry, _): &(usize, Option<Timestamp>)| match set.manifest.entries[entry].kind {
+        EntryKind::File { size, .. } => size,
+        _ => 0,
+    };
+    progress.phase("healing files", files.iter().map(size_of).sum());
+    let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
+    let mut batch = Batch::new(set.world.disk, set.manifest.set);
+    let mut dirs = Vec::new();
+    let mut not_kept = Vec::new();
+    let filled = filled_dirs(set, &files);
+    for (entry, moved_at) in files {
+        let path = set.original_path(entry);
+        let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
+            true => Err(SealError::Cancelled),
+            false => heal_file(
+                set,
+                entry,
+                (&path, moved_at),
+                (damage, rights),
+                &mut window,
+                (batch, &mut not_kept),
+                progress,
+            ),
+        };
+        let mut done = heal(&mut batch);
+        if matches!(done, Err(SealError::NoSpace { .. })) && !batch.is_empty() {
+            // What the files that wait replace is room, too.
+            batch.finish(|outcome| take(report, outcome));
+            done = heal(&mut batch);
+        }
+        match done {
+            Ok(Done::Waits) => {}
+            Ok(Done::Dir) => {
+                dirs.push(entry);
+                report.files_healed.push(crate::names::shown_path(&path));
+            }
+            Ok(Done::Link) => report.files_healed.push(crate::names::shown_path(&path)),
+            Err(error @ SealError::Cancelled) => {
+                batch.end(|outcome| take(report, outcome));
+                return Err(error);
+            }
+            Err(error) => report.not_healed.push(not_done(&path, &error)),
+        }
+        if batch.is_full() {
+            batch.finish(|outcome| take(report, outcome));
+        }
+    }
+    batch.end(|outcome| take(report, outcome));
+    // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
+    report.not_kept.extend(not_kept);
+    for entry in dirs.into_iter().rev() {
+        finish_dir(set, entry, rights, report);
+    }
+    give_times_back(set, filled);
+    Ok(())
+}
+
+/// The directories that are there and in which something is put back, with what they are now.
+///
+/// The source itself is none: its times show whether it was renamed as a whole, and are left alone.
+fn filled_dirs(set: &Set<'_>, files: &[(usize, Option<Timestamp>)]) -> Vec<(usize, FileMeta)> {
+    let entries = &set.manifest.entries;
+    let above = |&(index, _): &(usize, Option<Timestamp>)| {
+        let at = entries[index].path.iter().rposition(|&byte| byte == b'/')?;
+        Some((entries[index].source, &entries[index].path[..at]))
+    };
+    let filled: HashSet<(u32, &[u8])> = files.iter().filter_map(above).collect();
+    let is_filled =
+        |index: &usize| filled.contains(&(entries[*index].source, entries[*index].path.as_slice()));
+    let described = |index| Some((index, set.world.disk.meta(&set.original_path(index)).ok()?));
+    let there = (0..entries.len()).filter(is_filled).filter_map(described);
+    there.filter(|(_, meta)| meta.kind == MetaKind::Dir).collect()
+}
+
+/// Gives directories the times that they were sealed with, as far as each holds exactly what was
+/// sealed again; else the time that it had before something was put back. Best effort: nothing is
+/// lost with it.
+fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
+    let disk = set.world.disk;
+    let mut sealed: HashSet<(u32, &[u8])> = HashSet::new();
+    let mut below: HashMap<(u32, &[u8]), usize> = HashMap::new();
+    for entry in set.manifest.entries.iter().filter(|_| !filled.is_empty()) {
+        sealed.insert((entry.source, &entry.path));
+        if let Some(at) = entry.path.iter().rposition(|&byte| byte == b'/') {
+            *below.entry((entry.source, &entry.path[..at])).or_default() += 1;
+        }
+    }
+    for (index, was) in filled {
+        let (path, entry) = (set.original_path(index), &set.manifest.entries[index]);
+        let is_sealed = |name: &PathBuf| {
+            let named = [entry.path.as_slice(), name.as_os_str().as_encoded_bytes()].join(&b'/');
+            sealed.contains(&(entry.source, named.as_slice()))
+        };
+        let names = disk.list(&path).unwrap_or_default();
+        let is_whole = below.get(&(entry.source, entry.path.as_slice())) == Some(&names.len())
+            && names.iter().all(is_sealed);
+        let time = if is_whole { entry.mtime } else { was.mtime };
+        if let Ok(now) = disk.meta(&path)
+            && (now.kind, now.id) == (MetaKind::Dir, was.id)
+            && now.mtime != time
+        {
+            let _ = disk.set_meta(&path, now.mode, time);
+        }
+    }
+}
+
+/// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
+fn finish_dir(set: &Set<'_>, index: usize, rights: Rights, report: &mut HealReport) {
+    let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
+    let given = (entry.mode, rights);
+    let mode = match sealed_attributes(set, index) {
+        Some(sealed) => give(Made::Dir(disk, &path), &sealed, given, &path, &mut report.not_kept),
+        None => rights.of_mode(entry.mode),
+    };
+    if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
+        let error = SealError::io("setting the mode of", &path, error);
+        report.not_healed.push(not_done(&path, &error));
+    }
+}
+
+/// Notes what became of an original.
+fn take(report: &mut HealReport, outcome: batch::Outcome) {
+    match outcome {
+        Ok(named) => {
+            report.blocks_repaired += named.blocks;
+            report.files_healed.push(crate::names::shown_path(&named.path));
+            report.kept_aside.extend(named.aside.map(|aside| crate::names::shown_path(&aside)));
+        }
+        Err((path, error)) => report.not_healed.push(not_done(&path, &error)),
+    }
+}
+
+/// Whether an original is missing or rotten, and can be had whole and for certain.
+pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
+    let (lost, gone) = damage.files.get(&index).copied().unwrap_or((0, 0));
+    let Some(original) = &set.originals[index] else { return false };
+    let broken = match original.status {
+        FileStatus::Missing => true,
+        FileStatus::Unchanged => lost > 0,
+        FileStatus::Changed
+        | FileStatus::RotOrChange
+        | FileStatus::Renamed
+        | FileStatus::New
+        | FileStatus::Rotten => false,
+    };
+    broken && gone == 0 && damage.doubt(set, index).is_none()
+}
+
+/// How far an original is healed.
+enum Done {
+    /// It is written, and waits for its name in the batch.
+    Waits,
+    /// It is there; its mode and time are set when all is in it.
+    Dir,
+    /// It is there.
+    Link,
+}
+
+/// Repairs one original, at a path to which directories lead that were last changed then.
+fn heal_file(
+    set: &Set<'_>,
+    index: usize,
+    (path, moved_at): (&Path, Option<Timestamp>),
+    (damage, rights): (&Damage, Rights),
+    window: &mut Window,
+    (batch, not_kept): (&mut Batch<'_>, &mut Vec<NotDone>),
+    progress: &mut dyn Progress,
+) -> Result<Done, SealError> {
+    let disk = set.world.disk;
+    let entry = &set.manifest.entries[index];
+    let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
+    let size = match &entry.kind {
+        EntryKind::Dir => {
+            // Private until everything is in it: what it may inherit is for others to see only
+            // then.
+            disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
+            return Ok(Done::Dir);
+        }
+        EntryKind::Symlink { target } => {
+            disk.make_link(crate::names::path_of(target), path)
+                .map_err(|e| SealError::io("creating", path, e))?;
+            // Not every file system keeps times of links.
+            let _ = disk.set_meta(path, entry.mode, entry.mtime);
+            return Ok(Done::Link);
+        }
+        EntryKind::File { size, .. } => *size,
+    };
+    let temp = batch.temp(&dir);
+    let done = batch.create(&dir, &temp).and_then(|file| {
+        let (there, blocks) =
+            write_original(set, index, (path, &temp, &*file), (damage, rights), window, not_kept, progress)?;
+        Ok((file, there, blocks))
+    });
+    let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
+    // Rot leaves no trace in times. What does may be the work of a program that sets the time of
+    // modification back, or lie in another directory, which was renamed to this. Only her own
+    // record tells her time, and only shards that nobody else can write tell her content.
+    let is_kept = there.is_some_and(|there| {
+        let is_since = |at| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at);
+        let since_record = set.trust.recorded.is_none_or(is_since);
+        since_record || set.sealed_at.is_some_and(is_since) || !set.is_hers_alone()
+    });
+    let (path, mtime) = (path.to_path_buf(), entry.mtime);
+    batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });
+    Ok(Done::Waits)
+}
+
+/// Writes an original to a temporary file; what is there in its place, and how many blocks were
+/// computed.
+fn write_original(
+    set: &Set<'_>,
+    index: usize,
+    (path, temp, file): (&Path, &Path, &dyn DiskFile),
+    (damage, rights): (&Damage, Rights),
+    window: &mut Window,
+    not_kept: &mut Vec<NotDone>,
+    progress: &mut dyn Progress,
+) -> Result<(Option<FileMeta>, u64), SealError> {
+    let disk = set.world.disk;
+    let entry = &set.manifest.entries[index];
+    let sink = |offset: u64, bytes: &[u8]| {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        progress.advance(bytes.len() as u64);
+        file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+    };
+    let restored = restore(set, index, Some(damage), window, sink)?;
+    let mut lost = Damage::default();
+    lost.take_gone(set, index, &restored.gone);
+    if let Some(losses) = lost.losses(set) {
+        return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
+    }
+    let there = disk.meta(path).ok();
+    // Best effort: only root may give files away.
+    let owned = there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
+    // Its own rights are what whoever may change them wants; another's are no wider than the umask.
+    let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, Rights::ALL));
+    // Without its owner, a program must not run as its owner.
+    let mode = if owned { mode } else { mode & !SETUID_SETGID };
+    // Those that it has now, like its mode; those that were sealed if it is not there.
+    let attributes = match there {
+        Some(_) => {
+            Some(attributes::read(disk, path).map_err(|e| SealError::io("reading attributes of", path, e))?)
+        }
+        None => sealed_attributes(set, index),
+    };
+    let mode = match attributes {
+        Some(attributes) => give(Made::File(file), &attributes, (mode, rights), path, not_kept),
+        None => rights.of_mode(mode),
+    };
+    file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+    Ok((there, restored.reconstructed))
+}
