@@ -29,7 +29,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The slice of a rank: a MiB of numbers, written in pieces as a program with little memory would. */
+/* The slice of a rank: a MiB of numbers, written in pieces as if memory were short. */
 #define SLICE_BYTES ((size_t)1 << 20)
 #define PIECE_BYTES ((size_t)128 << 10)
 #define NUMBERS (SLICE_BYTES / sizeof(uint64_t))
@@ -110,7 +110,7 @@ static void epoch_end(int at, uint64_t epoch)
     control_order(at, order, answer, sizeof answer);
 }
 
-/* --------------------------------------------------------------------- bytes, which all ranks move */
+/* ----------------------------------------------------------------- bytes, which all ranks move */
 
 /* A connection to an export of the volume: the volume itself is "". */
 static struct nbd_handle *nbd_open(const char *volume, const char *export)

@@ -19,7 +19,8 @@ def _raidq():
 
 LCH_MOST = ((1, 255), (2, 254), (3, 252), (4, 252), (5, 248), (8, 248))
 
-# Each word with the widest code of two and of three parities, or what of it is not too long to write down.
+# Each word with the widest code of two and of three parities, or what of it is not too long to
+# write down.
 CRS = [f"crs:{size}{option}" for option in ("", ",orig") for size in ("1+1", "4+2", "6+3", "10+4", "8+6")]
 CRS += [f"crs:{size},w={w}{option}" for option in ("", ",orig") for w, sizes in (
     (2, ("1+3", "2+2")), (3, ("3+2", "5+3", "4+4")), (4, ("5+1", "6+3", "10+4", "12+4")), (5, ("8+2", "9+3", "6+5")),

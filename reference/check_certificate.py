@@ -35,7 +35,7 @@ def need(condition, what):
         raise Wrong(what)
 
 
-# ---------------------------------------------------------------- GF(2^8), by carry-less multiplication
+# ------------------------------------------------------------ GF(2^8), by carry-less multiplication
 def product(a, b):
     total = 0
     while b:

@@ -61,7 +61,7 @@ def lay_out(folder, chunks):
             (folder / f"f.{i}").write_bytes(chunk)
 
 
-# ---------------------------------------------------------------- the systems: encode(folder, data), decode(folder, chunks, length)
+# -------------------------------- the systems: encode(folder, data), decode(folder, chunks, length)
 class Ceph:
     """Stripe by stripe, as a pool does."""
     source = "ceph-erasure-code-tool 16.2.15 (Debian)"
@@ -270,7 +270,8 @@ def cases():
     for k, m, l in ((4, 2, 3), (8, 4, 6)):
         yield Case(f"ceph:plugin=lrc k={k} m={m} l={l}", 4096, k, k + m + (k + m) // l, m, (100001,))
     for policy, k, m in (("RS-3-2-1k", 3, 2), ("RS-6-3-1k", 6, 3), ("RS-10-4-4k", 10, 4), ("XOR-2-1-1k", 2, 1), ("RS-LEGACY-6-3-1k", 6, 3)):
-        # A part of a cell; whole cells but not a stripe; whole stripes; a last stripe that ends within its second cell.
+        # A part of a cell; whole cells but not a stripe; whole stripes; a last stripe that ends
+        # within its second cell.
         cell = int(policy.rsplit("-", 1)[1][:-1]) * 1024
         yield Case(f"hdfs:{policy}", None, k, k + m, m, (1, 2 * cell, 2 * k * cell, 3 * k * cell + cell + 77))
     for matrix in ("cauchy", "vand"):

@@ -33,7 +33,8 @@ CEPH = "ceph-erasure-code-tool 16.2.15 (Debian)"
 DATA = "byte i = (i*2654435761 >> 13) & 255; k chunks one after another"
 K_MOST, M_MOST = 20, 6
 PACKETS, GROUPS = (8, 16, 40), (1, 2, 3, 2)  # Jerasure wants packets of whole longs.
-# RAID-6 codes: the judge's family, the words and the matrices X_j; and the words of which every k is taken, and more than one.
+# RAID-6 codes: the judge's family, the words and the matrices X_j; and the words of which every k
+# is taken, and more than one.
 RAID6 = {"liberation": ("liberation", density.liberation_words(), density.liberation_matrices),
          "blaum_roth": ("blaumroth", sorted([*density.blaum_roth_words(), density.CEPHS_WORD]), density.blaum_roth_matrices),
          "liber8tion": ("liber8tion", [8], lambda k, w: density.liber8tion_matrices(k))}

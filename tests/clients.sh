@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Serves volumes to the clients that people have: qemu-img, qemu-io, nbdcopy, nbdinfo, fio, over sockets and TLS, and ext4 where the
-# machine allows it. Kills the server, takes devices away, and compares every byte that was flushed. Bounded: about two minutes.
+# Serves volumes to the clients that people have: qemu-img, qemu-io, nbdcopy, nbdinfo, fio, over
+# sockets and TLS, and ext4 where the machine allows it. Kills the server, takes devices away, and
+# compares every byte that was flushed. Bounded: about two minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -261,8 +262,8 @@ expect 0 "$pantile" rebuild "$vol" --wait
 expect 0 "$pantile" scrub "$vol" --wait
 
 say "bytes change behind its back: never read, found by the scrub, repaired"
-# damage: changes bytes all over a device, so that they hit stripes in use wherever those are. What a read finds wrong is repaired
-# without a scrub, so the scrub gets damage of its own.
+# damage: changes bytes all over a device, so that they hit stripes in use wherever those are. What
+# a read finds wrong is repaired without a scrub, so the scrub gets damage of its own.
 damage() {
     expect 0 "$pantile" stop "$vol"
     for at in $(seq 8000000 200000 20000000); do
@@ -326,7 +327,8 @@ say "another socket, in the foreground, for a service manager"
 "$pantile" serve "$vol" --socket "$work/other.sock" --foreground >"$work/uri" 2>"$work/foreground.log" &
 pid=$!
 other="nbd+unix:///?socket=$work/other.sock"
-# Not by 'pantile status': on a volume that is not served yet that opens it itself, and is in the way of the server.
+# Not by 'pantile status': on a volume that is not served yet that opens it itself, and is in the
+# way of the server.
 for _ in $(seq 200); do nbdinfo "$other" >/dev/null 2>&1 && break; sleep 0.05; done
 [ "$(cat "$work/uri")" = "$other" ] || fail "the URI is $(cat "$work/uri")"
 ! nbdinfo "$uri" >/dev/null 2>&1 || fail "it listens on the usual socket, too"
@@ -338,7 +340,8 @@ fio --name=many --aux-path="$work" --ioengine=nbd --uri="$other" --rw=randwrite 
     --offset_increment=2M --verify=crc32c --end_fsync=1 --group_reporting >"$work/out" 2>&1 || { cat "$work/out"; fail "fio read something else"; }
 # Another Python before the system's in the path does not have the bindings.
 nbdsh() { PATH=/usr/bin:$PATH command nbdsh "$@"; }
-# A flush on one connection covers the writes of another: nothing may be lost by the kill that follows it.
+# A flush on one connection covers the writes of another: nothing may be lost by the kill that
+# follows it.
 nbdsh -c "
 one, two = nbd.NBD(), nbd.NBD()
 one.connect_uri('$other'); two.connect_uri('$other')

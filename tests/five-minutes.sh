@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From an installed prefix, in an empty folder: what the pages tell people to paste is pasted, compiled and run, and says what the
-# pages say. Bounded: some seconds once Pantile is installed.
+# From an installed prefix, in an empty folder: what the pages tell people to paste is pasted,
+# compiled and run, and says what the pages say. Bounded: some seconds once Pantile is installed.
 #
 #   tests/five-minutes.sh                 # installs into a temporary folder first
 #   tests/five-minutes.sh /usr/local
@@ -16,8 +16,8 @@ trap 'rm -rf "$work"' EXIT
 prefix=${1:-$work/prefix}
 [ $# -gt 0 ] || tools/install.sh --prefix "$prefix" --profile test
 
-# A page's fenced blocks: a first line that names a file is the file, a block of `console` is what is typed, after "$ ", and what
-# is said then.
+# A page's fenced blocks: a first line that names a file is the file, a block of `console` is what
+# is typed, after "$ ", and what is said then.
 cat >"$work/paste.py" <<'PY'
 import os, re, subprocess, sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Eight ranks of Open MPI keep their state in a served volume (examples/mpi_checkpoint.c): one of them is killed in the middle of
-# an epoch, and the state before is there, whole. About ten seconds.
+# Eight ranks of Open MPI keep their state in a served volume (examples/mpi_checkpoint.c): one of
+# them is killed in the middle of an epoch, and the state before is there, whole. About ten seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh

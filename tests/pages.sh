@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches another label or a line, none is
-# smaller than 12 px, the page is not wider than its window, and it prints. Bounded: about four minutes.
+# Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches
+# another label or a line, none is smaller than 12 px, the page is not wider than its window, and it
+# prints. Bounded: about four minutes.
 #
 #   tests/pages.sh target/release/pantile
 set -euo pipefail

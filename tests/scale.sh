@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# A volume of 64 devices and 16 TiB in sparse files, the server held to 512 MiB: how long creating it takes, opening it after a
-# kill with a full log, what memory it takes, and every flushed byte that is looked at. Fails if the server takes more than 512 MiB or dies, or if
-# creating or opening takes three times what is wanted (2 s and 5 s on a machine of its own). Some two minutes and 9 GB; docs/notes/volume-scale.md.
-# tests/scale.sh [LOG-MIB]: how much is written at random in 4 KiB blocks before the kill; nearly all of the log unless given.
+# A volume of 64 devices and 16 TiB in sparse files, the server held to 512 MiB: how long creating
+# it takes, opening it after a kill with a full log, what memory it takes, and every flushed byte
+# that is looked at. Fails if the server takes more than 512 MiB or dies, or if creating or opening
+# takes three times what is wanted (2 s and 5 s on a machine of its own). Some two minutes and 9 GB;
+# docs/notes/volume-scale.md. tests/scale.sh [LOG-MIB]: how much is written at random in 4 KiB
+# blocks before the kill; nearly all of the log unless given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -26,7 +28,8 @@ end() {
 trap end EXIT
 fail() { printf 'scale.sh: %s\n' "$*" >&2; [ ! -s "$vol/serve.log" ] || cat "$vol/serve.log" >&2; exit 1; }
 
-# A memory cgroup below that of this shell (version 1; pages of the cache are counted, and given back under pressure).
+# A memory cgroup below that of this shell (version 1; pages of the cache are counted, and given
+# back under pressure).
 own=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup)
 if [ -n "$own" ] && mkdir "/sys/fs/cgroup/memory$own/pantile-scale-$$" 2>/dev/null; then
     group="/sys/fs/cgroup/memory$own/pantile-scale-$$"

@@ -50,7 +50,8 @@ def count(text):
             sums["user, blocks read"] += len(blocks)
             continue
         sums["user, blocks written"] += len(blocks)
-        # Blocks written in part are read first: each end that is cut, once if both are in one block.
+        # Blocks written in part are read first: each end that is cut, once if both are in one
+        # block.
         cut = {at // BLOCK for at in (begin, end) if at % BLOCK}
         sums["user, blocks read"] += len(cut)
         rows = Counter()

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Feeds every parser of bytes with what nobody would write, for as long as is wanted: tools/fuzz.sh [MINUTES [FIRST_SEED]]
+# Feeds every parser of bytes with what nobody would write, for as long as is wanted: tools/fuzz.sh
+# [MINUTES [FIRST_SEED]]
 #
 #   tools/fuzz.sh          ten minutes
 #   tools/fuzz.sh 600      ten hours
 #
-# Needs no special compiler: seeded changes under checksums that fit, in builds that check every sum for overflow. A seed that fails is
-# named with its test; FUZZ_FIRST=SEED FUZZ_SEEDS=1 and the test's command have it back.
+# Needs no special compiler: seeded changes under checksums that fit, in builds that check every sum
+# for overflow. A seed that fails is named with its test; FUZZ_FIRST=SEED FUZZ_SEEDS=1 and the
+# test's command have it back.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 end=$((SECONDS + ${1:-10} * 60))

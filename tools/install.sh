@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds and installs Pantile below a folder: the command, its manual pages and its NBD plug-in; the C library, its header and
-# pkg-config file; and the stand-in for ISA-L in a folder of its own, where no program finds it that was not told.
+# Builds and installs Pantile below a folder: the command, its manual pages and its NBD plug-in; the
+# C library, its header and pkg-config file; and the stand-in for ISA-L in a folder of its own,
+# where no program finds it that was not told.
 #
 #   tools/install.sh --prefix /usr/local
 #   DESTDIR=/tmp/package tools/install.sh --prefix /usr       # where packages are made

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Drives the volume's engine through a world that fails on purpose: tools/simulate.sh [SEEDS [FIRST]]
+# Drives the volume's engine through a world that fails on purpose: tools/simulate.sh [SEEDS
+# [FIRST]]
 #
 #   tools/simulate.sh             20,000 seeds, some minutes on two cores
 #   tools/simulate.sh 1000000     a million
 #   tools/simulate.sh 1 4711      seed 4711 again, the same run down to the last step
 #
-# SIM_PROFILE=test runs what `cargo test --workspace` has built, with the checks left on: a third slower, and nothing to build.
+# SIM_PROFILE=test runs what `cargo test --workspace` has built, with the checks left on: a third
+# slower, and nothing to build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${SIM_PROFILE:-release} in

@@ -57,7 +57,8 @@ def calls(k, m, chunk):
         }
         decoder = zfec.Decoder(k, k + m)
         theirs = [*shards[:k], *encoder.encode(blocks, numbers)]
-        # As zfec has it: a block in its own place where it is there, parity in the place of a lost one.
+        # As zfec has it: a block in its own place where it is there, parity in the place of a lost
+        # one.
         places = [k + i for i in range(lost)] + list(range(lost, k))
         given = [theirs[place] for place in places]
         yield f"{lost} lost to blocks", {

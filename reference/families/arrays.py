@@ -108,7 +108,8 @@ CONSTRUCTIONS = {
     "rdp": Construction(rdp_chains, lambda p: p - 1, 1, lambda p: list(range(p - 2, -1, -1)), 3, 3),
     "evenodd": Construction(evenodd_chains, lambda p: p - 1, 2, lambda p: list(range(p - 1, -1, -1)), 3, 3),
     "hdp": Construction(hdp_chains, lambda p: p - 1, -1, lambda p: [], 5, 4),
-    # Without its row-parity disk H-Code would have to promote a cell for every row, and each small write would touch three.
+    # Without its row-parity disk H-Code would have to promote a cell for every row, and each small
+    # write would touch three.
     "hcode": Construction(hcode_chains, lambda p: p - 1, 1, lambda p: [0], 5, 4, kept=1),
     "hvcode": Construction(hvcode_chains, lambda p: p - 1, -1, lambda p: [], 5, 4),
     "pcode": Construction(pcode_chains, lambda p: (p - 1) // 2, -1, lambda p: [], 5, 4),
@@ -247,7 +248,8 @@ def _solved(expanded, cells):
     """{promoted cell: set of remaining data cells it is the sum of}."""
     rest = [set(total) for total in expanded]
     for i, cell in enumerate(cells):
-        # A circle-free choice has cell i in its own sum once its predecessors are eliminated, or a later sum to swap with.
+        # A circle-free choice has cell i in its own sum once its predecessors are eliminated, or a
+        # later sum to swap with.
         source = next(j for j in range(i, len(rest)) if cell in rest[j])
         rest[i], rest[source] = rest[source], rest[i]
         for j in range(len(rest)):

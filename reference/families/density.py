@@ -77,8 +77,8 @@ def blaum_roth(spec, k, w):
 
 
 # ---------------------------------------------------------------- Liber8tion
-# Plank 2009, found by a search: for each data column but the first, whose matrix is the identity, the columns of X_j. Bit r of a
-# byte is row r, that is, the element stands in row r of Q.
+# Plank 2009, found by a search: for each data column but the first, whose matrix is the identity,
+# the columns of X_j. Bit r of a byte is row r, that is, the element stands in row r of Q.
 LIBER8TION = ("04 20 08 02 80 40 10 11", "08 40 02 22 04 80 01 10", "10 80 01 20 60 02 08 04", "84 04 10 40 20 01 02 08",
               "80 01 82 04 08 10 20 40", "02 10 80 01 40 48 04 20", "40 0c 20 10 01 08 80 02")
 

@@ -85,7 +85,8 @@ def limit(m, variant, most=255):
             if entry[cols[0]] == entry[cols[1]]:
                 witnesses.append(((0, new), cols))
         for cols in combinations(range(m), 3):
-            # Rows (1,1,1), r, s are dependent when (r1-r0, r2-r0) and (s1-s0, s2-s0) are proportional.
+            # Rows (1,1,1), r, s are dependent when (r1-r0, r2-r0) and (s1-s0, s2-s0) are
+            # proportional.
             ratio = _normalized(field, _differences(field, [entry[c] for c in cols]))
             if ratio in seen3[cols]:
                 witnesses.append(((0, seen3[cols][ratio], new), cols))

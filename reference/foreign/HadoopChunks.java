@@ -12,11 +12,13 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureDecoder;
 import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureEncoder;
 
 /**
- * Blocks of one block group by Hadoop's own coders and lengths: `encode CODEC K M CELL FILE` writes FILE.0, FILE.1, .. of FILE;
- * `decode CODEC K M CELL FILE LENGTH` writes FILE of those that are there.
+ * Blocks of one block group by Hadoop's own coders and lengths: `encode CODEC K M CELL FILE` writes
+ * FILE.0, FILE.1, .. of FILE; `decode CODEC K M CELL FILE LENGTH` writes FILE of those that are
+ * there.
  *
- * Encoding goes cell by cell as in DFSStripedOutputStream: the last stripe's data cells are filled up with zeros to the length of
- * its parity cells, for the coder alone. Which bytes of a block exist is what StripedBlockUtil.getInternalBlockLength says.
+ * Encoding goes cell by cell as in DFSStripedOutputStream: the last stripe's data cells are filled
+ * up with zeros to the length of its parity cells, for the coder alone. Which bytes of a block exist
+ * is what StripedBlockUtil.getInternalBlockLength says.
  */
 public class HadoopChunks {
     public static void main(String[] args) throws Exception {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make.sh PANTILE: makes the sealed sets of format version 1 in this directory. They were made by the build of commit 7fa41de and are never
-# made again: later builds must go on reading these very bytes (crates/seal/tests/seal/sets_of_version_1_live_on.rs).
+# make.sh PANTILE: makes the sealed sets of format version 1 in this directory. They were made by
+# the build of commit 7fa41de and are never made again: later builds must go on reading these very
+# bytes (crates/seal/tests/seal/sets_of_version_1_live_on.rs).
 #
 #   tree/ two/ three/  what was sealed; `times` has the mode and the time of modification of each path, which git does not keep
 #   NAME/              the shards of one set, or a set whose last change was decided and is not done (interrupted*)
@@ -41,8 +42,9 @@ seal beside tree --code rs:4+2 --beside
 seal beside-unchecked tree --code raid6:4 --beside --no-checksums
 seal beside-array tree --code rdp:5 --beside
 seal beside-sources tree two three --code raid5:3 --beside --name all
-# A set that was brought up to date: generation 2, an extent freed, its meta area moved. And the same change cut off after it was decided,
-# before it was done; once with nothing done, once with a part of it.
+# A set that was brought up to date: generation 2, an extent freed, its meta area moved. And the
+# same change cut off after it was decided, before it was done; once with nothing done, once with a
+# part of it.
 python3 - <<'PY'
 import shutil, os, random
 random.seed(8)

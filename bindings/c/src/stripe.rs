@@ -124,7 +124,8 @@ impl<'s> Stripe<'s> {
     /// # Safety
     ///
     /// `check` was told that the column is written, and so that it overlaps nothing; this part of
-    /// it is borrowed once only; the caller of C says that the columns are valid as the header says.
+    /// it is borrowed once only; the caller of C says that the columns are valid as the header
+    /// says.
     pub(crate) unsafe fn write(&self, column: usize, row: usize, within: &Range<usize>) -> &'s mut [u8] {
         // SAFETY: the caller's promise: rows x element bytes, of which this is a part.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(column, row, within.start), within.len()) }

@@ -104,8 +104,8 @@ impl Embedded {
         Stripe { columns, _buffers: buffers }
     }
 
-    /// One call of each kind, with columns lost by a pattern, as many as may be; the last of them is
-    /// not wanted.
+    /// One call of each kind, with columns lost by a pattern, as many as may be; the last of them
+    /// is not wanted.
     fn work(&self, stripe: &Stripe, pattern: usize, plan: *const PantilePlan) {
         let (columns, count) = (stripe.columns.as_ptr(), stripe.columns.len());
         let mut states = [1u8; 300];

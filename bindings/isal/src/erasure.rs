@@ -150,7 +150,8 @@ tables_of_one!(gf_vect_mul_init gf_vect_mul_init_base);
 
 macro_rules! encoders {
     ($($name:ident)*) => {$(
-        /// `coding[r]` = sum over j < k of the table's coefficient (r, j) times `data[j]`, r < rows.
+        /// `coding[r]` = sum over j < k of the table's coefficient (r, j) times `data[j]`, r <
+        /// rows.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             len: c_int,

@@ -3,8 +3,8 @@
 //!
 //! Each function is a jump through a slot; the first call fills the slot and leaves arguments as
 //! they were. The real library is, in this order: the file that `PANTILE_ISAL_REAL` names, whatever
-//! else the loader finds under the name, `libisal.so.2` in the folders of the system. Without one the
-//! process ends with a sentence: a checksum cannot be made up.
+//! else the loader finds under the name, `libisal.so.2` in the folders of the system. Without one
+//! the process ends with a sentence: a checksum cannot be made up.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::arch::naked_asm;
@@ -134,7 +134,8 @@ fn real_function(name: &CStr) -> Option<*mut c_void> {
 
 /// The library that is named, the next one that is loaded, or one from the folders of the system.
 fn real_library() -> *mut c_void {
-    // SAFETY: a path that ends with zero; loading a library runs its initialisers, which is asked for.
+    // SAFETY: a path that ends with zero; loading a library runs its initialisers, which is asked
+    // for.
     let open = |path: &CStr| unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL) };
     if let Some(path) = std::env::var_os("PANTILE_ISAL_REAL")
         && let Ok(path) = CString::new(path.as_bytes())

@@ -17,8 +17,8 @@ type Status = c_int;
 /// Bytes that a check computes before it looks: a page of each vector stays near.
 const CHECKED_BYTES: usize = 4096;
 
-/// The vectors, and their length: `None`, with a sentence where ISA-L's rules do not say it, if they
-/// are too few or null, or their length is no multiple of `unit`.
+/// The vectors, and their length: `None`, with a sentence where ISA-L's rules do not say it, if
+/// they are too few or null, or their length is no multiple of `unit`.
 ///
 /// # Safety
 ///
@@ -86,7 +86,8 @@ unsafe fn first_mismatch(
         // SAFETY: `bytes` of each source are left, and the results have room for them.
         unsafe { matrix.apply(&from, &made, bytes) };
         let mismatch = |parity: usize| {
-            // SAFETY: `bytes` of the parity are left, and `made` was written through these pointers.
+            // SAFETY: `bytes` of the parity are left, and `made` was written through these
+            // pointers.
             let (is, should) = unsafe {
                 (
                     slice::from_raw_parts(outputs[parity].add(start), bytes),

@@ -46,7 +46,8 @@ const fn matrices_of_all() -> [[u8; 8]; 256] {
     let mut all = [[0; 8]; 256];
     let mut c = 0;
     while c < 256 {
-        // Bit j of the row for output bit i says whether c * x^j has bit i; the row of bit 0 is last.
+        // Bit j of the row for output bit i says whether c * x^j has bit i; the row of bit 0 is
+        // last.
         let mut i = 0;
         while i < 8 {
             let mut j = 0;

@@ -1,5 +1,5 @@
-/* Times ec_encode_data of several libraries in one interleaved run: bench NAME=PATH ... prints, for each shape and length, GB/s of
- * data, medians of rounds in which every library has its turn. */
+/* Times ec_encode_data of several libraries in one interleaved run: bench NAME=PATH ... prints, for
+ * each shape and length, GB/s of data, medians of rounds in which every library has its turn. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

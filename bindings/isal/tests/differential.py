@@ -62,7 +62,8 @@ class Comparison:
         self.libraries = [load(ours), load(real)]
         self.random = random.Random(seed)
         self.cases = 0
-        # Before 2.31 the portable forms look at neither count nor length and answer otherwise: only what they write is held to ours.
+        # Before 2.31 the portable forms look at neither count nor length and answer otherwise: only
+        # what they write is held to ours.
         self.is_old = not hasattr(self.libraries[1], "gf_vect_mul_init_base")
 
     def same(self, what, run):
@@ -170,7 +171,8 @@ class Comparison:
         self.cases += 1
 
     def product(self):
-        # Before 2.31 nobody looks at the length: a product of another one, 0 included, is written past its end.
+        # Before 2.31 nobody looks at the length: a product of another one, 0 included, is written
+        # past its end.
         length = self.random.choice([32, 64, 96, 1024, 4096] + [0, 31, 33, 100] * (not self.is_old))
         c, data = self.random.randrange(256), self.bytes(length)
         for suffix in "", "_base":

@@ -1,4 +1,4 @@
-/* What ISA-L's interface cannot say: each number is one call, and the test says how it has to end. */
+/* What ISA-L's interface cannot say: a call for each number; the test says how it has to end. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

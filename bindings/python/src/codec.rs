@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
-/// A shard is one column: its cells in row order, all of one length. Shards are given as a list with
-/// one entry for each column, ``None`` where it is lost; an entry is whatever has a contiguous
-/// buffer. The interpreter's lock is released while bytes move: nobody else may write to the buffers
-/// then. Calls of this library that would are refused with ``BusyError``.
+/// A shard is one column: its cells in row order, all of one length. Shards are given as a list
+/// with one entry for each column, ``None`` where it is lost; an entry is whatever has a contiguous
+/// buffer. The interpreter's lock is released while bytes move: nobody else may write to the
+/// buffers then. Calls of this library that would are refused with ``BusyError``.
 ///
 /// A code that must not store is refused unless ``for_study`` is true.
 ///
@@ -162,7 +162,8 @@ impl Codec {
         Code { inner: self.code().clone() }
     }
 
-    /// The length of a cell, in bytes, with which one stripe holds so many bytes of data: at least 1.
+    /// The length of a cell, in bytes, with which one stripe holds so many bytes of data: at least
+    /// 1.
     fn element_len(&self, data_len: usize) -> usize {
         self.inner.element_len_for(data_len)
     }
@@ -203,9 +204,9 @@ impl Codec {
 
     /// All shards, those that are lost (``None``) made anew from those that are there.
     ///
-    /// What is there comes back as the same object. With ``wanted`` only those columns are made, and
-    /// the other lost ones stay ``None``. ``into`` has writable buffers, by column, that are filled
-    /// instead of new ``bytes``. ``NotRecoverable`` where too much is lost.
+    /// What is there comes back as the same object. With ``wanted`` only those columns are made,
+    /// and the other lost ones stay ``None``. ``into`` has writable buffers, by column, that are
+    /// filled instead of new ``bytes``. ``NotRecoverable`` where too much is lost.
     ///
     /// >>> codec = pantile.Codec("dcode:5")
     /// >>> shards = codec.encode(b"a" * 100)
@@ -351,8 +352,8 @@ impl Codec {
     /// Every byte range, the same in every cell, in which the shards do not fit one another, and
     /// what explains it; empty where they do.
     ///
-    /// Shards that are ``None`` are left out of it. Repair what is certain by ``reconstruct`` without
-    /// the columns that are named.
+    /// Shards that are ``None`` are left out of it. Repair what is certain by ``reconstruct``
+    /// without the columns that are named.
     ///
     /// >>> codec = pantile.Codec("rs:6+4")
     /// >>> shards = codec.encode(bytes(60_000))

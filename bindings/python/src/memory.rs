@@ -8,9 +8,9 @@
 //! * within a call no buffer that is written overlaps another one ([`Borrows::new`]);
 //! * between calls of this module, of any threads, the same: what one writes no other reads or
 //!   writes at the same time; the later one is refused ([`BusyError`]);
-//! * other code that writes to a buffer while a call works on it is the caller's to prevent, as with
-//!   any library that releases the lock. Lengths and addresses are fixed, so that no memory outside
-//!   the buffers is touched; what the call computes is then anything.
+//! * other code that writes to a buffer while a call works on it is the caller's to prevent, as
+//!   with any library that releases the lock. Lengths and addresses are fixed, so that no memory
+//!   outside the buffers is touched; what the call computes is then anything.
 #![allow(unsafe_code)]
 
 use crate::error::{BusyError, ShapeError};

@@ -1,5 +1,5 @@
-//! Files under shards: seal, verify, heal, unseal. Reports are JSON here; `pantile/__init__.py` makes
-//! objects of them.
+//! Files under shards: seal, verify, heal, unseal. Reports are JSON here; `pantile/__init__.py`
+//! makes objects of them.
 
 use crate::code::CodeLike;
 use crate::error::SealError;

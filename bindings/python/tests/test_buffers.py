@@ -111,7 +111,8 @@ def test_a_buffer_in_use_by_another_thread_is_not_written():
         except pantile.BusyError as error:
             refused.append(error)
 
-    # Two that write the same: whichever comes second while the first works is refused, and never both.
+    # Two that write the same: whichever comes second while the first works is refused, and never
+    # both.
     for _ in range(20):
         threads = [threading.Thread(target=encode) for _ in range(2)]
         [thread.start() for thread in threads]

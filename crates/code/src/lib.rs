@@ -8,8 +8,8 @@
 //!
 //! [`Code::parse`] reads the one text form ([`CodeSpec`]), `dcode:7` or `shec:6,4,3`;
 //! [`Code::from_text`] reads a user's own code from a short file of shape and equations
-//! ([`custom`]), and [`foreign`] knows what other systems call their codes. [`families()`] lists what exists; a new family is one file in `families/`, entered
-//! in the list there.
+//! ([`custom`]), and [`foreign`] knows what other systems call their codes. [`families()`] lists
+//! what exists; a new family is one file in `families/`, entered in the list there.
 #![forbid(unsafe_code)]
 
 mod budget;

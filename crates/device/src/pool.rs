@@ -1,16 +1,17 @@
 //! Runs requests, on threads for each device or in an io_uring for all, and hands back completions.
 //!
-//! Reads, writes and flushes of a file with nothing before it go to the ring ([`crate::ring`]) where
-//! the system has one: no thread is called, neither for the request nor for its completion. It has
-//! as many requests of a device at a time as the device would have threads; others wait. Everything
-//! else, and whatever the ring does not do in full, is for threads; of a device that the ring serves
-//! they end when they have nothing to do, so that their number does not grow with the devices.
+//! Reads, writes and flushes of a file with nothing before it go to the ring ([`crate::ring`])
+//! where the system has one: no thread is called, neither for the request nor for its completion.
+//! It has as many requests of a device at a time as the device would have threads; others wait.
+//! Everything else, and whatever the ring does not do in full, is for threads; of a device that the
+//! ring serves they end when they have nothing to do, so that their number does not grow with the
+//! devices.
 //!
 //! Each device has its own queue and its own workers, so one that hangs holds up its own requests
-//! and nobody else's. Workers begin when there is work for them and, where there is no ring, stay. A worker takes, in this
-//! order: a user's flush, a user's request, a flush in the background, a request in the background;
-//! the last kind never has more than its share of the workers, so a user's request always finds one
-//! that is not busy with a rebuild.
+//! and nobody else's. Workers begin when there is work for them and, where there is no ring, stay.
+//! A worker takes, in this order: a user's flush, a user's request, a flush in the background, a
+//! request in the background; the last kind never has more than its share of the workers, so a
+//! user's request always finds one that is not busy with a rebuild.
 //!
 //! Order: requests of one device run side by side, in any order. Whoever needs one after the other
 //! waits for the first one's completion. A flush covers every operation whose completion was taken

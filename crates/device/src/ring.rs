@@ -1,4 +1,5 @@
-//! Reads, writes and flushes of files without a thread for each: one io_uring for all devices of a pool.
+//! Reads, writes and flushes of files without a thread for each: one io_uring for all devices of a
+//! pool.
 //!
 //! A request goes to the ring if its device has nothing between it and the system
 //! ([`Device::direct_file`]) and if nothing about it could be wrong: aligned, within the device,

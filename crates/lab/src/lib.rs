@@ -10,7 +10,8 @@
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the fifth, on write cache layers;
 //! * [`compare`]: codes side by side, by what they cost and what they bear;
-//! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: what its parts are called;
+//! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: what its parts are
+//!   called;
 //! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what
 //!   is lost;
 //! * [`delayed`]: what delayed parity buys and what it can lose, in one page;

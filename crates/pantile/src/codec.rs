@@ -347,10 +347,10 @@ impl Codec {
 
     /// The recovery of some of the lost columns, from others in memory that must not be written.
     ///
-    /// As [`Codec::decoder`], but of `wanted`, and what is not lost is read and never computed. What
-    /// is written beside the wanted cells ([`Recovery::use_of`]) is of lost columns. Kept with the
-    /// decoders, found without a lock and without an allocation. Errors: as of that, or a wanted
-    /// column is not lost.
+    /// As [`Codec::decoder`], but of `wanted`, and what is not lost is read and never computed.
+    /// What is written beside the wanted cells ([`Recovery::use_of`]) is of lost columns. Kept with
+    /// the decoders, found without a lock and without an allocation. Errors: as of that, or a
+    /// wanted column is not lost.
     pub fn decoder_of(&self, lost: &[usize], wanted: &[usize]) -> Result<Arc<Recovery>, PlanError> {
         let mut key = Key::new();
         append_ascending(&mut key, lost);
@@ -438,8 +438,8 @@ impl Codec {
         self.updating(position, cell).run(cells, new).map_err(StripeError::of_cells)
     }
 
-    /// As [`Codec::update`], with buffers of which each may be used as far as it says: the data cell
-    /// and the parities that it reaches are written, the others may be absent.
+    /// As [`Codec::update`], with buffers of which each may be used as far as it says: the data
+    /// cell and the parities that it reaches are written, the others may be absent.
     ///
     /// Errors: also [`StripeError::CellGiven`].
     pub fn update_given(

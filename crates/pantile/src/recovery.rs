@@ -13,8 +13,9 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct Recovery(pub(crate) Compiled<Program>);
 
-/// A recovery for columns of packets, made by [`PacketCodec::recovery`](crate::PacketCodec::recovery)
-/// or [`PacketCodec::decoder`](crate::PacketCodec::decoder).
+/// A recovery for columns of packets, made by
+/// [`PacketCodec::recovery`](crate::PacketCodec::recovery) or
+/// [`PacketCodec::decoder`](crate::PacketCodec::decoder).
 #[derive(Debug)]
 pub struct PacketRecovery(pub(crate) Compiled<PacketProgram>);
 

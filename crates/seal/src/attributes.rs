@@ -8,9 +8,9 @@
 //! Invariant: nobody may do more with what is restored than with what was sealed, or with what
 //! stood there before it was healed.
 //!
-//! `security.*` and `trusted.*` of a set are given to what is made anew only if all rights are asked
-//! for, and as far as the system lets, which it lets root; capabilities never are, as no setuid bit
-//! is. What is not given is told.
+//! `security.*` and `trusted.*` of a set are given to what is made anew only if all rights are
+//! asked for, and as far as the system lets, which it lets root; capabilities never are, as no
+//! setuid bit is. What is not given is told.
 
 use crate::disk::{Disk, DiskFile};
 use crate::names::shown;
@@ -142,8 +142,8 @@ pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
 }
 
 /// Gives something that was made anew exactly these attributes, as far as `rights` allow, and
-/// returns the mode that it may have: less than that of `rights` where its ACL cannot be given. What
-/// is not given is noted under the path that it will have.
+/// returns the mode that it may have: less than that of `rights` where its ACL cannot be given.
+/// What is not given is noted under the path that it will have.
 ///
 /// The mode that is set afterwards is the mask of an ACL, which narrows that.
 ///

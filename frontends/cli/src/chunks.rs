@@ -59,8 +59,8 @@ pub struct LayoutArgs {
     #[arg(long, value_name = "CODE", conflicts_with = "profile")]
     code: Option<String>,
     /// Chunks exactly as another system has them, such as 'ceph:plugin=isa k=8 m=3',
-    /// hdfs:RS-6-3-1024k, 'isal:cauchy k=10 m=4', 'jerasure:cauchy_good k=6 m=3 w=8 packetsize=64' or
-    /// 'klauspost:RS(10,4)'.
+    /// hdfs:RS-6-3-1024k, 'isal:cauchy k=10 m=4', 'jerasure:cauchy_good k=6 m=3 w=8 packetsize=64'
+    /// or 'klauspost:RS(10,4)'.
     #[arg(long = "as", value_name = "PROFILE", id = "profile")]
     profile: Option<String>,
     /// Bytes of a chunk in each stripe; 64K unless given, or what the system takes.

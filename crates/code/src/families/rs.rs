@@ -1,15 +1,15 @@
 //! Reed-Solomon with the five coefficient matrices that existing systems write with.
 //!
-//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix`, Ceph's `isa` cauchy and Hadoop's `rs`:
-//!   1 / ((k + r) xor j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS for every k + m
-//!   <= 256.
+//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix`, Ceph's `isa` cauchy and Hadoop's `rs`: 1
+//!   / ((k + r) xor j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS
+//!   for every k + m <= 256.
 //! - `jerasure`, Ceph's `jerasure` and `shec` plugins: [`reed_sol_van`], MDS by construction for
 //!   k + m <= 256.
 //! - `vandermonde`, ISA-L's `gf_gen_rs_matrix` and Ceph's `isa` reed_sol_van: (2^r)^j. **Not** MDS
 //!   for all sizes.
-//! - `backblaze`, Backblaze's JavaReedSolomon and klauspost/reedsolomon: data j is the value at j of
-//!   a polynomial of degree below k, parity r its value at k + r. Any k values are a polynomial's,
-//!   so it is MDS for k + m <= 256.
+//! - `backblaze`, Backblaze's JavaReedSolomon and klauspost/reedsolomon: data j is the value at j
+//!   of a polynomial of degree below k, parity r its value at k + r. Any k values are a
+//!   polynomial's, so it is MDS for k + m <= 256.
 //! - `bch`, Hadoop's `rs-legacy`: data j is the coefficient of x^(m+j) of a polynomial that has the
 //!   roots 2^0 .. 2^(m-1), parity r that of x^r. A product with m roots in a row has no fewer than
 //!   m + 1 coefficients that are not 0 as long as the 2^i are different, so it is MDS for k + m <=

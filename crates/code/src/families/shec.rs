@@ -3,8 +3,8 @@
 //!
 //! Two definitions of the ranges are in use, and both are here.
 //!
-//! - `shec:k,m,l` (or by name, `shec:k=6,m=4,l=3`), the paper's: parity i covers the l data chunks from ceil(i k / m) on,
-//!   cyclically.
+//! - `shec:k,m,l` (or by name, `shec:k=6,m=4,l=3`), the paper's: parity i covers the l data chunks
+//!   from ceil(i k / m) on, cyclically.
 //! - `shec:k,m,c=C`, Ceph's plugin `shec`: C is the number of chunks that may always be lost.
 //!   `single` gives parity i the chunks floor(i k / m) .. floor((i + C) k / m) - 1. The default
 //!   technique `multiple` splits the m parities into two such groups, (m1, c1) and (m2, c2), tried

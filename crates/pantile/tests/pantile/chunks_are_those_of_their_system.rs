@@ -1,5 +1,6 @@
-//! Chunks are, byte for byte, those that the systems made themselves (`vectors/foreign/chunks.json`,
-//! by `reference/foreign_chunks.py`), and come back from as few as may be left.
+//! Chunks are, byte for byte, those that the systems made themselves
+//! (`vectors/foreign/chunks.json`, by `reference/foreign_chunks.py`), and come back from as few as
+//! may be left.
 
 use crate::common::{Random, subsets};
 use pantile::code::foreign::Profile;

@@ -1,5 +1,5 @@
-//! Originals of a set sealed beside them: missing ones made anew, rotten ones put right, directories
-//! and links among them.
+//! Originals of a set sealed beside them: missing ones made anew, rotten ones put right,
+//! directories and links among them.
 
 use super::not_done;
 use crate::SealError;

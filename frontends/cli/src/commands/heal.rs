@@ -58,8 +58,8 @@ pub struct Heal {
     /// Where shards that are lost entirely are made anew; where the others lie unless given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Give originals that are made anew the permissions that were sealed, also those that the umask
-    /// denies.
+    /// Give originals that are made anew the permissions that were sealed, also those that the
+    /// umask denies.
     #[arg(long)]
     modes: bool,
     /// Print nothing but one line for each fault and what became of it, and no progress.

@@ -1,4 +1,5 @@
-//! `encode` and `decode`: what the page shows, what is refused, and that nothing is lost on the way.
+//! `encode` and `decode`: what the page shows, what is refused, and that nothing is lost on the
+//! way.
 
 use crate::common::*;
 use std::fs;
