@@ -75,8 +75,15 @@ struct Checking {
     /// What was read, kept until the code has judged it.
     blocks: BTreeMap<Place, BufferId>,
     scratch: Vec<BufferId>,
-    /// Of each column that is tried, how many checksums it has. Empty in the first step.
-    trials: Vec<usize>,
+    /// Of each column what it was tried with. Empty in the first step.
+    trials: Vec<Trial>,
+}
+
+/// How many results of a computation are of a column that is tried as the one that is wrong.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    checksums: usize,
+    compared: usize,
 }
 
 impl Engine {
@@ -353,36 +360,18 @@ impl Engine {
             }
             return;
         }
-        // Each trial gave pairs of checksums that must be equal.
-        let mut from = 0;
+        // Each trial gave pairs of checksums that must be equal, and how much of its column differs.
+        let (mut sums, mut counts) = (&found[..], &differing[..]);
         let mut explained = Vec::new();
-        for (column, &count) in trials.iter().enumerate() {
-            let part = &found[from..from + count];
-            from += count;
-            if count > 0 && part.chunks_exact(2).all(|pair| pair[0] == pair[1]) {
-                explained.push(column);
+        for (column, trial) in trials.iter().enumerate() {
+            let (pairs, later) = sums.split_at(trial.checksums);
+            let (bytes, later_counts) = counts.split_at(trial.compared);
+            (sums, counts) = (later, later_counts);
+            if trial.checksums > 0 && pairs.chunks_exact(2).all(|pair| pair[0] == pair[1]) {
+                explained.push((column, bytes));
             }
         }
-        // Only parity can be made again from the rest without a doubt about what the user wrote.
-        let is_parity = |column: usize| {
-            let data: BTreeSet<CellIndex> = self.geometry.code.data().iter().copied().collect();
-            self.geometry.code.column_cells(column).all(|cell| !data.contains(&cell))
-        };
-        let code = &self.geometry.code;
-        let is_sure = |column: usize| {
-            let compared = |column: usize| match trials[column] {
-                0 => 0,
-                _ => code.rows(column) * self.geometry.element_blocks() as usize,
-            };
-            let before: usize = (0..column).map(compared).sum();
-            // Of each offset the cell that differs most: so many places of the column, or more.
-            let offsets = differing[before..][..compared(column)].chunks(code.rows(column).max(1));
-            let bytes: u64 = offsets.map(|cells| cells.iter().copied().max().unwrap_or(0)).sum();
-            Locator::new(code, code.claim().tolerance, &CellSet::empty(code)).is_ok_and(|locator| {
-                locator.evidence_bits(1, usize::try_from(bytes).unwrap_or(usize::MAX)) >= EVIDENCE_BITS_LEAST
-            })
-        };
-        let repair = matches!(explained[..], [column] if is_parity(column) && is_sure(column));
+        let repair = matches!(explained[..], [(column, bytes)] if self.is_surely_wrong(column, bytes));
         if let Some(scrub) = &mut self.scrubbing {
             match explained.len() {
                 0 => scrub.status.unlocatable += 1,
@@ -393,6 +382,23 @@ impl Engine {
         }
         let repair = repair && self.scrubbing.as_ref().is_some_and(|scrub| scrub.status.repair);
         self.stripe_judged(logical, repair);
+    }
+
+    /// Whether a column that alone explains what is wrong may be made again from the others.
+    ///
+    /// `differing`: of each offset and each of its cells, how many bytes would change.
+    fn is_surely_wrong(&self, column: usize, differing: &[u64]) -> bool {
+        let code = &self.geometry.code;
+        // About data there would be a doubt: what the user wrote is what the checksums say.
+        if !code.column_cells(column).all(|cell| code.is_parity(cell)) {
+            return false;
+        }
+        // Of each offset the cell that differs most: at so many places of the column, or more.
+        let most = |cells: &[u64]| cells.iter().copied().max().unwrap_or(0);
+        let places: u64 = differing.chunks(code.rows(column).max(1)).map(most).sum();
+        let places = usize::try_from(places).unwrap_or(usize::MAX);
+        Locator::new(code, code.claim().tolerance, &CellSet::empty(code))
+            .is_ok_and(|locator| locator.evidence_bits(1, places) >= EVIDENCE_BITS_LEAST)
     }
 
     /// All checksums are right and the equations are not: tries each column as the one that is
@@ -410,7 +416,7 @@ impl Engine {
         for column in 0..code.columns() {
             let wanted: BTreeSet<CellIndex> = code.column_cells(column).collect();
             let plan = self.planners.recover_in_stripe(&CellSet::of_columns(&code, &[column]), &wanted);
-            let before = checksums.len();
+            let before = (checksums.len(), differing.len());
             for offset in 0..if plan.is_some() { self.geometry.element_blocks() } else { 0 } {
                 let mut recovered = BTreeMap::new();
                 let steps = plan.as_ref().map(|plan| plan.steps.clone()).unwrap_or_default();
@@ -428,7 +434,8 @@ impl Engine {
                     checksums.push(self.seeded(mapping, (cell, offset), there));
                 }
             }
-            trials.push(checksums.len() - before);
+            let (checksums, compared) = (checksums.len() - before.0, differing.len() - before.1);
+            trials.push(Trial { checksums, compared });
         }
         if let Some(checking) = self.scrubbing.as_mut().and_then(|scrub| scrub.checking.get_mut(&logical)) {
             checking.trials = trials;
