@@ -25,6 +25,8 @@ const ENTRY_BYTES: usize = 48;
 /// How many bytes of a manifest must be read, one after the other, until what is missing is only
 /// its rest: see [`Manifest::decode`].
 pub const MANIFEST_STARTS: [u64; 2] = [FIXED_BYTES as u64 + 8, FIXED2_BYTES as u64 + 8];
+/// The longest path of a source: no system opens a longer one.
+pub const SOURCE_BYTES_MAX: usize = 4095;
 const FLAG_BESIDE: u32 = 1;
 const FLAG_CHECKSUMS: u32 = 2;
 
@@ -406,6 +408,9 @@ impl Manifest {
             if source.path.first() != Some(&b'/') || source.path.contains(&0) {
                 return Err(invalid("source path", "must be absolute and without zero bytes"));
             }
+            if source.path.len() > SOURCE_BYTES_MAX {
+                return Err(invalid("source path", "must have at most 4095 bytes, as no system opens more"));
+            }
             if source.prefix.is_empty() && self.sources.len() > 1 {
                 return Err(invalid("source prefix", "may be empty only for the one source"));
             }
@@ -762,6 +767,16 @@ mod tests {
             let mut manifest = sample();
             manifest.sources[0].prefix = prefix.into();
             assert!(Manifest::decode(&manifest.encode()).is_err());
+        }
+        for (path, fits) in [
+            ("x".into(), false),
+            ("/x\0".into(), false),
+            ("/x".repeat(2047), true),
+            ("/x".repeat(2048), false),
+        ] {
+            let mut manifest = sample();
+            manifest.sources[0].path = path.into_bytes();
+            assert_eq!(Manifest::decode(&manifest.encode()).is_ok(), fits);
         }
         for name in ["", "..", "a/b"] {
             let mut manifest = sample();

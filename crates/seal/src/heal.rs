@@ -44,8 +44,7 @@ pub(crate) fn heal(
         Mode::Full => Vec::new(),
         Mode::Beside => {
             let entries = 0..set.manifest.entries.len();
-            let broken = entries.filter(|&entry| is_to_be_healed(set, entry, &damage));
-            broken.map(|entry| (entry, set.moved_at(entry))).collect()
+            set.moved(entries.filter(|&entry| is_to_be_healed(set, entry, &damage)))
         }
     };
     let mut report = before_healing(set, found, &damage);
@@ -91,7 +90,7 @@ fn heal_part(
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
-    let files: Vec<(usize, Option<Timestamp>)> = broken.map(|entry| (entry, set.moved_at(entry))).collect();
+    let files = set.moved(broken);
     let mut report = before_healing(set, found, &damage);
     let files = hold_back(set, files, options, &mut report);
     heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;

@@ -584,6 +584,9 @@ fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
         )
 }
 
+/// The longest journal that is read although it has holes.
+pub const HOLES_BYTES_MAX: u64 = 256 << 20;
+
 /// A journal that is being read from the start.
 struct Stream<'p> {
     path: &'p Path,
@@ -596,7 +599,14 @@ struct Stream<'p> {
 impl<'p> Stream<'p> {
     fn open(disk: &dyn Disk, path: &'p Path) -> Result<Stream<'p>, SealError> {
         let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
-        Ok(Stream { path, file, at: 0, buffer: Vec::new(), crc: CrcStream::new() })
+        let len_bytes = file.meta().map_err(|e| SealError::io("reading", path, e))?.size;
+        let stream = Stream { path, file, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
+        // One that was copied may have holes where it has zeros; but who looks must not read for as
+        // long as somebody cared to write a number.
+        match len_bytes <= HOLES_BYTES_MAX || stream.file.is_stored(0, len_bytes) {
+            true => Ok(stream),
+            false => Err(stream.bad(FormatError::NotStored { part: Part::Journal, len_bytes })),
+        }
     }
 
     fn bad(&self, error: FormatError) -> SealError {
@@ -678,6 +688,20 @@ mod tests {
         journal.replace(Column(3)).unwrap();
         journal.commit(Timestamp { seconds: 1, nanos: 2 }).unwrap();
         path
+    }
+
+    #[test]
+    fn a_long_journal_of_holes_is_refused_before_it_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = journal(dir.path());
+        let file = std::fs::File::create(&path).unwrap();
+        let refused = |len: u64| {
+            file.set_len(len).unwrap();
+            check(&disk(dir.path()), &path).unwrap_err().to_string()
+        };
+        assert!(refused(1 << 40).contains("hole"), "a TiB");
+        // Where holes cost nothing, what is wrong is said.
+        assert!(!refused(HOLES_BYTES_MAX).contains("hole"), "256 MiB");
     }
 
     #[test]

@@ -501,18 +501,36 @@ impl<'w> Set<'w> {
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 
-    /// When an entry may last have been moved with a directory on the way to it from its source;
-    /// the directory of the shards, to which sealing itself writes, is left out.
-    pub(crate) fn moved_at(&self, entry: usize) -> Option<Timestamp> {
-        let entry = &self.manifest.entries[entry];
-        let root = &self.sources[entry.source as usize];
+    /// Entries, and when each may last have been moved with a directory on the way to it from its
+    /// source; the directory of the shards, to which sealing itself writes, is left out.
+    ///
+    /// Cost: each directory is looked at once.
+    pub(crate) fn moved(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Option<Timestamp>)> {
         let own = spelt_one_way(&self.names.dir);
-        // Of the path of its source alone nothing is a directory.
-        let above: Vec<&Path> = Path::new(path_of(&entry.path)).ancestors().skip(1).collect();
-        let dirs = above.into_iter().rev().map(|path| join(root, path.as_os_str().as_encoded_bytes()));
-        let metas =
-            dirs.filter(|dir| spelt_one_way(dir) != own).filter_map(|dir| self.world.disk.meta(&dir).ok());
-        metas.fold(Moves::default(), |moves, dir| moves.through(&dir)).moved_at
+        let mut known: HashMap<(u32, &Path), Moves> = HashMap::new();
+        let mut moves_to = |index: usize| {
+            let entry = &self.manifest.entries[index];
+            let (mut moves, mut unknown) = (Moves::default(), Vec::new());
+            // Of the path of its source alone nothing is a directory.
+            for dir in path_of(&entry.path).ancestors().skip(1) {
+                if let Some(&there) = known.get(&(entry.source, dir)) {
+                    moves = there;
+                    break;
+                }
+                unknown.push(dir);
+            }
+            for dir in unknown.into_iter().rev() {
+                let full = join(&self.sources[entry.source as usize], dir.as_os_str().as_encoded_bytes());
+                if spelt_one_way(&full) != own
+                    && let Ok(meta) = self.world.disk.meta(&full)
+                {
+                    moves = moves.through(&meta);
+                }
+                known.insert((entry.source, dir), moves);
+            }
+            moves.moved_at
+        };
+        entries.map(|entry| (entry, moves_to(entry))).collect()
     }
 
     /// Whether something tells of a block alone what it should be.

@@ -96,7 +96,10 @@ impl SystemDisk {
     fn find(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, PathBuf)> {
         let path = plain(path);
         let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
-        let found = path.ancestors().find_map(|above| Some((above, roots.get(above)?)));
+        // Roots are few and short: what lies deep below one is not looked up name by name.
+        let longest = roots.keys().map(|root| root.as_os_str().len()).max().unwrap_or(0);
+        let mut above = path.ancestors().filter(|above| above.as_os_str().len() <= longest);
+        let found = above.find_map(|above| Some((above, roots.get(above)?)));
         let Some((above, root)) = found else {
             let why = "it lies in no directory that was named";
             return Err(io::Error::new(io::ErrorKind::NotFound, why));

@@ -506,14 +506,18 @@ impl Unsealing<'_, '_> {
 /// a real directory.
 pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, SealError> {
     let dir = parent(path);
-    let mut above: Vec<&Path> = dir.ancestors().take_while(|above| above.starts_with(root)).collect();
-    above.reverse();
-    for above in above {
-        match set.world.disk.meta(above) {
-            Ok(meta) if meta.kind == MetaKind::Dir || above == root => {}
+    let disk = set.world.disk;
+    let mut missing: Vec<&Path> = Vec::new();
+    // From below: nearly always the nearest one is there, and then all above it are.
+    for above in dir.ancestors().take_while(|above| above.starts_with(root)) {
+        match disk.meta(above) {
+            Ok(meta) if meta.kind == MetaKind::Dir || above == root => break,
             Ok(_) => return Err(SealError::InTheWay { path: above.to_path_buf(), asked: true }),
-            Err(_) => set.world.disk.make_dir(above).map_err(|e| SealError::io("creating", above, e))?,
+            Err(_) => missing.push(above),
         }
+    }
+    for above in missing.into_iter().rev() {
+        disk.make_dir(above).map_err(|e| SealError::io("creating", above, e))?;
     }
     Ok(dir)
 }
