@@ -73,6 +73,11 @@ pub enum SealError {
         /// Which.
         what: String,
     },
+    /// An original stands where directories of shards and shards are named: all would be healed.
+    OriginalNamed {
+        /// Which.
+        path: PathBuf,
+    },
     /// What would be done cannot be told beforehand: the code gets a column more first.
     NotRehearsed,
     /// Single originals were named, and the set holds the data itself.
@@ -462,6 +467,12 @@ impl fmt::Display for SealError {
             SealError::NothingMeant { what } => {
                 write!(out, "nothing that is sealed fits '{what}'; 'pantile list' shows the paths of a set")
             }
+            SealError::OriginalNamed { path } => write!(
+                out,
+                "{} is an original of the set, and no shard; to heal it alone, name it behind --: \
+                 'pantile heal DIR -- PATH'",
+                path.display()
+            ),
             SealError::NotRehearsed => write!(
                 out,
                 "a source that is new needs a column that the set does not have yet, and what is sealed then cannot be told before: \

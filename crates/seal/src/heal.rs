@@ -31,6 +31,9 @@ pub(crate) fn heal(
     if !options.select.is_all() {
         return heal_part(set, options, progress);
     }
+    if let Some(path) = set.first_original(&options.set.paths) {
+        return Err(SealError::OriginalNamed { path: path.clone() });
+    }
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
     set.manifest.features.check_writable().map_err(|error| {
         let path = set.names.dir.clone();

@@ -571,7 +571,7 @@ pub struct UnsealReport {
     pub dirs: u64,
     /// Links made.
     pub links: u64,
-    /// Files that were there already with the same content.
+    /// Files and links that were there already with the same content.
     pub already_there: u64,
     /// Blocks that had to be computed from others.
     pub blocks_reconstructed: u64,

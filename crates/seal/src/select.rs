@@ -6,11 +6,11 @@
 //! that begins with `!` takes back.
 
 use crate::SealError;
-use crate::disk::spelt_one_way;
+use crate::disk::{MetaKind, spelt_one_way};
 use crate::names::{parent, path_of, shown};
 use crate::set::Set;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use pantile_format::{EntryKind, Extent, LeftOut};
+use pantile_format::{EntryKind, Extent, LeftOut, Mode};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -111,6 +111,19 @@ impl Set<'_> {
             }
         }
         Ok(Some((0..names.len()).filter(|&index| meant[index]).collect()))
+    }
+
+    /// The first of these paths at which an original of the set is.
+    pub(crate) fn first_original<'p>(&self, paths: &'p [PathBuf]) -> Option<&'p PathBuf> {
+        let entries = 0..self.manifest.entries.len();
+        let is_original = |path: &&PathBuf| {
+            let here = absolute(path);
+            self.manifest.mode == Mode::Beside
+                && self.sources.iter().any(|source| here.starts_with(source))
+                && entries.clone().any(|entry| self.original_path(entry) == here)
+                && self.world.disk.meta(path).is_ok_and(|meta| meta.kind == MetaKind::File)
+        };
+        paths.iter().find(is_original)
     }
 
     /// As [`chosen`](Set::chosen), with the directories that the entries lie in.

@@ -117,6 +117,7 @@ pub(crate) fn unseal(
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
         report: UnsealReport { unchecked: !set.knows_blocks(), blind, ..UnsealReport::default() },
         made: root.collect(),
+        fresh,
         unfinished,
         mark,
         is_marked: unfinished,
@@ -146,6 +147,8 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry.
     made: Vec<usize>,
+    /// Whether the target was not there before.
+    fresh: bool,
     /// Whether an earlier run was cut off.
     unfinished: bool,
     /// While it lies there, directories that are open to their owner alone are unfinished: this
@@ -210,6 +213,7 @@ impl Unsealing<'_, '_> {
                         if self.unfinished && meta.mode == PRIVATE_DIR {
                             self.made.push(index);
                         }
+                        self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
                     // A link that appeared since: what lies below would be written elsewhere.
                     Ok(_) => return Err(self.in_the_way(index, &path)),
@@ -218,9 +222,9 @@ impl Unsealing<'_, '_> {
                         self.in_opened(&path, |path| disk.make_private_dir(path))
                             .map_err(|e| SealError::io("creating", &path, e))?;
                         self.made.push(index);
+                        self.report.dirs += 1;
                     }
                 }
-                self.report.dirs += 1;
             }
             EntryKind::Symlink { target } => self.link(index, path_of(target), &path)?,
             EntryKind::File { .. } => {
@@ -233,7 +237,6 @@ impl Unsealing<'_, '_> {
     fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), SealError> {
         let disk = self.set.world.disk;
         if disk.read_link(path).is_ok_and(|there| there == to) {
-            self.report.links += 1;
             self.report.already_there += 1;
             return Ok(());
         }

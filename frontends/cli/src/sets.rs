@@ -345,6 +345,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::BadPattern { .. }
         | SealError::TooManyPatterns { .. }
         | SealError::NothingMeant { .. }
+        | SealError::OriginalNamed { .. }
         | SealError::NoOriginals
         | SealError::NotRehearsed
         | SealError::ManyRemoved { .. }

@@ -110,10 +110,10 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     for lost in report.not_kept.iter().take(LINES_MOST) {
         let _ = writeln!(out, "Not kept: {}: {}.", sets::name(&lost.path), sets::name(&lost.reason));
     }
-    if report.already_there > 0 {
-        let were = if report.already_there == 1 { "was" } else { "were" };
-        let files = count(report.already_there as usize, "file");
-        let _ = writeln!(out, "{files} {were} there already with the same content.");
+    match report.already_there {
+        0 => {}
+        1 => out.push_str("1 file or link was there already with the same content.\n"),
+        some => _ = writeln!(out, "{some} files and links were there already with the same content."),
     }
     if report.blocks_reconstructed > 0 {
         let _ = writeln!(

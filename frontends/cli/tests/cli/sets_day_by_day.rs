@@ -148,6 +148,9 @@ fn one_path_is_listed_healed_and_restored() {
     for name in ["03", "04"] {
         fs::remove_file(place.path(&format!("my photos/2026/{name}.raw"))).expect("removed");
     }
+    // An original that is there and stands among the shards would mean that all is healed.
+    let mistaken = place.run(&["heal", "my parity", "my photos/2026/05.raw"]);
+    assert_fault(&mistaken, 2, &["05.raw is an original", "behind --"], "an original among shards");
     let healed = place.good(&["heal", "my parity", "--", "my photos/2026/03.raw"]);
     assert!(healed.contains("what was named is whole again"), "{healed}");
     assert!(!place.path("my photos/2026/04.raw").exists());
