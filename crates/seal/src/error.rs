@@ -533,8 +533,9 @@ impl fmt::Display for SealError {
             ),
             SealError::CannotOpen { path, reason, count } => write!(
                 out,
-                "{count} files of the set cannot be opened now; the first, {}: {reason}. Nothing was judged and nothing written, for they may \
+                "{} of the set cannot be opened now; the first, {}: {reason}. Nothing was judged and nothing written, for they may \
                  be as good as ever: make them readable; of a disk that does not answer take the link or the name away, then heal",
+                counted(*count as u64, "file", "files"),
                 path.display()
             ),
             SealError::OpenFiles { need, most } => write!(
@@ -609,8 +610,9 @@ impl fmt::Display for SealError {
                 let more = if *count > first.len() { ", .." } else { "" };
                 write!(
                     out,
-                    "{count} files hold something else than was sealed, though their sizes and times of modification are as they were \
-                     ({}{more}): if they were changed, say --read-all to seal them; if not, they are damaged: get them back from the set",
+                    "{} something else than was sealed, though sizes and times of modification are as they were ({}{more}): if that was \
+                     changed, say --read-all to seal it; if not, it is damaged: get back from the set what was sealed, by 'pantile unseal'",
+                    counted(*count as u64, "file holds", "files hold"),
                     paths(first)
                 )
             }
@@ -618,8 +620,9 @@ impl fmt::Display for SealError {
                 let more = if *count > first.len() { ", .." } else { "" };
                 write!(
                     out,
-                    "{count} files have the size that was sealed, and all their blocks but few hold what was sealed ({}{more}): if they were \
-                     changed, say --accept-changes to seal them; if not, they are damaged: get them back from the set",
+                    "{} the size that was sealed, and in all blocks but few what was sealed ({}{more}): if that was changed, say \
+                     --accept-changes to seal it; if not, it is damaged: get back from the set what was sealed, by 'pantile unseal'",
+                    counted(*count as u64, "file has", "files have"),
                     paths(first)
                 )
             }
@@ -699,7 +702,9 @@ impl fmt::Display for SealError {
             SealError::SeveralSets { sets } => {
                 let sets: Vec<String> = sets
                     .iter()
-                    .map(|(name, set, count)| format!("'{name}' ({set}, {count} shards)"))
+                    .map(|(name, set, count)| {
+                        format!("'{name}' ({set}, {})", counted(*count as u64, "shard", "shards"))
+                    })
                     .collect();
                 write!(
                     out,
@@ -733,7 +738,8 @@ impl fmt::Display for SealError {
                 losses.fmt(out)?;
                 match healed {
                     Some(healed) if healed.blocks_repaired > 0 => {
-                        write!(out, ". {} blocks that could be repaired were", healed.blocks_repaired)
+                        let blocks = counted(healed.blocks_repaired, "block", "blocks");
+                        write!(out, ". What could be repaired was: {blocks}")
                     }
                     _ => Ok(()),
                 }
@@ -810,12 +816,11 @@ impl fmt::Display for Losses {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "more is lost than the code can bear: {} stripes (the first is {}) lack columns {}, and {} files \
-             cannot be had whole",
-            self.stripes,
-            self.first_stripe,
+            "more is lost than the code can bear: columns {} are missing of {} (the first is {}), and {} cannot be had whole",
             numbers(&self.columns),
-            self.file_count
+            counted(self.stripes, "stripe", "stripes"),
+            self.first_stripe,
+            counted(self.file_count, "file", "files")
         )?;
         if let Some(first) = self.files.first() {
             write!(out, " (the first is {first})")?;
@@ -898,6 +903,11 @@ fn list_most(items: &[String]) -> String {
         len if len > MOST => format!("{} and {} others", items[..MOST].join(", "), len - MOST),
         _ => items.join(", "),
     }
+}
+
+/// A number, and the word for one or for several.
+fn counted(number: u64, one: &str, several: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { several })
 }
 
 fn paths(paths: &[PathBuf]) -> String {

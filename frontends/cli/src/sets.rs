@@ -87,6 +87,18 @@ impl Hint {
         format!("pantile heal {}", self.set)
     }
 
+    /// To have a file as it was sealed beside what is there now.
+    pub fn unseal(&self, file: &str) -> String {
+        let mut pattern = String::from("/");
+        for c in file.chars() {
+            if "*?[]\\".contains(c) {
+                pattern.push('\\');
+            }
+            pattern.push(c);
+        }
+        format!("pantile unseal {} --include {} --to as-sealed", self.set, quoted(pattern))
+    }
+
     /// To seal what is in the sources now.
     pub fn seal(&self, report: &VerifyReport) -> String {
         let sources: Vec<String> = report.sources.iter().map(quoted).collect();
@@ -638,9 +650,13 @@ fn only_misnamed(report: &VerifyReport) -> bool {
 
 /// The verdict where files were changed since and nothing else is to be said.
 pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
-    if report.files.iter().any(|file| file.status == FileStatus::RotOrChange) {
-        return "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which."
-            .to_string();
+    if let Some(file) = report.files.iter().find(|file| file.status == FileStatus::RotOrChange) {
+        return format!(
+            "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which: \
+             '{}' brings back what was sealed, '{} --accept-changes' takes what is there.",
+            hint.unseal(&file.path),
+            hint.seal(report)
+        );
     }
     format!(
         "Verdict: nothing is damaged, but files were changed since they were sealed: run '{}'.",
@@ -732,10 +748,15 @@ pub fn disk_losses(losses: &[DiskLoss]) -> String {
                     0 => String::new(),
                     shards => format!(" and {}", count(shards as usize, "shard")),
                 };
-                format!("If the device is lost on which {} sources{shards} lie", sources.len())
+                format!("If the device is lost on which {}{shards} lie", count(sources.len(), "source"))
             }
         };
-        let _ = writeln!(out, "\n{what}, {} of its {} files do not come back.", loss.files_lost, loss.files);
+        let _ = writeln!(
+            out,
+            "\n{what}, {} of its {} do not come back.",
+            loss.files_lost,
+            count(loss.files as usize, "file")
+        );
     }
     out
 }

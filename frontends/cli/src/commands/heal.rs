@@ -1,10 +1,13 @@
 //! `pantile heal`: repairs a sealed set.
 
+use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets::{self, Hint, IncludeArgs, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{HealOptions, HealReport, Losses, SealError, Select, VerifyOptions, heal, verify};
+use pantile_seal::{
+    FileReport, FileStatus, HealOptions, HealReport, Losses, SealError, Select, VerifyOptions, heal, verify,
+};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -118,8 +121,8 @@ impl Heal {
                 match report.blocks_left {
                     0 => Ok(Verdict::Good),
                     left => Err(Failure::Losses(format!(
-                        "{left} blocks are wrong but could not be put right with certainty, and nothing was written in their \
-                         stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable"
+                        "wrong, but not to be put right with certainty: {}. Nothing was written in their stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable",
+                        count(left as usize, "block")
                     ))),
                 }
             }
@@ -214,7 +217,7 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
             let _ = writeln!(out, "  originals  {}", sets::name(source));
         }
     }
-    let _ = writeln!(out, "  repaired   {} blocks", report.blocks_repaired);
+    let _ = writeln!(out, "  repaired   {}", count(report.blocks_repaired as usize, "block"));
     if report.stripes_guessed > 0 {
         let _ = writeln!(
             out,
@@ -250,14 +253,15 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
         );
     }
     for path in &report.left_changed {
-        let _ = writeln!(
-            out,
-            "  left alone {} (changed since it was sealed; seal again to protect its new state)",
-            sets::name(path)
-        );
+        let is_doubtful = |file: &FileReport| file.path == *path && file.status == FileStatus::RotOrChange;
+        let why = match report.found.files.iter().any(is_doubtful) {
+            true => "rotten, or changed since it was sealed; see the verdict",
+            false => "changed since it was sealed; seal again to protect its new state",
+        };
+        let _ = writeln!(out, "  left alone {} ({why})", sets::name(path));
     }
     if report.blocks_left > 0 {
-        let _ = writeln!(out, "  not fixed  {} blocks", report.blocks_left);
+        let _ = writeln!(out, "  not fixed  {}", count(report.blocks_left as usize, "block"));
     }
     for failed in &report.not_healed {
         let _ = writeln!(out, "  not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason));

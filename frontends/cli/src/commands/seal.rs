@@ -160,8 +160,8 @@ impl Seal {
         }
         if let Some(pinned) = pinned {
             note(&format!(
-                "pinned: {} blocks, {} in {}; keep it where nobody who can write to the shards can",
-                pinned.blocks,
+                "pinned: {}, {} in {}; keep it where nobody who can write to the shards can",
+                count(pinned.blocks as usize, "block"),
                 sets::bytes(pinned.bytes),
                 sets::name(&pinned.path)
             ));

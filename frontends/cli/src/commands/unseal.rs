@@ -118,8 +118,8 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     if report.blocks_reconstructed > 0 {
         let _ = writeln!(
             out,
-            "{} blocks were missing or damaged and were computed from others.",
-            report.blocks_reconstructed
+            "{} missing or damaged, computed from others.",
+            count(report.blocks_reconstructed as usize, "block")
         );
     }
     if report.blind {

@@ -353,3 +353,32 @@ fn under_a_umask_of_nothing_sets_stay_closed_and_under_a_narrow_one_so_does_what
         assert_eq!(mode(&at(&format!("to{option}/file"))), expected, "unseal {umask} {option}");
     }
 }
+
+#[test]
+fn what_is_rotten_or_changed_is_left_to_the_user_with_commands_that_work() {
+    let place = Place::new();
+    fs::create_dir(place.path("tree")).expect("a folder");
+    let sealed: Vec<u8> = (0..300_000u32).map(|i| (i * 31 % 251) as u8).collect();
+    fs::write(place.path("tree/big [1]*"), &sealed).expect("written");
+    place.good(&["seal", "--beside", "tree", "--code", "rs:4+2", "--out", "parity"]);
+    let mut other = sealed.clone();
+    other[150_000] ^= 1;
+    fs::write(place.path("tree/big [1]*"), &other).expect("written");
+    let late = std::time::SystemTime::now() + std::time::Duration::from_secs(9);
+    fs::File::options()
+        .write(true)
+        .open(place.path("tree/big [1]*"))
+        .and_then(|file| file.set_modified(late))
+        .expect("a time");
+
+    let healed = place.run(&["heal", "parity"]);
+    assert!(healed.stdout.contains("left alone big [1]* (rotten, or changed"), "{}", healed.stdout);
+    let refused = place.run(&["seal", "--beside", "tree", "--out", "parity"]);
+    assert_eq!(refused.status, 1, "{}", refused.stderr);
+    for word in ["1 file has the size", "pantile unseal", "--accept-changes"] {
+        assert!(refused.stderr.contains(word), "{}", refused.stderr);
+    }
+    assert_eq!(place.follow(&healed.stdout), 2, "{}", healed.stdout);
+    assert!(fs::read(place.path("as-sealed/big [1]*")).expect("it is there") == sealed);
+    assert!(place.good(&["verify", "parity"]).contains("Verdict: clean"));
+}
