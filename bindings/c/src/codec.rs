@@ -6,7 +6,7 @@ use crate::answer::{
 };
 use crate::code::{PantileCode, check_below, hand_out};
 use crate::stripe::{Access, Columns, Given, Span, Stripe};
-use pantile::{CellIndex, Checker, Code, Codec, Stores, Use};
+use pantile::{CellIndex, Checker, Code, Codec, Stores, StripeError, Use};
 use std::ffi::{c_uint, c_void};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -314,6 +314,12 @@ pub unsafe extern "C" fn pantile_split_bytes(
     })
 }
 
+/// Refuses more bytes of data than a stripe holds, before its memory is looked at.
+fn check_holds(code: &Code, element: usize, need: usize) -> Result<(), StripeError> {
+    let have = code.data().len() * element;
+    if need <= have { Ok(()) } else { Err(StripeError::Holds { have, need }) }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pantile_split(
     codec: *const PantileCodec,
@@ -330,6 +336,7 @@ pub unsafe extern "C" fn pantile_split(
             let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
             (&codec.codec, stripe, list(data.cast::<u8>(), data_bytes, "data")?)
         };
+        check_holds(codec.code(), element_bytes, data_bytes)?;
         stripe.check(|_| Access::Write, &[Span::beside(data.as_ptr().cast(), data_bytes, false)])?;
         stripe.run(0..element_bytes, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
     })
@@ -349,6 +356,7 @@ pub unsafe extern "C" fn pantile_join(
         // SAFETY: the header: a codec; so many columns.
         let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
         let (codec, code) = (&codec.codec, codec.codec.code());
+        check_holds(code, element_bytes, data_bytes)?;
         let has_data = |column| code.column_cells(column).any(|cell| !code.is_parity(cell));
         let access = |column| if has_data(column) { Access::Read } else { Access::None };
         stripe.check(access, &[Span::beside(data, data_bytes, true)])?;

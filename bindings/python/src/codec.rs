@@ -4,7 +4,7 @@ use crate::code::{Code, CodeLike};
 use crate::error;
 use crate::memory::{Access, Borrows, Bytes, Lent, NewBytes};
 use crate::plan::check_column;
-use pantile::{Buffer, CellSet, ShardError, Use, Verdict};
+use pantile::{Buffer, CellSet, ShardError, StripeError, Use, Verdict};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -294,7 +294,7 @@ impl Codec {
         let code = self.code();
         let Some(&cell) = code.data().get(position) else {
             let data = code.data().len();
-            return Err(error::of_stripe(pantile::StripeError::NoSuchPosition { position, data }));
+            return Err(error::of_stripe(StripeError::NoSuchPosition { position, data }));
         };
         let reached = py.detach(|| {
             let mut reached = vec![false; code.cell_count()];
@@ -396,7 +396,10 @@ impl Codec {
         let cells = cut(code, by_column(&given.of_column, borrows.split()), given.element);
         let mut new = NewBytes::new(py, vec![data_len])?;
         let data = new.contents().remove(0);
-        py.detach(|| self.inner.join_given(&cells, data)).map_err(error::of_stripe)?;
+        py.detach(|| self.inner.join_given(&cells, data)).map_err(|error| match error {
+            StripeError::Holds { have, need } => error::of_shards(ShardError::TooShort { have, need }),
+            other => error::of_stripe(other),
+        })?;
         match new.into_objects().pop() {
             Some(data) => Ok(data),
             None => unreachable!("one object was made"),

@@ -111,7 +111,10 @@ impl fmt::Display for StripeError {
                 )
             }
             StripeError::Holds { have, need } => {
-                write!(out, "the data cells hold {have} bytes, not {need}; make the cells longer")
+                write!(
+                    out,
+                    "the data cells hold {have} bytes, not {need}; make the cells longer, or ask for fewer bytes"
+                )
             }
             StripeError::NewLength { have, need } => {
                 write!(
