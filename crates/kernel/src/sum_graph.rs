@@ -5,13 +5,10 @@
 //! twice. So the sums are parted into two sets such that a buffer lies in one sum of each, if
 //! possible: sums that are *held*, all at once, in registers, and sums that are *swept*, one after
 //! the other. Where a held and a swept sum share a buffer, they meet: the buffer is loaded once and
-//! added to both ([`crate::braid`]).
+//! added to both ([`crate::code::braid`]).
 
-use crate::sums::{SharedSums, Sum};
+use crate::sums::{NONE, SharedSums, Sum};
 use std::collections::HashMap;
-
-/// "No such place".
-pub(crate) const NONE: u32 = u32::MAX;
 
 /// Sums, and for each place who makes it and who reads it.
 pub(crate) struct SumGraph<'s> {

@@ -2,8 +2,10 @@
 //!
 //! Places are numbers: the buffers in use first, then sums that are no buffers.
 
-use crate::dispatch::counting;
-use crate::sum_graph::NONE;
+use crate::arch::native::cpu::counting;
+
+/// "No such place".
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Each target and the buffers whose sum it is, targets before it among them.
 pub(crate) type Steps = Vec<(usize, Vec<usize>)>;
