@@ -8,6 +8,7 @@
 pub(crate) mod braid;
 pub(crate) mod executable;
 pub(crate) mod form;
+mod meetings;
 pub(crate) mod straight;
 
 use crate::arch::native::xor_code;

@@ -512,6 +512,30 @@ impl Allocation {
     }
 }
 
+impl Sets {
+    /// A row as the sum of it and of another.
+    fn add(&mut self, to: usize, row: usize) {
+        (0..self.stride).for_each(|i| self.words[to * self.stride + i] ^= self.words[row * self.stride + i]);
+    }
+
+    #[inline(always)]
+    fn contains(&self, row: usize, place: u32) -> bool {
+        self.words[row * self.stride + place as usize / 64] >> (place % 64) & 1 == 1
+    }
+
+    /// Has a row contain a place, or not.
+    #[inline(always)]
+    fn put(&mut self, row: usize, place: u32, is_in: bool) {
+        let word = &mut self.words[row * self.stride + place as usize / 64];
+        *word = *word & !(1 << (place % 64)) | u64::from(is_in) << (place % 64);
+    }
+
+    /// These rows alone.
+    fn of_rows(&self, rows: impl Iterator<Item = usize>) -> Sets {
+        Sets { stride: self.stride, words: rows.flat_map(|row| self.row(row)).copied().collect() }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

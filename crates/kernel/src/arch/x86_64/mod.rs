@@ -8,7 +8,9 @@ mod loops;
 #[macro_use]
 mod xor_loops;
 
+#[cfg(feature = "run-time-code")]
 mod ahead;
+#[cfg(feature = "run-time-code")]
 mod assembler;
 mod avx2;
 mod avx2_gfni;
@@ -16,6 +18,7 @@ mod avx512_gfni;
 pub(crate) mod cpu;
 mod forms;
 mod partial;
+#[cfg(feature = "run-time-code")]
 pub(crate) mod xor_code;
 
 pub(crate) use avx2::Avx2;

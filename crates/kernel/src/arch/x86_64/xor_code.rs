@@ -1,5 +1,5 @@
-//! The code of [`crate::code::braid`] and of [`crate::code::straight`]: AVX2 or AVX-512, assembled for each
-//! program once it is worth it.
+//! The code of [`crate::code::braid`] and of [`crate::code::straight`]: AVX2 or AVX-512, assembled
+//! for each program once it is worth it.
 //!
 //! A straight line says itself what each instruction is; there is code of it for columns of packets
 //! alone. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum
