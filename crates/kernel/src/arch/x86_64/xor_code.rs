@@ -485,6 +485,9 @@ impl Sums {
     }
 }
 
+#[cfg(test)]
+mod disassembled;
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
