@@ -5,6 +5,11 @@
 
 use std::mem::take;
 
+use crate::error::ProgramError;
+
+/// Buffers of a program: far more than any code has cells, and few enough to be noted one by one.
+const BUFFERS_MOST: usize = 1 << 24;
+
 /// What a run may do with a buffer.
 #[derive(Debug)]
 pub enum Buffer<'b> {
@@ -138,6 +143,38 @@ impl BufferList {
         self.room = list.into_iter().map(|_| Buffer::Absent).collect();
         result
     }
+}
+
+/// Refuses more buffers than a program takes.
+pub(crate) fn check_count(buffers: usize) -> Result<(), ProgramError> {
+    match buffers <= BUFFERS_MOST {
+        true => Ok(()),
+        false => Err(ProgramError::TooManyBuffers { have: buffers, most: BUFFERS_MOST }),
+    }
+}
+
+/// Checks that buffers exist and that what is written is written once, and not read; what is done
+/// with each.
+pub(crate) fn check_buffers(
+    buffers: usize,
+    reads: impl IntoIterator<Item = usize>,
+    writes: impl IntoIterator<Item = usize>,
+) -> Result<Uses, ProgramError> {
+    check_count(buffers)?;
+    let in_range = |step: usize, buffer: usize| match buffer < buffers {
+        true => Ok(buffer),
+        false => Err(ProgramError::BufferOutOfRange { step, buffer, buffers }),
+    };
+    let mut uses = Uses::new(buffers);
+    for buffer in reads {
+        uses.add_read(in_range(0, buffer)?);
+    }
+    for (step, target) in writes.into_iter().enumerate() {
+        if !uses.add_written(in_range(step, target)?) {
+            return Err(ProgramError::TargetInUse { step, target });
+        }
+    }
+    Ok(uses)
 }
 
 #[cfg(test)]

@@ -1,46 +1,34 @@
 //! From a tier to the program that runs on it. Another instruction set is one variant more.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-use crate::braid::{Braid, Vectors};
-use crate::dot::Mode;
-use crate::executable::Executable;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::fft::Butterflies;
+use crate::arch::native::{self, *};
+use crate::butterflies::Butterflies;
+use crate::change::Change;
 use crate::fft::Fft;
 use crate::network::{self, Flights, Network};
-use crate::packets::{Packets, Walk};
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::packets::{SpreadLoop, Walk};
+use crate::portable;
 use crate::schedule::Schedule;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::solve::Solve;
-use crate::solve::System;
-use crate::straight::Straight;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::update::Change;
+use crate::stores::Mode;
+use crate::system::System;
+use crate::tier::Tier;
 use crate::xor_rows::{self, XorRows};
-use crate::{Tier, portable};
 
 /// What is made by the engine of a tier; `None` if that is the portable one, or this machine lacks
 /// it. For functions that return an option.
 macro_rules! made_by_engine {
     ($tier:expr, $kind:ident, $engine:ident => $made:expr) => {
+        for_engines!(made_by_one_of($tier, $kind, $engine => $made))
+    };
+}
+
+macro_rules! made_by_one_of {
+    ([$($name:ident)*] $tier:expr, $kind:ident, $engine:ident => $made:expr) => {
         match $tier {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2 => {
-                let $engine = Avx2::new()?;
-                Some($kind::Avx2($made))
-            }
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2Gfni => {
-                let $engine = Avx2Gfni::new()?;
-                Some($kind::Avx2Gfni($made))
-            }
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx512Gfni => {
-                let $engine = Avx512Gfni::new()?;
-                Some($kind::Avx512Gfni($made))
-            }
+            $(tier if tier == $name::TIER => {
+                let $engine = $name::new()?;
+                Some($kind::$name($made))
+            })*
             _ => None,
         }
     };
@@ -50,32 +38,40 @@ macro_rules! made_by_engine {
 /// such things.
 macro_rules! with_made {
     ($made:expr, $kind:ident $(or $portable:ident)?, $it:ident => $done:expr) => {
+        for_engines!(with_made_by_one_of($made, $kind $(or $portable)?, $it => $done))
+    };
+}
+
+macro_rules! with_made_by_one_of {
+    ([$($name:ident)*] $made:expr, $kind:ident $(or $portable:ident)?, $it:ident => $done:expr) => {
         match $made {
             $($kind::$portable($it) => $done,)?
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            $kind::Avx2($it) => $done,
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            $kind::Avx2Gfni($it) => $done,
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            $kind::Avx512Gfni($it) => $done,
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            #[allow(unreachable_patterns, reason = "of those that no engine makes here there are none")]
-            _ => unreachable!("there is no engine here"),
+            $($kind::$name($it) => $done,)*
         }
     };
 }
 
-/// A matrix compiled for one tier.
-#[derive(Debug)]
-pub(crate) enum Program {
-    Portable(portable::Rows),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2(Schedule<Avx2>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2Gfni(Schedule<Avx2Gfni>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512Gfni(Schedule<Avx512Gfni>),
+/// Defines what is made by the engine of a tier: a variant for each engine, and one for the
+/// portable tier where that makes such things.
+macro_rules! define_made {
+    ([$($name:ident)*] $(#[$doc:meta])* $kind:ident of $made:ident $(or $portable:ty)?) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub(crate) enum $kind {
+            $(Portable($portable),)?
+            $($name($made<$name>),)*
+        }
+    };
 }
+
+type BoxedSolve<E> = Box<Solve<E>>;
+type BoxedButterflies<E> = Box<Butterflies<E>>;
+type BoxedFlights<E> = Box<Flights<E>>;
+
+for_engines! { define_made(
+    /// A matrix compiled for one tier.
+    Program of Schedule or portable::Rows
+) }
 
 impl Program {
     /// Compiles tidy rows; `None` if this machine lacks the tier.
@@ -111,23 +107,13 @@ impl Program {
     }
 }
 
-/// A system compiled for one tier.
-#[derive(Debug)]
-pub(crate) enum Solver {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2(Box<Solve<Avx2>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2Gfni(Box<Solve<Avx2Gfni>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512Gfni(Box<Solve<Avx512Gfni>>),
-}
+for_engines! { define_made(
+    /// A system compiled for one tier.
+    Solver of BoxedSolve
+) }
 
 impl Solver {
     /// `None` if the tier has no kernel for the system, or this machine not the tier.
-    #[cfg_attr(
-        not(all(target_arch = "x86_64", not(miri))),
-        allow(unused_variables, reason = "no engine takes them")
-    )]
     pub(crate) fn new(tier: Tier, system: &System<'_>) -> Option<Solver> {
         made_by_engine!(tier, Solver, engine => Solve::new(engine, system)?)
     }
@@ -137,33 +123,19 @@ impl Solver {
     /// # Safety
     ///
     /// As `Solve::run`.
-    #[cfg_attr(
-        not(all(target_arch = "x86_64", not(miri))),
-        allow(unused_variables, reason = "no engine takes them")
-    )]
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         with_made!(self, Solver, solve => unsafe { solve.run(streaming, buffer, len) })
     }
 }
 
-/// An additive FFT compiled for one tier.
-#[derive(Debug)]
-pub(crate) enum Transform {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2(Box<Butterflies<Avx2>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2Gfni(Box<Butterflies<Avx2Gfni>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512Gfni(Box<Butterflies<Avx512Gfni>>),
-}
+for_engines! { define_made(
+    /// An additive FFT compiled for one tier.
+    Transform of BoxedButterflies
+) }
 
 impl Transform {
     /// `None` if the tier has no kernels for it, or this machine not the tier.
-    #[cfg_attr(
-        not(all(target_arch = "x86_64", not(miri))),
-        allow(unused_variables, reason = "no engine takes them")
-    )]
     pub(crate) fn new(tier: Tier, fft: &Fft) -> Option<Transform> {
         made_by_engine!(tier, Transform, engine => Butterflies::new(engine, fft)?)
     }
@@ -173,27 +145,16 @@ impl Transform {
     /// # Safety
     ///
     /// As `Butterflies::run`.
-    #[cfg_attr(
-        not(all(target_arch = "x86_64", not(miri))),
-        allow(unused_variables, reason = "no engine takes them")
-    )]
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         with_made!(self, Transform, fft => unsafe { fft.run(streaming, buffer, len) })
     }
 }
 
-/// A network of transforms compiled for one tier.
-#[derive(Debug)]
-pub(crate) enum Flight {
-    Portable(Box<Flights<network::Portable>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2(Box<Flights<Avx2>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2Gfni(Box<Flights<Avx2Gfni>>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512Gfni(Box<Flights<Avx512Gfni>>),
-}
+for_engines! { define_made(
+    /// A network of transforms compiled for one tier.
+    Flight of BoxedFlights or Box<Flights<network::Portable>>
+) }
 
 impl Flight {
     /// Of a network that was checked; `None` if this machine lacks the tier.
@@ -215,23 +176,13 @@ impl Flight {
     }
 }
 
-/// A change compiled for one tier.
-#[derive(Debug)]
-pub(crate) enum Changer {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2(Change<Avx2>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2Gfni(Change<Avx2Gfni>),
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512Gfni(Change<Avx512Gfni>),
-}
+for_engines! { define_made(
+    /// A change compiled for one tier.
+    Changer of Change
+) }
 
 impl Changer {
     /// `None` if the tier has no kernel for so many targets, or this machine not the tier.
-    #[cfg_attr(
-        not(all(target_arch = "x86_64", not(miri))),
-        allow(unused_variables, reason = "no engine takes them")
-    )]
     pub(crate) fn new(tier: Tier, targets: &[(usize, u8)]) -> Option<Changer> {
         made_by_engine!(tier, Changer, engine => Change::new(engine, targets)?)
     }
@@ -241,10 +192,6 @@ impl Changer {
     /// # Safety
     ///
     /// As `Change::run`.
-    #[cfg_attr(
-        not(all(target_arch = "x86_64", not(miri))),
-        allow(unused_variables, reason = "no engine takes them")
-    )]
     pub(crate) unsafe fn run(
         &self,
         changed: *mut u8,
@@ -257,120 +204,18 @@ impl Changer {
     }
 }
 
-/// The kernel of a tier for states of these kinds, with the factors of these classes where it looks
-/// at them; `None` if it has none, or this machine not the tier.
-pub(crate) fn horner_engine(
-    tier: Tier,
-    planes: usize,
-    kinds: u32,
-    classes: u32,
-) -> Option<crate::horner::HornerEngine> {
-    match tier {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx2 => Avx2::new().and_then(|_| crate::arch::x86_64::avx2::horner(planes, kinds, classes)),
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx2Gfni => {
-            Avx2Gfni::new().and_then(|_| crate::arch::x86_64::avx2_gfni::horner(planes, kinds, classes))
-        }
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx512Gfni => {
-            Avx512Gfni::new().and_then(|_| crate::arch::x86_64::avx512_gfni::horner(planes, kinds, classes))
-        }
-        _ => {
-            let _ = (planes, kinds, classes);
-            None
-        }
-    }
-}
-
-/// The footprint above which [`Stores::Auto`](crate::Stores::Auto) streams on this machine.
-pub(crate) fn streaming_footprint_bytes() -> usize {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        crate::arch::x86_64::streaming_footprint_bytes()
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    {
-        crate::dot::STREAMING_FOOTPRINT_BYTES
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::counting;
-
-/// Does what counts bits; there are no instructions for that here.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
-    work()
+macro_rules! is_one_of {
+    ([$($name:ident)*] $tier:expr) => {
+        [$($name::TIER == $tier && $name::new().is_some()),*].contains(&true)
+    };
 }
 
 /// Whether this machine can run the tier.
 pub(crate) fn is_available(tier: Tier) -> bool {
-    match tier {
-        Tier::Portable => true,
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx2 => Avx2::new().is_some(),
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx2Gfni => Avx2Gfni::new().is_some(),
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx512Gfni => Avx512Gfni::new().is_some(),
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => false,
-    }
+    tier == Tier::Portable || for_engines!(is_one_of(tier))
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::xor_code::{Code as BraidCode, PacketCode};
-
-/// What code is made of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Form<'a> {
-    Braid(&'a Braid),
-    Straight(&'a Straight),
-}
-
-/// There is no engine that has code.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[derive(Debug)]
-pub(crate) enum BraidCode {}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl BraidCode {
-    pub(crate) fn new(_: &Braid) -> Option<BraidCode> {
-        None
-    }
-
-    pub(crate) fn slice_bytes(&self) -> usize {
-        match *self {}
-    }
-
-    pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
-        match *self {}
-    }
-}
-
-/// As above.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[derive(Debug)]
-pub(crate) enum PacketCode {}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl PacketCode {
-    pub(crate) fn new(_: Form, _: &Packets) -> Option<PacketCode> {
-        None
-    }
-
-    pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
-        match *self {}
-    }
-}
-
-fn vectors_of(form: Form) -> Vectors {
-    match form {
-        Form::Braid(braid) => braid.vectors,
-        Form::Straight(straight) => straight.vectors,
-    }
-}
+pub(crate) use native::horner_engine;
 
 /// Runs programs of XORs with the vectors of one tier.
 #[derive(Clone, Copy, Debug)]
@@ -378,31 +223,8 @@ pub(crate) struct Sweep {
     tier: Tier,
 }
 
-/// What a vector loop does with rows: `visits` slices of its width. The table is left at what
-/// follows.
-///
-/// # Safety
-///
-/// The machine has the instructions. The table has the places of the rows. Buffers are valid for
-/// reads and writes of all slices and apart from one another, slots for those of one slice; goals
-/// that nothing reads again are aligned to a vector if the loop streams.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) type RowLoop = unsafe fn(&XorRows, &mut [*mut u8], usize);
-
-/// What a vector loop does with a change: what is new takes the place of what was, and the
-/// difference is added to each target, on the bytes of the walk, which are of its width, from byte
-/// number `from` of each packet on. Packets of what is new begin so many bytes apart.
-///
-/// # Safety
-///
-/// The machine has the instructions. The changed buffer and the targets are valid for reads and
-/// writes of those bytes and what is new for reads of as many, and all are apart.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
-
 /// Gives each loop, the widest first, the slices of its width that others have left of every
 /// packet; where what none takes begins.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
 fn by_width<L: Copy>(loops: &[(L, usize)], walk: Walk, mut run: impl FnMut(L, usize, Walk)) -> usize {
     let mut from = 0;
     for &(each, width) in loops {
@@ -416,34 +238,14 @@ fn by_width<L: Copy>(loops: &[(L, usize)], walk: Walk, mut run: impl FnMut(L, us
 }
 
 impl Sweep {
-    /// `None` if the tier has no vectors, or this machine not the tier.
+    /// `None` if the tier has no loops over rows, or this machine not the tier.
     pub(crate) fn new(tier: Tier) -> Option<Sweep> {
-        (tier != Tier::Portable && is_available(tier)).then_some(Sweep { tier })
+        (!native::row_loops(tier, false).is_empty() && is_available(tier)).then_some(Sweep { tier })
     }
 
-    /// The vectors of its code.
-    pub(crate) fn vectors(self) -> Vectors {
-        if self.tier == Tier::Avx512Gfni { Vectors::Zmm } else { Vectors::Ymm }
-    }
-
-    /// Whether code can be expected to be had, as far as is known: what nobody will execute need
-    /// not be thought out.
-    pub(crate) fn has_code(self) -> bool {
-        cfg!(all(target_arch = "x86_64", not(miri))) && Executable::is_to_be_had()
-    }
-
-    /// A braid for its vectors as code; `None` if the system lets nothing be executed that was
-    /// written.
-    pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
-        assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
-        BraidCode::new(braid)
-    }
-
-    /// A braid or a straight line for columns of packets; `None` also if packets are not whole
-    /// slices, or columns too long for an instruction to reach.
-    pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
-        assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
-        PacketCode::new(form, packets)
+    /// The tier whose vectors it has.
+    pub(crate) fn tier(self) -> Tier {
+        self.tier
     }
 
     /// Computes every sum on `len` bytes of every buffer.
@@ -453,31 +255,22 @@ impl Sweep {
     /// The table has the places of the rows. Every buffer is valid for reads and writes of `len`
     /// bytes and apart from the others, every slot for `SLICE_BYTES_MOST`.
     pub(crate) unsafe fn run(self, rows: &XorRows, table: &mut [*mut u8], streaming: bool, len: usize) {
-        #[cfg_attr(
-            not(all(target_arch = "x86_64", not(miri))),
-            allow(unused_mut, reason = "vectors take their part")
-        )]
+        let narrowest = native::row_loops(self.tier, false).last();
+        let vector = narrowest.map_or(1, |&(_, bytes)| bytes);
+        let streaming =
+            streaming && rows.last_goals().all(|to| table[to as usize].addr().is_multiple_of(vector));
         let mut left = len;
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            let vector = self.vectors().bytes();
-            let streaming =
-                streaming && rows.last_goals().all(|to| table[to as usize].addr().is_multiple_of(vector));
-            for (sweep, bytes) in self.row_loops(streaming) {
-                let visits = left / bytes;
-                if visits > 0 {
-                    // SAFETY: the caller's promise; the tier is available, and alignment was looked
-                    // at.
-                    unsafe { sweep(rows, table, visits) };
-                    left -= visits * bytes;
-                }
-            }
-            if streaming {
-                crate::arch::x86_64::fence();
+        for &(sweep, bytes) in native::row_loops(self.tier, streaming) {
+            let visits = left / bytes;
+            if visits > 0 {
+                // SAFETY: the caller's promise; the tier is available, and alignment was looked at.
+                unsafe { sweep(rows, table, visits) };
+                left -= visits * bytes;
             }
         }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = streaming;
+        if streaming {
+            native::cpu::fence();
+        }
         if left > 0 {
             // SAFETY: the caller's promise; the table stands at the bytes that are left, fewer than
             // a vector has.
@@ -493,20 +286,11 @@ impl Sweep {
     /// The changed buffer and the targets are valid for reads and writes of those bytes, and apart
     /// from one another and from `new`, which has as many.
     pub(crate) unsafe fn spread(self, changed: *mut u8, targets: &[*mut u8], new: *const u8, walk: Walk) {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let from = {
-            use crate::arch::x86_64::{avx2, avx512_gfni};
-            let loops: &[(SpreadLoop, usize)] = match self.tier {
-                Tier::Avx512Gfni => &[(avx512_gfni::spread::<1>, 64), (avx2::spread::<1>, 32)],
-                _ => &[(avx2::spread::<2>, 64), (avx2::spread::<1>, 32)],
-            };
-            // SAFETY: the caller's promise; the tier is available.
-            by_width(loops, walk, |spread, from, part| unsafe {
-                spread(changed, targets, (new, walk.bytes), from, part);
-            })
-        };
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let from = 0;
+        let loops: &[(SpreadLoop, usize)] = native::spread_loops(self.tier);
+        // SAFETY: the caller's promise; the tier is available.
+        let from = by_width(loops, walk, |spread, from, part| unsafe {
+            spread(changed, targets, (new, walk.bytes), from, part);
+        });
         for (packet, byte) in
             (0..walk.packets).flat_map(|packet| (from..walk.bytes).map(move |b| (packet, b)))
         {
@@ -516,30 +300,6 @@ impl Sweep {
                 let new = new.add(packet * walk.bytes + byte).read();
                 let change = changed.add(at).replace(new) ^ new;
                 targets.iter().for_each(|target| *target.add(at) ^= change);
-            }
-        }
-    }
-
-    /// The loops for ever narrower slices, and the bytes of these.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn row_loops(self, streaming: bool) -> [(RowLoop, usize); 3] {
-        use crate::arch::x86_64::{avx2, avx512_gfni};
-        match (self.tier, streaming) {
-            (Tier::Avx512Gfni, false) => [
-                (avx512_gfni::rows::<4, false>, 256),
-                (avx512_gfni::rows::<2, false>, 128),
-                (avx512_gfni::rows::<1, false>, 64),
-            ],
-            (Tier::Avx512Gfni, true) => [
-                (avx512_gfni::rows::<4, true>, 256),
-                (avx512_gfni::rows::<2, true>, 128),
-                (avx512_gfni::rows::<1, true>, 64),
-            ],
-            (_, false) => {
-                [(avx2::rows::<8, false>, 256), (avx2::rows::<2, false>, 64), (avx2::rows::<1, false>, 32)]
-            }
-            (_, true) => {
-                [(avx2::rows::<8, true>, 256), (avx2::rows::<2, true>, 64), (avx2::rows::<1, true>, 32)]
             }
         }
     }

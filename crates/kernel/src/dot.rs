@@ -1,9 +1,9 @@
-//! Dot products over GF(2^8): the public shape, its checks and its errors.
+//! Dot products over GF(2^8): the public shape and its checks.
 
-use std::fmt;
-
-use crate::Tier;
-use crate::dispatch::{self, Program};
+use crate::dispatch::Program;
+use crate::error::{DotError, ShapeError};
+use crate::stores::{Mode, Stores};
+use crate::tier::Tier;
 
 /// A sparse or dense matrix of coefficients, outputs x sources, compiled for one tier.
 ///
@@ -18,43 +18,6 @@ pub struct Dot {
     stores: Stores,
     /// Sources that a row uses, and outputs.
     streams: usize,
-}
-
-/// How outputs are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Stores {
-    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached
-    /// below that.
-    #[default]
-    Auto,
-    /// Through the cache: for outputs that are read again at once.
-    Cached,
-    /// Past the cache wherever alignment allows: for outputs that go to a device.
-    Streaming,
-}
-
-/// Auto streams above this footprint, unless an architecture knows better: the largest second-level
-/// cache of the machines in NOTES.md.
-pub(crate) const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
-
-impl Stores {
-    /// Whether outputs go past the cache where so many buffers of `len` bytes are read or written.
-    pub(crate) fn streams(self, buffers: usize, len: usize) -> bool {
-        match self {
-            Stores::Cached => false,
-            Stores::Streaming => true,
-            Stores::Auto => buffers.saturating_mul(len) > dispatch::streaming_footprint_bytes(),
-        }
-    }
-}
-
-/// What happens to the bytes that an output held before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// They are overwritten.
-    Apply,
-    /// The sum is added to them.
-    Accumulate,
 }
 
 impl Dot {
@@ -214,153 +177,6 @@ impl Dot {
         Ok(need)
     }
 }
-
-/// Why a matrix cannot be compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum DotError {
-    /// A row names a source that does not exist.
-    SourceOutOfRange {
-        /// The row.
-        output: usize,
-        /// The source that it names.
-        source: usize,
-        /// The number of sources.
-        sources: usize,
-    },
-    /// This machine lacks the tier.
-    TierUnavailable {
-        /// The tier asked for.
-        tier: Tier,
-    },
-}
-
-impl fmt::Display for DotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            DotError::SourceOutOfRange { output, source, sources } => {
-                write!(f, "output {output} names source {source} of {sources}; sources count from 0")
-            }
-            DotError::TierUnavailable { tier } => {
-                write!(f, "this machine lacks the {tier} instructions; use Tier::best()")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DotError {}
-
-/// Why buffers do not fit a matrix.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ShapeError {
-    /// The number of sources is wrong.
-    SourceCount {
-        /// Sources given.
-        have: usize,
-        /// Sources of the matrix.
-        need: usize,
-    },
-    /// The number of outputs is wrong.
-    OutputCount {
-        /// Outputs given.
-        have: usize,
-        /// Outputs of the matrix.
-        need: usize,
-    },
-    /// The number of buffers is wrong.
-    BufferCount {
-        /// Buffers given.
-        have: usize,
-        /// Buffers of the program.
-        need: usize,
-    },
-    /// A buffer differs in length from the first one.
-    BufferLen {
-        /// Which buffer.
-        index: usize,
-        /// Its length in bytes.
-        have: usize,
-        /// The length of the first buffer in bytes.
-        need: usize,
-    },
-    /// A buffer is not there that is needed, or must not be written and is to be.
-    BufferGiven {
-        /// Which buffer.
-        index: usize,
-        /// Whether it is to be written, and not only to be read.
-        is_written: bool,
-    },
-    /// A source differs in length from the first output.
-    SourceLen {
-        /// Which source.
-        index: usize,
-        /// Its length in bytes.
-        have: usize,
-        /// The length of the first output in bytes.
-        need: usize,
-    },
-    /// An output differs in length from the first one.
-    OutputLen {
-        /// Which output.
-        index: usize,
-        /// Its length in bytes.
-        have: usize,
-        /// The length of the first output in bytes.
-        need: usize,
-    },
-    /// A column is no whole number of packets of each of its buffers.
-    Packets {
-        /// Which column.
-        index: usize,
-        /// Its length in bytes.
-        have: usize,
-        /// What its length must be a multiple of, in bytes: 0 if it has no buffers.
-        multiple_of: usize,
-    },
-}
-
-impl fmt::Display for ShapeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ShapeError::SourceCount { have, need } => {
-                write!(f, "{have} sources given, the matrix has {need}")
-            }
-            ShapeError::OutputCount { have, need } => {
-                write!(f, "{have} outputs given, the matrix has {need}")
-            }
-            ShapeError::BufferCount { have, need } => {
-                write!(f, "{have} buffers given, the program works on {need}")
-            }
-            ShapeError::BufferLen { index, have, need } => {
-                write!(f, "buffer {index} is {have} bytes long, the first is {need}; give one length")
-            }
-            ShapeError::BufferGiven { index, is_written: true } => {
-                write!(f, "buffer {index} is written; give it to be written")
-            }
-            ShapeError::BufferGiven { index, is_written: false } => {
-                write!(f, "buffer {index} is read and was not given; give it to be read")
-            }
-            ShapeError::SourceLen { index, have, need } => {
-                write!(f, "source {index} is {have} bytes long, the first buffer is {need}; give one length")
-            }
-            ShapeError::OutputLen { index, have, need } => {
-                write!(f, "output {index} is {have} bytes long, the first buffer is {need}; give one length")
-            }
-            ShapeError::Packets { index, have, multiple_of: 0 } => {
-                write!(f, "column {index} is {have} bytes long, but has no buffers; give an empty one")
-            }
-            ShapeError::Packets { index, have, multiple_of } => {
-                write!(
-                    f,
-                    "column {index} is {have} bytes long, but a packet of each of its buffers makes {multiple_of}; give a multiple of that"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for ShapeError {}
 
 /// One non-zero coefficient per source, sources ascending.
 fn tidied(row: &[(usize, u8)]) -> Vec<(usize, u8)> {

@@ -7,8 +7,7 @@
 //! Invariants: kernels of one shape give the same bytes; a kernel that stores past the cache is
 //! given aligned outputs.
 
-use crate::fft::{FftKernel, Finish};
-use crate::terms::FewStreams;
+use crate::streams::FewStreams;
 
 /// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
 pub(crate) const MAX_OUTPUTS: usize = 8;
@@ -92,28 +91,6 @@ pub(crate) trait Engine: Copy {
     /// a product if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the
     /// engine has none for so many outputs.
     fn change_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
-        None
-    }
-
-    /// The kernel of an [additive FFT](crate::fft) of 4 or 8 points, which stores past the cache if
-    /// `streaming`; `None` if the engine has none.
-    fn fft_kernel(
-        self,
-        _streaming: bool,
-        _points: usize,
-        _finish: Finish,
-    ) -> Option<FftKernel<Self::Coefficient>> {
-        None
-    }
-
-    /// As [`Engine::fft_kernel`], for columns that lie far and are too many to be followed; `None`
-    /// if that one serves.
-    fn far_fft_kernel(
-        self,
-        _streaming: bool,
-        _points: usize,
-        _finish: Finish,
-    ) -> Option<FftKernel<Self::Coefficient>> {
         None
     }
 

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES};
 use crate::order::reading_order;
 use crate::portable::product;
-use crate::solve::System;
+use crate::system::System;
 
 /// Outputs at most.
 const MOST: usize = 4;

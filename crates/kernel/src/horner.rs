@@ -12,24 +12,13 @@
 //! was lost: the second half, while they are still in registers if the engine can, or else over
 //! tiles of scratch.
 
-use crate::dot::Mode;
-use crate::scratch::with_scratch;
-use crate::terms::FewStreams;
-use crate::{Dot, Tier};
+use crate::streams::FewStreams;
 
 /// States that a kernel carries.
 pub(crate) const STATES: usize = 4;
 
 /// Planes of an element at most.
 pub(crate) const PLANES_MOST: usize = 3;
-
-/// Bytes of a tile of every state when there is something to solve: 12 of them and the outputs fill
-/// half a cache.
-const TILE_BYTES: usize = 1024;
-
-/// The same where few columns are read at a time: 12 of them fill a tenth of a second-level cache.
-/// 4 KiB are as good, 16 lose a sixth.
-const FEW_TILE_BYTES: usize = 8 * 1024;
 
 /// What a state is multiplied by from column to column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +79,7 @@ pub(crate) const SHIFT_2: u32 = 3;
 pub(crate) const QUADRATIC: u32 = 4;
 
 impl HornerStep {
-    fn kind(self) -> u32 {
+    pub(crate) fn kind(self) -> u32 {
         match self {
             HornerStep::One => ONE,
             HornerStep::Byte(_) => BYTE,
@@ -101,7 +90,7 @@ impl HornerStep {
     }
 
     /// The factor of each plane; of a quadratic step c and b.
-    fn factors(self) -> [u8; PLANES_MOST] {
+    pub(crate) fn factors(self) -> [u8; PLANES_MOST] {
         match self {
             HornerStep::One => [1; PLANES_MOST],
             HornerStep::Byte(g) => [g; PLANES_MOST],
@@ -112,7 +101,7 @@ impl HornerStep {
 }
 
 /// The kinds of four states, a digit of four bits each.
-const fn kinds(of: [u32; STATES]) -> u32 {
+pub(crate) const fn kinds(of: [u32; STATES]) -> u32 {
     of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12
 }
 
@@ -213,81 +202,6 @@ pub(crate) struct Solution<'a> {
     pub(crate) matrices: &'a [u64],
 }
 
-const NO_SOLUTION: Solution<'static> = Solution { outputs: &[], left: 0, uses: 0, matrices: &[] };
-
-const NOTHING: Planes<*const u8> = [std::ptr::null(); STATES * PLANES_MOST];
-const NOWHERE: Planes<*mut u8> = [std::ptr::null_mut(); STATES * PLANES_MOST];
-
-/// Compiled for one tier.
-#[derive(Debug)]
-pub(crate) struct Carried {
-    planes: usize,
-    columns: Vec<Option<Vec<usize>>>,
-    factors: [[u64; PLANES_MOST]; STATES],
-    cached: HornerKernel,
-    group: HornerKernel,
-    streaming: HornerKernel,
-    few_streams: Option<FewStreams>,
-    to: To,
-}
-
-#[derive(Debug)]
-enum To {
-    States(Vec<usize>),
-    Solved { dot: Dot, at_once: Option<AtOnce>, adds: Vec<Option<usize>>, outputs: Vec<usize> },
-}
-
-/// What makes outputs of states while these are in registers.
-#[derive(Debug)]
-struct AtOnce {
-    /// Through the cache and past it.
-    kernels: [HornerKernel; 2],
-    /// As in [`Solution`].
-    left: usize,
-    uses: u32,
-    matrices: Vec<u64>,
-}
-
-impl AtOnce {
-    /// `None` if the engine has no such kernels, or the outputs are no blocks, or more than there
-    /// are states.
-    fn new(engine: &HornerEngine, planes: usize, rows: &[(usize, Vec<u8>)]) -> Option<AtOnce> {
-        let kernels = engine.solving?;
-        let states = STATES * planes;
-        let are_whole = rows.iter().all(|row| row.1.len() == states);
-        if !are_whole || !rows.len().is_multiple_of(planes) || rows.len() > states {
-            return None;
-        }
-        let rows: Vec<&[u8]> = rows.iter().map(|row| &row.1[..]).collect();
-        let is_used = |p: usize| rows.iter().any(|row| row[p * planes..][..planes].iter().any(|&c| c != 0));
-        let used: Vec<usize> = (0..STATES).filter(|&p| is_used(p)).collect();
-        let left = left_block(planes, &rows);
-        let others = rows.chunks(planes).enumerate().filter(|&(block, _)| block != left);
-        let coefficients = others
-            .flat_map(|(_, block)| block)
-            .flat_map(|row| used.iter().flat_map(|&p| row[p * planes..][..planes].iter().copied()));
-        Some(AtOnce {
-            kernels,
-            left,
-            uses: used.iter().map(|p| 1 << p).sum(),
-            matrices: coefficients.map(engine.factor).collect(),
-        })
-    }
-}
-
-/// The block that blocks before it leave of the first state, which is a plain sum: of lost columns
-/// of data the last. As many as there are blocks: none.
-fn left_block(planes: usize, rows: &[&[u8]]) -> usize {
-    let total =
-        |block: usize, t: usize, s: usize| (0..=block).fold(0, |total, b| total ^ rows[b * planes + t][s]);
-    let is_left = |block: &usize| {
-        let mut all = (0..planes).flat_map(|t| (0..STATES * planes).map(move |s| (t, s)));
-        all.all(|(t, s)| total(*block, t, s) == u8::from(t == s))
-    };
-    let blocks = rows.len() / planes;
-    (0..blocks).find(is_left).unwrap_or(blocks)
-}
-
 /// A kernel and how it takes a coefficient.
 pub(crate) struct HornerEngine {
     pub(crate) cached: HornerKernel,
@@ -298,320 +212,4 @@ pub(crate) struct HornerEngine {
     pub(crate) solving: Option<[HornerKernel; 2]>,
     pub(crate) few_streams: Option<FewStreams>,
     pub(crate) factor: fn(u8) -> u64,
-}
-
-impl Carried {
-    /// `None` if the tier has no kernel for such states.
-    pub(crate) fn new(tier: Tier, horner: &Horner) -> Option<Carried> {
-        if horner.steps.len() != STATES || horner.columns.len() > COLUMNS_MOST {
-            return None;
-        }
-        if horner.columns.iter().flatten().any(|column| column.len() != horner.planes) {
-            return None;
-        }
-        let kinds = kinds(std::array::from_fn(|p| horner.steps[p].kind()));
-        let factors: [_; STATES] = std::array::from_fn(|p| horner.steps[p].factors());
-        let classes = classes(horner.planes, factors);
-        let engine = crate::dispatch::horner_engine(tier, horner.planes, kinds, classes)?;
-        let factors = factors.map(|of_state| of_state.map(engine.factor));
-        let states = STATES * horner.planes;
-        let to = match &horner.outputs {
-            HornerOutputs::States(buffers) if buffers.len() == states => To::States(buffers.clone()),
-            HornerOutputs::States(_) => return None,
-            HornerOutputs::Solved { adds, rows } => {
-                if adds.len() != states {
-                    return None;
-                }
-                let sparse: Vec<Vec<(usize, u8)>> =
-                    rows.iter().map(|(_, row)| row.iter().copied().enumerate().collect()).collect();
-                let dot = Dot::with_tier(tier, states, &sparse).ok()?;
-                let at_once = AtOnce::new(&engine, horner.planes, rows);
-                let outputs = rows.iter().map(|row| row.0).collect();
-                To::Solved { dot, at_once, adds: adds.clone(), outputs }
-            }
-        };
-        // Last first; states stay zero until a column is there.
-        let columns = horner.columns.iter().rev().skip_while(|column| column.is_none()).cloned().collect();
-        Some(Carried {
-            planes: horner.planes,
-            columns,
-            factors,
-            cached: engine.cached,
-            group: engine.group,
-            streaming: engine.streaming,
-            few_streams: engine.few_streams,
-            to,
-        })
-    }
-
-    /// The buffers that are read, and those that are written.
-    pub(crate) fn buffers(&self) -> (Vec<usize>, Vec<usize>) {
-        let mut reads: Vec<usize> = self.columns.iter().flatten().flatten().copied().collect();
-        match &self.to {
-            To::States(outputs) => (reads, outputs.clone()),
-            To::Solved { adds, outputs, .. } => {
-                reads.extend(adds.iter().flatten());
-                (reads, outputs.clone())
-            }
-        }
-    }
-
-    /// # Safety
-    ///
-    /// Every buffer that is read or written is valid for `len` bytes; those written overlap
-    /// nothing.
-    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        let mut columns = [[std::ptr::null(); PLANES_MOST]; COLUMNS_MOST];
-        for (pointers, column) in columns.iter_mut().zip(&self.columns) {
-            for (pointer, &i) in pointers.iter_mut().zip(column.iter().flatten()) {
-                *pointer = buffer(i).cast_const();
-            }
-        }
-        let columns = &mut columns[..self.columns.len()];
-        let few = self.few_streams.filter(|few| streaming && few.loses(columns.len() * self.planes, len));
-        match (&self.to, few) {
-            (To::States(to), None) => {
-                let states = planes_of(to, &buffer);
-                let kernel = kernel_into(&states, streaming, [self.cached, self.streaming]);
-                let job = self.job(columns, &NOTHING, &states, len);
-                // SAFETY: the caller's promise; the kernel is of a tier that this machine has.
-                unsafe { kernel(&job) };
-            }
-            (To::Solved { at_once: Some(at_once), adds, outputs: to, .. }, None) => {
-                let adds = planes_added(adds, &buffer);
-                let outputs = planes_of(to, &buffer);
-                let outputs = &outputs[..to.len()];
-                let &AtOnce { kernels, left, uses, ref matrices } = at_once;
-                let kernel = kernel_into(outputs, streaming, kernels);
-                let solution = Solution { outputs, left, uses, matrices };
-                let job = HornerJob { solution, ..self.job(columns, &adds, &NOWHERE, len) };
-                // SAFETY: as above.
-                unsafe { kernel(&job) };
-            }
-            // SAFETY: the caller's promise.
-            _ => unsafe { self.run_tiles(streaming, few, columns, buffer, len) },
-        }
-    }
-
-    /// Everything from nothing to the states.
-    fn job<'a>(
-        &'a self,
-        columns: &'a [[*const u8; PLANES_MOST]],
-        adds: &'a Planes<*const u8>,
-        states: &'a Planes<*mut u8>,
-        len: usize,
-    ) -> HornerJob<'a> {
-        HornerJob {
-            columns,
-            factors: &self.factors,
-            start: &NOTHING,
-            adds,
-            states,
-            solution: NO_SOLUTION,
-            len,
-        }
-    }
-
-    /// Tile by tile, with states in scratch: so that something can be made of them, or carried over
-    /// columns some at a time.
-    ///
-    /// # Safety
-    ///
-    /// As [`Carried::run`], for the pointers of the columns.
-    unsafe fn run_tiles(
-        &self,
-        streaming: bool,
-        few: Option<FewStreams>,
-        columns: &mut [[*const u8; PLANES_MOST]],
-        buffer: impl Fn(usize) -> *mut u8,
-        len: usize,
-    ) {
-        let (tile, at_once) = match few {
-            Some(few) => (FEW_TILE_BYTES, few.groups.reads / self.planes),
-            None => (TILE_BYTES, columns.len().max(1)),
-        };
-        let groups = columns.len().div_ceil(at_once).max(1);
-        let states = STATES * self.planes;
-        let (mut adds, mut outputs) = match &self.to {
-            To::States(to) => (NOTHING, planes_of(to, &buffer)),
-            To::Solved { adds, .. } => (planes_added(adds, &buffer), NOWHERE),
-        };
-        let finish = kernel_into(&outputs, streaming, [self.cached, self.streaming]);
-        with_scratch(0, states * tile, |_, lines| {
-            let first = lines.as_mut_ptr().cast::<u8>();
-            let states: Planes<*mut u8> = std::array::from_fn(|i| first.wrapping_add(i * tile));
-            let so_far = states.map(|state| state.cast_const());
-            for at in (0..len).step_by(tile) {
-                let n = tile.min(len - at);
-                for g in 0..groups {
-                    let columns =
-                        &columns[columns.len().min(g * at_once)..columns.len().min((g + 1) * at_once)];
-                    let is_last = g + 1 == groups;
-                    let (kernel, to) = match &self.to {
-                        To::States(_) if is_last => (finish, &outputs),
-                        _ if few.is_some() => (self.group, &states),
-                        _ => (self.cached, &states),
-                    };
-                    let start = if g == 0 { &NOTHING } else { &so_far };
-                    let adds = if is_last { &adds } else { &NOTHING };
-                    let job = HornerJob { start, ..self.job(columns, adds, to, n) };
-                    // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and
-                    // apart, and the group before wrote what is read of it.
-                    unsafe { kernel(&job) };
-                }
-                if let To::Solved { dot, outputs, .. } = &self.to {
-                    let source = |s: usize| states[s].cast_const();
-                    let output = |o: usize| buffer(outputs[o]).wrapping_add(at);
-                    // SAFETY: as above; the kernel wrote n bytes of each state.
-                    unsafe { dot.run_streaming(Mode::Apply, streaming, source, output, n) };
-                }
-                let read = columns.iter_mut().flatten().chain(&mut adds);
-                read.filter(|pointer| !pointer.is_null())
-                    .for_each(|pointer| *pointer = pointer.wrapping_add(n));
-                outputs.iter_mut().for_each(|output| *output = output.wrapping_add(n));
-            }
-        });
-    }
-}
-
-/// The kernel, through the cache or past it, that stores where these pointers say.
-fn kernel_into(outputs: &[*mut u8], streaming: bool, kernels: [HornerKernel; 2]) -> HornerKernel {
-    let can_stream = outputs.iter().all(|output| output.addr().is_multiple_of(64));
-    kernels[usize::from(streaming && can_stream)]
-}
-
-/// The buffers that are added to each plane of each state.
-fn planes_added(buffers: &[Option<usize>], buffer: impl Fn(usize) -> *mut u8) -> Planes<*const u8> {
-    let mut planes = NOTHING;
-    for (plane, i) in planes.iter_mut().zip(buffers) {
-        *plane = i.map_or(std::ptr::null(), |i| buffer(i).cast_const());
-    }
-    planes
-}
-
-/// The buffers of each plane of each state.
-fn planes_of(buffers: &[usize], buffer: impl Fn(usize) -> *mut u8) -> Planes<*mut u8> {
-    let mut planes = NOWHERE;
-    planes.iter_mut().zip(buffers).for_each(|(plane, &i)| *plane = buffer(i));
-    planes
-}
-
-/// Columns of one run: their pointers are on the stack.
-const COLUMNS_MOST: usize = 256;
-
-#[cfg(all(test, target_arch = "x86_64", not(miri)))]
-mod tests {
-    //! Columns some at a time, as on machines that follow few streams, and solutions made of states
-    //! in registers give what all at once and states in scratch give. The factors are such as every
-    //! engine has a kernel for.
-
-    use super::*;
-    use crate::arch::x86_64::{Kind, tests::on};
-
-    /// What is made of states.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Made {
-        /// Nothing.
-        States,
-        /// Outputs that are no blocks.
-        Rows,
-        /// Blocks, of which the third is what those before leave of the first state.
-        Blocks,
-        /// Two blocks, from all states but the second.
-        OfSome,
-    }
-
-    fn horner(planes: usize, columns: usize, made: Made) -> Horner {
-        let steps = match planes {
-            2 => vec![
-                HornerStep::One,
-                HornerStep::Byte(2),
-                HornerStep::Byte(29),
-                HornerStep::Quadratic { b: 7, c: 1 },
-            ],
-            _ => vec![
-                HornerStep::One,
-                HornerStep::Byte(2),
-                HornerStep::Shift { by: 1, factors: [2, 1, 1] },
-                HornerStep::Shift { by: 2, factors: [2, 2, 1] },
-            ],
-        };
-        let states = STATES * planes;
-        let column = |c: usize| (c % 5 != 3).then(|| (0..planes).map(|t| c * planes + t).collect());
-        let first = columns * planes;
-        let outputs = if made == Made::States {
-            HornerOutputs::States((first..first + states).collect())
-        } else {
-            let count = match made {
-                Made::States | Made::Rows => states - 1,
-                Made::Blocks => states,
-                Made::OfSome => 2 * planes,
-            };
-            let is_used = |s: usize| made != Made::OfSome || s / planes != 1;
-            let coefficient = |o: usize, s: usize| if is_used(s) { (o * 31 + s * 7) as u8 } else { 0 };
-            let coefficient = |o: usize, s: usize| match o.checked_sub(2 * planes).filter(|&t| t < planes) {
-                Some(t) if made == Made::Blocks => {
-                    u8::from(s == t) ^ coefficient(t, s) ^ coefficient(planes + t, s)
-                }
-                _ => coefficient(o, s),
-            };
-            let row = |o: usize| (first + states + o, (0..states).map(|s| coefficient(o, s)).collect());
-            let adds = (0..states).map(|s| (s % 3 != 1).then_some(first + s)).collect();
-            HornerOutputs::Solved { adds, rows: (0..count).map(row).collect() }
-        };
-        Horner { planes, columns: (0..columns).map(column).collect(), steps, outputs }
-    }
-
-    #[test]
-    fn every_way_gives_the_same() {
-        let large = [
-            (2, 7, 16_384),
-            (2, 4, 1_025),
-            (2, 16, 40_001),
-            (3, 5, 33_000),
-            (3, 12, 20_032),
-            (2, 60, 16_500),
-        ];
-        let small = [0, 1, 63, 64, 65, 127, 128, 129, 193].map(|len| [(2, 5, len), (3, 9, len)]);
-        for (planes, columns, len) in large.into_iter().chain(small.into_iter().flatten()) {
-            let all = [Made::States, Made::Rows, Made::Blocks, Made::OfSome];
-            for (made, streaming) in all.into_iter().flat_map(|made| [(made, false), (made, true)]) {
-                let horner = horner(planes, columns, made);
-                let buffers = columns * planes + 2 * STATES * planes;
-                let pitch = usize::next_multiple_of(len, 64) + 64;
-                let painted: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 11 + i / 253) as u8).collect();
-                let kinds = Kind::ALL;
-                let tiers = Tier::available().into_iter().filter(|&tier| tier != Tier::Portable);
-                let mut results =
-                    tiers.flat_map(|tier| kinds.map(|kind| (tier, kind))).map(|(tier, kind)| {
-                        let carried = on(kind, || Carried::new(tier, &horner)).expect("factors of RAIDq");
-                        let mut memory = painted.clone();
-                        let shift = memory.as_ptr().align_offset(64);
-                        memory.copy_within(..buffers * pitch, shift);
-                        let base = memory.as_mut_ptr().wrapping_add(shift);
-                        // SAFETY: buffers lie in `memory`, apart from one another.
-                        unsafe { carried.run(streaming, |i| base.wrapping_add(i * pitch), len) };
-                        (tier, kind, memory[shift..shift + buffers * pitch].to_vec())
-                    });
-                let Some((.., first)) = results.next() else { return println!("no tier has a kernel") };
-                for (tier, kind, result) in results {
-                    let what = format!("{planes} planes, {columns} columns, {len}, {made:?}");
-                    assert!(result == first, "{what}, {tier} on {kind:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn the_last_lost_column_has_no_products() {
-        for planes in [2, 3] {
-            let left = |made| match horner(planes, 3, made).outputs {
-                HornerOutputs::Solved { rows, .. } => {
-                    left_block(planes, &rows.iter().map(|row| &row.1[..]).collect::<Vec<_>>())
-                }
-                HornerOutputs::States(_) => unreachable!("outputs are solved"),
-            };
-            assert_eq!((left(Made::Blocks), left(Made::OfSome)), (2, 2), "{planes} planes");
-        }
-    }
 }

@@ -19,8 +19,8 @@ use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use crate::buffers::Uses;
+use crate::error::ProgramError;
 use crate::portable::product;
-use crate::program::ProgramError;
 use crate::scratch::with_scratch;
 use crate::tier::Tier;
 

@@ -13,8 +13,8 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use crate::ShapeError;
-use crate::program::{Program, ProgramError, check_count};
+use crate::buffers::check_count;
+use crate::error::{ProgramError, ShapeError};
 
 /// A line of the cache, of every processor that there are kernels for.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -27,6 +27,16 @@ pub(crate) struct Walk {
     pub(crate) pitch: usize,
     pub(crate) bytes: usize,
 }
+
+/// What a vector loop does with a change: what is new takes the place of what was, and the
+/// difference is added to each target, on the bytes of the walk, which are of its width, from byte
+/// number `from` of each packet on. Packets of what is new begin so many bytes apart.
+///
+/// # Safety
+///
+/// The machine has the instructions. The changed buffer and the targets are valid for reads and
+/// writes of those bytes and what is new for reads of as many, and all are apart.
+pub(crate) type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
 
 /// How columns are made of buffers. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,58 +144,6 @@ impl Packets {
             }
         }
         Ok(groups.unwrap_or(0))
-    }
-}
-
-/// A program that works on columns of packets.
-///
-/// `Send + Sync` and reusable, as the [`Program`] that it was made of.
-#[derive(Debug)]
-pub struct PacketProgram {
-    program: Program,
-    packets: Packets,
-}
-
-impl PacketProgram {
-    /// Errors: the program has more or fewer buffers than the columns have together.
-    pub(crate) fn new(mut program: Program, packets: Packets) -> Result<PacketProgram, ProgramError> {
-        if packets.buffers() != program.buffers() {
-            return Err(ProgramError::PacketBuffers { have: packets.buffers(), need: program.buffers() });
-        }
-        program.lay_out(&packets);
-        Ok(PacketProgram { program, packets })
-    }
-
-    /// The columns that a run takes.
-    pub fn packets(&self) -> &Packets {
-        &self.packets
-    }
-
-    /// As [`Program::prepare`].
-    pub fn prepare(&self) {
-        self.program.prepare();
-    }
-
-    /// Carries out every step, in place, on each packet.
-    ///
-    /// Shape: any alignment. Errors: as [`Packets::groups`]; nothing is written then.
-    pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShapeError> {
-        let groups = self.packets.groups(columns)?;
-        let base = columns.as_mut_ptr();
-        // SAFETY: `column` is called with numbers of columns only, of which there are as many as
-        // slices, by `groups`. Each call borrows that one slice anew, and the pointer stays valid
-        // because nothing else touches the slices until we return.
-        let column = move |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
-        // SAFETY: columns are apart from one another, and hold so many groups.
-        unsafe { self.program.run_packets(&self.packets, column, groups) };
-        Ok(())
-    }
-}
-
-/// What it was made of.
-impl AsRef<Program> for PacketProgram {
-    fn as_ref(&self) -> &Program {
-        &self.program
     }
 }
 

@@ -12,7 +12,7 @@
 //! knows no schedule: rows are evaluated in the order in which the caller wrote them, so that a
 //! mistake in the schedule of the fast tiers cannot be shared with their judge.
 
-use crate::dot::Mode;
+use crate::stores::Mode;
 
 /// x^8 is replaced by x^4 + x^3 + x^2 + 1.
 const REDUCTION: u8 = 0x1d;

@@ -8,25 +8,23 @@
 //! XORs is made into, once for each of its forms, for which it also takes a lock that no run holds
 //! longer than to take or map some pages; it writes the targets of its steps and no other buffer.
 
-use std::fmt;
-
-use crate::buffers::{Buffer, Use, Uses};
+use crate::buffers::{Buffer, Use, Uses, check_buffers, check_count};
+use crate::carried::Carried;
 use crate::dispatch::{Flight, Solver, Sweep, Transform};
-use crate::dot::Mode;
+use crate::dot::Dot;
+use crate::error::{DotError, ProgramError, ShapeError};
 use crate::fft::Fft;
-use crate::horner::{Carried, Horner, HornerStep};
+use crate::horner::{Horner, HornerStep};
 use crate::network::Network;
-use crate::packets::{PacketProgram, Packets};
-use crate::solve::System;
+use crate::packets::Packets;
+use crate::stores::{Mode, Stores};
+use crate::system::System;
+use crate::tier::Tier;
 use crate::xor::Xor;
-use crate::{Dot, DotError, ShapeError, Stores, Tier};
 
 /// Bytes of every buffer that all stages work on before the next: what one stage writes is still
 /// near when the next reads it.
 const TILE_BYTES: usize = 16 * 1024;
-
-/// Buffers of a program: far more than any code has cells, and few enough to be noted one by one.
-const BUFFERS_MOST: usize = 1 << 24;
 
 /// A buffer as the sum of coefficients times buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -291,13 +289,6 @@ impl Program {
         }
     }
 
-    /// The same program for columns in which buffers are interleaved.
-    ///
-    /// Errors: the columns have not as many buffers together as the program.
-    pub fn in_packets(self, packets: Packets) -> Result<PacketProgram, ProgramError> {
-        PacketProgram::new(self, packets)
-    }
-
     /// Has what is made for the program made for such columns.
     pub(crate) fn lay_out(&mut self, packets: &Packets) {
         if let Stages::One(Stage::Xor(xor)) = &mut self.stages {
@@ -489,246 +480,10 @@ fn check(buffers: usize, steps: &[Step]) -> Result<Uses, ProgramError> {
     Ok(uses)
 }
 
-pub(crate) fn check_count(buffers: usize) -> Result<(), ProgramError> {
-    match buffers <= BUFFERS_MOST {
-        true => Ok(()),
-        false => Err(ProgramError::TooManyBuffers { have: buffers, most: BUFFERS_MOST }),
-    }
-}
-
-/// As [`check`], for one computation that reads some buffers and writes others.
-fn check_buffers(
-    buffers: usize,
-    reads: impl IntoIterator<Item = usize>,
-    writes: impl IntoIterator<Item = usize>,
-) -> Result<Uses, ProgramError> {
-    check_count(buffers)?;
-    let in_range = |step: usize, buffer: usize| match buffer < buffers {
-        true => Ok(buffer),
-        false => Err(ProgramError::BufferOutOfRange { step, buffer, buffers }),
-    };
-    let mut uses = Uses::new(buffers);
-    for buffer in reads {
-        uses.add_read(in_range(0, buffer)?);
-    }
-    for (step, target) in writes.into_iter().enumerate() {
-        if !uses.add_written(in_range(step, target)?) {
-            return Err(ProgramError::TargetInUse { step, target });
-        }
-    }
-    Ok(uses)
-}
-
-/// Why steps cannot be compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ProgramError {
-    /// A step names a buffer that does not exist.
-    BufferOutOfRange {
-        /// The step.
-        step: usize,
-        /// The buffer that it names.
-        buffer: usize,
-        /// The number of buffers.
-        buffers: usize,
-    },
-    /// A step writes a buffer that it, or a step before it, reads or writes.
-    TargetInUse {
-        /// The step.
-        step: usize,
-        /// The buffer that it writes.
-        target: usize,
-    },
-    /// A system has not as many sums as outputs, or not as many coefficients as both ask for.
-    SystemShape {
-        /// Sums, counted by their starts.
-        sums: usize,
-        /// Outputs.
-        outputs: usize,
-        /// Sources of every sum.
-        sources: usize,
-    },
-    /// A step of Horner's rule shifts planes by none, or by as many as there are.
-    ShiftOutOfRange {
-        /// The state whose step it is.
-        state: usize,
-        /// What it shifts by.
-        by: usize,
-        /// Planes of an element.
-        planes: usize,
-    },
-    /// An additive FFT of neither 4 nor 8 points.
-    FftPoints {
-        /// Its points.
-        have: usize,
-    },
-    /// An additive FFT has no output, or more than it has points.
-    FftOutputs {
-        /// Its outputs.
-        have: usize,
-        /// Its points.
-        most: usize,
-    },
-    /// A transform of a network whose points are not 2, 4, 8 and so on to 256.
-    NetworkPoints {
-        /// The step.
-        step: usize,
-        /// Its points.
-        have: usize,
-        /// The most that there may be.
-        most: usize,
-    },
-    /// A step of a network names more or fewer buffers than it has lanes.
-    NetworkLanes {
-        /// The step.
-        step: usize,
-        /// The buffers that it names.
-        have: usize,
-        /// Its lanes.
-        need: usize,
-    },
-    /// A step of a network names a slot that does not exist.
-    SlotOutOfRange {
-        /// The step.
-        step: usize,
-        /// The last slot that it names.
-        slot: usize,
-        /// The number of slots.
-        slots: usize,
-    },
-    /// A step of a network reads a slot before it was written.
-    SlotUnwritten {
-        /// The step.
-        step: usize,
-        /// The slot.
-        slot: usize,
-    },
-    /// A step of a network writes some of the slots that it reads, but not each where it reads it.
-    SlotsOverlap {
-        /// The step.
-        step: usize,
-    },
-    /// More slots than a network has.
-    TooManySlots {
-        /// The number of slots.
-        have: usize,
-        /// The most that there may be.
-        most: usize,
-    },
-    /// More buffers than a program takes.
-    TooManyBuffers {
-        /// The number of buffers.
-        have: usize,
-        /// The most that there may be.
-        most: usize,
-    },
-    /// Columns that have more or fewer buffers than the program.
-    PacketBuffers {
-        /// The buffers of all columns.
-        have: usize,
-        /// Those of the program.
-        need: usize,
-    },
-    /// This machine lacks the tier.
-    TierUnavailable {
-        /// The tier asked for.
-        tier: Tier,
-    },
-}
-
-impl fmt::Display for ProgramError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProgramError::BufferOutOfRange { step, buffer, buffers } => {
-                write!(f, "step {step} names buffer {buffer} of {buffers}; buffers count from 0")
-            }
-            ProgramError::TooManyBuffers { have, most } => {
-                write!(
-                    f,
-                    "{have} buffers, of which a program takes at most {most}; number only those that its steps name"
-                )
-            }
-            ProgramError::TargetInUse { step, target } => {
-                write!(
-                    f,
-                    "step {step} writes buffer {target}, which was read or written before; write each buffer once, before it is read"
-                )
-            }
-            ProgramError::SystemShape { sums, outputs, sources } => {
-                write!(
-                    f,
-                    "the parts of the system do not fit: {sources} sources, {sums} sums, {outputs} outputs; give as many sums as outputs, \
-                     sources x sums coefficients and outputs x sums in the solution"
-                )
-            }
-            ProgramError::ShiftOutOfRange { state, by, planes } => {
-                write!(
-                    f,
-                    "the step of state {state} shifts by {by} of {planes} planes; shift by at least 1 and less than the planes, \
-                     or give HornerStep::Byte"
-                )
-            }
-            ProgramError::FftPoints { have } => {
-                write!(f, "an FFT of {have} points; there are kernels for 4 and for 8")
-            }
-            ProgramError::FftOutputs { have, most } => {
-                write!(f, "an FFT of {have} outputs; it has 1 to {most}, as many as it has points at most")
-            }
-            ProgramError::NetworkPoints { step, have, most } => {
-                write!(f, "step {step} transforms {have} points; a transform has 2, 4, 8 and so on to {most}")
-            }
-            ProgramError::NetworkLanes { step, have, need } => {
-                write!(
-                    f,
-                    "step {step} names {have} buffers for its {need} lanes; give one, or none, for each"
-                )
-            }
-            ProgramError::SlotOutOfRange { step, slot, slots } => {
-                write!(f, "step {step} names slot {slot} of {slots}; slots count from 0")
-            }
-            ProgramError::SlotUnwritten { step, slot } => {
-                write!(f, "step {step} reads slot {slot}, which no step before it writes; write it first")
-            }
-            ProgramError::SlotsOverlap { step } => {
-                write!(
-                    f,
-                    "step {step} writes some of the slots that it reads; let it write the same ones, if it adds nothing to them, or others"
-                )
-            }
-            ProgramError::TooManySlots { have, most } => {
-                write!(
-                    f,
-                    "{have} slots, of which a network has at most {most}; use again those that no step reads any more"
-                )
-            }
-            ProgramError::PacketBuffers { have, need } => {
-                write!(
-                    f,
-                    "the columns have {have} buffers together, the program {need}; give each column as many rows as it has buffers"
-                )
-            }
-            ProgramError::TierUnavailable { tier } => {
-                write!(f, "this machine lacks the {tier} instructions; use Tier::best()")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ProgramError {}
-
-impl From<DotError> for ProgramError {
-    fn from(error: DotError) -> ProgramError {
-        match error {
-            DotError::TierUnavailable { tier } => ProgramError::TierUnavailable { tier },
-            DotError::SourceOutOfRange { .. } => unreachable!("sources are numbered by `place`"),
-        }
-    }
-}
-
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
     use super::*;
-    use crate::arch::x86_64::{Kind, tests::on};
+    use crate::arch::x86_64::cpu::{Kind, tests::on};
 
     #[test]
     fn rows_that_share_little_are_one_pass_where_that_is_faster() {

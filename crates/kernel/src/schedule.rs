@@ -13,10 +13,10 @@
 
 use std::cmp::Reverse;
 
-use crate::dot::Mode;
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Summing};
 use crate::order::reading_order;
 use crate::portable::product;
+use crate::stores::Mode;
 use crate::terms::{Terms, far_kernel, group_kernel};
 
 /// What the sources and outputs of a tile may fill together when several passes share them.
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
     use crate::engine::Job;
     use crate::engine::tests::{SaysWho, calls};
-    use crate::terms::{FEW_STREAMS, FewStreams, Groups};
+    use crate::streams::{FEW_STREAMS, FewStreams, Groups};
     use crate::{Dot, Tier, portable};
 
     /// A scalar engine that needs groups early.
@@ -475,8 +475,8 @@ mod tests {
         check(Scalar, sources, rows, len);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-            crate::arch::x86_64::tests::on_each(|| {
+            use crate::arch::x86_64::{Avx2, Avx2Gfni, Avx512Gfni};
+            crate::arch::x86_64::cpu::tests::on_each(|| {
                 Avx2::new().into_iter().for_each(|engine| check(engine, sources, rows, len));
                 Avx2Gfni::new().into_iter().for_each(|engine| check(engine, sources, rows, len));
                 Avx512Gfni::new().into_iter().for_each(|engine| check(engine, sources, rows, len));
@@ -515,7 +515,7 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn powers_of_two_are_doubled_and_nothing_else_is() {
-        use crate::arch::x86_64::avx2::Avx2;
+        use crate::arch::x86_64::Avx2;
         for sources in [14, 17, 40] {
             for rises in [true, false] {
                 check_everywhere(sources, &ones_and_powers(sources, rises), 70_001);
@@ -579,7 +579,7 @@ mod tests {
                 check_everywhere(sources, &rows, *len);
             }
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            if let Some(engine) = crate::arch::x86_64::avx2::Avx2::new() {
+            if let Some(engine) = crate::arch::x86_64::Avx2::new() {
                 let cluster: Vec<usize> = (0..outputs).collect();
                 let pass = Pass::new(engine, &rows, &cluster);
                 assert_eq!((pass.first_is_plain, pass.sources[0]), (true, at));
@@ -597,7 +597,7 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn many_streams_from_behind_the_second_cache_give_the_portable_bytes() {
-        use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
+        use crate::arch::x86_64::{Avx512Gfni, cpu::Kind, cpu::tests::on};
         let Some(engine) = Avx512Gfni::new() else { return };
         for (sources, outputs, more) in [(14, 3, 0), (16, 4, 1), (17, 5, 63), (20, 4, 64), (33, 8, 130)] {
             let len = FEW_STREAMS.far_bytes.div_ceil(sources + outputs).next_multiple_of(256) + more;
@@ -612,7 +612,7 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn two_sums_of_many_streams_that_lie_apart_give_the_portable_bytes() {
-        use crate::arch::x86_64::{Kind, avx2::Avx2, tests::on};
+        use crate::arch::x86_64::{Avx2, cpu::Kind, cpu::tests::on};
         let Some(engine) = Avx2::new() else { return };
         for (sources, more) in [(10, 0), (12, 63), (16, 64)] {
             let len = 20_480 + more;
@@ -629,7 +629,7 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn few_sources_from_behind_the_first_cache_give_the_portable_bytes() {
-        use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
+        use crate::arch::x86_64::{Avx512Gfni, cpu::Kind, cpu::tests::on};
         let Some(engine) = Avx512Gfni::new() else { return };
         for (sources, outputs) in (1..=13).flat_map(|sources| (2..=4).map(move |outputs| (sources, outputs)))
         {
@@ -644,7 +644,7 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn kernels_for_one_kind_of_processor_give_what_visits_give_at_every_length() {
-        use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
+        use crate::arch::x86_64::{Avx512Gfni, cpu::Kind, cpu::tests::on};
         #[derive(Clone, PartialEq)]
         #[repr(align(64))]
         struct Lines([u8; 448]);

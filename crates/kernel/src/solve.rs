@@ -10,54 +10,8 @@
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::expand::Expanded;
 use crate::order::reading_order;
-use crate::portable::product;
+use crate::system::System;
 use crate::terms::{Terms, far_kernel, group_kernel};
-
-/// Outputs that follow from as many sums, all of the same sources.
-///
-/// Borrowed, and flat: a recovery that is planned for one stripe must not take longer to compile
-/// than to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct System<'a> {
-    /// Buffers that enter every sum.
-    pub sources: &'a [usize],
-    /// Source after source, its coefficient in each sum.
-    pub coefficients: &'a [u8],
-    /// For each sum, a buffer that is added as it is; it stands in no other sum.
-    pub starts: &'a [Option<usize>],
-    /// Buffers that are written.
-    pub outputs: &'a [usize],
-    /// Output after output, its coefficient of each sum.
-    pub solution: &'a [u8],
-}
-
-impl System<'_> {
-    /// Whether there are as many sums as outputs, and as many coefficients as both ask for.
-    pub(crate) fn is_whole(&self) -> bool {
-        let count = self.starts.len();
-        self.outputs.len() == count
-            && self.coefficients.len() == self.sources.len() * count
-            && self.solution.len() == count * count
-    }
-
-    /// Each output over the sources: what the system comes to.
-    pub(crate) fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
-        // Nothing is left to cut where there is no sum.
-        let count = self.starts.len().max(1);
-        let over = |own: &[u8]| {
-            let starts = self.starts.iter().zip(own).filter_map(|(start, &c)| Some(((*start)?, c)));
-            let of_source =
-                |of_sums: &[u8]| own.iter().zip(of_sums).fold(0, |sum, (&c, &d)| sum ^ product(c, d));
-            let sources = self.sources.iter().zip(self.coefficients.chunks_exact(count));
-            starts.chain(sources.map(|(&source, of_sums)| (source, of_source(of_sums)))).collect()
-        };
-        self.outputs
-            .iter()
-            .zip(self.solution.chunks_exact(count))
-            .map(|(&output, own)| (output, over(own)))
-            .collect()
-    }
-}
 
 /// In place of the buffer of a sum that starts at zero.
 const NO_START: u32 = u32::MAX;
@@ -263,11 +217,11 @@ mod tests {
     //! and for one that follows many.
 
     use super::*;
-    use crate::arch::x86_64::Kind;
-    use crate::arch::x86_64::tests::{on, on_each};
-    use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
+    use crate::arch::x86_64::cpu::Kind;
+    use crate::arch::x86_64::cpu::tests::{on, on_each};
+    use crate::arch::x86_64::{Avx2, Avx2Gfni, Avx512Gfni};
     use crate::engine::tests::{SaysWho, calls};
-    use crate::terms::FEW_STREAMS;
+    use crate::streams::FEW_STREAMS;
     use crate::{Dot, Tier};
 
     #[test]

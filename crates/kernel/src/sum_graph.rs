@@ -1,17 +1,6 @@
-//! Sums as a graph: which sum makes a place, which sums read it, and which sums are best held in
-//! registers.
-//!
-//! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched
-//! twice. So the sums are parted into two sets such that a buffer lies in one sum of each, if
-//! possible: sums that are *held*, all at once, in registers, and sums that are *swept*, one after
-//! the other. Where a held and a swept sum share a buffer, they meet: the buffer is loaded once and
-//! added to both ([`crate::braid`]).
+//! Sums as a graph: which sum makes a place, and which sums read it.
 
-use crate::sums::{SharedSums, Sum};
-use std::collections::HashMap;
-
-/// "No such place".
-pub(crate) const NONE: u32 = u32::MAX;
+use crate::sums::{NONE, SharedSums, Sum};
 
 /// Sums, and for each place who makes it and who reads it.
 pub(crate) struct SumGraph<'s> {
@@ -71,114 +60,12 @@ impl<'s> SumGraph<'s> {
     pub(crate) fn result(&mut self, sum: usize) -> u32 {
         if self.sums[sum].out < self.buffers { self.sums[sum].out } else { self.slot(sum) }
     }
-
-    pub(crate) fn needs(&self, sum: usize) -> bool {
-        self.sums[sum].terms.iter().any(|&t| self.made_by[t as usize].is_some())
-    }
-
-    /// Which sums to hold: neighbours of swept ones, where sums with a common source are
-    /// neighbours.
-    pub(crate) fn held(&self) -> Vec<bool> {
-        let mut neighbours = vec![Vec::new(); self.sums.len()];
-        for place in (0..self.buffers).filter(|&place| self.made_by[place as usize].is_none()) {
-            let users = self.users(place);
-            for &a in users {
-                neighbours[a].extend(users.iter().copied().filter(|&b| b != a));
-            }
-        }
-        let mut side: Vec<Option<bool>> = vec![None; self.sums.len()];
-        for root in 0..self.sums.len() {
-            if side[root].is_some() || neighbours[root].is_empty() {
-                continue;
-            }
-            side[root] = Some(false);
-            let mut component = vec![root];
-            let mut at = 0;
-            while let Some(&sum) = component.get(at) {
-                at += 1;
-                for &neighbour in &neighbours[sum] {
-                    if side[neighbour].is_none() {
-                        side[neighbour] = side[sum].map(|held| !held);
-                        component.push(neighbour);
-                    }
-                }
-            }
-            cut(&neighbours, &component, &mut side);
-            // Sums that need others are better held: a swept one is finished when its row is.
-            let weight = |held: bool| {
-                let of_side = component.iter().filter(|&&sum| side[sum] == Some(held));
-                of_side.map(|&sum| if self.needs(sum) { 1 } else { -1i64 }).sum::<i64>()
-            };
-            if weight(false) > weight(true) {
-                component.iter().for_each(|&sum| side[sum] = side[sum].map(|held| !held));
-            }
-        }
-        side.into_iter().map(|side| side == Some(true)).collect()
-    }
-
-    /// Where sources of swept and of held sums are added.
-    pub(crate) fn meetings(&self, held: &[usize], swept: &[usize]) -> Meetings {
-        let column: HashMap<usize, usize> = held.iter().enumerate().map(|(j, &sum)| (sum, j)).collect();
-        let sources =
-            |sum: usize| self.sums[sum].terms.iter().copied().filter(|&t| self.made_by[t as usize].is_none());
-        let mut rest: Vec<Vec<u32>> = held.iter().map(|&sum| sources(sum).collect()).collect();
-        let mut meetings = Meetings { cells: vec![], plain: vec![], rest: vec![] };
-        for &sum in swept {
-            let mut row = vec![NONE; held.len()];
-            let mut plain = Vec::new();
-            for term in sources(sum) {
-                let columns = self.users(term).iter().filter_map(|user| column.get(user).copied());
-                match columns.into_iter().find(|&j| row[j] == NONE && rest[j].contains(&term)) {
-                    Some(j) => {
-                        row[j] = term;
-                        rest[j].retain(|&t| t != term);
-                    }
-                    None => plain.push(term),
-                }
-            }
-            meetings.cells.push(row);
-            meetings.plain.push(plain);
-        }
-        meetings.rest = rest;
-        meetings
-    }
-}
-
-/// Moves sums of a component to the other side as long as more buffers then lie in a sum of either:
-/// a local maximum cut. Where two sides suffice nothing is left to move, and each buffer is met
-/// once.
-///
-/// Cost: each move meets one buffer more, so there are no more moves than shared buffers.
-fn cut(neighbours: &[Vec<usize>], component: &[usize], side: &mut [Option<bool>]) {
-    let mut has_moved = true;
-    while has_moved {
-        has_moved = false;
-        for &sum in component {
-            let of = &neighbours[sum];
-            let same = of.iter().filter(|&&other| side[other] == side[sum]).count();
-            if 2 * same > of.len() {
-                side[sum] = side[sum].map(|held| !held);
-                has_moved = true;
-            }
-        }
-    }
-}
-
-/// Which source is added in which cell.
-pub(crate) struct Meetings {
-    /// For each swept sum, a cell for each held one.
-    pub(crate) cells: Vec<Vec<u32>>,
-    /// Sources of each swept sum that stand in no cell.
-    pub(crate) plain: Vec<Vec<u32>>,
-    /// Sources of each held sum that stand in no cell of a swept one.
-    pub(crate) rest: Vec<Vec<u32>>,
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     //! Sums that other tests use.
 
-    use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
     /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`,
@@ -245,29 +132,5 @@ pub(crate) mod tests {
             assert!(made.insert(*target, sum).is_none(), "nothing is written twice");
         }
         made
-    }
-
-    /// Sums of which every two share a buffer, as P-Code's parities do.
-    fn complete(sums: usize) -> Vec<(usize, Vec<usize>)> {
-        let pairs: Vec<(usize, usize)> = (0..sums).flat_map(|a| (a + 1..sums).map(move |b| (a, b))).collect();
-        let of = |sum: usize| (0..pairs.len()).filter(|&i| pairs[i].0 == sum || pairs[i].1 == sum).collect();
-        (0..sums).map(|sum| (pairs.len() + sum, of(sum))).collect()
-    }
-
-    #[test]
-    fn sums_are_held_so_that_as_many_buffers_as_can_be_are_met() {
-        let met = |steps: &[(usize, Vec<usize>)]| {
-            let shared = SharedSums::new(steps);
-            let graph = SumGraph::new(&shared);
-            let held = graph.held();
-            let places = (0..graph.buffers).filter(|&place| graph.users(place).len() == 2);
-            places.filter(|&place| held[graph.users(place)[0]] != held[graph.users(place)[1]]).count()
-        };
-        // Half of the sums against the other half is the best cut of a complete graph.
-        for sums in 2..=14 {
-            assert_eq!(met(&complete(sums)), (sums / 2) * sums.div_ceil(2), "{sums} sums");
-        }
-        // Two families of sums meet in every buffer.
-        assert_eq!(met(&steps(4, 7, false)), 28);
     }
 }

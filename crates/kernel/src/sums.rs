@@ -2,8 +2,10 @@
 //!
 //! Places are numbers: the buffers in use first, then sums that are no buffers.
 
-use crate::dispatch::counting;
-use crate::sum_graph::NONE;
+use crate::arch::native::cpu::counting;
+
+/// "No such place".
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// Each target and the buffers whose sum it is, targets before it among them.
 pub(crate) type Steps = Vec<(usize, Vec<usize>)>;
@@ -241,8 +243,8 @@ impl CommonParts {
 /// Sets of places, a row of bits each, all of one length.
 #[derive(Clone, Debug)]
 pub(crate) struct Sets {
-    stride: usize,
-    words: Vec<u64>,
+    pub(crate) stride: usize,
+    pub(crate) words: Vec<u64>,
 }
 
 impl Sets {
@@ -266,11 +268,6 @@ impl Sets {
         &self.words[row * self.stride..][..self.stride]
     }
 
-    /// A row as the sum of it and of another.
-    pub(crate) fn add(&mut self, to: usize, row: usize) {
-        (0..self.stride).for_each(|i| self.words[to * self.stride + i] ^= self.words[row * self.stride + i]);
-    }
-
     #[inline(always)]
     fn row_mut(&mut self, row: usize) -> &mut [u64] {
         &mut self.words[row * self.stride..][..self.stride]
@@ -279,23 +276,6 @@ impl Sets {
     #[inline(always)]
     pub(crate) fn toggle(&mut self, row: usize, place: u32) {
         self.words[row * self.stride + place as usize / 64] ^= 1 << (place % 64);
-    }
-
-    #[inline(always)]
-    pub(crate) fn contains(&self, row: usize, place: u32) -> bool {
-        self.words[row * self.stride + place as usize / 64] >> (place % 64) & 1 == 1
-    }
-
-    /// Has a row contain a place, or not.
-    #[inline(always)]
-    pub(crate) fn put(&mut self, row: usize, place: u32, is_in: bool) {
-        let word = &mut self.words[row * self.stride + place as usize / 64];
-        *word = *word & !(1 << (place % 64)) | u64::from(is_in) << (place % 64);
-    }
-
-    /// These rows alone.
-    pub(crate) fn of_rows(&self, rows: impl Iterator<Item = usize>) -> Sets {
-        Sets { stride: self.stride, words: rows.flat_map(|row| self.row(row)).copied().collect() }
     }
 
     /// Whether a row has all of a set.

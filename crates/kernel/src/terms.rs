@@ -14,68 +14,13 @@ use std::ops::Range;
 
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::scratch::with_scratch;
-
-/// How processors read what streams whose prefetchers lose the thread of many streams: groups few
-/// enough to be followed, for many pages at a time, with the sums in a quarter of a second-level
-/// cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
-pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
-    most: 13,
-    most_apart: 16,
-    most_apart_doubling: 16,
-    len_least: 16 * 1024,
-    groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
-    most_far: 9,
-    ways: [0; 2],
-    far_bytes: 768 * 1024,
-    most_far_bytes: usize::MAX,
-};
+use crate::streams::{FewStreams, Groups, are_apart};
 
 /// What the sums of a tile may fill.
 pub(crate) const SUMS_BYTES: usize = 256 * 1024;
 
 /// Groups of sources that are merely many.
 pub(crate) const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
-
-/// Streams taken together over a tile of the length: sources, and with the first of them the sums
-/// so far.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Groups {
-    pub(crate) reads: usize,
-    pub(crate) tile_bytes: usize,
-}
-
-/// When streams are too many for a processor, and what is done then.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FewStreams {
-    /// Streams that it follows while it reads them, wherever they begin.
-    pub(crate) most: usize,
-    /// As many if they begin at different places of their pages, so that few of their lines share a
-    /// set of the first-level cache.
-    pub(crate) most_apart: usize,
-    /// The same of kernels that double ([`Engine::doubling_kernel`]).
-    pub(crate) most_apart_doubling: usize,
-    /// Shorter streams are read as they come: finding those of each group anew takes longer than it
-    /// gains.
-    pub(crate) len_least: usize,
-    pub(crate) groups: Groups,
-    /// Streams that it follows while they come from afar, apart as above.
-    pub(crate) most_far: usize,
-    /// As many need not be apart for that, where outputs are stored through the cache and past it:
-    /// its first-level cache keeps a line of each.
-    pub(crate) ways: [usize; 2],
-    /// Streams are far if they are more bytes than these together: where they do not stay in a
-    /// second-level cache they lie behind it, though not in memory.
-    pub(crate) far_bytes: usize,
-    /// Streams that are more bytes together than these come from farther still, and are followed.
-    pub(crate) most_far_bytes: usize,
-}
-
-impl FewStreams {
-    /// Whether so many reads of so many bytes are more than the processor follows.
-    pub(crate) fn loses(self, reads: usize, len: usize) -> bool {
-        reads > self.most && len >= self.len_least
-    }
-}
 
 /// The kernel for streams that lie far, if so many may be too many for the processor.
 pub(crate) fn far_kernel<E: Engine>(
@@ -284,28 +229,4 @@ pub(crate) fn groups_that_gain(
     let few = engine.few_streams().filter(|few| streaming && few.loses(reads, len))?;
     let most_apart = if doubles { few.most_apart_doubling } else { few.most_apart };
     (reads > most_apart || !are_apart(sources)).then_some(few.groups)
-}
-
-/// Whether at most 4 streams begin in any sixteenth of a page.
-pub(crate) fn are_apart(mut streams: impl Iterator<Item = *const u8>) -> bool {
-    // Sixteen counts of four bits.
-    let mut counts = 0u64;
-    streams.all(|stream| {
-        let at = stream.addr() >> 8 << 2 & 60;
-        counts += 1 << at;
-        counts >> at & 15 <= 4
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn streams_of_one_set_of_the_cache_are_not_apart() {
-        let begin =
-            |pitch: usize, streams: usize| (0..streams).map(move |s| std::ptr::without_provenance(s * pitch));
-        assert!(are_apart(begin((1 << 20) + 256, 64)) && are_apart(begin(1 << 20, 4)));
-        assert!(!are_apart(begin(1 << 20, 5)) && !are_apart(begin((1 << 20) + 2048, 9)));
-    }
 }

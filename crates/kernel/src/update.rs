@@ -2,12 +2,13 @@
 
 use crate::buffers::Buffer;
 use crate::dispatch::{Changer, Sweep};
-use crate::dot::Mode;
-use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
+use crate::dot::Dot;
+use crate::error::{ProgramError, ShapeError};
 use crate::packets::Packets;
 use crate::scan::xor_into;
 use crate::scratch::with_scratch;
-use crate::{Dot, ProgramError, ShapeError, Tier};
+use crate::stores::Mode;
+use crate::tier::Tier;
 
 /// Bytes of a tile where steps follow one another: the old content, the new one and eight targets
 /// of it lie in the first-level cache together.
@@ -32,67 +33,6 @@ enum How {
     Whole(Changer),
     /// Step by step: what is added to the targets, of one source.
     Steps(Dot),
-}
-
-/// A change compiled for an engine.
-#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
-pub(crate) struct Change<E: Engine> {
-    kernel: Kernel<E::Coefficient>,
-    /// Of the targets, but of the first one if it takes the change as it is.
-    coefficients: Vec<E::Coefficient>,
-    targets: Vec<usize>,
-}
-
-#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
-impl<E: Engine> Change<E> {
-    /// `None` if the engine has no kernel for so many targets.
-    pub(crate) fn new(engine: E, targets: &[(usize, u8)]) -> Option<Change<E>> {
-        let mut targets: Vec<(usize, u8)> = targets.iter().copied().filter(|target| target.1 != 0).collect();
-        let plain = targets.iter().position(|target| target.1 == 1);
-        targets[..plain.map_or(0, |at| at + 1)].rotate_right(usize::from(plain.is_some()));
-        let kernel = engine.change_kernel(targets.len(), plain.is_some())?;
-        let multiplied = &targets[usize::from(plain.is_some())..];
-        let coefficients = multiplied.iter().map(|target| E::coefficient(target.1)).collect();
-        Some(Change { kernel, coefficients, targets: targets.iter().map(|target| target.0).collect() })
-    }
-
-    /// Writes `new` to `changed`, and adds what that changes to every target.
-    ///
-    /// # Safety
-    ///
-    /// All are valid for `len` bytes, `changed` and targets for reads and writes, and no two
-    /// overlap.
-    #[inline]
-    pub(crate) unsafe fn run(
-        &self,
-        changed: *mut u8,
-        new: *const u8,
-        target: impl Fn(usize) -> *mut u8,
-        len: usize,
-    ) {
-        let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
-        outputs.iter_mut().zip(&self.targets).for_each(|(output, &t)| *output = target(t));
-        let job = Job {
-            sources: &[changed.cast_const(), new],
-            rest: &[],
-            coefficients: &self.coefficients,
-            first_is_plain: false,
-            start: None,
-            solution: &[],
-            taken: 0,
-            outputs: &outputs,
-            len,
-        };
-        // SAFETY: the caller's promise; the engine that made the kernel is a witness of its
-        // instructions, and the job has the shape that it was made for.
-        unsafe { (self.kernel)(&job) };
-    }
-}
-
-impl<E: Engine> std::fmt::Debug for Change<E> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Change").field("targets", &self.targets).finish_non_exhaustive()
-    }
 }
 
 impl Update {

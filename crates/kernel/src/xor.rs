@@ -2,18 +2,17 @@
 //!
 //! A program begins as rows, made in microseconds: each sum on its own, what several share once
 //! ([`crate::xor_rows`]). Once it has done work enough to be worth more, it becomes code of its own
-//! where the system lets code be made ([`crate::braid`], [`crate::straight`]). A pattern of losses
+//! where the system lets code be made ([`crate::code`]). A pattern of losses
 //! that is met once is done before its code would be there; one that is met all day has it after
 //! some milliseconds.
 //!
 //! Invariants: the bytes do not depend on the form; who runs a program never waits for another
 //! thread that makes one of its forms.
 
-use crate::braid::Braid;
-use crate::dispatch::{BraidCode, Form, PacketCode, Sweep};
+use crate::code::Code;
+use crate::dispatch::Sweep;
 use crate::packets::Packets;
 use crate::scratch::with_scratch;
-use crate::straight::{Straight, is_dense};
 use crate::sums::{SharedSums, Steps};
 use crate::xor_rows::{SLICE_BYTES_MOST, XorRows};
 use std::sync::OnceLock;
@@ -37,17 +36,9 @@ pub(crate) struct Xor {
     packets: Option<Packets>,
     sums: OnceLock<SharedSums>,
     rows: OnceLock<XorRows>,
-    code: OnceLock<Code>,
-}
-
-/// What is faster than rows, if anything.
-#[derive(Debug)]
-enum Code {
-    Pieces(BraidCode),
-    /// For whole columns of packets.
-    Packets(PacketCode),
-    /// The system lets nothing be executed that was written, or there is no code for such sums.
-    None,
+    /// None if the system lets nothing be executed that was written, or there is no code for such
+    /// sums.
+    code: OnceLock<Option<Code>>,
 }
 
 impl Xor {
@@ -76,7 +67,7 @@ impl Xor {
 
     /// Makes its code now, or its rows where there is none.
     pub(crate) fn prepare(&self) {
-        if let Code::None = get_or_make(&self.code, || self.make_code()) {
+        if get_or_make(&self.code, || self.make_code()).is_none() {
             self.rows();
         }
     }
@@ -87,30 +78,17 @@ impl Xor {
         self.code = OnceLock::new();
     }
 
-    fn make_code(&self) -> Code {
-        if !self.sweep.has_code() {
-            return Code::None;
+    fn make_code(&self) -> Option<Code> {
+        if !Code::is_to_be_had() {
+            return None;
         }
-        let (vectors, sums) = (self.sweep.vectors(), self.sums());
-        let braid = || Braid::new(sums, vectors);
-        let Some(packets) = &self.packets else {
-            return braid().and_then(|braid| self.sweep.code(&braid)).map_or(Code::None, Code::Pieces);
-        };
-        // A straight line for what is dense, and for sums that no buffer meets in. For columns of
-        // packets alone: a line touches buffers four times and more, and those in one piece that
-        // begin at the same place of their pages fight for one set of the first-level cache then. A
-        // bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are
-        // staggered) and at 5 as a braid (12).
-        let braid = if is_dense(sums) { None } else { braid() };
-        let straight = if braid.is_none() { Straight::new(sums, vectors) } else { None };
-        let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight));
-        form.and_then(|form| self.sweep.packet_code(form, packets)).map_or(Code::None, Code::Packets)
+        Code::new(self.sums(), self.sweep.tier(), self.packets.as_ref())
     }
 
-    /// The code for a run of so many bytes of each buffer; `None` if it is not made yet.
+    /// The code for a run of so many bytes of each buffer, if there is some by now.
     fn code(&self, len: usize) -> Option<&Code> {
         if let Some(code) = self.code.get() {
-            return Some(code);
+            return code.as_ref();
         }
         let bytes = self.streams.saturating_mul(len) as u64;
         let before = self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -119,7 +97,7 @@ impl Xor {
         if limit.contains(&CODE_AFTER_BYTES) {
             self.prepare();
         }
-        self.code.get()
+        self.code.get()?.as_ref()
     }
 
     /// Computes every sum on `groups` packets of every buffer.
@@ -135,13 +113,14 @@ impl Xor {
         groups: usize,
     ) {
         assert!(self.packets.as_ref() == Some(packets), "code is made for other columns");
-        if let Some(Code::Packets(code)) = self.code(groups * packets.bytes()) {
+        let code = self.code(groups * packets.bytes());
+        if let Some(code) = code.filter(|code| code.is_of_packets()) {
             let columns = (0..packets.columns()).map(|c| column(c).cast_const());
             // What is stored past the cache are whole lines.
             let by_lines = streaming && packets.has_lines(columns);
             // SAFETY: the caller's promise; code is made for tiers of this machine only, and
             // streams by lines.
-            return unsafe { code.run(by_lines, column, groups) };
+            return unsafe { code.run_packets(by_lines, column, groups) };
         }
         for group in 0..groups {
             // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
@@ -157,7 +136,7 @@ impl Xor {
     /// every buffer of a step.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self.code(len) {
-            Some(Code::Pieces(code)) if len >= code.slice_bytes() => {
+            Some(code) if code.is_of_pieces(len) => {
                 // SAFETY: the caller's promise; code is made for tiers of this machine only.
                 unsafe { code.run(streaming, buffer, len) };
             }
@@ -197,8 +176,8 @@ fn get_or_make<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Tier;
     use crate::sum_graph::tests::{contents, dense, steps};
+    use crate::tier::Tier;
     use std::collections::BTreeSet;
     use std::num::NonZeroUsize;
 
@@ -217,7 +196,7 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        if !sweep.has_code() {
+        if !Code::is_to_be_had() {
             return no_code();
         }
         // A grid, and one sum alone with a copy: nothing meets.
@@ -225,7 +204,7 @@ mod tests {
             let mut xor = of(steps, sweep);
             let bytes = NonZeroUsize::new(128).unwrap();
             xor.lay_out(&Packets::new(&[xor.streams], bytes).unwrap());
-            assert!(matches!(xor.make_code(), Code::Packets(..)));
+            assert!(xor.make_code().is_some_and(|code| code.is_of_packets()));
         }
     }
 
@@ -263,7 +242,7 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        if !sweep.has_code() {
+        if !Code::is_to_be_had() {
             return no_code();
         }
         // Dense sums, and a grid whose sums go to columns of their own.
@@ -298,8 +277,8 @@ mod tests {
                 assert!(xor.code.get().is_none(), "{what}: too little for code");
                 xor.prepare();
                 assert!(after_run(&xor) == wanted, "{what}");
-                let slice = 2 * sweep.vectors().bytes();
-                let has_code = matches!(xor.code.get(), Some(Code::Packets(_)));
+                let slice = if sweep.tier() == Tier::Avx512Gfni { 128 } else { 64 };
+                let has_code = matches!(xor.code.get(), Some(Some(_)));
                 assert!(has_code || packet % slice != 0, "{what}: packets of whole slices have code");
                 assert!(packet != 7 || !has_code, "{what}: packets of no whole slices have none");
             }
@@ -311,7 +290,7 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        if !sweep.has_code() {
+        if !Code::is_to_be_had() {
             return no_code();
         }
         let xor = || of(steps(4, 7, false), sweep);

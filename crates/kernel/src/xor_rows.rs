@@ -9,11 +9,21 @@
 //! before the next slice; a slot is written before it is read; every target is stored once per
 //! slice.
 
-use crate::sum_graph::{NONE, SumGraph};
-use crate::sums::SharedSums;
+use crate::sum_graph::SumGraph;
+use crate::sums::{NONE, SharedSums};
 
 /// Bytes of a slice: eight vectors of the narrowest engine, four of the widest.
 pub(crate) const SLICE_BYTES_MOST: usize = 256;
+
+/// What a vector loop does with rows: `visits` slices of its width. The table is left at what
+/// follows.
+///
+/// # Safety
+///
+/// The machine has the instructions. The table has the places of the rows. Buffers are valid for
+/// reads and writes of all slices and apart from one another, slots for those of one slice; goals
+/// that nothing reads again are aligned to a vector if the loop streams.
+pub(crate) type RowLoop = unsafe fn(&XorRows, &mut [*mut u8], usize);
 
 /// Compiled sums. Places are numbers in a table of pointers: the buffers in use, then the slots.
 #[derive(Debug, Default)]

@@ -1,8 +1,21 @@
-//! One folder per architecture, one file per instruction set.
+//! One folder per architecture, one file per instruction set. Which architecture there is, is
+//! asked here and nowhere else.
 //!
 //! A file holds a witness type whose only constructor returns `None` on a machine without the
-//! instructions, and implements the scheduler's `Engine` for it. Outside x86-64, and under Miri,
-//! which knows none of these instructions, only the portable tier exists.
+//! instructions, and implements [`Engine`](crate::engine::Engine) for it. On other architectures,
+//! and under Miri, which knows none of these instructions, the only engine is one that no machine
+//! has, and the portable tier does the work.
+//!
+//! A folder has its engines by name, and `for_engines`, which hands them to a macro;
+//! `horner_engine`, `row_loops` and `spread_loops`; and in `cpu` what the processor is like:
+//! `streaming_footprint_bytes`, `counting` and `fence`.
 
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) mod none;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod x86_64;
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) use none as native;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use x86_64 as native;

@@ -7,9 +7,10 @@
 use std::ops::Range;
 
 use super::assembler::{Assembler, Columns, Level, Slice, Tile};
-use super::{Kind, LINE};
-use crate::braid::Braid;
-use crate::dispatch::Form;
+use super::cpu::Kind;
+use super::forms::LINE;
+use crate::code::braid::Braid;
+use crate::code::form::Form;
 
 /// What a tile of all streams may hold, if it has more than the 256 bytes of each that it has at
 /// least. AVX-512, Zen 4, chunks of 1 MiB, tiles of 256, 512, 1024 bytes of each stream, share of
@@ -192,8 +193,8 @@ impl Fetch {
 #[cfg(all(test, target_os = "linux"))]
 pub(super) mod tests {
     use super::*;
-    use crate::braid::{Place, Vectors, tests::zig_zag};
-    use crate::straight::Straight;
+    use crate::code::braid::{Place, Vectors, tests::zig_zag};
+    use crate::code::straight::Straight;
     use crate::sums::SharedSums;
 
     #[test]

@@ -8,7 +8,7 @@
 //! come to in a column ([`COLUMN_REGISTERS`]); columns for which there is none are on the stack,
 //! above what is left to do.
 
-use crate::braid::{Place, Vectors};
+use crate::code::braid::{Place, Vectors};
 
 /// What code that streams fetches ahead. While it works on a tile, it fetches the next one, stream
 /// after stream: so memory sees runs of some lines, where a slice has a line or two of each of a

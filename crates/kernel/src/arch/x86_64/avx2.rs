@@ -7,14 +7,15 @@
 
 use std::arch::x86_64::*;
 
-use super::partial::{load, store};
-use super::{
-    CACHED, CACHED_LATER, EXPANDED, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN,
+use super::cpu::{self, Kind};
+use super::forms::{
+    self, CACHED, CACHED_LATER, EXPANDED, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN,
     ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
-    is_past, partial,
+    is_past,
 };
+use super::partial::{self, load, store};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
+use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
     SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
@@ -22,7 +23,8 @@ use crate::horner::{
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::packets::Walk;
 use crate::portable;
-use crate::terms::FewStreams;
+use crate::streams::FewStreams;
+use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
 /// Bytes of a vector.
@@ -64,17 +66,19 @@ const FFT_COLUMNS: [usize; 2] = [2, 2];
 pub(crate) struct Avx2(());
 
 impl Avx2 {
+    pub(crate) const TIER: Tier = Tier::Avx2;
+
     pub(crate) fn new() -> Option<Avx2> {
         is_x86_feature_detected!("avx2").then_some(Avx2(()))
     }
 }
 
-/// As [`super::stores`], for so many sums of products. Zen 3 loses by storing several past the
+/// As [`forms::stores`], for so many sums of products. Zen 3 loses by storing several past the
 /// cache, a line or less of each in turn: page-aligned, a sixth to a half.
 fn stores(streaming: bool, outputs: usize) -> u8 {
     match Kind::of_this_processor() {
         Kind::Zen3 if streaming && outputs > 1 => CACHED_LATER,
-        _ => super::stores(streaming),
+        _ => forms::stores(streaming),
     }
 }
 
@@ -221,7 +225,7 @@ impl Engine for Avx2 {
     }
 
     fn doubling_kernel(self, streaming: bool) -> Option<Kernel<Tables>> {
-        Some(match super::stores(streaming) {
+        Some(match forms::stores(streaming) {
             PAST_NEXT => doubled::<PAST_NEXT>,
             PAST_AHEAD => doubled::<PAST_AHEAD>,
             PAST => doubled::<PAST>,
@@ -240,6 +244,16 @@ impl Engine for Avx2 {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
+    fn few_streams(self) -> Option<FewStreams> {
+        cpu::few_streams()
+    }
+
+    fn fence(self) {
+        cpu::fence();
+    }
+}
+
+impl FftEngine for Avx2 {
     fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
         match stores(streaming, points) {
             CACHED_LATER => pick_fft!(points, finish, CACHED_LATER by FFT_COLUMNS),
@@ -248,14 +262,6 @@ impl Engine for Avx2 {
             PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
             _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
         }
-    }
-
-    fn few_streams(self) -> Option<FewStreams> {
-        super::few_streams()
-    }
-
-    fn fence(self) {
-        super::fence();
     }
 }
 
@@ -537,7 +543,7 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
         group: cached,
         streaming,
         solving: None,
-        few_streams: super::few_streams(),
+        few_streams: cpu::few_streams(),
         factor: u64::from,
     })
 }
@@ -580,7 +586,7 @@ unsafe fn carry<const D: usize, const K: u32, const F: u32, const STORES: u8>(jo
         unsafe { carry_visit::<D, K, F, SHORT>(job, &tables, at, job.len - at) };
     }
     if is_past(STORES) {
-        super::fence();
+        cpu::fence();
     }
 }
 

@@ -5,19 +5,21 @@
 
 use std::arch::x86_64::*;
 
-use super::partial::{load, store};
-use super::{
-    CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT,
-    SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, is_first, is_past, partial,
+use super::cpu;
+use super::forms::{
+    self, CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT,
+    SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, is_first, is_past,
 };
+use super::partial::{self, load, store};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
+use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
-use crate::terms::FewStreams;
+use crate::streams::FewStreams;
+use crate::tier::Tier;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -37,6 +39,8 @@ const FFT_COLUMNS: [usize; 2] = [2, 2];
 pub(crate) struct Avx2Gfni(());
 
 impl Avx2Gfni {
+    pub(crate) const TIER: Tier = Tier::Avx2Gfni;
+
     pub(crate) fn new() -> Option<Avx2Gfni> {
         let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni");
         has.then_some(Avx2Gfni(()))
@@ -51,12 +55,12 @@ impl Engine for Avx2Gfni {
     const STREAM_ALIGN_BYTES: usize = LINE;
 
     fn coefficient(c: u8) -> u64 {
-        super::affine_matrix(c)
+        forms::affine_matrix(c)
     }
 
     /// Whoever wants nothing fetched ahead has AVX-512 (Zen 5): no kernels for that.
     fn kernel(self, streaming: bool, shape: Summing) -> Kernel<u64> {
-        let kernel = match super::stores(streaming) {
+        let kernel = match forms::stores(streaming) {
             PAST | PAST_NEXT => pick_dot!(shape, PAST_NEXT by PAST_COLUMNS; 1 2 3 4 5 6 7 8),
             PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by PAST_COLUMNS; 1 2 3 4 5 6 7 8),
             _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
@@ -65,7 +69,7 @@ impl Engine for Avx2Gfni {
     }
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
-        match super::stores(streaming) {
+        match forms::stores(streaming) {
             PAST | PAST_NEXT => pick_solving!(shape, PAST_NEXT by PAST_COLUMNS, 0; 2 3 4),
             PAST_AHEAD => pick_solving!(shape, PAST_AHEAD by PAST_COLUMNS, 0; 2 3 4),
             _ => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
@@ -76,20 +80,22 @@ impl Engine for Avx2Gfni {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
+    fn few_streams(self) -> Option<FewStreams> {
+        cpu::few_streams()
+    }
+
+    fn fence(self) {
+        cpu::fence();
+    }
+}
+
+impl FftEngine for Avx2Gfni {
     fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
-        match super::stores(streaming) {
+        match forms::stores(streaming) {
             PAST | PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
             PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
             _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
         }
-    }
-
-    fn few_streams(self) -> Option<FewStreams> {
-        super::few_streams()
-    }
-
-    fn fence(self) {
-        super::fence();
     }
 }
 
@@ -237,8 +243,8 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
         group: cached,
         streaming,
         solving: Some(solving),
-        few_streams: super::few_streams(),
-        factor: super::affine_matrix,
+        few_streams: cpu::few_streams(),
+        factor: forms::affine_matrix,
     })
 }
 

@@ -11,20 +11,22 @@
 
 use std::arch::x86_64::*;
 
-use super::{
-    CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
+use super::cpu::{self, Kind};
+use super::forms::{
+    self, CACHED, CACHED_LATER, CACHED_NEXT, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
     PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS,
     VALUES, WAYS, fetched_ahead_bytes, is_first, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
+use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::packets::Walk;
-use crate::terms::{FewStreams, Groups};
+use crate::streams::{FewStreams, Groups};
+use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
 /// Bytes of a vector.
@@ -48,7 +50,7 @@ const REST_COLUMNS: usize = 4;
 const XOR3: i32 = 0x96;
 
 /// The matrix that leaves bytes as they are.
-const IDENTITY: u64 = super::AFFINE_MATRICES[1];
+const IDENTITY: u64 = forms::AFFINE_MATRICES[1];
 
 /// Columns of a visit of an additive FFT of four points, and of eight.
 const FFT_COLUMNS: [usize; 2] = [4, 2];
@@ -58,6 +60,8 @@ const FFT_COLUMNS: [usize; 2] = [4, 2];
 pub(crate) struct Avx512Gfni(());
 
 impl Avx512Gfni {
+    pub(crate) const TIER: Tier = Tier::Avx512Gfni;
+
     pub(crate) fn new() -> Option<Avx512Gfni> {
         let has = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -85,11 +89,11 @@ impl Engine for Avx512Gfni {
     const STREAM_ALIGN_BYTES: usize = VECTOR;
 
     fn coefficient(c: u8) -> u64 {
-        super::affine_matrix(c)
+        forms::affine_matrix(c)
     }
 
     fn kernel(self, streaming: bool, shape: Summing) -> Kernel<u64> {
-        let kernel = match super::stores(streaming) {
+        let kernel = match forms::stores(streaming) {
             PAST_NEXT => pick_dot!(shape, PAST_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
             PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST => pick_dot!(shape, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
@@ -110,7 +114,7 @@ impl Engine for Avx512Gfni {
     /// which; of more page-aligned buffers than the first-level cache has ways these would evict
     /// one another, and visits are wide instead.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
-        match super::stores(streaming) {
+        match forms::stores(streaming) {
             PAST_NEXT => pick_solving!(shape, PAST_NEXT by FEW_COLUMNS, 0; 2 3 4),
             PAST_AHEAD => pick_solving!(shape, PAST_AHEAD by COLUMNS, 0; 2 3 4),
             PAST => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
@@ -174,8 +178,18 @@ impl Engine for Avx512Gfni {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
+    fn few_streams(self) -> Option<FewStreams> {
+        cpu::few_streams()
+    }
+
+    fn fence(self) {
+        cpu::fence();
+    }
+}
+
+impl FftEngine for Avx512Gfni {
     fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
-        match super::stores(streaming) {
+        match forms::stores(streaming) {
             PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
             PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
             PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
@@ -191,14 +205,6 @@ impl Engine for Avx512Gfni {
             (Kind::IceLake, false) => pick_fft!(points, finish, CACHED_LATER by FFT_COLUMNS),
             _ => None,
         }
-    }
-
-    fn few_streams(self) -> Option<FewStreams> {
-        super::few_streams()
-    }
-
-    fn fence(self) {
-        super::fence();
     }
 }
 
@@ -495,7 +501,7 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     macro_rules! plain_kernels {
         ($d:literal, $kinds:ident) => {{
             let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY_CLASSES, CACHED, false> as HornerKernel;
-            let past = match super::stores(true) {
+            let past = match forms::stores(true) {
                 PAST_AHEAD => carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY_CLASSES, PAST_AHEAD, false>,
                 _ => carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY_CLASSES, PAST_NEXT, false>,
             };
@@ -514,11 +520,11 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
         Kind::Zen5 => WRITTEN_OUT_ZEN5[planes],
         _ => WRITTEN_OUT[planes],
     };
-    let few_streams = super::few_streams().map(|few| match written_out {
+    let few_streams = cpu::few_streams().map(|few| match written_out {
         1 => few,
         columns => FewStreams { groups: Groups { reads: columns * planes, ..few.groups }, ..few },
     });
-    Some(HornerEngine { cached, group, streaming, solving, few_streams, factor: super::affine_matrix })
+    Some(HornerEngine { cached, group, streaming, solving, few_streams, factor: forms::affine_matrix })
 }
 
 define_carry!(

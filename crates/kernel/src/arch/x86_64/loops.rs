@@ -1,4 +1,4 @@
-//! Loops that are written once for vectors of 32 and of 64 bytes: of [`crate::update`], of
+//! Loops that are written once for vectors of 32 and of 64 bytes: of [`crate::change`], of
 //! [`crate::horner`] and of [`crate::fft`].
 
 /// Defines `change::<M, ONES>`, the kernel of
@@ -112,7 +112,7 @@ macro_rules! define_carry {
                 unsafe { carry_visit::<D, 1, 1, K, F, SHORT, SOLVES>(job, at, $rest) };
             }
             if is_past(STORES) {
-                super::fence();
+                super::cpu::fence();
             }
         }
 
@@ -541,7 +541,7 @@ macro_rules! define_network {
             }
 
             fn fence(self) {
-                super::fence();
+                super::cpu::fence();
             }
         }
 

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{fetched_ahead_bytes, is_past};
+use super::forms::{fetched_ahead_bytes, is_past};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;

@@ -1,5 +1,5 @@
-//! The code of [`crate::braid`] and of [`crate::straight`]: AVX2 or AVX-512, assembled for each
-//! program once it is worth it.
+//! The code of [`crate::code::braid`] and of [`crate::code::straight`]: AVX2 or AVX-512, assembled
+//! for each program once it is worth it.
 //!
 //! A straight line says itself what each instruction is; there is code of it for columns of packets
 //! alone. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum
@@ -13,13 +13,14 @@
 
 use super::ahead::{AHEAD_MOST, Ahead, Fetch, Spread, fetched, fetched_into};
 use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Group, PacketEntry, Slice, Tile};
-use super::{Kind, LINE};
-use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
-use crate::dispatch::Form;
-use crate::executable::Executable;
+use super::cpu::Kind;
+use super::forms::LINE;
+use crate::code::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
+use crate::code::executable::Executable;
+use crate::code::form::Form;
+use crate::code::straight::{OPS_MOST, Op, Straight};
 use crate::packets::Packets;
 use crate::scratch::with_scratch;
-use crate::straight::{OPS_MOST, Op, Straight};
 
 /// The pairs that no column has: of the row, and of what is read.
 fn own_pairs(vectors: Vectors) -> [Group; 2] {
@@ -177,7 +178,7 @@ impl Code {
             // but registers that a function may.
             unsafe { function(pointers, 0, whole, slots) };
             if streaming {
-                super::fence();
+                super::cpu::fence();
             }
             if whole < len {
                 // SAFETY: as above.
@@ -250,7 +251,7 @@ impl PacketCode {
             // must.
             unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
             if streaming {
-                super::fence();
+                super::cpu::fence();
             }
         });
     }
@@ -483,6 +484,9 @@ impl Sums {
         *holds = true;
     }
 }
+
+#[cfg(test)]
+mod disassembled;
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {

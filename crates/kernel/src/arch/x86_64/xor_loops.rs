@@ -1,15 +1,15 @@
 //! Loops of sums alone, written once for vectors of 32 and of 64 bytes: of [`crate::xor_rows`], and
 //! of changes in packets ([`crate::update`]).
 
-/// Defines `rows::<C, STREAMING>`, a [`RowLoop`](crate::dispatch::RowLoop), and `spread::<C>`, a
-/// [`SpreadLoop`](crate::dispatch::SpreadLoop), both of slices of C vectors.
+/// Defines `rows::<C, STREAMING>`, a [`RowLoop`](crate::xor_rows::RowLoop), and `spread::<C>`, a
+/// [`SpreadLoop`](crate::packets::SpreadLoop), both of slices of C vectors.
 macro_rules! define_xor_loops {
     ($feature:literal, $bytes:expr, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident, $xor3:expr) => {
         /// `visits` slices of C vectors.
         ///
         /// # Safety
         ///
-        /// As [`RowLoop`](crate::dispatch::RowLoop).
+        /// As [`RowLoop`](crate::xor_rows::RowLoop).
         #[target_feature(enable = $feature)]
         pub(crate) unsafe fn rows<const C: usize, const STREAMING: bool>(
             program: &XorRows,
@@ -82,7 +82,7 @@ macro_rules! define_xor_loops {
 
         /// # Safety
         ///
-        /// As [`SpreadLoop`](crate::dispatch::SpreadLoop), for slices of C vectors.
+        /// As [`SpreadLoop`](crate::packets::SpreadLoop), for slices of C vectors.
         #[target_feature(enable = $feature)]
         pub(crate) unsafe fn spread<const C: usize>(
             changed: *mut u8,

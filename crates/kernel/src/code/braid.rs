@@ -1,10 +1,9 @@
 //! XOR programs whose sums registers hold all at once, and finish link by link: what straight-line
 //! code is made of.
 //!
-//! Held and swept sums ([`crate::sum_graph`]) form a grid: a row per swept and a column per held
-//! sum. The whole grid is code ([`BraidCode`](crate::dispatch::BraidCode)), made for the program
-//! once it is worth it: every cell has instructions of its own, and nothing is looked up but
-//! pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the
+//! Held and swept sums ([`super::meetings`]) form a grid: a row per swept and a column per held
+//! sum. The whole grid is code (`xor_code.rs` of an architecture), made for the program once it is
+//! worth it: every cell has instructions of its own, and nothing is looked up but pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the
 //! sums of rows wait in slots, as do those held sums that are not of the last batch. What needs
 //! other sums (the zig-zag of a double recovery) is then finished in *links*, one for each held sum
 //! and for each swept sum that needs others, in an order in which each mostly adds the link before
@@ -16,8 +15,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::sum_graph::{NONE, SumGraph};
-use crate::sums::SharedSums;
+use crate::sum_graph::SumGraph;
+use crate::sums::{NONE, SharedSums};
 
 /// The vectors of an engine. Two are a slice of a sum; two such pairs are for what is swept and for
 /// what is read, and all others for held sums.

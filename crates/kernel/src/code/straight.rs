@@ -1,7 +1,7 @@
 //! XOR programs as a straight line: sum after sum, with registers for what is needed again soonest.
 //!
 //! Bit-matrix codes have buffers that lie in ten sums and more, so no grid has few enough held sums
-//! to take them all in one sweep ([`crate::braid`]). Here each sum is computed by itself. What it
+//! to take them all in one sweep ([`crate::code::braid`]). Here each sum is computed by itself. What it
 //! reads stays in a register if it is read again before whatever the register would hold instead;
 //! which that is, is known, because the order of the sums is. What is not in a register is read
 //! from memory by the instruction that adds it. A sum that is no buffer is written, to a slot, only
@@ -14,10 +14,9 @@
 //! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and
 //! used again only when its sum is.
 
-use crate::braid::{Place, Target, Vectors};
-use crate::dispatch::counting;
-use crate::sum_graph::NONE;
-use crate::sums::{Sets, SharedSums, bits};
+use crate::arch::native::cpu::counting;
+use crate::code::braid::{Place, Target, Vectors};
+use crate::sums::{NONE, Sets, SharedSums, bits};
 
 /// A vector register.
 pub(crate) type Register = u8;
@@ -510,6 +509,30 @@ impl Allocation {
         if is_last {
             self.release(to);
         }
+    }
+}
+
+impl Sets {
+    /// A row as the sum of it and of another.
+    fn add(&mut self, to: usize, row: usize) {
+        (0..self.stride).for_each(|i| self.words[to * self.stride + i] ^= self.words[row * self.stride + i]);
+    }
+
+    #[inline(always)]
+    fn contains(&self, row: usize, place: u32) -> bool {
+        self.words[row * self.stride + place as usize / 64] >> (place % 64) & 1 == 1
+    }
+
+    /// Has a row contain a place, or not.
+    #[inline(always)]
+    fn put(&mut self, row: usize, place: u32, is_in: bool) {
+        let word = &mut self.words[row * self.stride + place as usize / 64];
+        *word = *word & !(1 << (place % 64)) | u64::from(is_in) << (place % 64);
+    }
+
+    /// These rows alone.
+    fn of_rows(&self, rows: impl Iterator<Item = usize>) -> Sets {
+        Sets { stride: self.stride, words: rows.flat_map(|row| self.row(row)).copied().collect() }
     }
 }
 

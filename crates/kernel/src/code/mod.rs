@@ -1,0 +1,94 @@
+//! Programs of XORs as machine code that is made at run time: what shape their code has
+//! ([`braid`], [`straight`]), and the memory that it lies in ([`executable`]). The instructions are
+//! the architecture's ([`crate::arch`]).
+//!
+//! Nothing outside names more than [`Code`]; without the feature `run-time-code`, and where there
+//! is no assembler, `no_code.rs` is in this place.
+
+pub(crate) mod braid;
+pub(crate) mod executable;
+pub(crate) mod form;
+mod meetings;
+pub(crate) mod straight;
+
+use crate::arch::native::xor_code;
+use crate::packets::Packets;
+use crate::sums::SharedSums;
+use crate::tier::Tier;
+use braid::{Braid, Vectors};
+use executable::Executable;
+use form::Form;
+use straight::{Straight, is_dense};
+
+/// Sums as code.
+#[derive(Debug)]
+pub(crate) enum Code {
+    Pieces(xor_code::Code),
+    /// For whole columns of packets.
+    Packets(xor_code::PacketCode),
+}
+
+impl Code {
+    /// Whether code can be expected to be had, as far as is known: what nobody will execute need
+    /// not be thought out.
+    pub(crate) fn is_to_be_had() -> bool {
+        Executable::is_to_be_had()
+    }
+
+    /// Code with the vectors of a tier that this machine has, for columns of packets if buffers
+    /// are; `None` if the system lets nothing be executed that was written, if there is no code for
+    /// such sums, if packets are not whole slices, or columns too long for an instruction to reach.
+    pub(crate) fn new(sums: &SharedSums, tier: Tier, packets: Option<&Packets>) -> Option<Code> {
+        let vectors = if tier == Tier::Avx512Gfni { Vectors::Zmm } else { Vectors::Ymm };
+        let braid = || Braid::new(sums, vectors);
+        let Some(packets) = packets else {
+            return xor_code::Code::new(&braid()?).map(Code::Pieces);
+        };
+        // A straight line for what is dense, and for sums that no buffer meets in. For columns of
+        // packets alone: a line touches buffers four times and more, and those in one piece that
+        // begin at the same place of their pages fight for one set of the first-level cache then. A
+        // bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are
+        // staggered) and at 5 as a braid (12).
+        let braid = if is_dense(sums) { None } else { braid() };
+        let straight = if braid.is_none() { Straight::new(sums, vectors) } else { None };
+        let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight))?;
+        xor_code::PacketCode::new(form, packets).map(Code::Packets)
+    }
+
+    /// Whether [`Code::run`] takes buffers of so many bytes.
+    pub(crate) fn is_of_pieces(&self, len: usize) -> bool {
+        matches!(self, Code::Pieces(code) if len >= code.slice_bytes())
+    }
+
+    /// Computes every sum.
+    ///
+    /// # Safety
+    ///
+    /// As [`xor_code::Code::run`], of buffers that it takes.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        let Code::Pieces(code) = self else { unreachable!("code is asked first what it takes") };
+        // SAFETY: the caller's promise.
+        unsafe { code.run(streaming, buffer, len) };
+    }
+
+    /// Whether it is for columns of packets.
+    pub(crate) fn is_of_packets(&self) -> bool {
+        matches!(self, Code::Packets(_))
+    }
+
+    /// Computes every sum on so many groups of packets.
+    ///
+    /// # Safety
+    ///
+    /// As [`xor_code::PacketCode::run`], of code for columns of packets.
+    pub(crate) unsafe fn run_packets(
+        &self,
+        streaming: bool,
+        column: impl Fn(usize) -> *mut u8,
+        groups: usize,
+    ) {
+        let Code::Packets(code) = self else { unreachable!("code is asked first what it takes") };
+        // SAFETY: the caller's promise.
+        unsafe { code.run(streaming, column, groups) };
+    }
+}

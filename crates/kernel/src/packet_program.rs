@@ -1,0 +1,66 @@
+//! A program over columns in which buffers are interleaved.
+
+use crate::error::{ProgramError, ShapeError};
+use crate::packets::Packets;
+use crate::program::Program;
+
+impl Program {
+    /// The same program for columns in which buffers are interleaved.
+    ///
+    /// Errors: the columns have not as many buffers together as the program.
+    pub fn in_packets(self, packets: Packets) -> Result<PacketProgram, ProgramError> {
+        PacketProgram::new(self, packets)
+    }
+}
+
+/// A program that works on columns of packets.
+///
+/// `Send + Sync` and reusable, as the [`Program`] that it was made of.
+#[derive(Debug)]
+pub struct PacketProgram {
+    program: Program,
+    packets: Packets,
+}
+
+impl PacketProgram {
+    /// Errors: the program has more or fewer buffers than the columns have together.
+    pub(crate) fn new(mut program: Program, packets: Packets) -> Result<PacketProgram, ProgramError> {
+        if packets.buffers() != program.buffers() {
+            return Err(ProgramError::PacketBuffers { have: packets.buffers(), need: program.buffers() });
+        }
+        program.lay_out(&packets);
+        Ok(PacketProgram { program, packets })
+    }
+
+    /// The columns that a run takes.
+    pub fn packets(&self) -> &Packets {
+        &self.packets
+    }
+
+    /// As [`Program::prepare`].
+    pub fn prepare(&self) {
+        self.program.prepare();
+    }
+
+    /// Carries out every step, in place, on each packet.
+    ///
+    /// Shape: any alignment. Errors: as [`Packets::groups`]; nothing is written then.
+    pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShapeError> {
+        let groups = self.packets.groups(columns)?;
+        let base = columns.as_mut_ptr();
+        // SAFETY: `column` is called with numbers of columns only, of which there are as many as
+        // slices, by `groups`. Each call borrows that one slice anew, and the pointer stays valid
+        // because nothing else touches the slices until we return.
+        let column = move |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
+        // SAFETY: columns are apart from one another, and hold so many groups.
+        unsafe { self.program.run_packets(&self.packets, column, groups) };
+        Ok(())
+    }
+}
+
+/// What it was made of.
+impl AsRef<Program> for PacketProgram {
+    fn as_ref(&self) -> &Program {
+        &self.program
+    }
+}
