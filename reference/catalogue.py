@@ -52,6 +52,7 @@ SPECS = {
                                        "60,20,2", "170,85,2", "6,2,3", "12,2,3", "12,3,4", "10,5,5", "251,1,5")],
     "xorbas": [f"xorbas:{size}" for size in ("10,6,5", "4,4,2", "6,4,3", "12,6,6", "5,3,5", "20,9,4")],
     "slpg": [f"slpg:{size}" for size in ("6,4,3", "4,2,2", "6,3,2", "8,5,4", "5,2,5", "12,6,4")],
+    "clay": [f"clay:{size}" for size in ("2,1,2", "2,2,3", "3,2,4", "4,2,4", "4,2,5", "3,3,4", "3,3,5", "5,2,6", "4,4,6", "6,3,8")],
     **{family: [f"{family}:{n}" for n in range(shape.least_disks, 25)] for family, shape in arrays.CONSTRUCTIONS.items()},
     "liberation": [f"liberation:{k}" for k in range(1, 14)]
     + [f"liberation:{k},w={w}" for k, w in ((1, 5), (2, 7), (3, 5), (4, 7), (5, 11), (8, 13), (10, 17), (2, 23), (3, 67))] + ["liberation:17", "liberation:29", "liberation:6,w=11"],
@@ -114,6 +115,8 @@ REFUSED = [
     ("lrc:32,2,2", "groups of 16 for g=2"), ("lrc:72,18,2", "18 groups of 4 for g=2"), ("lrc:172,86,2", "86 groups of 2 for g=2"),
     ("lrc:256,1,1", "a group of 256 for g=1"), ("lrc:252,2,3", "252 data for g=3"),
     ("xorbas:10,6,4", "10 is no multiple of 4"), ("xorbas:10,3,5", "only one Reed-Solomon parity left"), ("slpg:6,4,4", "6 is no multiple of 4"),
+    ("clay:4,2", "d is missing"), ("clay:4+2,5", "takes counts"), ("clay:1,2,2", "k < 2"), ("clay:4,0,4", "no parity"), ("clay:4,2,3", "d < k"),
+    ("clay:4,2,6", "d > k + m - 1"), ("clay:20,4,23", "4^6 planes"), ("clay:253,2,253", "more than 254 nodes"), ("clay:4,2,5,x", "no option"),
     ("dcode:3", "at least 4 disks"), ("rdp:2", "at least 3 disks"), ("evenodd:2", "at least 3 disks"), ("hcode:3", "at least 4 disks"),
     ("hdp:3", "at least 4 disks"), ("xcode:3", "at least 4 disks"), ("dcode:8,raw", "even n"), ("dcode:3,raw", "at least 5"),
     ("rdp:7,raw", "raw is for dcode and xcode"), ("raidp:2", "at least 3 disks"), ("raidp:4,stack=3", "stack is 1 or 2"),

@@ -111,7 +111,7 @@ def check_ceph(oracle, document):
                     same(spec, rows, oracle.shec(k, m, c, 8, technique))
                     count += 1
     print(f"ceph: {count} matrices equal")
-    wanted = [case for case in document["cases"] if "plugin=clay" not in case["profile"] and "w=16" not in case["profile"] and "w=32" not in case["profile"]]
+    wanted = [case for case in document["cases"] if "w=16" not in case["profile"] and "w=32" not in case["profile"]]
     text = make_vectors.foreign_text({**document, "cases": wanted})
     same("vectors/foreign/ceph_w8.json", (make_vectors.VECTORS / "foreign" / "ceph_w8.json").read_text(encoding="utf-8"), text)
     print(f"ceph: {len(wanted)} digests recomputed and equal, of {len(document['cases'])} cases in the oracle")

@@ -9,7 +9,7 @@ printed as they were written: `b=0x02` and `powers` name the same code but stay 
 import re
 from functools import lru_cache
 
-from families import arrays, bits, density, local, matrix, plain, raidp, raidq
+from families import arrays, bits, coupled, density, local, matrix, plain, raidp, raidq
 from value import Code, CodeError  # noqa: F401  (both are part of this module's face)
 
 COUNT = r"(0|[1-9][0-9]*)"
@@ -163,6 +163,7 @@ FAMILIES = {
     "lrc": _counted(3, False, local.lrc, zero_allowed=(2,)),
     "xorbas": _counted(3, False, local.xorbas),
     "slpg": _counted(3, False, local.slpg),
+    "clay": _counted(3, False, coupled.clay),
     **{family: _reader_of_array(family) for family in arrays.CONSTRUCTIONS},
     "liberation": _reader_with_word("liberation", density.liberation_words(), density.liberation),
     "blaumroth": _reader_with_word("blaumroth", density.blaum_roth_words(), density.blaum_roth),

@@ -112,6 +112,8 @@ def spec_of_profile(profile):
         return f"raid5:{k}" if m == 1 else f"rs:{k}+{m}" + ("" if p["technique"] == "cauchy" else ",vandermonde")
     if p["plugin"] == "shec":
         return f"shec:{k},{m},c={p['c']}" + (",single" if p["technique"] == "single" else "")
+    if p["plugin"] == "clay":
+        return f"clay:{k},{m},{p['d']}"
     if p["plugin"] == "lrc":
         return f"custom:ceph-lrc-{k}-{m}-{p['l']}.code"
     raise ValueError(profile)
@@ -149,8 +151,9 @@ def custom_of_spec(spec):
 def shard_digests(code, chunk_len, stripes):
     """Digest of each column's file when the pattern fills the stripes one after another."""
     files = [b""] * code.columns
-    user = pattern(len(code.data) * chunk_len * stripes)
-    elements = [user[i:i + chunk_len] for i in range(0, len(user), chunk_len)]
+    element_len = chunk_len // code.rows[0]
+    user = pattern(len(code.data) * element_len * stripes)
+    elements = [user[i:i + element_len] for i in range(0, len(user), element_len)]
     for s in range(stripes):
         part = elements[s * len(code.data):(s + 1) * len(code.data)]
         files = [file + chunk for file, chunk in zip(files, code.chunks(part))]

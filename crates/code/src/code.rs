@@ -105,6 +105,21 @@ impl fmt::Display for StudyOnly {
 
 impl std::error::Error for StudyOnly {}
 
+/// How one lost column follows from parts of others, where the construction says so.
+///
+/// Whoever plans by it computes the plan from the equations: a wrong one gives no plan, never a
+/// wrong one. It is no part of what the code is: fingerprint and equality pass it over, and a code
+/// file does not carry it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialRepair {
+    /// The rows to read of each column that helps, ascending.
+    pub rows: Vec<usize>,
+    /// So many columns help.
+    pub helpers: usize,
+    /// These are among them.
+    pub among: Vec<usize>,
+}
+
 /// A redundancy scheme: the shape of a stripe and the equations that its cells satisfy.
 ///
 /// Invariants: every cell is data or parity, never both; the data cells are in user order; there
@@ -129,6 +144,7 @@ struct Inner {
     claim: Claim,
     purpose: Purpose,
     remark: Option<String>,
+    partial_repairs: Vec<Option<PartialRepair>>,
     generator: OnceLock<Matrix>,
 }
 
@@ -260,6 +276,11 @@ impl Code {
     /// What its spec could be taken for, and is not; `None` where nothing comes to mind.
     pub fn remark(&self) -> Option<&str> {
         self.inner.remark.as_deref()
+    }
+
+    /// How a column follows from parts of others; `None` where the construction does not say.
+    pub fn partial_repair(&self, column: usize) -> Option<&PartialRepair> {
+        self.inner.partial_repairs.get(column)?.as_ref()
     }
 
     /// Refuses a code that must not store anything: asked by whoever stores.
@@ -431,6 +452,8 @@ pub struct CodeBuilder {
     equations: Vec<Equation>,
     purpose: Purpose,
     remark: Option<String>,
+    /// For each column, or empty.
+    partial_repairs: Vec<Option<PartialRepair>>,
     version: u16,
     /// The first thing that did not fit.
     fault: Option<FileFault>,
@@ -474,6 +497,7 @@ impl CodeBuilder {
             equations: Vec::new(),
             purpose: Purpose::Storage,
             remark: None,
+            partial_repairs: Vec::new(),
             version: 1,
             fault,
         }
@@ -570,6 +594,12 @@ impl CodeBuilder {
     /// Says what the spec could be taken for; see [`Code::remark`].
     pub(crate) fn remark(&mut self, text: String) {
         self.remark = Some(text);
+    }
+
+    /// Says how a column follows from parts of others.
+    pub(crate) fn partial_repair(&mut self, column: usize, repair: PartialRepair) {
+        self.partial_repairs.resize(self.roles.len(), None);
+        self.partial_repairs[column] = Some(repair);
     }
 
     /// The finished code of a user, checked and proven as a code file is
@@ -726,6 +756,7 @@ impl CodeBuilder {
                 claim,
                 purpose: self.purpose,
                 remark: self.remark,
+                partial_repairs: self.partial_repairs,
                 generator: OnceLock::new(),
             }),
         }

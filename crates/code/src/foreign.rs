@@ -245,11 +245,11 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
         "isa" => (ceph_isa(&mut words)?, None, 32),
         "shec" => (ceph_shec(&mut words)?, None, 32),
         "lrc" => (ceph_lrc(&mut words)?, None, 32),
-        "clay" => return Err(crate::spec::clay()),
+        "clay" => ceph_clay(&mut words)?,
         other => {
-            return Err(
-                words.wrong(format!("there is no plug-in '{other}'; isa, jerasure, shec and lrc are known"))
-            );
+            return Err(words.wrong(format!(
+                "there is no plug-in '{other}'; isa, jerasure, shec, lrc and clay are known"
+            )));
         }
     };
     let usual = unit.unwrap_or(4096usize.next_multiple_of(align));
@@ -386,6 +386,31 @@ fn ceph_shec(words: &mut Words) -> Result<Code, CodeError> {
             Err(words.wrong(format!("there is no technique '{other}'; multiple and single are known")))
         }
     }
+}
+
+/// A code, no packets, and what chunks are a multiple of: 32 bytes of each element.
+fn ceph_clay(words: &mut Words) -> Result<OfJerasure, CodeError> {
+    match words.value("scalar_mds")?.as_deref() {
+        None | Some("jerasure") => {}
+        Some(other) => {
+            return Err(
+                words.wrong(format!("scalar_mds is '{other}'; clay has jerasure there, and no other here"))
+            );
+        }
+    }
+    match words.value("technique")?.as_deref() {
+        None | Some("reed_sol_van") => {}
+        Some(other) => {
+            return Err(
+                words.wrong(format!("technique is '{other}'; clay has reed_sol_van, and no other here"))
+            );
+        }
+    }
+    let (k, m) = words.shape()?;
+    let d = words.number("d")?.unwrap_or(k + m - 1);
+    let code = Code::parse(&format!("clay:{k},{m},{d}"))?;
+    let align = 32 * code.rows_max();
+    Ok((code, None, align))
 }
 
 /// (k + m) / l groups, each with its share of data, its share of the global parities and one XOR

@@ -24,7 +24,9 @@ pub mod plank;
 mod spec;
 
 pub use budget::{Budget, Overspent};
-pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose, StudyOnly};
+pub use code::{
+    Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, PartialRepair, Purpose, StudyOnly,
+};
 pub use error::{CodeError, FileFault};
 pub use families::{Family, Width, WidthError, families};
 pub use labels::{Label, Labels};

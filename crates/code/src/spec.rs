@@ -93,9 +93,6 @@ fn find(name: &str) -> Option<&'static Family> {
 }
 
 fn unknown(name: &str) -> CodeError {
-    if name == "clay" {
-        return clay();
-    }
     // Of equally near names the one whose codes survive most, and none that survives nothing: who
     // mistypes a name must not end with less than was wanted.
     let survives = |family: &Family| Code::parse(family.examples[0]).map_or(0, |code| code.claim().tolerance);
@@ -110,15 +107,6 @@ fn unknown(name: &str) -> CodeError {
         .min()
         .map(|(_, _, known)| known);
     CodeError::UnknownFamily { family: name.into(), nearest }
-}
-
-/// What is said of Ceph's Clay.
-pub(crate) fn clay() -> CodeError {
-    CodeError::NotCarried {
-        what: "the Clay code".into(),
-        reason: "its sub-chunks couple planes of one chunk, and Ceph 22 drops it, shec and all techniques of jerasure \
-                 but reed_sol_van; use lrc for cheap repair",
-    }
 }
 
 /// Edit distance, for the suggestion in an error.

@@ -18,7 +18,7 @@
 //! are all 1 it runs on bits: the matroid does not change when the field grows.
 
 use crate::Combination;
-use pantile_code::{CellIndex, Code};
+use pantile_code::{CellIndex, Code, Equation};
 use pantile_gf::Gf;
 
 /// One machine word of a row: 64 binary coefficients, or one of GF(2^8).
@@ -110,14 +110,26 @@ impl<W: Word> Space<W> {
         wanted: &[CellIndex],
         copied: &[CellIndex],
     ) -> Result<Space<W>, (Vec<CellIndex>, usize)> {
+        let equations: Vec<&Equation> = code.equations().iter().collect();
+        Space::over(code, &equations, lost, wanted, copied)
+    }
+
+    /// [`Space::new`] of some of the equations.
+    pub(crate) fn over(
+        code: &Code,
+        equations: &[&Equation],
+        lost: &[CellIndex],
+        wanted: &[CellIndex],
+        copied: &[CellIndex],
+    ) -> Result<Space<W>, (Vec<CellIndex>, usize)> {
         let cells = code.cell_count() + copied.len();
         let stride = cells.div_ceil(W::CELLS);
-        let mut rows = vec![W::default(); stride * (code.equations().len() + copied.len())];
-        for (row, equation) in rows.chunks_exact_mut(stride).zip(code.equations()) {
+        let mut rows = vec![W::default(); stride * (equations.len() + copied.len())];
+        for (row, equation) in rows.chunks_exact_mut(stride).zip(equations) {
             equation.terms().iter().for_each(|&(cell, c)| W::set(row, cell.usize(), c));
         }
         let copies = (code.cell_count()..cells).zip(copied);
-        for (row, (copy, cell)) in rows.chunks_exact_mut(stride).skip(code.equations().len()).zip(copies) {
+        for (row, (copy, cell)) in rows.chunks_exact_mut(stride).skip(equations.len()).zip(copies) {
             W::set(row, copy, Gf::ONE);
             W::set(row, cell.usize(), Gf::ONE);
         }

@@ -25,6 +25,7 @@ mod dual;
 mod evidence;
 mod independence;
 mod locate;
+mod parts;
 mod plan;
 mod planner;
 mod prove;

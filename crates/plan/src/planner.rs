@@ -1,6 +1,6 @@
 //! Recovery plans.
 //!
-//! Four solvers; each is general, none asks for the family:
+//! Five solvers; each is general, none asks for the family:
 //!
 //! 1. One row per column and a code that claims to be MDS: any k surviving cells do, fewer never
 //!    do, so the k cheapest are exact, and only an m x m system is solved.
@@ -9,6 +9,8 @@
 //!    effort allowed, which it does for codes of one row and small array codes.
 //! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as
 //!    it has equations, where single equations do not yield all of them.
+//! 5. From the rows that a code itself names, and from whole columns ([`crate::parts`]): of codes
+//!    that say how a column follows from parts of others. What they yield is the plan.
 //!
 //! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations,
 //! every plan reads the same, and nothing is searched: 2, each equation as soon as it lacks one
@@ -144,6 +146,11 @@ impl Planner {
         self.is_xor
     }
 
+    /// For each cell, the equations that contain it.
+    pub(crate) fn touching(&self) -> &[Vec<u32>] {
+        &self.touching
+    }
+
     /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort
     /// finds.
     ///
@@ -161,7 +168,10 @@ impl Planner {
         missing.extend(request.wanted.iter().copied().filter(|&cell| request.lost.contains(cell)));
         let there = |cell: &CellIndex| !request.lost.contains(*cell);
         let direct: Vec<CellIndex> = request.wanted.iter().copied().filter(there).collect();
-        let (read, steps, optimality) = if self.is_uniform {
+        let by_parts = self.by_parts(request, &missing, &direct, &price);
+        let (read, steps, optimality) = if let Some(found) = by_parts {
+            found
+        } else if self.is_uniform {
             let (read, steps) = self.cheapest_k(request.wanted, &missing, &price, request.lost)?;
             (read, steps, Optimality::Exact)
         } else if direct.is_empty() && [request.lost.len(), missing.len()] == [self.code.equations().len(); 2]

@@ -106,10 +106,10 @@ macro_rules! families {
     };
 }
 
-// Simple codes first, then Reed-Solomon and its kin, local codes, array codes, replication.
+// Simple codes first, then Reed-Solomon and its kin, local codes and Clay, array codes, replication.
 families! {
     raid0, mirror, raid5, raid6, raidq, cauchy, rs, lch, crs,
-    shec, lrc, xorbas, slpg,
+    shec, lrc, xorbas, slpg, clay,
     dcode, xcode, rdp, evenodd, hcode, hdp, hvcode, pcode, liberation, blaumroth, liber8tion,
     raidp,
 }

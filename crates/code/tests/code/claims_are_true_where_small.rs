@@ -334,6 +334,12 @@ fn codes_that_a_number_of_disks_names() {
 }
 
 #[test]
+fn coupled_codes() {
+    let sizes = (2..=5).flat_map(|k| (1..=3).flat_map(move |m| (k..k + m).map(move |d| (k, m, d))));
+    hold_all(24, sizes.map(|(k, m, d)| format!("clay:{k},{m},{d}")));
+}
+
+#[test]
 fn examples_and_small_codes_of_every_family() {
     for family in families() {
         let specs = family.examples.iter().chain(family.small);

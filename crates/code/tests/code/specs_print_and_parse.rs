@@ -213,7 +213,6 @@ fn codes_that_are_not_carried_say_why() {
         ("rs:4+2,jerasure,w=32", "GF(2^32)"),
         ("shec:6,4,c=3,w=16", "GF(2^16)"),
         ("shec:6,4,w=32,c=3,single", "GF(2^32)"),
-        ("clay:4,2", "Clay"),
     ] {
         match Code::parse(spec) {
             Err(error @ CodeError::NotCarried { .. }) => assert!(error.to_string().contains(word), "{error}"),

@@ -6,5 +6,6 @@ mod few_lost_of_dense_codes;
 mod known_facts_hold;
 mod mistakes_are_as_rare_as_derived;
 mod odd_codes_are_planned;
+mod parts_of_columns_repair_one;
 mod proofs_say_how_they_were_made;
 mod the_facts_of_the_design;

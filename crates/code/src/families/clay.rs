@@ -1,0 +1,164 @@
+//! Clay codes as Ceph's plug-in `clay` writes them: MDS, and one lost column is repaired from a
+//! part of each of d others, q = d - k + 1 times less than whole columns.
+//!
+//! A column has q^t elements, one for each *plane* z = (z_0, .., z_{t-1}), digits to the base q,
+//! z_0 the most significant. The nodes are k of data, nu = -(k + m) mod q virtual ones whose
+//! elements are all zero, and m of parity, q t of them in all; node y q + x is the one at x in
+//! group y. An element C(x, y; z) with x != z_y is coupled with the one at z_y in the same group,
+//! in the plane that has x in the place of z_y. Of such a pair the uncoupled elements are
+//!
+//! ```text
+//! U  = C + C*               of the one with the larger x
+//! U* = C + 0x8f C*          of the other
+//! ```
+//!
+//! ([`reed_sol_van`] of (2, 2)); an element with x = z_y is its own uncoupled one. In each plane
+//! the uncoupled elements are a word of [`reed_sol_van`] of (k + nu, m).
+//!
+//! **Hidden elements are not needed.** A virtual element is zero, and an uncoupled one is a sum of
+//! one or two elements that are stored: put into the m checks of each plane they leave m q^t
+//! equations over stored elements alone, as many as there are parity elements.
+//!
+//! **Any m columns may be lost.** Call the score of a plane the number of groups y whose node at
+//! z_y is lost. By ascending score: the uncoupled elements of all nodes that are left are known
+//! (the partner of one is left, or lost in a plane of lesser score); the checks give those that are
+//! lost; and a lost element follows from its own uncoupled one and its partner, or from both
+//! uncoupled ones, because the 2 x 2 matrix is regular and has no zero.
+//!
+//! **Repair of one column** (x, y) reads the q^(t-1) planes with z_y = x of d columns, among them
+//! all others of group y: the checks of these planes have no other elements, but for those of the
+//! column and those of the m - q columns that are not read, and those they determine.
+//!
+//! Limits: Ceph's, k >= 2, k <= d <= k + m - 1, k + nu + m <= 254; and so many planes that all
+//! equations fit a matrix as a code file's do.
+//!
+//! Source: M. Vajha et al., "Clay codes: moulding MDS codes to yield an MSR code" (FAST 2018);
+//! Ceph, plug-in clay with scalar_mds=jerasure, technique=reed_sol_van.
+
+use super::{Family, Width};
+use crate::custom::MATRIX_SYMBOLS_MAX;
+use crate::parts::reed_sol_van::reed_sol_van;
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint, PartialRepair};
+use pantile_gf::{Gf, Matrix};
+
+pub(super) const FAMILY: Family = Family {
+    name: "clay",
+    summary: "any m columns lost as with Reed-Solomon, and one repaired from a part of each of d others",
+    forms: &["clay:k,m,d"],
+    examples: &["clay:4,2,5", "clay:3,3,5", "clay:6,3,8"],
+    small: &["clay:2,2,3", "clay:3,2,4", "clay:4,2,4", "clay:3,3,4", "clay:2,1,2"],
+    width: Width::Undecided,
+    source: "Vajha et al., Clay codes: moulding MDS codes to yield an MSR code (FAST 2018); Ceph plugin clay",
+    build,
+};
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let few = Hint { below: "Ceph's least", above: "Ceph's limit on k + m" };
+    let k = arguments.count("k, the number of data columns,", 2, 253, few)?;
+    let m = arguments.count("m, the number of parities,", 1, 252, "Ceph's limit on k + m")?;
+    let hint = Hint { below: "a repair needs k columns", above: "no more are left than k + m - 1" };
+    let d = arguments.count("d, the columns that a repair reads,", k, k + m - 1, hint)?;
+    arguments.finish()?;
+    let shape = Shape::new(k, m, d);
+    arguments.in_range("k + m with virtual columns", shape.nodes(), 3, 254, "Ceph's limit")?;
+    let symbols = |planes: usize| (m * planes).checked_mul((k + m) * planes);
+    let planes = u32::try_from(shape.t).ok().and_then(|t| shape.q.checked_pow(t));
+    match planes.and_then(symbols) {
+        Some(symbols) if symbols <= MATRIX_SYMBOLS_MAX => Ok(shape.code()),
+        _ => Err(arguments.unsuitable(format!(
+            "a column would have {q}^{t} elements, which are too many equations; a smaller d has fewer",
+            q = shape.q,
+            t = shape.t
+        ))),
+    }
+}
+
+/// The grid of nodes: t groups of q.
+struct Shape {
+    k: usize,
+    m: usize,
+    d: usize,
+    q: usize,
+    t: usize,
+}
+
+impl Shape {
+    fn new(k: usize, m: usize, d: usize) -> Shape {
+        let q = d - k + 1;
+        Shape { k, m, d, q, t: (k + m).div_ceil(q) }
+    }
+
+    fn nodes(&self) -> usize {
+        self.q * self.t
+    }
+
+    /// The column of a node, `None` for a virtual one.
+    fn column(&self, node: usize) -> Option<usize> {
+        let first_parity = self.nodes() - self.m;
+        match node < self.k {
+            true => Some(node),
+            false => node.checked_sub(first_parity).map(|parity| self.k + parity),
+        }
+    }
+
+    fn planes(&self) -> usize {
+        self.q.pow(self.t as u32)
+    }
+
+    /// What a step of the digit of a group is worth in the number of a plane.
+    fn place(&self, group: usize) -> usize {
+        self.q.pow((self.t - 1 - group) as u32)
+    }
+
+    fn digit(&self, plane: usize, group: usize) -> usize {
+        plane / self.place(group) % self.q
+    }
+
+    /// An uncoupled element as a sum of coefficient times element, as (plane, node).
+    fn uncoupled(&self, plane: usize, node: usize, pair: &Matrix) -> Vec<((usize, usize), Gf)> {
+        let (x, group) = (node % self.q, node / self.q);
+        let partner = self.digit(plane, group);
+        if partner == x {
+            return vec![((plane, node), Gf::ONE)];
+        }
+        let own = usize::from(x < partner);
+        let partners_plane = plane + x * self.place(group) - partner * self.place(group);
+        vec![
+            ((plane, node), pair.get(own, own)),
+            ((partners_plane, group * self.q + partner), pair.get(own, 1 - own)),
+        ]
+    }
+
+    fn code(&self) -> Code {
+        let &Shape { k, m, d, .. } = self;
+        let planes = self.planes();
+        let checks = reed_sol_van(self.nodes() - m, m);
+        let pair = reed_sol_van(2, 2);
+        let mut code = CodeBuilder::uniform(k + m, planes);
+        for (parity, plane) in (0..m).flat_map(|parity| (0..planes).map(move |plane| (parity, plane))) {
+            code.parity_cell((plane, k + parity));
+        }
+        for (plane, check) in (0..planes).flat_map(|plane| (0..m).map(move |check| (plane, check))) {
+            let of_data = (0..self.nodes() - m).map(|node| (node, checks.get(check, node)));
+            let own = (self.nodes() - m + check, Gf::ONE);
+            code.equation(of_data.chain([own]).flat_map(|(node, coefficient)| {
+                let uncoupled = self.uncoupled(plane, node, &pair).into_iter();
+                uncoupled.filter_map(move |((plane, node), factor)| {
+                    Some(((plane, self.column(node)?), coefficient * factor))
+                })
+            }));
+        }
+        code.user_order((0..k).flat_map(|column| (0..planes).map(move |plane| (plane, column))));
+        for node in (0..self.nodes()).filter(|_| self.q > 1) {
+            let Some(column) = self.column(node) else { continue };
+            let (x, group) = (node % self.q, node / self.q);
+            let others = (group * self.q..(group + 1) * self.q).filter(|&other| other != node);
+            code.partial_repair(column, PartialRepair {
+                rows: (0..planes).filter(|&plane| self.digit(plane, group) == x).collect(),
+                helpers: d,
+                among: others.filter_map(|other| self.column(other)).collect(),
+            });
+        }
+        code.finish(format!("clay:{k},{m},{d}"), "clay", Claim { tolerance: m, mds: true })
+    }
+}
