@@ -31,6 +31,11 @@ enum Family {
     return codec + "_pantile_native";
   }
 
+  /** What Hadoop's Java coder of the codec is called there: the one to fall back to. */
+  String java() {
+    return codec + "_java";
+  }
+
   /** The family of a codec's name; null if it is none of ours. */
   static Family of(String codec) {
     for (Family family : values()) {
