@@ -1,6 +1,6 @@
 """Writes everything in ../vectors.  Running it twice gives the same bytes.
 
-    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign custom, or one family of codes; default all
+    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign hdfs custom, or one family of codes; default all
     python3 make_vectors.py --check [...]   writes nothing, and fails if a file is not what it would write
 
 The foreign cases start from vectors/foreign/ceph_w8.json itself (profile, chunk, stripes, digests, which only Ceph can
@@ -99,6 +99,24 @@ def shortening_text():
 
 def shortening_files():
     yield VECTORS / "shortening.json", shortening_text()
+
+
+# ---------------------------------------------------------------- codecs of HDFS
+def hdfs_specs():
+    """Each code that a codec of integrations/hdfs may stand for: a block group has at most 16 blocks."""
+    for k in range(1, 16):
+        yield "xor", k, 1, f"raid5:{k}"
+        for m in range(1, 17 - k):
+            yield "rs", k, m, f"rs:{k}+{m}"
+            yield "rs-legacy", k, m, f"rs:{k}+{m},bch"
+            if m in (3, 4):
+                yield "raidq", k, m, f"raidq:{k}+{m}" + ",powers" * (m == 4)
+
+
+def hdfs_files():
+    entries = [{"codec": codec, "k": k, "m": m, "generator": [row.hex() for row in codes.code(spec).generator()]}
+               for codec, k, m, spec in hdfs_specs()]
+    yield VECTORS / "hdfs.json", lines_of({}, "codecs", entries)
 
 
 # ---------------------------------------------------------------- Ceph
@@ -232,7 +250,7 @@ def facts_files():
 
 
 # Each gives paths and what is to be in them.
-PARTS = {"codes": codes_files, "specs": specs_files, "shortening": shortening_files, "facts": facts_files,
+PARTS = {"codes": codes_files, "specs": specs_files, "shortening": shortening_files, "facts": facts_files, "hdfs": hdfs_files,
          "foreign": foreign_files, "custom": custom_files}
 # A family alone: what whoever adds one runs.
 FAMILIES = {family: lambda family=family: [(VECTORS / "codes" / f"{family}.json", family_text(family))] for family in catalogue.SPECS}

@@ -1,0 +1,184 @@
+/* What stands between the Java classes and the C library: buffers become pointers, answers become
+ * exceptions. Nothing is computed here.
+ *
+ * Every buffer is direct, and is checked here against its capacity; what the library is then given
+ * it checks itself (pantile.h): counts, overlap, whether the code can make what is wanted.
+ *
+ * A codec is opened once for each code and kept until the process ends. The Java side never sees
+ * another number for one, so none is used after it was given back. */
+#include <jni.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pantile.h"
+
+/* A block group of HDFS has no more blocks. */
+#define COLUMNS_MOST 16
+
+/* Room for what is kept of patterns of losses, of each kind: all of them, for 16 columns. */
+#define CACHE_BYTES ((size_t)4 << 20)
+
+/* What a finding is handed over as; pantile.hdfs.Native.locate has the order. */
+#define FINDING_NUMBERS 6
+
+/* Ranges that are told apart have 64 true bytes between them: 64 KiB, which is the most that Java
+ * asks for at once, have fewer than these. */
+#define FINDINGS_MOST 1024
+
+static void throw_new(JNIEnv *env, const char *class_name, const char *message) {
+    jclass class = (*env)->FindClass(env, class_name);
+    if (class != NULL) (*env)->ThrowNew(env, class, message);
+}
+
+/* The exception for what the library answered. Its sentence is UTF-8 of ASCII characters alone,
+ * but for a spec that a caller made up; only specs of ours get here. */
+static void throw_answer(JNIEnv *env, const pantile_error *why) {
+    const char *class_name = "java/lang/IllegalArgumentException";
+    if (why->status == PANTILE_NOT_RECOVERABLE || why->status == PANTILE_NOTHING_TO_CHECK)
+        class_name = "java/io/IOException";
+    if (why->status == PANTILE_PANIC) class_name = "java/lang/InternalError";
+    throw_new(env, class_name, why->message);
+}
+
+static const pantile_codec *codec_of(jlong handle) {
+    return (const pantile_codec *)(uintptr_t)handle;
+}
+
+/* The columns of a call; a buffer that is null is a column that is not there. */
+typedef struct stripe {
+    void *columns[COLUMNS_MOST];
+    size_t count;
+} stripe;
+
+/* Fills in pointers to `bytes` bytes of each buffer, from its offset on. Returns 0, with an
+ * exception, if that is not possible. `offsets` may be NULL and stands for zeros then. */
+static int stripe_of(JNIEnv *env, jobjectArray buffers, jintArray offsets, jint bytes,
+                     stripe *stripe) {
+    char message[160];
+    jint starts[COLUMNS_MOST] = {0};
+    jsize count = (*env)->GetArrayLength(env, buffers);
+    if (count > COLUMNS_MOST || bytes < 0) {
+        snprintf(message, sizeof message, "%d columns of %d bytes; at most %d columns are possible",
+                 (int)count, (int)bytes, COLUMNS_MOST);
+        throw_new(env, "java/lang/IllegalArgumentException", message);
+        return 0;
+    }
+    if (offsets != NULL) {
+        /* Throws if there are fewer. */
+        (*env)->GetIntArrayRegion(env, offsets, 0, count, starts);
+        if ((*env)->ExceptionCheck(env)) return 0;
+    }
+    stripe->count = (size_t)count;
+    for (jsize i = 0; i < count; i++) {
+        jobject buffer = (*env)->GetObjectArrayElement(env, buffers, i);
+        stripe->columns[i] = NULL;
+        if (buffer == NULL) continue;
+        char *start = (*env)->GetDirectBufferAddress(env, buffer);
+        jlong capacity = (*env)->GetDirectBufferCapacity(env, buffer);
+        (*env)->DeleteLocalRef(env, buffer);
+        if (start == NULL || starts[i] < 0 || (jlong)starts[i] + bytes > capacity) {
+            snprintf(message, sizeof message,
+                     "column %d is no direct buffer of %d bytes from offset %d on", (int)i,
+                     (int)bytes, (int)starts[i]);
+            throw_new(env, "java/lang/IllegalArgumentException", message);
+            return 0;
+        }
+        stripe->columns[i] = start + starts[i];
+    }
+    return 1;
+}
+
+JNIEXPORT jstring JNICALL Java_pantile_hdfs_Native_version(JNIEnv *env, jclass class) {
+    (void)class;
+    return (*env)->NewStringUTF(env, pantile_version());
+}
+
+JNIEXPORT jlong JNICALL Java_pantile_hdfs_Native_open(JNIEnv *env, jclass class, jstring spec) {
+    (void)class;
+    pantile_code *code = NULL;
+    pantile_codec *codec = NULL;
+    pantile_error why;
+    pantile_codec_options options = {sizeof options, CACHE_BYTES, PANTILE_STORES_AUTO};
+    const char *text = (*env)->GetStringUTFChars(env, spec, NULL);
+    if (text == NULL) return 0;
+    pantile_status status = pantile_code_parse(text, &code, &why);
+    (*env)->ReleaseStringUTFChars(env, spec, text);
+    if (status == PANTILE_OK) {
+        status = pantile_codec_new(code, &options, &codec, &why);
+        pantile_code_free(code);
+    }
+    if (status != PANTILE_OK) throw_answer(env, &why);
+    return (jlong)(uintptr_t)codec;
+}
+
+JNIEXPORT void JNICALL Java_pantile_hdfs_Native_encode(JNIEnv *env, jclass class, jlong codec,
+                                                       jobjectArray buffers, jintArray offsets,
+                                                       jint bytes) {
+    (void)class;
+    stripe stripe;
+    pantile_error why;
+    if (!stripe_of(env, buffers, offsets, bytes, &stripe)) return;
+    if (pantile_encode(codec_of(codec), stripe.columns, stripe.count, (size_t)bytes, &why))
+        throw_answer(env, &why);
+}
+
+JNIEXPORT void JNICALL Java_pantile_hdfs_Native_reconstruct(JNIEnv *env, jclass class, jlong codec,
+                                                            jobjectArray buffers,
+                                                            jintArray offsets, jbyteArray states,
+                                                            jint bytes) {
+    (void)class;
+    stripe stripe;
+    pantile_error why;
+    jbyte state[COLUMNS_MOST];
+    if (!stripe_of(env, buffers, offsets, bytes, &stripe)) return;
+    /* Throws if there are fewer. */
+    (*env)->GetByteArrayRegion(env, states, 0, (jsize)stripe.count, state);
+    if ((*env)->ExceptionCheck(env)) return;
+    if (pantile_reconstruct(codec_of(codec), stripe.columns, stripe.count, (size_t)bytes,
+                            (const uint8_t *)state, &why))
+        throw_answer(env, &why);
+}
+
+JNIEXPORT jlongArray JNICALL Java_pantile_hdfs_Native_locate(JNIEnv *env, jclass class, jlong codec,
+                                                             jobjectArray buffers, jint bytes) {
+    (void)class;
+    stripe stripe;
+    pantile_error why;
+    size_t need = 0;
+    if (!stripe_of(env, buffers, NULL, bytes, &stripe)) return NULL;
+    const void *const *columns = (const void *const *)stripe.columns;
+    /* Whether there is anything costs least without a list. */
+    size_t fault = PANTILE_NONE;
+    if (pantile_verify(codec_of(codec), columns, stripe.count, (size_t)bytes, &fault, &why)) {
+        throw_answer(env, &why);
+        return NULL;
+    }
+    if (fault == PANTILE_NONE) return (*env)->NewLongArray(env, 0);
+    pantile_finding *findings = malloc(FINDINGS_MOST * sizeof *findings);
+    if (findings == NULL) {
+        throw_new(env, "java/lang/OutOfMemoryError", "no memory for findings");
+        return NULL;
+    }
+    pantile_status status = pantile_locate(codec_of(codec), columns, stripe.count, (size_t)bytes,
+                                           findings, FINDINGS_MOST, &need, &why);
+    jlongArray list = NULL;
+    if (status != PANTILE_OK) {
+        throw_answer(env, &why);
+    } else {
+        list = (*env)->NewLongArray(env, (jsize)(need * FINDING_NUMBERS));
+    }
+    for (size_t i = 0; list != NULL && i < need; i++) {
+        jlong mask = 0;
+        for (uint16_t c = 0; c < findings[i].column_count; c++)
+            mask |= (jlong)1 << findings[i].columns[c];
+        jlong numbers[FINDING_NUMBERS] = {
+            (jlong)findings[i].offset,        (jlong)findings[i].bytes,
+            (jlong)findings[i].verdict,       (jlong)findings[i].evidence_bits,
+            (jlong)findings[i].is_certain,    mask,
+        };
+        (*env)->SetLongArrayRegion(env, list, (jsize)(i * FINDING_NUMBERS), FINDING_NUMBERS, numbers);
+    }
+    free(findings);
+    return list;
+}

@@ -1,0 +1,83 @@
+package pantile.hdfs;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+
+/**
+ * What the equations of the code say of one block group: for each unit, what speaks against it.
+ *
+ * <p>Evidence is that of one range of bytes, the best there is: ranges are not added up, so that a
+ * fault that comes in many places is not taken for many independent witnesses.
+ */
+final class Evidence {
+  /** Ranges of bytes at which the blocks do not add up. */
+  int ranges;
+
+  /** Those of which no unit can be told to be wrong. */
+  int open;
+
+  /** Of the first of these. */
+  long openOffset = -1;
+
+  /** Of each unit: how many bits of evidence, -1 if nothing speaks against it. */
+  final int[] bits;
+
+  /** Of each unit that is spoken against: its first and last wrong byte. */
+  final long[] first;
+
+  final long[] last;
+
+  private Evidence(int units) {
+    bits = new int[units];
+    java.util.Arrays.fill(bits, -1);
+    first = new long[units];
+    last = new long[units];
+  }
+
+  /**
+   * Reads all of a group.
+   *
+   * @throws IOException if so many blocks are absent that nothing is left to check: not fewer than
+   *     parity units.
+   */
+  static Evidence of(Code code, GroupReader group) throws IOException {
+    Evidence evidence = new Evidence(code.units());
+    for (long offset = 0; offset < group.length(); offset += GroupReader.WINDOW_BYTES) {
+      int bytes = (int) Math.min(GroupReader.WINDOW_BYTES, group.length() - offset);
+      ByteBuffer[] columns = group.window(offset, bytes);
+      int there = 0;
+      for (ByteBuffer column : columns) {
+        there += column == null ? 0 : 1;
+      }
+      if (there <= code.k) {
+        throw new IOException(
+            there + " blocks can be read; " + (code.k + 1) + " are needed to check anything");
+      }
+      evidence.take(Native.locate(code.handle, columns, bytes), offset);
+    }
+    return evidence;
+  }
+
+  private void take(long[] findings, long offset) {
+    for (int at = 0; at < findings.length; at += Native.FINDING_NUMBERS) {
+      long start = offset + findings[at];
+      long end = start + findings[at + 1] - 1;
+      boolean located = findings[at + 2] == 0;
+      int strength = (int) findings[at + 3];
+      long columns = findings[at + 5];
+      ranges++;
+      if (!located || strength == 0) {
+        open++;
+        openOffset = openOffset < 0 ? start : openOffset;
+        continue;
+      }
+      for (int unit = 0; unit < bits.length; unit++) {
+        if ((columns >> unit & 1) == 1) {
+          first[unit] = bits[unit] < 0 ? start : first[unit];
+          last[unit] = end;
+          bits[unit] = Math.max(bits[unit], strength);
+        }
+      }
+    }
+  }
+}

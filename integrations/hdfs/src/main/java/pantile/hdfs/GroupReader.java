@@ -1,0 +1,173 @@
+package pantile.hdfs;
+
+import java.io.Closeable;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.ChecksumException;
+import org.apache.hadoop.hdfs.BlockReader;
+import org.apache.hadoop.hdfs.DFSClient;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.client.impl.BlockReaderFactory;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
+import org.apache.hadoop.hdfs.server.datanode.CachingStrategy;
+import org.apache.hadoop.hdfs.util.StripedBlockUtil;
+import org.apache.hadoop.net.NetUtils;
+import org.apache.hadoop.security.UserGroupInformation;
+
+/**
+ * All blocks of one block group, side by side, from their DataNodes.
+ *
+ * <p>The bytes at one offset of all blocks are a stripe of the code: cells of a stripe lie at the
+ * same offset of their blocks, and behind the end of the data there are zeros. Blocks are read once,
+ * in windows; one that cannot be read any further is absent from there on, and says why. Memory: a
+ * window of each block.
+ */
+final class GroupReader implements Closeable {
+  /** Of each block at a time. */
+  static final int WINDOW_BYTES = Native.LOCATE_BYTES_MOST;
+
+  private final Configuration conf;
+  private final DFSClient client;
+  private final String file;
+  private final LocatedBlock[] blocks;
+  private final long[] lengths;
+  private final BlockReader[] readers;
+  private final ByteBuffer[] windows;
+
+  /** Why a block is absent; null as long as it is there. */
+  final String[] absent;
+
+  /** Whether its DataNode's checksums say that it is wrong. */
+  final boolean[] checksumFails;
+
+  GroupReader(
+      DistributedFileSystem files,
+      String file,
+      LocatedStripedBlock group,
+      ErasureCodingPolicy policy) {
+    this.conf = files.getConf();
+    this.client = files.getClient();
+    this.file = file;
+    int k = policy.getNumDataUnits();
+    int m = policy.getNumParityUnits();
+    blocks = StripedBlockUtil.parseStripedBlockGroup(group, policy.getCellSize(), k, m);
+    int units = k + m;
+    lengths = new long[units];
+    readers = new BlockReader[units];
+    windows = new ByteBuffer[units];
+    absent = new String[units];
+    checksumFails = new boolean[units];
+    for (int i = 0; i < units; i++) {
+      lengths[i] =
+          StripedBlockUtil.getInternalBlockLength(group.getBlockSize(), policy.getCellSize(), k, i);
+      windows[i] = ByteBuffer.allocateDirect(WINDOW_BYTES);
+      if (lengths[i] > 0 && (blocks[i] == null || blocks[i].getLocations().length == 0)) {
+        absent[i] = "no DataNode has it";
+      }
+    }
+  }
+
+  int units() {
+    return blocks.length;
+  }
+
+  /** The block of a unit and where it is; null if no DataNode has it. */
+  LocatedBlock block(int unit) {
+    return blocks[unit];
+  }
+
+  /** Takes a unit for absent. */
+  void leaveOut(int unit, String why) {
+    absent[unit] = why;
+  }
+
+  /** Bytes of the longest block. */
+  long length() {
+    long most = 0;
+    for (long length : lengths) {
+      most = Math.max(most, length);
+    }
+    return most;
+  }
+
+  /**
+   * Reads the next {@code bytes} bytes, which begin at {@code offset}; what was read before ends
+   * there. A unit that is absent is null.
+   */
+  ByteBuffer[] window(long offset, int bytes) {
+    ByteBuffer[] columns = new ByteBuffer[units()];
+    for (int i = 0; i < units(); i++) {
+      if (absent[i] == null && fill(i, offset, bytes)) {
+        columns[i] = windows[i];
+      }
+    }
+    return columns;
+  }
+
+  /** Whether the unit is there. */
+  private boolean fill(int unit, long offset, int bytes) {
+    ByteBuffer window = windows[unit];
+    window.clear();
+    window.limit((int) Math.max(0, Math.min(bytes, lengths[unit] - offset)));
+    try {
+      while (window.hasRemaining()) {
+        if (readers[unit] == null) {
+          readers[unit] = open(unit, offset);
+        }
+        if (readers[unit].read(window) < 0) {
+          absent[unit] =
+              "it ends after " + (offset + window.position()) + " of " + lengths[unit] + " bytes";
+          return false;
+        }
+      }
+    } catch (ChecksumException wrong) {
+      checksumFails[unit] = true;
+      absent[unit] = "its checksum fails at byte " + wrong.getPos();
+      return false;
+    } catch (IOException why) {
+      absent[unit] = "it cannot be read: " + why.getMessage();
+      return false;
+    }
+    window.limit(bytes);
+    while (window.hasRemaining()) {
+      window.put((byte) 0);
+    }
+    return true;
+  }
+
+  private BlockReader open(int unit, long offset) throws IOException {
+    DatanodeInfo node = blocks[unit].getLocations()[0];
+    String address = node.getXferAddr(client.getConf().isConnectToDnViaHostname());
+    return new BlockReaderFactory(client.getConf())
+        .setInetSocketAddress(NetUtils.createSocketAddr(address))
+        .setRemotePeerFactory(client)
+        .setDatanodeInfo(node)
+        .setStorageType(blocks[unit].getStorageTypes()[0])
+        .setFileName(file)
+        .setBlock(blocks[unit].getBlock())
+        .setBlockToken(blocks[unit].getBlockToken())
+        .setStartOffset(offset)
+        .setLength(lengths[unit] - offset)
+        .setVerifyChecksum(true)
+        .setClientName(client.getClientName())
+        .setCachingStrategy(CachingStrategy.newDefaultStrategy())
+        .setAllowShortCircuitLocalReads(false)
+        .setClientCacheContext(client.getClientContext())
+        .setUserGroupInformation(UserGroupInformation.getCurrentUser())
+        .setConfiguration(conf)
+        .build();
+  }
+
+  @Override
+  public void close() throws IOException {
+    for (BlockReader reader : readers) {
+      if (reader != null) {
+        reader.close();
+      }
+    }
+  }
+}

@@ -1,0 +1,164 @@
+#!/usr/bin/env bash
+# A cluster of processes: a NameNode and 13 DataNodes of unmodified Hadoop with the jar beside them,
+# and what kill -9 does to files that are being written, read and rebuilt.
+#
+#   cluster.sh CLASSPATH JAR DIR     CLASSPATH of Hadoop, the jar, a folder for everything
+#
+# One DataNode is started without the jar: what its operator reads then is looked for, too.
+# Takes some four minutes on two cores. Everything listens on 127.0.0.1.
+set -euo pipefail
+hadoop=$1 jar=$(realpath "$2") dir=$3
+rm -rf "$dir"
+mkdir -p "$dir/conf" "$dir/home/bin"
+dir=$(realpath "$dir")
+port=$((20000 + RANDOM % 10000))
+say() { printf '   %s\n' "$*"; }
+fail() { printf 'cluster.sh: %s (logs are in %s)\n' "$*" "$dir" >&2; exit 1; }
+
+declare -A node=()
+name_node=
+stop_all() {
+    [ -z "$name_node" ] || kill -9 "$name_node" 2>/dev/null || true
+    for n in "${!node[@]}"; do kill -9 "${node[$n]}" 2>/dev/null || true; done
+    wait 2>/dev/null || true
+}
+trap stop_all EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+property() { printf '  <property><name>%s</name><value>%s</value></property>\n' "$1" "$2"; }
+{
+    echo '<configuration>'
+    property fs.defaultFS "hdfs://127.0.0.1:$port"
+    property hadoop.tmp.dir "$dir/tmp"
+    for codec in rs rs-legacy xor; do
+        property "io.erasurecode.codec.$codec.rawcoders" "${codec}_pantile_native,${codec}_java"
+    done
+    property io.erasurecode.codec.raidq.rawcoders raidq_pantile_native
+    echo '</configuration>'
+} >"$dir/conf/core-site.xml"
+{
+    echo '<configuration>'
+    property dfs.namenode.name.dir "$dir/name"
+    property dfs.namenode.http-address "127.0.0.1:$((port + 1))"
+    property dfs.heartbeat.interval 1
+    property dfs.namenode.heartbeat.recheck-interval 500
+    property dfs.namenode.redundancy.interval.seconds 1
+    property dfs.namenode.reconstruction.pending.timeout-sec 15
+    property dfs.namenode.safemode.extension 0
+    property dfs.datanode.ec.reconstruction.validation true
+    property dfs.blocksize 1048576
+    echo '</configuration>'
+} >"$dir/conf/hdfs-site.xml"
+cat >"$dir/conf/log4j.properties" <<'LOG'
+log4j.rootLogger=WARN,console
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%p %c{1}: %m%n
+LOG
+# What `java -jar` asks where Hadoop is.
+printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$hadoop" >"$dir/home/bin/hadoop"
+chmod +x "$dir/home/bin/hadoop"
+
+# run WITH_JAR CLASS ARGUMENT...
+run() {
+    local path=$dir/conf:$hadoop
+    [ "$1" = no ] || path=$dir/conf:$jar:$hadoop
+    exec java -Xmx192m -XX:TieredStopAtLevel=1 -cp "$path" "${@:2}"
+}
+hdfs=org.apache.hadoop.hdfs
+shell() { (run yes org.apache.hadoop.fs.FsShell "$@" 2>>"$dir/client.log"); }
+ec() { (run yes $hdfs.tools.ECAdmin "$@" 2>>"$dir/client.log"); }
+tool() { HADOOP_HOME=$dir/home java -Xmx256m -jar "$jar" "$@" 2>>"$dir/client.log"; }
+start_node() { # NUMBER WITH_JAR
+    (run "$2" $hdfs.server.datanode.DataNode -Ddfs.datanode.data.dir="$dir/data$1" -Ddfs.datanode.address=127.0.0.1:0 \
+        -Ddfs.datanode.http.address=127.0.0.1:0 -Ddfs.datanode.ipc.address=127.0.0.1:0) >>"$dir/node$1.log" 2>&1 &
+    node[$1]=$!
+}
+kill_node() {
+    kill -9 "${node[$1]}"
+    wait "${node[$1]}" 2>/dev/null || true
+    unset "node[$1]"
+}
+live() { (run yes $hdfs.tools.DFSAdmin -report -live 2>>"$dir/client.log") | grep -c '^Name: ' || true; }
+# within SECONDS COMMAND...: until it succeeds.
+within() {
+    local end=$((SECONDS + $1))
+    until "${@:2}"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 1
+    done
+}
+are_live() { [ "$(live)" = "$1" ]; }
+good() { tool verify "$@" >"$dir/verify.out"; }
+# The numbers of nodes that hold a unit of a file's first group, one a line.
+holders() {
+    local group=$( (run yes $hdfs.tools.DFSck "$1" -files -blocks 2>>"$dir/client.log") | grep -o 'blk_-[0-9]*' | head -1)
+    group=${group#blk_}
+    for unit in 0 1 2 3; do find "$dir"/data* -name "blk_$((group + unit))" ; done | sed "s|^$dir/data\([0-9]*\)/.*|\1|"
+}
+same() { shell -cat "$2" | cmp - "$1"; }
+
+say "a NameNode and 12 DataNodes with the jar"
+(run yes $hdfs.server.namenode.NameNode -format -force) >"$dir/format.log" 2>&1
+(run yes $hdfs.server.namenode.NameNode) >"$dir/name.log" 2>&1 &
+name_node=$!
+for n in 1 2 3 4 5 6 7 8 9 10 11 12; do start_node $n yes; done
+within 180 are_live 12 || fail "only $(live) DataNodes came up"
+
+cat >"$dir/raidq.xml" <<'XML'
+<configuration>
+ <layoutversion>1</layoutversion>
+ <schemas><schema id="q84"><codec>raidq</codec><k>8</k><m>4</m></schema></schemas>
+ <policies><policy><schema>q84</schema><cellsize>131072</cellsize></policy></policies>
+</configuration>
+XML
+ec -addPolicies -policyFile "$dir/raidq.xml" >/dev/null
+ec -enablePolicy -policy RAIDQ-8-4-128k >/dev/null
+shell -mkdir /rs /q
+ec -setPolicy -path /rs -policy RS-6-3-1024k >/dev/null
+ec -setPolicy -path /q -policy RAIDQ-8-4-128k >/dev/null
+tool check >"$dir/check.out" || fail "check: $(cat "$dir/check.out")"
+
+say "kill -9 of a DataNode while a file is written"
+head -c 20000000 /dev/urandom >"$dir/content"
+{ head -c 9000000 "$dir/content"; sleep 4; tail -c +9000001 "$dir/content"; } | shell -put - /rs/torn &
+writer=$!
+sleep 5
+kill_node 1
+wait $writer || fail "writing failed with one node of 12 gone"
+same "$dir/content" /rs/torn || fail "/rs/torn is not what was written"
+start_node 1 yes
+within 120 are_live 12 || fail "node 1 did not come back"
+
+say "four of 12 killed: RAIDQ-8-4 is read all the same"
+shell -put "$dir/content" /q/down
+for n in $(holders /q/down | head -4); do
+    gone+=("$n")
+    kill_node "$n"
+done
+[ ${#gone[@]} = 4 ] || fail "/q/down lies on too few nodes"
+same "$dir/content" /q/down || fail "/q/down is not what was written"
+for n in "${gone[@]}"; do start_node "$n" yes; done
+within 120 are_live 12 || fail "the four did not come back"
+within 60 good /q/down /rs/torn || fail "verify: $(cat "$dir/verify.out")"
+
+say "a DataNode without the jar is the only one left to rebuild on"
+start_node 13 no
+within 60 are_live 13 || fail "node 13 did not come up"
+kill_node "${gone[0]}"
+without() { grep -q 'Fail to create raw erasure decoder with given codec: raidq' "$dir/node13.log"; }
+within 90 without || fail "node 13 did not say that it lacks the codec"
+same "$dir/content" /q/down || fail "/q/down is not what was written"
+
+say "with the jar it rebuilds, and is killed while it does"
+kill_node 13
+start_node 13 yes
+busy() { find "$dir/data13" -name 'blk_-*' | grep -q .; }
+within 90 busy || fail "node 13 rebuilds nothing"
+kill_node 13
+start_node 13 yes
+within 120 good /q/down /rs/torn || fail "not rebuilt: $(cat "$dir/verify.out")"
+same "$dir/content" /q/down || fail "/q/down is not what was written"
+cat "$dir/verify.out"
