@@ -273,7 +273,7 @@ fn examples(report: &mut Report) {
             case,
             "D6, D9 lost: data chunks in the union",
             (of_data + d6_d9.len()) as f64,
-            printed(6.0, "the union of P3/P4's calculation ranges results in six contiguous data chunks"),
+            printed(6.0, "calculation ranges results in six contiguous data chunks"),
         )
         .note = Some("two of them are the lost ones; two parities are read as well".into());
     for (spec, name, said) in [
