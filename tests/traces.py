@@ -71,7 +71,7 @@ def main():
         trace.write_bytes(binary)
         run = [sys.argv[1], "lab", "replay", str(trace), "--codes", "raid5:4", "--element", "64K", "--json"]
         answer = json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
-    found = {one["quantity"]: one["measured"] for one in answer if one["case"] == "raid5:4"}
+    found = {one["quantity"]: one["value"] for one in answer if one["case"] == "raid5:4"}
     for quantity, value in expected.items():
         if quantity != "requests":
             assert found[quantity] == value, f"{quantity}: the lab counts {found[quantity]}, the textbook {value}"

@@ -2,7 +2,8 @@
 //! command that made it.
 
 use crate::figure::{escape, number};
-use crate::{Figure, Measure, Report};
+use crate::measure::Nearness;
+use crate::{Figure, Kind, Measure, Report};
 use std::fmt::Write;
 
 const STYLE: &str = "
@@ -53,29 +54,36 @@ pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[
     out
 }
 
-/// How near the published numbers are, per report that has any, if there are several.
+/// How near the published numbers are and what stands beside them, per report that has any, if there
+/// are several.
 fn summary(out: &mut String, reports: &[Report]) {
-    let with_published = || reports.iter().filter(|report| report.published().next().is_some());
-    if with_published().count() < 2 {
+    let with_published: Vec<&Report> =
+        reports.iter().filter(|report| report.published().next().is_some()).collect();
+    if with_published.len() < 2 {
         return;
     }
+    let _ = writeln!(out, "<p>{}</p>", escape(&Nearness::of(reports).sentence()));
     out.push_str(
-        "<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"n\">published numbers</th><th class=\"n\">within 1 \
-         %</th><th class=\"n\">within 5 %</th><th class=\"n\">farther; see there</th></tr>",
+        "<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"n\">published numbers</th>",
     );
-    for report in with_published() {
-        let deviations: Vec<f64> =
-            report.published().map(|m| m.deviation.map_or(f64::INFINITY, f64::abs)).collect();
-        let within = |limit: f64| deviations.iter().filter(|&&d| d <= limit).count();
+    for kind in Kind::ALL {
+        let name = if kind == Kind::Published { "alone" } else { kind.name() };
+        let _ = write!(out, "<th class=\"n\">{name}</th>");
+    }
+    out.push_str("<th class=\"n\">measured or counted, within 3 %</th></tr>");
+    for report in with_published {
+        let nearness = Nearness::of([report]);
         let _ = write!(
             out,
-            "<tr><td><a href=\"#{0}\">{0}</a></td><td class=\"n\">{1}</td><td class=\"n\">{2}</td><td class=\"n\">{3}</td><td class=\"n\">{4}</td></tr>",
+            "<tr><td><a href=\"#{0}\">{0}</a></td><td class=\"n\">{1}</td>",
             escape(report.experiment),
-            deviations.len(),
-            within(0.01),
-            within(0.05) - within(0.01),
-            deviations.len() - within(0.05)
+            nearness.published
         );
+        for kind in Kind::ALL {
+            let _ =
+                write!(out, "<td class=\"n\">{}</td>", report.published().filter(|m| m.kind == kind).count());
+        }
+        let _ = write!(out, "<td class=\"n\">{} of {}</td></tr>", nearness.near, nearness.evidence);
     }
     out.push_str("</table></div>\n");
 }
@@ -103,7 +111,7 @@ fn section(out: &mut String, report: &Report) {
 
 fn measures(out: &mut String, measures: &[&Measure]) {
     out.push_str(
-        "<div class=\"scroll\"><table><tr><th>case</th><th>quantity</th><th class=\"n\">published</th><th class=\"n\">measured</th><th \
+        "<div class=\"scroll\"><table><tr><th>case</th><th>quantity</th><th class=\"n\">published</th><th class=\"n\">here</th><th>kind</th><th \
          class=\"n\">deviation</th><th>remark</th></tr>\n",
     );
     for measure in measures {
@@ -111,16 +119,24 @@ fn measures(out: &mut String, measures: &[&Measure]) {
         let far = if measure.deviation.is_some_and(|d| d.abs() > 0.05) { " far" } else { "" };
         let _ = writeln!(
             out,
-            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n{far}\">{}</td><td class=\"note\">{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td class=\"n{far}\">{}</td><td class=\"note\">{}</td></tr>",
             escape(&measure.case),
             escape(&measure.quantity),
             value(measure.published),
-            value(measure.measured),
+            value(measure.value),
+            measure.kind.name(),
             measure.deviation.map_or(String::new(), deviation),
-            measure.note.as_deref().map_or(String::new(), escape),
+            remark(measure),
         );
     }
     out.push_str("</table></div>\n");
+}
+
+/// What to know of a number: the note, and the words of the document.
+fn remark(measure: &Measure) -> String {
+    let printed = measure.line.map(|line| format!("\u{201c}{}\u{201d}", escape(line)));
+    let parts = measure.note.as_deref().map(escape).into_iter().chain(printed);
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// A deviation in per cent, with its sign; beyond a hundredfold, the factor.

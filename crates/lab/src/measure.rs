@@ -1,22 +1,83 @@
-//! What an experiment found.
+//! What an experiment found, and what kind of number each finding is.
 
 use crate::Figure;
 use serde::Serialize;
 
-/// One number: what a paper prints, what was measured, how far they are apart.
+/// How a number came about: the word that stands beside it everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A document prints it; nothing here stands beside it.
+    Published,
+    /// Something ran: a kernel, a volume's engine on devices or in virtual time, a file of records.
+    Measured,
+    /// Counted in plans, equations or requests, each of which exists.
+    Counted,
+    /// A model with virtual time or chance ran; its rules are the lab's.
+    Simulated,
+    /// A formula, with literals or with counted numbers put in.
+    Computed,
+    /// A formula of which a constant was chosen so that published numbers come out.
+    Fitted,
+}
+
+impl Kind {
+    /// All of them, in the order of tables.
+    pub const ALL: [Kind; 6] =
+        [Kind::Measured, Kind::Counted, Kind::Simulated, Kind::Computed, Kind::Fitted, Kind::Published];
+
+    /// As tables, pages and JSON print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Published => "published",
+            Kind::Measured => "measured",
+            Kind::Counted => "counted",
+            Kind::Simulated => "simulated",
+            Kind::Computed => "computed",
+            Kind::Fitted => "fitted",
+        }
+    }
+
+    /// Whether nearness to a published number says something: only what ran or was counted could
+    /// have come out otherwise.
+    pub fn is_evidence(self) -> bool {
+        matches!(self, Kind::Measured | Kind::Counted)
+    }
+}
+
+/// A number that a document prints, with its words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Printed {
+    /// The number, of a percentage in per cent.
+    pub value: f64,
+    /// The line of the document that has it, or the part of the line. `docs/published.md` quotes
+    /// the line.
+    pub line: &'static str,
+}
+
+/// A number and its line.
+pub const fn printed(value: f64, line: &'static str) -> Printed {
+    Printed { value, line }
+}
+
+/// One number: what a document prints, what came out here, how far they are apart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
     /// The experiment, as the command names it: `dcode-load`.
     pub experiment: &'static str,
-    /// What was measured: a code and the circumstances.
+    /// What it is of: a code and the circumstances.
     pub case: String,
     /// Which number of it, with its unit.
     pub quantity: String,
-    /// The value that the paper prints; none if it prints nothing.
+    /// How the value came about.
+    pub kind: Kind,
+    /// The value that the document prints; none if it prints nothing.
     pub published: Option<f64>,
-    /// Ours; none if it is infinite or does not exist.
-    pub measured: Option<f64>,
-    /// measured / published - 1; the plain difference if the published value is 0.
+    /// The words in which the document prints it.
+    pub line: Option<&'static str>,
+    /// Ours; none if it is infinite or does not exist, or if only the published one stands here.
+    pub value: Option<f64>,
+    /// value / published - 1; the plain difference if the published value is 0.
     pub deviation: Option<f64>,
     /// Why it deviates, or what it means.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -24,50 +85,58 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// A number that no paper prints.
-    pub fn new(
-        experiment: &'static str,
-        case: impl Into<String>,
-        quantity: impl Into<String>,
-        measured: f64,
-    ) -> Measure {
-        Measure {
-            experiment,
-            case: case.into(),
-            quantity: quantity.into(),
-            published: None,
-            measured: measured.is_finite().then_some(measured),
-            deviation: None,
-            note: None,
-        }
-    }
-
-    /// The same beside the value of a paper.
-    pub fn against(mut self, published: f64) -> Measure {
-        self.published = Some(published);
+    /// Puts the value of a document beside ours.
+    fn against(mut self, printed: Printed) -> Measure {
+        let published = printed.value;
+        (self.published, self.line) = (Some(published), Some(printed.line));
         // Of a percentage the difference in points says more than its share of a small number.
-        if let (Some(measured), true) = (self.measured, self.quantity.ends_with("per cent")) {
-            self.note = Some(format!("{:.1} points apart", (measured - published).abs()));
+        if let (Some(value), true) = (self.value, self.quantity.ends_with("per cent")) {
+            self.note = Some(format!("{:.1} points apart", (value - published).abs()));
         }
-        self.deviation = self.measured.map(|measured| match published == 0.0 {
-            true => measured,
-            false => measured / published - 1.0,
+        self.deviation = self.value.map(|value| match published == 0.0 {
+            true => value,
+            false => value / published - 1.0,
         });
         self
     }
 
-    /// The same, beside the value of a paper if it prints one.
-    pub fn maybe_against(self, published: Option<f64>) -> Measure {
-        match published {
-            Some(published) => self.against(published),
-            None => self,
+    /// Whether it stands within such a share of what is published.
+    pub fn is_within(&self, share: f64) -> bool {
+        self.deviation.is_some_and(|deviation| deviation.abs() <= share)
+    }
+}
+
+/// Published numbers of reports, and how near the evidence is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nearness {
+    /// Numbers that a document prints.
+    pub published: usize,
+    /// Those beside which something measured or counted stands.
+    pub evidence: usize,
+    /// Of the evidence, what is within 3 % of the published number.
+    pub near: usize,
+}
+
+impl Nearness {
+    /// Of these reports.
+    pub fn of<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Nearness {
+        let mut sum = Nearness::default();
+        for measure in reports.into_iter().flat_map(Report::published) {
+            sum.published += 1;
+            sum.evidence += usize::from(measure.kind.is_evidence());
+            sum.near += usize::from(measure.kind.is_evidence() && measure.is_within(0.03));
         }
+        sum
     }
 
-    /// The same with a remark.
-    pub fn noted(mut self, note: impl Into<String>) -> Measure {
-        self.note = Some(note.into());
-        self
+    /// In one sentence.
+    pub fn sentence(self) -> String {
+        let Nearness { published, evidence, near } = self;
+        format!(
+            "{near} of {evidence} measured or counted numbers are within 3 % of the published one; beside {} more \
+             published numbers stand simulated, computed or fitted ones, which are not counted in, or none.",
+            published - evidence
+        )
     }
 }
 
@@ -121,21 +190,101 @@ impl Report {
         }
     }
 
-    /// Adds a number of this experiment.
-    pub fn measure(
+    /// Adds a number of this experiment, of the kind given, beside what a document prints of it.
+    pub fn row(
         &mut self,
+        kind: Kind,
         case: impl Into<String>,
         quantity: impl Into<String>,
-        measured: f64,
-        published: Option<f64>,
+        value: f64,
+        published: impl Into<Option<Printed>>,
     ) -> &mut Measure {
-        let measure = Measure::new(self.experiment, case, quantity, measured).maybe_against(published);
+        let mut measure = Measure {
+            experiment: self.experiment,
+            case: case.into(),
+            quantity: quantity.into(),
+            kind,
+            published: None,
+            line: None,
+            value: value.is_finite().then_some(value),
+            deviation: None,
+            note: None,
+        };
+        if let Some(printed) = published.into() {
+            measure = measure.against(printed);
+        }
         self.measures.push(measure);
         let last = self.measures.len() - 1;
         &mut self.measures[last]
     }
 
-    /// The numbers that a paper prints.
+    /// Adds a number that ran.
+    pub fn measured(
+        &mut self,
+        case: impl Into<String>,
+        quantity: impl Into<String>,
+        value: f64,
+        published: impl Into<Option<Printed>>,
+    ) -> &mut Measure {
+        self.row(Kind::Measured, case, quantity, value, published)
+    }
+
+    /// Adds a number counted in plans or equations.
+    pub fn counted(
+        &mut self,
+        case: impl Into<String>,
+        quantity: impl Into<String>,
+        value: f64,
+        published: impl Into<Option<Printed>>,
+    ) -> &mut Measure {
+        self.row(Kind::Counted, case, quantity, value, published)
+    }
+
+    /// Adds the result of a model that ran.
+    pub fn simulated(
+        &mut self,
+        case: impl Into<String>,
+        quantity: impl Into<String>,
+        value: f64,
+        published: impl Into<Option<Printed>>,
+    ) -> &mut Measure {
+        self.row(Kind::Simulated, case, quantity, value, published)
+    }
+
+    /// Adds the result of a formula.
+    pub fn computed(
+        &mut self,
+        case: impl Into<String>,
+        quantity: impl Into<String>,
+        value: f64,
+        published: impl Into<Option<Printed>>,
+    ) -> &mut Measure {
+        self.row(Kind::Computed, case, quantity, value, published)
+    }
+
+    /// Adds the result of a formula with a fitted constant.
+    pub fn fitted(
+        &mut self,
+        case: impl Into<String>,
+        quantity: impl Into<String>,
+        value: f64,
+        published: impl Into<Option<Printed>>,
+    ) -> &mut Measure {
+        self.row(Kind::Fitted, case, quantity, value, published)
+    }
+
+    /// Adds a number that a document prints and that nothing here stands beside, with the reason.
+    pub fn only_published(
+        &mut self,
+        case: impl Into<String>,
+        quantity: impl Into<String>,
+        printed: Printed,
+        why: impl Into<String>,
+    ) {
+        self.row(Kind::Published, case, quantity, f64::NAN, printed).note = Some(why.into());
+    }
+
+    /// The numbers that a document prints.
     pub fn published(&self) -> impl Iterator<Item = &Measure> {
         self.measures.iter().filter(|measure| measure.published.is_some())
     }
@@ -143,6 +292,6 @@ impl Report {
     /// The first number of a case and quantity.
     pub fn find(&self, case: &str, quantity: &str) -> Option<f64> {
         let found = self.measures.iter().find(|m| m.case == case && m.quantity == quantity);
-        found.and_then(|measure| measure.measured)
+        found.and_then(|measure| measure.value)
     }
 }

@@ -128,13 +128,13 @@ impl Compared {
             let ratios: Vec<[f64; 2]> = ratios.collect();
             for ((scheme, ..), [model, volume]) in self.single.iter().zip(&ratios) {
                 let name = scheme.name();
-                report.measure(
+                report.simulated(
                     &self.code,
                     format!("{name}/std by device time, one request at a time, model"),
                     *model,
                     None,
                 );
-                report.measure(
+                report.measured(
                     &self.code,
                     format!("{name}/std by device time, one request at a time, volume"),
                     *volume,
@@ -169,7 +169,7 @@ impl Compared {
         let Ratios { wcl, delayed } = self.model;
         let mut rows = vec![["model".to_string(), two(wcl), two(delayed), two(wcl), two(delayed)].to_vec()];
         for (scheme, ratio) in [("wcl", wcl), ("delayed", delayed)] {
-            report.measure(&self.code, format!("{scheme}/std, writers at once, model"), ratio, None);
+            report.simulated(&self.code, format!("{scheme}/std, writers at once, model"), ratio, None);
         }
         for (name, apart, together) in &self.charged {
             let cells = [apart.wcl, apart.delayed, together.wcl, together.delayed];
@@ -177,7 +177,7 @@ impl Compared {
         }
         for (layout, ratios) in [("apart", self.apart()), ("neighbours", self.together())] {
             for (scheme, ratio) in [("wcl", ratios.wcl), ("delayed", ratios.delayed)] {
-                report.measure(
+                report.measured(
                     &self.code,
                     format!("{scheme}/std, writers at once, {layout}, volume"),
                     ratio,
@@ -211,7 +211,7 @@ impl Compared {
             rows.push(
                 [scheme.name().to_string()].into_iter().chain(cells).chain([number(*seconds)]).collect(),
             );
-            report.measure(
+            report.measured(
                 &self.code,
                 format!("{} on throttled files, seconds of this machine", scheme.name()),
                 *seconds,

@@ -103,7 +103,7 @@ fn bought_in_the_model(simulated: &Report) -> String {
         let prefix = format!("{level}-hdd-{}", Scaling::Weak.name());
         let found =
             simulated.measures.iter().filter(|m| m.case.starts_with(&prefix) && m.quantity == "delayed/std");
-        let values: Vec<f64> = found.filter_map(|measure| measure.measured).collect();
+        let values: Vec<f64> = found.filter_map(|measure| measure.value).collect();
         let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), &v| (l.min(v), m.max(v)));
         (!values.is_empty()).then(|| format!("{least:.1} to {most:.1} times ({level})"))
     };
@@ -161,7 +161,7 @@ fn losses(report: &mut Report) -> Listing {
         ("plain, before FLUSH", "bytes not durable at most", (DIRTY_BLOCKS_MOST as u64 * BLOCK_BYTES) as f64),
     ];
     for (case, quantity, value) in measured {
-        report.measure(case, quantity, value, None);
+        report.computed(case, quantity, value, None);
     }
     let row = |cells: [&str; 5]| cells.map(String::from).to_vec();
     let (owed, mark) = (mib(owed_bytes_max), mib(DIRTY_BLOCKS_MARK as u64 * BLOCK_BYTES));

@@ -137,10 +137,10 @@ impl Record {
                 ("delayed", row.delayed),
                 ("bare disks", row.bare),
             ] {
-                report.measure(row.case(), format!("{quantity}, pieces a second"), rate, None);
+                report.measured(row.case(), format!("{quantity}, pieces a second"), rate, None);
             }
             for (quantity, ratio) in RATIOS.into_iter().zip(row.ratios()) {
-                let measure = report.measure(row.case(), quantity, ratio, None);
+                let measure = report.measured(row.case(), quantity, ratio, None);
                 measure.note =
                     (quantity == "delayed/wcl" && ratio < 1.0).then(|| "slower than without".into());
             }

@@ -269,10 +269,10 @@ fn assumptions(options: &Options) -> String {
 
 fn measures(report: &mut Report, one: &Durability, options: &Options) {
     let case = &one.code;
-    report.measure(case, "disks", one.columns as f64, None);
-    report.measure(case, "stored bytes per byte", one.overhead, None);
+    report.counted(case, "disks", one.columns as f64, None);
+    report.counted(case, "stored bytes per byte", one.overhead, None);
     let how = if one.is_proved { "proved" } else { "claimed; a sample does not contradict it" };
-    report.measure(case, "any so many columns may be lost", one.tolerance as f64, None).note =
+    report.counted(case, "any so many columns may be lost", one.tolerance as f64, None).note =
         Some(how.into());
     for level in &one.certificate.levels {
         let fatal = level.looked_at() - level.survived;
@@ -283,7 +283,7 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
                 level.sets
             ),
         };
-        report.measure(case, format!("fatal sets of {}", level.lost), fatal as f64, None).note = Some(how);
+        report.counted(case, format!("fatal sets of {}", level.lost), fatal as f64, None).note = Some(how);
     }
     for level in &one.levels {
         let how = match level.examined {
@@ -293,17 +293,17 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
         };
         let f = level.lost;
         if f > 0 {
-            report.measure(case, format!("rebuild, {f} lost, hours"), level.hours, None).note = Some(how);
-            report.measure(case, format!("a rebuild of {f} fails by a sector"), level.unreadable, None);
+            report.computed(case, format!("rebuild, {f} lost, hours"), level.hours, None).note = Some(how);
+            report.computed(case, format!("a rebuild of {f} fails by a sector"), level.unreadable, None);
         }
-        report.measure(case, format!("share of losses beside {f} that are fatal"), level.fatal_share, None);
+        report.counted(case, format!("share of losses beside {f} that are fatal"), level.fatal_share, None);
     }
     let quantity = format!("loss within {}", within(options));
-    report.measure(case, "MTTDL, years", one.hours / HOURS_PER_YEAR, None);
-    report.measure(case, &quantity, one.within, None);
-    report.measure(case, "nines", one.nines(), None);
-    report.measure(case, "share of losses that are unreadable sectors", one.sectors, None);
-    report.measure(case, "losses per PB of data and year", one.losses_per_pb_year(), None);
+    report.computed(case, "MTTDL, years", one.hours / HOURS_PER_YEAR, None);
+    report.computed(case, &quantity, one.within, None);
+    report.computed(case, "nines", one.nines(), None);
+    report.computed(case, "share of losses that are unreadable sectors", one.sectors, None);
+    report.computed(case, "losses per PB of data and year", one.losses_per_pb_year(), None);
     match (&one.simulated, options.cycles) {
         (Some(simulated), cycles) => {
             let note = format!("{cycles} cycles, seed {}", options.seed);
@@ -311,10 +311,15 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
                 ("MTTDL, years".to_string(), simulated.hours, HOURS_PER_YEAR),
                 (quantity, simulated.within, 1.0),
             ] {
-                report.measure(case, format!("{quantity}, Monte Carlo"), of.value / unit, None).note =
+                report.simulated(case, format!("{quantity}, Monte Carlo"), of.value / unit, None).note =
                     Some(note.clone());
-                report.measure(case, format!("{quantity}, Monte Carlo, least (95 %)"), of.least / unit, None);
-                report.measure(case, format!("{quantity}, Monte Carlo, most (95 %)"), of.most / unit, None);
+                report.simulated(
+                    case,
+                    format!("{quantity}, Monte Carlo, least (95 %)"),
+                    of.least / unit,
+                    None,
+                );
+                report.simulated(case, format!("{quantity}, Monte Carlo, most (95 %)"), of.most / unit, None);
             }
         }
         (None, 0) => {}
@@ -426,25 +431,16 @@ fn rare(value: f64) -> String {
     if value == 0.0 { "0".into() } else { format!("{value:.2e}") }
 }
 
-/// The annual losses that the SHEC paper prints: k, m, l.
-const PAPER: [(&str, f64); 5] = [
-    ("shec:4,2,4", 1.44e-17),
-    ("shec:4,3,3", 1.60e-18),
-    ("shec:6,4,3", 3.46e-18),
-    ("shec:5,3,3", 1.22e-10),
-    ("shec:7,4,3", 1.65e-10),
-];
-
 /// What rebuild time the printed losses need on these disks: another for each code, and none that a
 /// disk can keep.
 fn paper(report: &mut Report, found: &[Durability], options: &Options) {
     let mut needed = Vec::new();
     for one in found {
-        let Some(&(_, published)) = PAPER.iter().find(|(code, _)| *code == one.code) else { continue };
+        let Some(printed) = crate::papers::shec::annual_loss_printed(&one.code) else { continue };
+        let published = printed.value;
         let case = format!("{}, the paper's table", one.code);
-        report
-            .measure(&case, "annual loss, without sectors", annual(one, options, 1.0), Some(published))
-            .note = Some("the paper gives neither MTBF nor MTTR".into());
+        report.computed(&case, "annual loss, without sectors", annual(one, options, 1.0), printed).note =
+            Some("the paper gives neither MTBF nor MTTR".into());
         // Quicker rebuilds by one factor, until the printed value is met: by halving, for the loss
         // grows with the time.
         let (mut low, mut high) = (-20.0f64, 3.0f64);
@@ -457,7 +453,7 @@ fn paper(report: &mut Report, found: &[Durability], options: &Options) {
         }
         let hours = one.levels.get(1).map_or(0.0, |level| level.hours);
         let seconds = 10f64.powf(low) * hours * 3600.0;
-        report.measure(&case, "rebuild time that would give the printed loss, s", seconds, None);
+        report.computed(&case, "rebuild time that would give the printed loss, s", seconds, None);
         needed.push(seconds);
     }
     if needed.is_empty() {

@@ -8,7 +8,7 @@
 use super::requests::{all, pieces};
 use super::rivals::{PRIMES, Rival};
 use crate::figure::{Chart, Figure, Series};
-use crate::{Report, parallel};
+use crate::{Printed, Report, parallel, printed};
 use pantile::{CellIndex, CellSet, Code};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -154,31 +154,52 @@ impl<'c> Reads<'c> {
 }
 
 /// What the paper prints of D-Code against another, in per cent: healthy array, healthy per disk,
-/// degraded, degraded per disk.
-fn published(rival: Rival, p: usize) -> [Option<f64>; 4] {
+/// degraded, degraded per disk. "Up to" and ranges stand at the prime where ours has its extreme.
+fn published(rival: Rival, p: usize) -> [Option<Printed>; 4] {
+    const HEALTHY: &str = "D-Code gains up to 21.3% and 13.5% higher read speed respectively";
+    const HEALTHY_HDP: &str = "compared to HDP code, D-Code owns up to 31.0% higher read speed";
+    const HEALTHY_PER_DISK: &str = "achieve up to 45.6% and 36.2% higher average speed than RDP code and H-Code respectively, while provide up to 12.2% higher average speed than HDP code";
+    const XCODE: &str = "D-Code achieves 11.6% to 26.0% higher degraded read speed than X-Code";
+    const LOWER: &str =
+        "D-Code provides 2.3% to 4.9% and 4.1% to 9.6% lower speed than RDP code and H-Code respectively";
+    const HDP: &str = "D-Code gains 4.1% to 62.4% higher degraded read speed than HDP code";
+    const PER_DISK: &str = "D-Code achieves 5.3% to 17.1% and 3.3% to 8.5% higher average degraded read speed than RDP code and H-Code respectively";
+    const PER_DISK_HDP: &str = "D-Code gains 30.0% and 3.5% higher average speed when $p = 5$ and $p = 7$, but provides 3.5% and 3.9% lower average speed when $p = 11$ and $p = 13$";
+    let some = |value, line| Some(printed(value, line));
     match (rival, p) {
-        (Rival::Rdp, 5) => [Some(21.3), Some(45.6), Some(-2.3), Some(17.1)],
-        (Rival::Rdp, 7) => [None, None, Some(-4.9), None],
-        (Rival::Rdp, 13) => [None, None, None, Some(5.3)],
-        (Rival::HCode, 5) => [Some(13.5), Some(36.2), Some(-9.6), Some(8.5)],
-        (Rival::HCode, 13) => [None, None, Some(-4.1), Some(3.3)],
-        (Rival::Hdp, 5) => [None, None, Some(62.4), Some(30.0)],
-        (Rival::Hdp, 7) => [Some(31.0), Some(12.2), None, Some(3.5)],
-        (Rival::Hdp, 11) => [None, None, None, Some(-3.5)],
-        (Rival::Hdp, 13) => [None, None, Some(4.1), Some(-3.9)],
-        (Rival::XCode, 5) => [None, None, Some(11.6), None],
-        (Rival::XCode, 11) => [None, None, Some(26.0), None],
+        (Rival::Rdp, 5) => {
+            [some(21.3, HEALTHY), some(45.6, HEALTHY_PER_DISK), some(-2.3, LOWER), some(17.1, PER_DISK)]
+        }
+        (Rival::Rdp, 7) => [None, None, some(-4.9, LOWER), None],
+        (Rival::Rdp, 13) => [None, None, None, some(5.3, PER_DISK)],
+        (Rival::HCode, 5) => {
+            [some(13.5, HEALTHY), some(36.2, HEALTHY_PER_DISK), some(-9.6, LOWER), some(8.5, PER_DISK)]
+        }
+        (Rival::HCode, 13) => [None, None, some(-4.1, LOWER), some(3.3, PER_DISK)],
+        (Rival::Hdp, 5) => [None, None, some(62.4, HDP), some(30.0, PER_DISK_HDP)],
+        (Rival::Hdp, 7) => {
+            [some(31.0, HEALTHY_HDP), some(12.2, HEALTHY_PER_DISK), None, some(3.5, PER_DISK_HDP)]
+        }
+        (Rival::Hdp, 11) => [None, None, None, some(-3.5, PER_DISK_HDP)],
+        (Rival::Hdp, 13) => [None, None, some(4.1, HDP), some(-3.9, PER_DISK_HDP)],
+        (Rival::XCode, 5) => [None, None, some(11.6, XCODE), None],
+        (Rival::XCode, 11) => [None, None, some(26.0, XCODE), None],
         _ => [None; 4],
     }
 }
 
-/// The five absolute speeds of the text, in MB/s.
-const ABSOLUTE: [(Rival, usize, f64); 5] = [
-    (Rival::Rdp, 7, 86.3),
-    (Rival::Rdp, 11, 127.5),
-    (Rival::HCode, 11, 127.5),
-    (Rival::Hdp, 13, 128.4),
-    (Rival::DCode, 11, 130.8),
+/// The absolute speeds of the text, in MB/s: of the array, and one per disk.
+const EIGHT_DISKS: &str = "the read speed for 8-disk RDP code (when $p = 7$) is 86.3MB/s, thus the average read speed is $\\frac{86.3MB/s}{8 \\text{ disks}} = 10.79$ MB/s per disk";
+const TWELVE_DISKS: &str =
+    "the read speed for both 12-disks RDP code and 12-disks H-Code (when $p = 11$) is 127.5MB/s";
+const HDP_DISKS: &str = "the read speed for 12-disks HDP code (when $p=13$) is just 128.4MB/s";
+const DCODE_DISKS: &str = "the read speed for 11-disks D-Code is 130.8MB/s";
+const ABSOLUTE: [(Rival, usize, Printed); 5] = [
+    (Rival::Rdp, 7, printed(86.3, EIGHT_DISKS)),
+    (Rival::Rdp, 11, printed(127.5, TWELVE_DISKS)),
+    (Rival::HCode, 11, printed(127.5, TWELVE_DISKS)),
+    (Rival::Hdp, 13, printed(128.4, HDP_DISKS)),
+    (Rival::DCode, 11, printed(130.8, DCODE_DISKS)),
 ];
 
 /// Runs the experiment.
@@ -206,12 +227,12 @@ pub fn run(threads: usize) -> Report {
         for rival in Rival::ALL {
             let (normal, degraded, disks) = of[&(rival, p)];
             let case = format!("{} p={p}", rival.name());
-            report.measure(&case, "healthy, elements per service time", normal, None);
+            report.counted(&case, "healthy, elements per service time", normal, None);
             for (planner, speed) in ReadPlanner::ALL.into_iter().zip(degraded) {
                 let case = format!("{case} {}", planner.name());
-                report.measure(case, "degraded, elements per service time", speed, None);
+                report.counted(case, "degraded, elements per service time", speed, None);
             }
-            report.measure(&case, "healthy per disk", normal / disks as f64, None);
+            report.counted(&case, "healthy per disk", normal / disks as f64, None);
         }
     }
     for p in PRIMES {
@@ -242,25 +263,20 @@ pub fn run(threads: usize) -> Report {
                 ),
             ];
             for (quantity, value, published) in values {
-                report.measure(&case, quantity, value, published);
+                report.counted(&case, quantity, value, published);
             }
         }
     }
     for (rival, p, paper) in ABSOLUTE {
         let case = format!("{} p={p}", rival.name());
-        report.measure(
-            case,
-            "healthy, MB/s by the one scale factor",
-            MB_PER_UNIT * of[&(rival, p)].0,
-            Some(paper),
-        );
+        report.fitted(case, "healthy, MB/s by the one scale factor", MB_PER_UNIT * of[&(rival, p)].0, paper);
     }
     let per_disk = |rival: Rival, p: usize| MB_PER_UNIT * of[&(rival, p)].0 / of[&(rival, p)].2 as f64;
-    report.measure(
+    report.fitted(
         "RDP p=7",
         "healthy per disk, MB/s by the one scale factor",
         per_disk(Rival::Rdp, 7),
-        Some(10.79),
+        printed(10.79, EIGHT_DISKS),
     );
     let chart = |title: &str, value: &dyn Fn(Rival, usize) -> f64| {
         let series = Rival::ALL.into_iter().map(|rival| Series {

@@ -268,10 +268,10 @@ pub fn add(report: &mut Report, options: &Options, progress: &dyn Fn(u64, u64)) 
                 "healthy" => reads.normal(),
                 _ => reads.degraded(ReadPlanner::Balanced),
             };
-            report.measure(&case, format!("{name}, elements per service time"), measured, None);
-            report.measure(&case, format!("{name}, by its plans"), planned, None);
-            report.measure(&case, format!("{name}, measured over its plans"), measured / planned, None);
-            report.measure(&case, format!("{name}, measured over the model"), measured / model, None).note =
+            report.measured(&case, format!("{name}, elements per service time"), measured, None);
+            report.measured(&case, format!("{name}, by its plans"), planned, None);
+            report.measured(&case, format!("{name}, measured over its plans"), measured / planned, None);
+            report.measured(&case, format!("{name}, measured over the model"), measured / model, None).note =
                 Some(
                     if name == "healthy" {
                         "the paper's layout"
@@ -283,8 +283,8 @@ pub fn add(report: &mut Report, options: &Options, progress: &dyn Fn(u64, u64)) 
             speeds.push((planned, measured));
         }
         let [(plan_healthy, healthy), (plan_lost, lost)] = speeds[..] else { continue };
-        report.measure(&case, "one disk lost over healthy, measured", lost / healthy, None);
-        report.measure(&case, "one disk lost over healthy, by its plans", plan_lost / plan_healthy, None);
+        report.measured(&case, "one disk lost over healthy, measured", lost / healthy, None);
+        report.measured(&case, "one disk lost over healthy, by its plans", plan_lost / plan_healthy, None);
         points[0].1.push((plan_healthy, healthy));
         points[1].1.push((plan_lost, lost));
     }

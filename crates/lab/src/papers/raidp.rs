@@ -5,8 +5,8 @@
 //! calculation that reproduces the slides' table; it is inferred, the paper's own model is not
 //! public.
 
-use crate::Report;
 use crate::figure::{Figure, Heat, HeatRow};
+use crate::{Kind, Report, printed};
 use pantile::plan::{Planner, ProveOptions, Request, prove};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 use pantile_code::{Claim, CodeBuilder};
@@ -81,18 +81,23 @@ fn layout(report: &mut Report) {
             of_disk[b] += 1;
         }
         let case = format!("N={disks}");
-        let n = disks as f64;
-        report.measure(&case, "superchunks", holders.len() as f64, Some(n * (n - 1.0) / 2.0));
+        report.counted(&case, "superchunks", holders.len() as f64, None).note =
+            Some(format!("N (N - 1) / 2 = {}", disks * (disks - 1) / 2));
         let (least, most) = (of_disk.iter().min(), of_disk.iter().max());
-        report.measure(&case, "superchunks per disk, least", least.map_or(0.0, |&x| x as f64), Some(n - 1.0));
-        report.measure(&case, "superchunks per disk, most", most.map_or(0.0, |&x| x as f64), Some(n - 1.0));
-        let pairs_of_one = shared.values().filter(|&&count| count == 1).count() as f64;
-        report.measure(
+        let by_text = Some(format!("N - 1 = {}", disks - 1));
+        report.counted(&case, "superchunks per disk, least", least.map_or(0.0, |&x| x as f64), None).note =
+            by_text.clone();
+        report.counted(&case, "superchunks per disk, most", most.map_or(0.0, |&x| x as f64), None).note =
+            by_text;
+        let most_shared = shared.values().max().map_or(0.0, |&count| count as f64);
+        report.counted(
             &case,
-            "pairs of disks that share exactly one",
-            pairs_of_one,
-            Some(n * (n - 1.0) / 2.0),
+            "superchunks that two disks share, most",
+            most_shared,
+            printed(1.0, "Any two disks share at most one superchunk"),
         );
+        let pairs_of_one = shared.values().filter(|&&count| count == 1).count() as f64;
+        report.counted(&case, "pairs of disks that share exactly one", pairs_of_one, None);
     }
 }
 
@@ -114,83 +119,91 @@ fn recovery(report: &mut Report) {
         (counts.iter().min().copied().unwrap_or(0), counts.iter().max().copied().unwrap_or(0));
     let n1 = (NODES - 1) as f64;
     let case = format!("two disks of {NODES} lost");
-    report.measure(&case, "superchunks read for the shared one, least", least as f64, Some(n1));
-    report.measure(&case, "superchunks read for the shared one, most", most as f64, Some(n1));
-    report.measure(&case, "pairs recovered", counts.len() as f64, Some(n1 * NODES as f64 / 2.0));
+    report.counted(&case, "superchunks read for the shared one, least", least as f64, None);
+    report.counted(&case, "superchunks read for the shared one, most", most as f64, None);
+    report.counted(&case, "pairs recovered", counts.len() as f64, None);
     let single = (0..NODES).filter_map(|i| {
         let wanted: Vec<CellIndex> = code.column_cells(i).collect();
         reads(&code, &[i], &wanted).map(|reads| reads.len())
     });
     report
-        .measure(
+        .counted(
             "one disk lost",
             "superchunks read, all of them copied",
             single.max().unwrap_or(0) as f64,
-            Some(n1),
+            None,
         )
         .note = Some("plain replication: one read per superchunk, from N - 1 disks at once".into());
     let addon = reads(&code, &[NODES], &code.column_cells(NODES).collect::<Vec<_>>()).unwrap_or_default();
     let local = addon.iter().filter(|&&cell| code.column_of(cell) == 0).count();
-    report.measure("an add-on lost alone", "superchunks read", addon.len() as f64, Some(n1)).note =
+    report.counted("an add-on lost alone", "superchunks read", addon.len() as f64, None).note =
         Some(format!("{local} of them may be read from the disk beside it, without the network"));
     let bytes = most as f64 * SUPERCHUNK_BYTES;
-    for (network, bandwidth, raidp, raid6) in
-        [("1 Gb/s", BYTES_PER_S_1, 827.0, 12_300.0), ("10 Gb/s", BYTES_PER_S_10, 125.0, 1_823.0)]
-    {
-        report.measure(format!("RAIDP, {network}"), "recovery, s", bytes / bandwidth, Some(raidp));
+    const RAIDP: &str = "RAIDP 827 s 125 s";
+    const RAID6: &str = "RAID-6 12,300 s 1,823 s";
+    for (kind, network, bandwidth, raidp, raid6) in [
+        (Kind::Computed, "1 Gb/s", BYTES_PER_S_1, 827.0, 12_300.0),
+        (Kind::Fitted, "10 Gb/s", BYTES_PER_S_10, 125.0, 1_823.0),
+    ] {
+        let seconds = bytes / bandwidth;
+        report.row(kind, format!("RAIDP, {network}"), "recovery, s", seconds, printed(raidp, RAIDP));
         let disk = bytes * n1 / bandwidth;
-        report.measure(format!("RAID-6, {network}"), "recovery, s", disk, Some(raid6));
+        report.row(kind, format!("RAID-6, {network}"), "recovery, s", disk, printed(raid6, RAID6));
     }
     // The same disk as a plan of our own RAID-6 would rebuild it.
     let raid6 = parse(&format!("raid6:{}", NODES - 2));
     let planned = reads(&raid6, &[0], &[CellIndex(0)]).map_or(0, |reads| reads.len());
     report
-        .measure(
+        .computed(
             "RAID-6, 1 Gb/s",
             "recovery by the plan of raid6:14, s",
             planned as f64 * n1 * SUPERCHUNK_BYTES / BYTES_PER_S_1,
-            Some(12_300.0),
+            None,
         )
         .note = Some(
         "14 reads per chunk instead of 15: the slides' system fetched one more, or lost 6 % elsewhere".into(),
     );
-    report.measure("RAID-6 : RAIDP, 1 Gb/s", "recovery time", n1, Some(12_300.0 / 827.0)).note =
-        Some("the quotient of the table; the slides round it down to 14".into());
-    report.measure("RAID-6 : RAIDP, 10 Gb/s", "recovery time", n1, Some(1_823.0 / 125.0)).note =
-        Some("the quotient of the table; the slides round it down to 14".into());
+    // The layout alone: superchunks of a disk, each rebuilt at the price of one.
+    report
+        .computed("RAID-6 : RAIDP", "recovery time", n1, printed(14.0, "RAIDP recovers 14x faster!"))
+        .note = Some("N - 1, by the calculation above; the quotients of the table are 14.9 and 14.6".into());
 }
 
 fn traffic(report: &mut Report) {
     let code = parse(&format!("raidp:{NODES}"));
-    let n = NODES as f64;
     // Stored bytes per user byte.
-    report.measure("RAIDP", "stored bytes per byte", 1.0 / code.rate(), None).note =
+    report.counted("RAIDP", "stored bytes per byte", 1.0 / code.rate(), None).note =
         Some(format!("two copies and 1/(N-1) on each of two add-ons: 2 + 2/{}", NODES - 1));
+    let on_disks = code.cells().filter(|&cell| code.column_of(cell) < NODES).count() as f64;
+    let replicas = parse("mirror:3");
+    let of_replicas = replicas.cell_count() as f64 / replicas.data().len() as f64;
+    let saved = |stored: f64| 100.0 * (1.0 - stored / of_replicas);
     report
-        .measure("RAIDP : three replicas", "storage saved, disks alone", 1.0 - 2.0 / 3.0, Some(0.33))
-        .note =
-        Some(format!("with the add-ons' memory counted as storage: {:.3}", 1.0 - 1.0 / code.rate() / 3.0));
-    let capacity = NODES as f64 * (n - 1.0) / 2.0 * SUPERCHUNK_BYTES / 1e9;
-    report.measure("16 nodes, superchunks of 6 GiB", "capacity, GB", capacity, Some(800.0)).note =
-        Some("the slides: about 800 GB".into());
-    report.measure("two replicas", "stored bytes per byte", 2.0, None);
-    report.measure("three replicas", "stored bytes per byte", 3.0, None);
-    // 100 GB written: each replica but the first goes over the network, with the slides' overhead
-    // of 5 %.
-    for (name, replicas, published) in
-        [("RAIDP", 2.0, Some(105.0)), ("three replicas", 3.0, Some(209.0)), ("two replicas", 2.0, None)]
-    {
-        let measure = report.measure(
-            name,
-            "network, GB for 100 GB written",
-            (replicas - 1.0) * 100.0 * 1.05,
-            published,
+        .counted(
+            "RAIDP : three replicas",
+            "storage saved, disks alone, per cent",
+            saved(on_disks / code.data().len() as f64),
+            printed(33.0, "Requires 33% less storage"),
+        )
+        .note = Some(format!("with the add-ons' memory counted as storage: {:.1}", saved(1.0 / code.rate())));
+    let capacity = holders(&code).len() as f64 * SUPERCHUNK_BYTES / 1e9;
+    report
+        .computed(
+            "16 nodes, superchunks of 6 GiB",
+            "capacity, GB",
+            capacity,
+            printed(800.0, "6GB superchunks, ~800GB cluster capacity"),
+        )
+        .note = Some("superchunks as counted, times their size".into());
+    report.counted("three replicas", "stored bytes per byte", of_replicas, None);
+    // Each copy but the first goes over the network.
+    for (name, copies) in [("RAIDP", 2.0), ("three replicas", of_replicas)] {
+        let sent = 100.0 * (copies - 1.0);
+        report.computed(name, "network, GB for 100 GB written", sent, None).note = Some(
+            "every copy but the first, no overhead; the slides show bars without numbers in their text"
+                .into(),
         );
-        if published.is_some() {
-            measure.note = Some("published: a bar of the figure; the slides' text has no number".into());
-        }
     }
-    report.measure("RAIDP : three replicas", "network when writing", 0.5, Some(105.0 / 209.0));
     // One block, by the plan: what an update in place reads and writes; what is appended has no old
     // content.
     let nothing = CellSet::empty(&code);
@@ -199,38 +212,37 @@ fn traffic(report: &mut Report) {
         let reads = plan.old.reads.iter().filter(on_disk).count() as f64;
         let writes = plan.writes.iter().filter(on_disk).count() as f64;
         let of_addons = (plan.old.reads.len() + plan.writes.len()) as f64 - reads - writes;
-        report.measure("update in place", "disk reads per block", reads, None).note =
+        report.counted("update in place", "disk reads per block", reads, None).note =
             Some("one copy is read for the change; in HDFS each node reads its own: 2".into());
-        report.measure("update in place", "disk writes per block", writes, None);
-        report.measure("append only", "disk reads per block", 0.0, None);
-        report.measure("append only", "disk writes per block", writes, None);
-        report.measure("update in place", "add-on accesses per block", of_addons, None);
-        report.measure("append only", "add-on accesses per block", of_addons, None);
-        let ratio = (2.0 * writes) / writes;
-        report.measure("update in place : append only", "disk accesses, each node reading its own", ratio, Some(1.21 / 0.78)).note =
-            Some("published: run times of writing 100 GB relative to three replicas, 1.21 and 0.78, labels of a figure; disks were not the only limit".into());
+        report.counted("update in place", "disk writes per block", writes, None);
+        report.computed("append only", "disk reads per block", 0.0, None);
+        report.counted("append only", "disk writes per block", writes, None);
+        report.counted("update in place", "add-on accesses per block", of_addons, None);
+        report.counted("append only", "add-on accesses per block", of_addons, None);
     }
-    let share = 1.0 / (n - 1.0);
-    report.measure("RAIDP", "size of an add-on over its disk", share, None);
+    let share = 1.0 / (NODES as f64 - 1.0);
+    report.computed("RAIDP", "size of an add-on over its disk", share, None);
 }
 
 /// Which sets survive, add-ons counted as columns of their own.
 fn tolerance(report: &mut Report, threads: usize) {
     let mut rows = Vec::new();
-    let claims = [("raidp:16", Some(2.0)), ("raidp:16,weighted", None), ("raidp:16,stack=2", None)];
+    const ANY_TWO: &str = "Recovers quickly** from a simultaneous failure of any two disks";
+    let claims =
+        [("raidp:16", Some(printed(2.0, ANY_TWO))), ("raidp:16,weighted", None), ("raidp:16,stack=2", None)];
     for (spec, published) in claims {
         let code = parse(spec);
         let options =
             ProveOptions { lost_most: Some(5), sets_most: 3_000_000, threads, ..ProveOptions::default() };
         let certificate = prove(&code, &options, &|_, _, _| true);
         report
-            .measure(spec, "any so many columns may be lost", certificate.tolerance() as f64, published)
+            .counted(spec, "any so many columns may be lost", certificate.tolerance() as f64, published)
             .note = Some("disks and add-ons, in every combination".into());
         let mut shares = Vec::new();
         for level in &certificate.levels {
             let (of, share) = (level.looked_at(), level.survived_share());
             let kind = if of == level.sets { "exact" } else { "sampled" };
-            report.measure(spec, format!("share of sets of {} that survive", level.lost), share, None).note =
+            report.counted(spec, format!("share of sets of {} that survive", level.lost), share, None).note =
                 Some(format!("{} of {of}, {kind}", level.survived));
             shares.push(Some(share));
         }
@@ -253,17 +265,17 @@ fn partial(report: &mut Report) {
         let options = ProveOptions { lost_most: Some(3), ..ProveOptions::default() };
         let certificate = prove(&code, &options, &|_, _, _| true);
         let case = format!("N=9, {} superchunks per disk", 2 * classes);
-        report.measure(&case, "any so many columns may be lost", certificate.tolerance() as f64, None).note =
+        report.counted(&case, "any so many columns may be lost", certificate.tolerance() as f64, None).note =
             Some(
                 "at least two, as the paper says of layouts in which disks share at most one superchunk"
                     .into(),
             );
         if let Some(level) = certificate.levels.get(2) {
             let share = level.survived as f64 / level.sets as f64;
-            report.measure(&case, "share of sets of 3 that survive", share, None).note =
+            report.counted(&case, "share of sets of 3 that survive", share, None).note =
                 Some("the fewer superchunks are shared, the more triples survive".into());
         }
-        report.measure(&case, "size of an add-on over its disk", 1.0 / (2 * classes) as f64, None);
+        report.computed(&case, "size of an add-on over its disk", 1.0 / (2 * classes) as f64, None);
     }
 }
 

@@ -5,8 +5,8 @@
 //! start at data disk 0, and the first one ends the code. The tables measure this machine: medians
 //! of interleaved turns of thread time.
 
-use crate::Report;
 use crate::figure::{Figure, Heat, HeatRow};
+use crate::{Printed, Report, printed};
 use pantile::gf::Gf;
 use pantile::{CellSet, Codec};
 use pantile_code::plank::{Element, Tower, first_vanishing_minor};
@@ -35,8 +35,14 @@ pub struct Options {
     pub measure_machine: bool,
 }
 
-/// A construction and the most data disks it bears.
-fn constructions() -> Vec<(&'static str, Tower, Vec<Element>, Option<usize>)> {
+/// A construction and the most data disks that the paper gives it.
+type Construction = (&'static str, Tower, Vec<Element>, Option<Printed>);
+
+fn constructions() -> Vec<Construction> {
+    const TRIPLE: &str = r"whose determinants are never zero as long as  $0 \leq i < j < k < 255$";
+    const POWERS: &str =
+        r"Using the same  $\alpha$  as in most RAID 6 implementations, we can only go as high as 21";
+    const GENERATOR: &str = "up to 21+4 disks, or 27+4 if compatibility with existing RAID 6 is disregarded";
     let bytes = Tower::bytes();
     let a = Gf(2);
     let power = |exponent: u64| bytes.pow(bytes.embed(a), exponent);
@@ -72,19 +78,36 @@ fn constructions() -> Vec<(&'static str, Tower, Vec<Element>, Option<usize>)> {
     // The square roots of these: x^(2^23) in a field of 2^24 elements.
     let sixths = thirds.iter().map(|&x| cubic.pow(x, 1 << 23)).collect();
     vec![
-        ("[1,a,a^2]", bytes.clone(), vec![one, power(1), power(2)], Some(255)),
-        ("[1,a,a^1/2]", bytes.clone(), vec![one, power(1), half], Some(255)),
-        ("[1,a,a^2,a^3]", bytes.clone(), vec![one, power(1), power(2), power(3)], Some(21)),
-        ("[1,a,a^1/2,a^3/2]", bytes.clone(), vec![one, power(1), half, power(129)], Some(21)),
-        ("[1,b,b^2,b^3], best generator b", bytes.clone(), powers(best), Some(27)),
+        ("[1,a,a^2]", bytes.clone(), vec![one, power(1), power(2)], Some(printed(255.0, TRIPLE))),
+        ("[1,a,a^1/2]", bytes.clone(), vec![one, power(1), half], None),
+        (
+            "[1,a,a^2,a^3]",
+            bytes.clone(),
+            vec![one, power(1), power(2), power(3)],
+            Some(printed(21.0, POWERS)),
+        ),
+        (
+            "[1,a,a^1/2,a^3/2]",
+            bytes.clone(),
+            vec![one, power(1), half, power(129)],
+            Some(printed(21.0, TABLE_1[0])),
+        ),
+        ("[1,b,b^2,b^3], best generator b", bytes.clone(), powers(best), Some(printed(27.0, GENERATOR))),
         ("[1,b,b^2,b^3], b of order 85", bytes.clone(), powers(of_order_85), None),
-        ("[1,a,a^1/3,a^2/3]", cubic.clone(), thirds, Some(63)),
+        ("[1,a,a^1/3,a^2/3]", cubic.clone(), thirds, Some(printed(63.0, TABLE_1[1]))),
         ("[1,a^1/2,a^1/6,a^1/3]", cubic, sixths, None),
-        ("[1,a,a^1/2,X], X^2 = a^3 X + 1", paper, paper_rows, Some(92)),
+        ("[1,a,a^1/2,X], X^2 = a^3 X + 1", paper, paper_rows, Some(printed(92.0, TABLE_1[2]))),
         ("[1,a,a^1/2,X], X^2 = a^77 X + 1", better, better_rows, None),
         ("[1,a,a^1/2,X], X^2 = fe X + 72", most, most_rows, None),
     ]
 }
+
+/// Rows of Table 1, as the document has them.
+const TABLE_1: [&str; 3] = [
+    r"$[1, \alpha, \alpha^{1/2}, \alpha^{3/2}]$ 21",
+    r"$[1, \alpha, \alpha^{1/3}, \alpha^{2/3}]$ 63",
+    r"$[1, \alpha, \alpha^{1/2}, X]$ 92",
+];
 
 /// Rows of Table 3: the paper's name, our code, parities, its MB/s of encoding and decoding.
 const TABLE_3: [(&str, &str, usize, f64, Option<f64>); 11] = [
@@ -99,6 +122,20 @@ const TABLE_3: [(&str, &str, usize, f64, Option<f64>); 11] = [
     ("[1,a,a^1/2,X]", "raidq:16+4", 4, 3186.0, Some(1772.0)),
     ("Reed-Solomon, m=4", "rs:16+4", 4, 2490.0, Some(1921.0)),
     ("[1,a,a^1/2,X], 125 disks", "raidq:16+4,x125", 4, f64::NAN, None),
+];
+
+/// The same rows, as the document has them.
+const TABLE_3_LINES: [&str; 10] = [
+    r"$[1, \alpha]$ 2 - 9051 6467",
+    "Reed-Solomon 2 - 3833 3517",
+    r"$[1, \alpha, \alpha^2]$ 3 - 5147 3276",
+    r"$[1, \alpha, \alpha^{1/2}]$ 3 - 4707 3542",
+    "Reed-Solomon 3 - 2977 2444",
+    r"$[1, \alpha, \alpha^2, \alpha^3]$ 4 21 3818 2478",
+    r"$[1, \alpha, \alpha^{1/2}, \alpha^{3/2}]$ 4 21 3225 2338",
+    r"$[1, \alpha, \alpha^{1/3}, \alpha^{2/3}]$ 4 63 2387 1290",
+    r"$[1, \alpha, \alpha^{1/2}, X]$ 4 92 3186 1772",
+    "Reed-Solomon 4 - 2490 1921",
 ];
 
 /// Runs the experiment.
@@ -144,7 +181,7 @@ fn limits(report: &mut Report) {
                 minor.parities
             )
         });
-        report.measure(name, "most data disks", limit as f64, published.map(|n| n as f64)).note = note;
+        report.counted(name, "most data disks", limit as f64, published).note = note;
         let value = vec![Some(limit as f64)];
         let shades = vec![Some(limit as f64 / 255.0)];
         rows.push(HeatRow { name: name.to_string(), values: value, shades });
@@ -242,10 +279,11 @@ fn multiplication(report: &mut Report) {
     for ((name, _, cycles), ns) in constants.iter().zip(times) {
         let case = format!("Table 2, times {name}");
         if *cycles != 1187 {
-            let published = f64::from(*cycles) / CYCLES;
-            report.measure(case, "time over an arbitrary element's", ns / slowest, Some(published));
+            let theirs = f64::from(*cycles) / CYCLES;
+            report.measured(case, "time over an arbitrary element's", ns / slowest, None).note =
+                Some(format!("the quotient of the printed cycles: {theirs:.2}"));
         }
-        report.measure(format!("Table 2, times {name}"), "ns per 4 KiB", ns, None).note = Some(format!(
+        report.measured(format!("Table 2, times {name}"), "ns per 4 KiB", ns, None).note = Some(format!(
             "the paper: {cycles} cycles at 2.66 GHz, that is {:.0} ns",
             f64::from(*cycles) / 2.66
         ));
@@ -272,14 +310,17 @@ fn throughput(report: &mut Report) {
         let reference = TABLE_3.iter().position(|row| row.2 == m && row.1.starts_with("rs:")).unwrap_or(i);
         for (op, title, paper) in [(0, "encode", Some(encode)), (1, "decode", decode)] {
             let paper = paper.filter(|p| p.is_finite());
+            let line = TABLE_3_LINES[i.min(TABLE_3_LINES.len() - 1)];
+            let stated = paper.map(|value| printed(value, line));
             let case = format!("Table 3, {name}");
-            report.measure(&case, format!("{title}, MB/s"), rate(i, op), paper).note =
+            report.measured(&case, format!("{title}, MB/s"), rate(i, op), stated).note =
                 Some(format!("{spec}; the paper's machine is another"));
             if reference != i {
                 let base = if op == 0 { Some(TABLE_3[reference].3) } else { TABLE_3[reference].4 };
                 let paper = paper.zip(base).map(|(ours, base)| ours / base);
                 let ratio = rate(i, op) / rate(reference, op);
-                report.measure(&case, format!("{title} over Reed-Solomon"), ratio, paper);
+                report.measured(&case, format!("{title} over Reed-Solomon"), ratio, None).note =
+                    paper.map(|paper| format!("the quotient of the printed speeds: {paper:.2}"));
             }
         }
     }
@@ -291,7 +332,8 @@ fn errors(report: &mut Report) {
     let Ok(checker) = codec.checker(&CellSet::empty(codec.code())) else { unreachable!("a set of the code") };
     let mut stripe = Stripe::of(&codec);
     let bytes = stripe.data_len(&codec);
-    let paper = [Some(2695.0), None, Some(87.0)];
+    let paper =
+        [Some(printed(2695.0, "Decode (0 errors) 2695")), None, Some(printed(87.0, "Decode (2 errors) 87"))];
     for (wrong, paper) in paper.into_iter().enumerate() {
         let cells: Vec<usize> = (0..wrong)
             .flat_map(|i| codec.code().column_cells([3, 11][i]).map(|cell| cell.usize()).collect::<Vec<_>>())
@@ -310,7 +352,7 @@ fn errors(report: &mut Report) {
         };
         let ns = medians(&mut [Box::new(&mut call)])[0];
         report
-            .measure(
+            .measured(
                 format!("Table 4, {wrong} disks lie"),
                 "check and correct, MB/s",
                 bytes / ns * 1e3,
@@ -323,7 +365,7 @@ fn errors(report: &mut Report) {
         let mut call = || run_or_stop(codec.encode(&mut views));
         medians(&mut [Box::new(&mut call)])[0]
     };
-    report.measure("Table 4, encode", "MB/s", bytes / encode * 1e3, Some(3187.0));
+    report.measured("Table 4, encode", "MB/s", bytes / encode * 1e3, printed(3187.0, "Encode 3187"));
 }
 
 /// R = sum of a^(i/2) D_i as the paper has it from hardware for P and Q: Q of the even disks plus
@@ -358,8 +400,8 @@ fn two_passes(report: &mut Report) {
     let is_same = blocks[DATA + 2] == others[DATA];
     let bytes = (DATA * CHUNK_BYTES) as f64;
     let note = if is_same { "both give the same bytes" } else { "THE BYTES DIFFER" };
-    report.measure("R by two passes of a P/Q engine", "MB/s", bytes / ns[0] * 1e3, None).note =
+    report.measured("R by two passes of a P/Q engine", "MB/s", bytes / ns[0] * 1e3, None).note =
         Some(note.into());
-    report.measure("R directly", "MB/s", bytes / ns[1] * 1e3, None);
-    report.measure("R", "same bytes by both ways", f64::from(u8::from(is_same)), None);
+    report.measured("R directly", "MB/s", bytes / ns[1] * 1e3, None);
+    report.measured("R", "same bytes by both ways", f64::from(u8::from(is_same)), None);
 }

@@ -380,9 +380,9 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     for Replayed { code, counts, ending, .. } in replayed {
         one(&mut report, seen, code, counts);
         if let Some(ending) = ending {
-            report.measure(code.spec(), "blocks in the log at the end", ending.log_blocks as f64, None);
+            report.counted(code.spec(), "blocks in the log at the end", ending.log_blocks as f64, None);
             let quantity = "requests while devices were rebuilt";
-            report.measure(code.spec(), quantity, ending.requests_while_rebuilding as f64, None);
+            report.counted(code.spec(), quantity, ending.requests_while_rebuilding as f64, None);
         }
         let per_device = counts.per_device();
         let most = per_device.iter().map(|b| b.read + b.written).max().unwrap_or(0).max(1);
@@ -498,7 +498,7 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
     for Replayed { code, .. } in replayed {
         let certificate = prove(code, &bounds, &|_, _, _| true);
         let tolerance = certificate.tolerance();
-        report.measure(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None);
+        report.counted(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None);
         for level in &certificate.levels {
             // From the last level without loss on: what is below it says no more. A theorem may
             // know of more levels than were looked at.
@@ -509,7 +509,7 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
             let share = level.survived_share();
             let words = format!("{} of {} sets{kind}", level.survived, level.looked_at());
             report
-                .measure(code.spec(), format!("share of sets of {} that survive", level.lost), share, None)
+                .counted(code.spec(), format!("share of sets of {} that survive", level.lost), share, None)
                 .note = Some(words.clone());
             let witness = certificate.fatal.iter().find(|set| set.len() == level.lost);
             let remark = match witness {
@@ -549,32 +549,32 @@ fn one(report: &mut Report, seen: &Seen, code: &Code, counts: &Counts) {
     let case = code.spec();
     let total = counts.total();
     let user_blocks = (seen.bytes_read + seen.bytes_written) as f64 / BLOCK_BYTES as f64;
-    report.measure(case, "blocks read", total.read as f64, None);
-    report.measure(case, "blocks written", total.written as f64, None);
-    report.measure(case, "blocks per user block", (total.read + total.written) as f64 / user_blocks, None);
+    report.counted(case, "blocks read", total.read as f64, None);
+    report.counted(case, "blocks written", total.written as f64, None);
+    report.counted(case, "blocks per user block", (total.read + total.written) as f64 / user_blocks, None);
     let user_written = seen.bytes_written as f64 / BLOCK_BYTES as f64;
     if user_written > 0.0 {
-        report.measure(case, "write amplification", total.written as f64 / user_written, None);
+        report.counted(case, "write amplification", total.written as f64 / user_written, None);
     }
     for cause in Cause::ALL {
         let blocks = counts.of(cause);
-        report.measure(case, format!("{}, blocks read", cause.name()), blocks.read as f64, None);
-        report.measure(case, format!("{}, blocks written", cause.name()), blocks.written as f64, None);
+        report.counted(case, format!("{}, blocks read", cause.name()), blocks.read as f64, None);
+        report.counted(case, format!("{}, blocks written", cause.name()), blocks.written as f64, None);
     }
     let per_device = counts.per_device();
     let loads: Vec<f64> = per_device.iter().map(|b| (b.read + b.written) as f64).collect();
     let most = loads.iter().copied().fold(0.0, f64::max);
     let mean = loads.iter().sum::<f64>() / loads.len() as f64;
-    report.measure(case, "busiest device over the mean", most / mean, None);
+    report.counted(case, "busiest device over the mean", most / mean, None);
     for (strategy, often) in &counts.strategies {
-        report.measure(case, format!("offsets written by {strategy}"), *often as f64, None);
+        report.counted(case, format!("offsets written by {strategy}"), *often as f64, None);
     }
     if counts.refused > 0 {
-        report.measure(case, "requests that need what is lost", counts.refused as f64, None);
+        report.counted(case, "requests that need what is lost", counts.refused as f64, None);
     }
     let (reads, is_exact) = crate::papers::recovery::reads_of(code, pantile::Effort::Fast);
     let share = reads.iter().sum::<usize>() as f64 / reads.len() as f64 / code.data().len() as f64;
-    report.measure(case, "rebuild reads over the stripe's data, mean over devices", share, None).note =
+    report.counted(case, "rebuild reads over the stripe's data, mean over devices", share, None).note =
         Some(if is_exact { "proved least".into() } else { "best found".to_string() });
 }
 
@@ -605,7 +605,7 @@ fn delays(report: &mut Report, replayed: &[Replayed]) {
         for one in gathered.iter().filter(|one| one.user_blocks > 0) {
             let amplification = one.moved_blocks as f64 / one.user_blocks as f64;
             let quantity = format!("blocks moved per block written, gathered over {} requests", one.requests);
-            let measure = report.measure(code.spec(), quantity, amplification, None);
+            let measure = report.counted(code.spec(), quantity, amplification, None);
             if one.early > 0 {
                 measure.note = Some(format!("{} times gathered less, for want of memory", one.early));
             }

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use pantile_lab::figure::{Figure, Listing, Quote, number};
 use pantile_lab::html::deviation;
 use pantile_lab::papers::{dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
-use pantile_lab::{Measure, Report, page};
+use pantile_lab::{Measure, Nearness, Report, page};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,11 @@ use std::path::{Path, PathBuf};
 /// that volumes execute.
 #[derive(Args)]
 #[command(after_long_help = "\
-JSON: a list of {\"experiment\", \"case\", \"quantity\", \"published\", \"measured\", \"deviation\"}; published is null where no paper \
-prints a number, measured where it is infinite; deviation is measured / published - 1.
+JSON: a list of {\"experiment\", \"case\", \"quantity\", \"kind\", \"published\", \"line\", \"value\", \"deviation\"}; published and line are null where \
+no document prints a number, value where it is infinite or where only the published number stands; deviation is value / published - 1.
+
+Kinds: measured (it ran), counted (in plans and equations), simulated (a model ran), computed (a formula), fitted (a formula with a \
+constant chosen to meet the document), published (the document's number alone).
 
 Examples:
   pantile lab papers --html papers.html
@@ -224,6 +227,9 @@ pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Termina
     for report in reports {
         print(&text(report, shown.all, terminal))?;
     }
+    if reports.iter().any(|report| report.published().next().is_some()) {
+        print(&format!("{}\n", wrap(&Nearness::of(reports).sentence(), terminal.width).join("\n")))?;
+    }
     match &shown.html {
         Some(file) => print(&format!("{} holds the pictures and every number.\n", file.display())),
         None => Ok(()),
@@ -320,14 +326,15 @@ fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
     }
     let shown: Vec<&Measure> =
         report.measures.iter().filter(|measure| all || measure.published.is_some()).collect();
-    let mut table = Table::new(&["case", "quantity", ">published", ">measured", ">deviation", "remark"]);
+    let mut table = Table::new(&["case", "quantity", ">published", ">here", "kind", ">deviation", "remark"]);
     let value = |value: Option<f64>| value.map_or("-".to_string(), number);
     for measure in &shown {
         table.row(vec![
             measure.case.clone(),
             measure.quantity.clone(),
             value(measure.published),
-            value(measure.measured),
+            value(measure.value),
+            measure.kind.name().to_string(),
             measure.deviation.map_or("-".to_string(), deviation),
             measure.note.clone().unwrap_or_default(),
         ]);

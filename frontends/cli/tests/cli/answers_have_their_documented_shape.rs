@@ -522,7 +522,7 @@ fn durability_is_a_list_of_measures_a_table_and_a_page() {
     let measures = answer.as_array().expect("a list");
     let of = |case: &str, quantity: &str| {
         let found = measures.iter().find(|m| m["case"] == case && m["quantity"] == quantity);
-        found.unwrap_or_else(|| panic!("{case} has no {quantity}"))["measured"].as_f64().expect("a number")
+        found.unwrap_or_else(|| panic!("{case} has no {quantity}"))["value"].as_f64().expect("a number")
     };
     assert!(measures.iter().all(|m| m["experiment"] == "durability"));
     assert_eq!(of("shec:6,4,3", "fatal sets of 3"), 10.0);
@@ -541,7 +541,7 @@ fn durability_is_a_list_of_measures_a_table_and_a_page() {
 }
 
 #[test]
-fn every_experiment_answers_with_the_same_six_fields() {
+fn every_experiment_answers_with_the_same_fields() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = directory.path().join("trace.csv");
     let trace = trace.to_str().expect("UTF-8");
@@ -564,13 +564,14 @@ fn every_experiment_answers_with_the_same_six_fields() {
         assert!(!measures.is_empty(), "{name}");
         for measure in measures {
             let fields = measure.as_object().expect("an object");
-            let known = ["experiment", "case", "quantity", "published", "measured", "deviation", "note"];
-            assert!(known[..6].iter().all(|field| fields.contains_key(*field)), "{name}: {measure}");
+            let known =
+                ["experiment", "case", "quantity", "kind", "published", "line", "value", "deviation", "note"];
+            assert!(known[..8].iter().all(|field| fields.contains_key(*field)), "{name}: {measure}");
             assert!(fields.keys().all(|field| known.contains(&field.as_str())), "{name}: {measure}");
             assert_eq!(measure["experiment"], name);
             let of = |field: &str| measure[field].as_f64();
             if let (Some(published), Some(measured), Some(deviation)) =
-                (of("published"), of("measured"), of("deviation"))
+                (of("published"), of("value"), of("deviation"))
             {
                 let expected = if published == 0.0 { measured } else { measured / published - 1.0 };
                 assert!((deviation - expected).abs() <= 1e-9 * (1.0 + expected.abs()), "{name}: {measure}");
