@@ -26,6 +26,13 @@ pub enum FolderError {
         /// The folder.
         folder: PathBuf,
     },
+    /// Somebody else may choose the devices.
+    OfAnother {
+        /// The folder, or its configuration.
+        path: PathBuf,
+        /// Who owns it.
+        owner: u32,
+    },
     /// Another process has it.
     Busy {
         /// The folder.
@@ -358,6 +365,12 @@ impl fmt::Display for FolderError {
             FolderError::NotEmpty { folder } => {
                 write!(out, "{} is there and not empty; name a new folder", folder.display())
             }
+            FolderError::OfAnother { path, owner } => write!(
+                out,
+                "{} is of user {owner} or others may write to it, who could choose what is written as devices; run this as \
+                 that user, or take it over with chown and 'chmod go-w' when you have read its volume.conf",
+                path.display()
+            ),
             FolderError::Busy { folder } => write!(
                 out,
                 "another process works on the volume in {} and does not answer; wait for it or end it",

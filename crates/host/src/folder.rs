@@ -8,7 +8,7 @@ use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
-use crate::private::{create_dir, create_private, open_private};
+use crate::private::{create_dir, create_private, open_private, open_to_read, refuse_if_of_another};
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
     newest_superblock_of, superblocks,
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The file that says where the devices are.
-const CONFIG: &str = "volume.conf";
+pub(crate) const CONFIG: &str = "volume.conf";
 
 /// EACCES, EPERM, EROFS.
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
@@ -179,6 +179,8 @@ impl Folder {
 
     /// Takes the folder of a volume for this process.
     ///
+    /// One whose devices somebody else may choose can be looked at alone.
+    ///
     /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says
     /// nothing.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
@@ -300,6 +302,7 @@ impl Folder {
     }
 
     fn save(&self) -> Result<(), FolderError> {
+        refuse_if_of_another(&self.root)?;
         let (path, new) = (self.root.join(CONFIG), self.root.join(format!("{CONFIG}.new")));
         let text = self.config.text()?;
         let write = || {
@@ -448,6 +451,7 @@ impl Folder {
 
     /// Opens the devices and runs the volume on them.
     pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
+        refuse_if_of_another(&self.root)?;
         let opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
@@ -498,7 +502,7 @@ impl Folder {
 
 fn read_config(path: &Path) -> Result<Config, FolderError> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let read = open_to_read(path).and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes));
     read.map_err(|error| FolderError::file("read", path, &error))?;
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
         let expected = "no more than 4 MiB in all";
@@ -548,6 +552,7 @@ fn unmake_root(root: &Path, made_root: bool) {
 }
 
 fn lock(root: &Path) -> Result<File, FolderError> {
+    refuse_if_of_another(root)?;
     let path = root.join("lock");
     let file = open_private(&path, false).map_err(|error| FolderError::file("open", &path, &error))?;
     match file.try_lock() {
@@ -557,16 +562,19 @@ fn lock(root: &Path) -> Result<File, FolderError> {
     }
 }
 
-/// Locks a folder that cannot be written, beside others that only read: its lock, or `config` where
+/// Locks a folder that cannot be written, or that is not to be, beside others that only read: its lock, or `config` where
 /// there is none.
 ///
 /// Errors: `error`, if the folder can be written or another process has it.
 fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, FolderError> {
-    let FolderError::File { errno, .. } = &error else { return Err(error) };
-    if !CANNOT_WRITE.contains(errno) {
-        return Err(error);
+    match &error {
+        FolderError::OfAnother { .. } => {}
+        FolderError::File { errno, .. } if CANNOT_WRITE.contains(errno) => {}
+        _ => return Err(error),
     }
-    let Ok(file) = File::open(root.join("lock")).or_else(|_| File::open(config)) else { return Err(error) };
+    let Ok(file) = open_to_read(&root.join("lock")).or_else(|_| open_to_read(config)) else {
+        return Err(error);
+    };
     match file.try_lock_shared() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),

@@ -62,7 +62,7 @@ pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
-pub use private::open_private;
+pub use private::{open_private, refuse_if_of_another};
 pub use scan::Plan;
 pub use service::{Deaths, Service};
 

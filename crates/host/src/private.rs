@@ -6,14 +6,48 @@
 //! anybody serves, are files of mode 0600. Those of a volume that was made by an older program get
 //! that mode when their owner opens them.
 
+use crate::FolderError;
+use crate::folder::CONFIG;
 use rustix::fs::OFlags;
-use std::fs::{DirBuilder, File, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 const OWNER_ALONE: u32 = 0o600;
+
+/// Whether somebody else than the user who runs this and root may choose what a file or folder
+/// holds.
+fn is_of_another(found: &Metadata) -> bool {
+    let me = rustix::process::geteuid().as_raw();
+    // Groups of ordinary users are what they have made them; the group of root is root's.
+    let by_group = me == 0 && found.gid() != 0 && found.mode() & 0o020 != 0;
+    (found.uid() != 0 && found.uid() != me) || found.mode() & 0o002 != 0 || by_group
+}
+
+/// Refuses to write in the folder of a volume whose devices somebody else may choose: a device that
+/// is made anew may be any file of whoever serves it, and a lock or log another name of any file.
+///
+/// Errors: `OfAnother`. What is not there is nobody's.
+pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
+    for path in [root.to_path_buf(), root.join(CONFIG)] {
+        if let Some(found) = std::fs::metadata(&path).ok().filter(is_of_another) {
+            return Err(FolderError::OfAnother { path, owner: found.uid() });
+        }
+    }
+    Ok(())
+}
+
+/// Opens a file to read it, through no link. A pipe in its place keeps nobody waiting.
+pub(crate) fn open_to_read(path: &Path) -> std::io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(std::io::Error::new(ErrorKind::InvalidInput, "it is no file")),
+    }
+}
 
 /// Opens a file for reading and writing, makes it if it is not there, and takes from everybody but
 /// its owner what rights they have on it.

@@ -13,7 +13,7 @@
 //! setuid bit is. What is not given is told.
 
 use crate::disk::{Disk, DiskFile};
-use crate::names::shown;
+use crate::names::{shown, shown_path};
 use crate::report::NotDone;
 use pantile_format::Fields;
 use std::io;
@@ -42,6 +42,10 @@ pub(crate) struct Rights {
 impl Rights {
     /// All: of a file that is there and keeps its own.
     pub(crate) const ALL: Rights = Rights { most: 0o7777, of_system: true };
+
+    /// Of a file that is there and keeps its own, but for what makes a program run with rights that
+    /// are not those of whoever starts it: others may have chosen its content.
+    pub(crate) const BUT_PROGRAMS: Rights = Rights { most: 0o7777 & !SETUID_SETGID, of_system: true };
 
     /// For what is made anew: all but to run as an owner who may be another, and no more than the
     /// umask leaves unless `modes` are asked for.
@@ -87,36 +91,6 @@ fn is_kept(name: &[u8]) -> bool {
     name == ACL || name == DEFAULT_ACL || spaces.iter().any(|space| name.starts_with(space))
 }
 
-/// What was made anew: a file that has no name yet, or a directory.
-#[derive(Clone, Copy)]
-pub(crate) enum Made<'a> {
-    File(&'a dyn DiskFile),
-    Dir(&'a dyn Disk, &'a Path),
-}
-
-impl Made<'_> {
-    fn attributes(self) -> io::Result<Vec<Attribute>> {
-        match self {
-            Made::File(file) => file.attributes(),
-            Made::Dir(disk, path) => disk.attributes(path),
-        }
-    }
-
-    fn set(self, name: &[u8], value: &[u8]) -> io::Result<()> {
-        match self {
-            Made::File(file) => file.set_attribute(name, Some(value)),
-            Made::Dir(disk, path) => disk.set_attribute(path, name, Some(value)),
-        }
-    }
-
-    fn remove(self, name: &[u8]) -> io::Result<()> {
-        match self {
-            Made::File(file) => file.set_attribute(name, None),
-            Made::Dir(disk, path) => disk.set_attribute(path, name, None),
-        }
-    }
-}
-
 /// The attributes of a path that are kept, ascending by name.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<Attribute>> {
     let mut all = disk.attributes(path)?;
@@ -141,6 +115,35 @@ pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
         .collect()
 }
 
+/// Whether a file has the attributes and the mode that [`give`] would give it.
+///
+/// Nothing is changed: a file that is there may have another name elsewhere.
+pub(crate) fn has(file: &dyn DiskFile, attributes: &[Attribute], (mode, rights): (u32, Rights)) -> bool {
+    let (Ok(there), Ok(meta)) = (file.attributes(), file.meta()) else { return false };
+    let mode = rights.of_mode(mode);
+    let is_acl = |name: &[u8]| name == ACL || name == DEFAULT_ACL;
+    let given: Vec<Attribute> = (attributes.iter())
+        .filter(|(name, _)| rights.gives(name))
+        .map(|(name, value)| {
+            (name.clone(), if name == ACL { under_mode(value, mode) } else { value.clone() })
+        })
+        .collect();
+    let no_more = || there.iter().all(|(name, _)| !is_acl(name) || given.iter().any(|own| own.0 == *name));
+    meta.mode == mode && given.iter().all(|own| there.contains(own)) && no_more()
+}
+
+/// An ACL as it is after the mode was set: that is its owner's, its mask's and others' bits.
+fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
+    const SHIFTS: [(u8, u32); 3] = [(0x01, 6), (0x10, 3), (0x20, 0)];
+    let mut acl = acl.to_vec();
+    for entry in acl.get_mut(4..).unwrap_or_default().chunks_exact_mut(8) {
+        if let Some((_, shift)) = SHIFTS.iter().find(|(tag, _)| *tag == entry[0]) {
+            entry[2] = (mode >> shift & 7) as u8;
+        }
+    }
+    acl
+}
+
 /// Gives something that was made anew exactly these attributes, as far as `rights` allow, and
 /// returns the mode that it may have: less than that of `rights` where its ACL cannot be given.
 /// What is not given is noted under the path that it will have.
@@ -149,7 +152,7 @@ pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
 ///
 /// Its content must be written and its owner set already: both take attributes away.
 pub(crate) fn give(
-    made: Made<'_>,
+    made: &dyn DiskFile,
     attributes: &[Attribute],
     (mode, rights): (u32, Rights),
     called: &Path,
@@ -163,7 +166,7 @@ pub(crate) fn give(
         if is_there && !attributes.iter().any(|(given, _)| given == name) {
             // Where it cannot be taken away, the bits of the group stay its mask: with none of them
             // it gives nothing to anybody.
-            if made.remove(name).is_err() && name == ACL {
+            if made.set_attribute(name, None).is_err() && name == ACL {
                 mode &= !0o070;
             }
         }
@@ -180,10 +183,10 @@ pub(crate) fn give(
             let how = if name == CAPABILITIES { "" } else { "; --modes gives it" };
             let reason =
                 format!("its attribute {} could be a right of root, and was not set{how}", shown(name));
-            not_kept.push(NotDone { path: called.display().to_string(), reason });
+            not_kept.push(NotDone { path: shown_path(called), reason });
             continue;
         }
-        if let Err(error) = made.set(name, value) {
+        if let Err(error) = made.set_attribute(name, Some(value)) {
             if name == ACL {
                 mode = mode & !0o070 | group_of_acl(value) << 3;
             }
@@ -194,7 +197,7 @@ pub(crate) fn give(
                 ""
             };
             let reason = format!("its attribute {name} could not be set{who}: {error}");
-            not_kept.push(NotDone { path: called.display().to_string(), reason });
+            not_kept.push(NotDone { path: shown_path(called), reason });
         }
     }
     rights.of_mode(mode)

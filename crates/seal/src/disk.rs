@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use crate::system::SystemDisk;
+pub use crate::system::{SystemDisk, is_led_to_by_nobody_else, real_path};
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
@@ -112,19 +112,24 @@ pub trait Disk: Send + Sync {
     fn open_system(&self, dir: &Path) -> io::Result<Box<dyn DiskSystem>>;
     /// Makes a directory, if it is not there.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory, open to its owner alone until told otherwise.
-    fn make_private_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes a directory, open to its owner alone until told otherwise; which one it is.
+    ///
+    /// Errors: another directory took its place just now.
+    fn make_private_dir(&self, path: &Path) -> io::Result<FileId>;
+    /// Opens a directory to set its rights, attributes and time.
+    ///
+    /// Whoever may make names beside it may exchange it for another of the same owner: compare
+    /// which one it is before it gets rights.
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Gives a file another name, at which there is nothing yet, beside the one that it has.
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
-    /// Sets the permission bits of a directory and the time of modification of a directory or link.
-    fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()>;
+    /// Sets the time of modification of a directory or link.
+    fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
     /// The extended attributes of a file or directory, in any order; none where the file system has
     /// no such thing.
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
-    /// Sets an extended attribute of a directory, or removes it.
-    fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
     /// Where a link points.
@@ -204,6 +209,11 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         }
     }
     Err(io::Error::other("its links lead in a circle"))
+}
+
+/// Whether a file belongs to the user who runs this.
+pub(crate) fn is_own(file: &Meta) -> bool {
+    file.owner == rustix::process::geteuid().as_raw()
 }
 
 /// Sets the time of modification of an open file back to one that is earlier. Best effort: where

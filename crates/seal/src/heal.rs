@@ -6,7 +6,7 @@ mod originals;
 use self::originals::{heal_files, is_to_be_healed};
 use crate::SealError;
 use crate::attributes::Rights;
-use crate::disk::{Access, Disk, DiskFile, Meta as FileMeta, MetaKind, resolve, set_back};
+use crate::disk::{Access, Disk, DiskFile, MetaKind, is_own, resolve, set_back};
 use crate::first::{Output, write_cells};
 use crate::lock::Lock;
 use crate::meta::Meta;
@@ -473,11 +473,6 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         true => Ok(Behind::This(to)),
         false => Ok(Behind::Stranger),
     }
-}
-
-/// Whether a file belongs to the user who runs this.
-fn is_own(file: &FileMeta) -> bool {
-    file.owner == rustix::process::geteuid().as_raw()
 }
 
 /// A name behind that of a file which nothing has.

@@ -4,7 +4,8 @@
 //! A set names the places of its originals, and whoever made it may have named any place. A record
 //! says which directories these were when the set was sealed here. It fits as long as they are the
 //! same: a path that leads elsewhere now, by a link or because something else was put there, does
-//! not fit, and neither does anything on another machine.
+//! not fit, and neither does anything on another machine. Nor does a record count that lies in a
+//! directory of another user, at any depth.
 //!
 //! A record is a text: a line for the format, then a line for each source, with the number of its
 //! inode and the time at which that was made, or the number of its device where the file system
@@ -13,6 +14,7 @@
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
 use crate::names::{parent, temp};
+use crate::system::is_led_to_by_nobody_else;
 use pantile_format::Timestamp;
 use std::fmt::Write;
 use std::io;
@@ -31,6 +33,9 @@ pub(crate) fn note(
     sources: &[PathBuf],
     began: Timestamp,
 ) -> io::Result<()> {
+    if !is_led_to_by_nobody_else(records) {
+        return Ok(());
+    }
     let text = describe(disk, sources)?;
     disk.make_root(records)?;
     let path = records.join(set);
@@ -57,7 +62,10 @@ pub(crate) fn sealed_at(
     let found = || {
         disk.root(records, Access::Read)?;
         let (text, at) = read(disk, &records.join(set))?;
-        let fits = is_ours(&disk.meta(records)?, MetaKind::Dir) && text == describe(disk, sources)?;
+        // Whoever may exchange a directory on the way may put another one of this user there, in which
+        // she restored what somebody else made.
+        let is_hers = is_ours(&disk.meta(records)?, MetaKind::Dir) && is_led_to_by_nobody_else(records);
+        let fits = is_hers && text == describe(disk, sources)?;
         Ok::<Option<Timestamp>, io::Error>(fits.then_some(at))
     };
     found().unwrap_or(None)

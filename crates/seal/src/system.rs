@@ -9,13 +9,15 @@
 //!
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
-use crate::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR};
+use crate::disk::{
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, is_own,
+};
 use crate::names::LOCK;
 use pantile_format::Timestamp;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, StatxFlags, Timespec,
-    Timestamps,
+    Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -224,7 +226,7 @@ fn plain(path: &Path) -> PathBuf {
 /// a program of root made elsewhere, must not be able to lead somebody else away.
 ///
 /// Between this and the opening nothing is followed any more.
-pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     const LINKS_MOST: usize = 40;
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
     let parts = |path: &Path| -> Vec<OsString> {
@@ -270,6 +272,17 @@ pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
         todo.extend(parts(&to));
     }
     Ok(real)
+}
+
+/// Whether nobody but the user who runs this and root can exchange any directory on the way to a
+/// path, as far as that is there.
+pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
+    let Some(there) = path.ancestors().find(|above| fs::symlink_metadata(above).is_ok()) else {
+        return false;
+    };
+    let Ok(real) = real_path(there) else { return false };
+    let safe = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !may_be_put_by_others(&meta));
+    real.ancestors().all(safe)
 }
 
 /// Whether others than the user who runs this and root may rename links into a directory that are
@@ -385,9 +398,22 @@ impl Disk for SystemDisk {
         Ok(rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777))?)
     }
 
-    fn make_private_dir(&self, path: &Path) -> io::Result<()> {
+    fn make_private_dir(&self, path: &Path) -> io::Result<FileId> {
         let (dir, name) = self.at(path, Access::Write)?;
-        Ok(rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(PRIVATE_DIR))?)
+        rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(PRIVATE_DIR))?;
+        let made = self.beneath(dir.as_fd(), Path::new(&name), TO_LIST)?;
+        let there = describe(&rustix::fs::fstat(&made)?);
+        // One that holds something already is not the one that was made.
+        let is_made = is_own(&there) && there.mode & !PRIVATE_DIR == 0 && names_in(made)?.is_empty();
+        match is_made {
+            true => Ok(there.id),
+            false => Err(io::Error::other("another directory took its place just now")),
+        }
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let dir = self.open_at(path, Access::Write, TO_LIST)?;
+        Ok(Box::new(SystemFile { file: File::from(dir), created: None }))
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
@@ -401,17 +427,15 @@ impl Disk for SystemDisk {
         Ok(rustix::fs::symlinkat(target, &dir, &name)?)
     }
 
-    fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()> {
-        if self.meta(path)?.kind == MetaKind::Symlink {
-            let (dir, name) = self.at(path, Access::Write)?;
-            return Ok(rustix::fs::utimensat(&dir, &name, &modified(mtime), AtFlags::SYMLINK_NOFOLLOW)?);
+    fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {
+        let seen = self.open_at(path, Access::Write, OFlags::PATH)?;
+        match describe(&rustix::fs::fstat(&seen)?).kind {
+            MetaKind::Dir | MetaKind::Symlink => {
+                Ok(rustix::fs::utimensat(&seen, "", &modified(mtime), AtFlags::EMPTY_PATH)?)
+            }
+            // A file may have another name elsewhere.
+            MetaKind::File | MetaKind::Other => Err(Errno::INVAL.into()),
         }
-        let dir = self.open_at(path, Access::Write, TO_LIST)?;
-        if describe(&rustix::fs::fstat(&dir)?).mode != mode {
-            check_own(&dir)?;
-            rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
-        }
-        Ok(rustix::fs::futimens(&dir, &modified(mtime))?)
     }
 
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
@@ -425,12 +449,6 @@ impl Disk for SystemDisk {
         attributes_by(names, value)
     }
 
-    fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
-        let dir = self.open_at(path, Access::Write, TO_LIST)?;
-        check_own(&dir)?;
-        set_attribute_of(dir.as_fd(), name, value)
-    }
-
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
     }
@@ -442,17 +460,7 @@ impl Disk for SystemDisk {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        let dir = self.open_at(path, Access::Read, TO_LIST)?;
-        let mut names = Vec::new();
-        for entry in Dir::new(dir)? {
-            let entry = entry?;
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name != "." && name != ".." {
-                names.push(PathBuf::from(name));
-            }
-        }
-        names.sort_unstable();
-        Ok(names)
+        names_in(self.open_at(path, Access::Read, TO_LIST)?)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
@@ -603,7 +611,10 @@ impl DiskFile for SystemFile {
     }
 
     fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
-        set_attribute_of(self.file.as_fd(), name, value)
+        match value {
+            Some(value) => Ok(rustix::fs::fsetxattr(&self.file, name, value, XattrFlags::empty())?),
+            None => Ok(rustix::fs::fremovexattr(&self.file, name)?),
+        }
     }
 
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()> {
@@ -648,23 +659,18 @@ fn attributes_by(
     Ok(all)
 }
 
-fn set_attribute_of(file: BorrowedFd<'_>, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
-    match value {
-        Some(value) => Ok(rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?),
-        None => Ok(rustix::fs::fremovexattr(file, name)?),
+/// The names in a directory, sorted.
+fn names_in(dir: OwnedFd) -> io::Result<Vec<PathBuf>> {
+    let mut names = Vec::new();
+    for entry in Dir::new(dir)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            names.push(PathBuf::from(name));
+        }
     }
-}
-
-/// Refuses to give rights to a directory of another user: whoever may make names beside one that
-/// was made here may have put it in its place.
-fn check_own(dir: &OwnedFd) -> io::Result<()> {
-    match describe(&rustix::fs::fstat(dir)?).owner == rustix::process::geteuid().as_raw() {
-        true => Ok(()),
-        false => Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "it is a directory of another user, whose rights stay as they are",
-        )),
-    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// When a directory was last changed.
@@ -760,10 +766,11 @@ mod tests {
                 disk.rename(&x, &y),
                 disk.remove(&x),
                 disk.make_dir(&y),
-                disk.make_private_dir(&y),
+                disk.make_private_dir(&y).map(drop),
+                disk.open_dir(dir.path()).map(drop),
                 disk.add_name(&x, &y),
                 disk.make_link(&x, &y),
-                disk.set_meta(dir.path(), 0o777, zero),
+                disk.set_time(&x, zero),
                 disk.sync_dir(dir.path()),
             ];
             for (i, refused) in refused.into_iter().enumerate() {
@@ -838,29 +845,6 @@ mod tests {
             assert!(file.give_name(&at("d/name")).is_err() && !at("d/name").exists());
             fs::remove_dir_all(at("d")).unwrap();
             fs::remove_dir_all(at("moved")).unwrap();
-        }
-    }
-
-    /// Only root can make the directory of another user that this needs.
-    #[test]
-    fn a_directory_of_another_user_that_took_the_place_of_ours_gets_no_rights() {
-        use std::os::unix::fs::{PermissionsExt, chown};
-        if !rustix::process::geteuid().is_root() {
-            return;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let theirs = dir.path().join("theirs");
-        fs::create_dir(&theirs).unwrap();
-        fs::set_permissions(&theirs, fs::Permissions::from_mode(0o700)).unwrap();
-        chown(&theirs, Some(12345), None).unwrap();
-        let time = Timestamp { seconds: 7, nanos: 0 };
-        for disk in disks() {
-            disk.root(dir.path(), Access::Write).unwrap();
-            assert!(disk.set_meta(&theirs, 0o777, time).is_err());
-            assert!(disk.set_attribute(&theirs, b"user.x", Some(b"1")).is_err());
-            disk.set_meta(&theirs, 0o700, time).unwrap();
-            let there = disk.meta(&theirs).unwrap();
-            assert_eq!((there.mode, there.mtime), (0o700, time));
         }
     }
 

@@ -1,12 +1,14 @@
 //! Restoring files: block by block from wherever the content can be had.
 
 use crate::SealError;
-use crate::attributes::{Attribute, Made, Rights, give, of_fields};
-use crate::disk::{Access, DiskFile, Meta, MetaKind, PRIVATE_DIR};
+use crate::attributes::{Attribute, Rights, give, has, of_fields};
+use crate::disk::{Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, is_own};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
+use crate::records::is_ours;
 use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
+use crate::times::is_same_time;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
@@ -110,15 +112,16 @@ pub(crate) fn unseal(
     progress.phase("restoring", entries.iter().map(size).sum());
     let mark = stray(target, set.manifest.set, Some(NO_COLUMN));
     let unfinished = set.world.disk.meta(&mark).is_ok();
+    let own = set.world.disk.meta(target).map_err(|e| SealError::io("opening", target, e))?;
     let root = entries.iter().copied().filter(|&entry| fresh && set.restored_path(entry).is_empty());
     let mut work = Unsealing {
         set,
         options,
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
         report: UnsealReport { unchecked: !set.knows_blocks(), blind, ..UnsealReport::default() },
-        made: root.collect(),
+        made: root.map(|entry| (entry, own.id)).collect(),
         fresh,
-        unfinished,
+        unfinished: unfinished && is_ours(&own, MetaKind::Dir),
         mark,
         is_marked: unfinished,
         rights: Rights::of_new(set.world.disk, options.modes),
@@ -145,11 +148,11 @@ struct Unsealing<'a, 'w> {
     options: &'a UnsealOptions,
     window: Window,
     report: UnsealReport,
-    /// Directories made, by entry.
-    made: Vec<usize>,
+    /// Directories made, by entry, and which they are.
+    made: Vec<(usize, FileId)>,
     /// Whether the target was not there before.
     fresh: bool,
-    /// Whether an earlier run was cut off.
+    /// Whether an earlier run was cut off, as a mark tells that nobody else can have made.
     unfinished: bool,
     /// While it lies there, directories that are open to their owner alone are unfinished: this
     /// run's, or those of one that was cut off.
@@ -211,7 +214,7 @@ impl Unsealing<'_, '_> {
                 match disk.meta(&path) {
                     Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {
                         if self.unfinished && meta.mode == PRIVATE_DIR {
-                            self.made.push(index);
+                            self.made.push((index, meta.id));
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
@@ -219,9 +222,10 @@ impl Unsealing<'_, '_> {
                     Ok(_) => return Err(self.in_the_way(index, &path)),
                     Err(_) => {
                         self.put_mark();
-                        self.in_opened(&path, |path| disk.make_private_dir(path))
+                        let made = self
+                            .in_opened(&path, |path| disk.make_private_dir(path))
                             .map_err(|e| SealError::io("creating", &path, e))?;
-                        self.made.push(index);
+                        self.made.push((index, made));
                         self.report.dirs += 1;
                     }
                 }
@@ -250,7 +254,7 @@ impl Unsealing<'_, '_> {
             .map_err(|e| SealError::io("creating", path, e))?;
         let entry = &self.set.manifest.entries[index];
         // Not every file system keeps times of links.
-        let _ = disk.set_meta(&temp, entry.mode, entry.mtime);
+        let _ = disk.set_time(&temp, entry.mtime);
         disk.rename(&temp, path).map_err(|e| {
             let _ = disk.remove(&temp);
             SealError::io("creating", path, e)
@@ -307,14 +311,14 @@ impl Unsealing<'_, '_> {
         let found =
             entries.filter(|(_, entry)| entry.kind == EntryKind::Dir).find(|(index, _)| is_it(*index));
         let Some((index, entry)) = found else { return false };
-        let is_as_sealed = disk
-            .meta(&dir)
-            .is_ok_and(|there| there.kind == MetaKind::Dir && there.mode == self.rights.of_mode(entry.mode));
-        if !is_as_sealed || disk.set_meta(&dir, PRIVATE_DIR, entry.mtime).is_err() {
+        let Ok(opened) = disk.open_dir(&dir) else { return false };
+        let Ok(there) = opened.meta() else { return false };
+        let is_as_sealed = is_own(&there) && there.mode == self.rights.of_mode(entry.mode);
+        if !is_as_sealed || opened.set_meta(PRIVATE_DIR, entry.mtime).is_err() {
             return false;
         }
         self.put_mark();
-        self.made.push(index);
+        self.made.push((index, there.id));
         true
     }
 
@@ -395,7 +399,7 @@ impl Unsealing<'_, '_> {
         let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
         if restored.gone.is_empty() {
             let path = join(&self.options.target, &self.set.restored_path(index));
-            let mode = self.give_attributes(index, Made::File(&*file), &path);
+            let mode = self.give_attributes(index, &*file, &path);
             let entry = &self.set.manifest.entries[index];
             file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
         }
@@ -403,7 +407,7 @@ impl Unsealing<'_, '_> {
     }
 
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
-    fn give_attributes(&mut self, index: usize, made: Made<'_>, path: &Path) -> u32 {
+    fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
         let given = (entry.mode, self.rights);
         match sealed_attributes(self.set, index) {
@@ -418,17 +422,19 @@ impl Unsealing<'_, '_> {
         there.kind == MetaKind::File && there.size == size
     }
 
-    /// Whether a file that holds the right content is as it was sealed in all else; if it is to be
-    /// overwritten, that is put right.
-    fn is_dressed(&mut self, index: usize, path: &Path) -> bool {
+    /// Whether a file that holds the right content may stay: it is as it was sealed in all else, or
+    /// not to be overwritten.
+    ///
+    /// It is not put right in its place: it may have another name elsewhere.
+    fn is_dressed(&self, index: usize, path: &Path) -> bool {
         if !self.options.overwrite {
             return true;
         }
         let Ok(file) = self.set.world.disk.open(path) else { return false };
-        let mode = self.give_attributes(index, Made::File(&*file), path);
-        let mtime = self.set.manifest.entries[index].mtime;
-        file.meta().is_ok_and(|there| there.mode == mode && there.mtime == mtime)
-            || file.set_meta(mode, mtime).is_ok()
+        let entry = &self.set.manifest.entries[index];
+        let sealed = sealed_attributes(self.set, index).unwrap_or_default();
+        file.meta().is_ok_and(|there| is_same_time(entry.mtime, there.mtime))
+            && has(&*file, &sealed, (entry.mode, self.rights))
     }
 
     /// Compares a file that is there already with what was sealed, as far as that can be had;
@@ -476,14 +482,17 @@ impl Unsealing<'_, '_> {
         let mut made = std::mem::take(&mut self.made);
         made.sort_unstable();
         made.dedup();
-        for index in made.into_iter().rev() {
+        for (index, id) in made.into_iter().rev() {
             if self.set.restored_path(index).is_empty() {
                 self.take_mark();
             }
             let path = join(&self.options.target, &self.set.restored_path(index));
-            let mode = self.give_attributes(index, Made::Dir(disk, &path), &path);
-            let entry = &self.set.manifest.entries[index];
-            if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
+            let mtime = self.set.manifest.entries[index].mtime;
+            let done = open_made(disk, &path, id).and_then(|dir| {
+                let mode = self.give_attributes(index, &*dir, &path);
+                dir.set_meta(mode, mtime)
+            });
+            if let Err(error) = done {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }
         }
@@ -502,6 +511,17 @@ impl Unsealing<'_, '_> {
             Some(why) => Err(SealError::NotRestored { why: Box::new(why), report: Box::new(self.report) }),
             None => Ok(self.report),
         }
+    }
+}
+
+/// Opens a directory that this run made, to give it its rights.
+///
+/// Errors: another one stands there, which may be private to whoever runs this.
+pub(crate) fn open_made(disk: &dyn Disk, path: &Path, made: FileId) -> std::io::Result<Box<dyn DiskFile>> {
+    let dir = disk.open_dir(path)?;
+    match dir.meta()?.id == made {
+        true => Ok(dir),
+        false => Err(std::io::Error::other("another directory took its place; its rights stay as they are")),
     }
 }
 

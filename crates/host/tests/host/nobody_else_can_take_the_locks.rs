@@ -2,7 +2,7 @@
 //! there.
 
 use crate::common::folders::*;
-use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, open_private};
+use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, Service, open_private};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -93,4 +93,28 @@ fn what_a_killed_server_left_of_its_socket_is_no_hindrance() {
     drop(ControlServer::start(&root, service.clone()).expect("it listens"));
     assert!(!root.join(".private").exists());
     service.stop().expect("it stops");
+}
+
+/// A folder whose configuration others may write names any file as a device that is made anew.
+#[test]
+fn a_folder_whose_devices_others_may_choose_is_looked_at_and_not_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::write(&elsewhere, "").expect("it writes");
+    widen(&elsewhere);
+    std::fs::remove_file(root.join("lock")).expect("it goes");
+    std::fs::hard_link(&elsewhere, root.join("lock")).expect("a second name");
+    for changed in [root.clone(), root.join("volume.conf")] {
+        let mode =
+            |bits| std::fs::set_permissions(&changed, std::fs::Permissions::from_mode(bits)).expect("a mode");
+        mode(0o777);
+        let refused = Service::start(Folder::open(&root).expect("it can be looked at"), None).err();
+        assert!(matches!(refused, Some(FolderError::OfAnother { .. })), "{refused:?}");
+        assert_eq!(of_others(&elsewhere), 0o066, "what the name is of is as it was");
+        drop(Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at"));
+        mode(0o755);
+    }
+    Service::start(Folder::open(&root).expect("a folder"), None).expect("it opens").stop().expect("it stops");
 }

@@ -3,13 +3,16 @@
 
 use super::not_done;
 use crate::SealError;
-use crate::attributes::{self, Made, Rights, SETUID_SETGID, give};
+use crate::attributes::{self, Rights, SETUID_SETGID, give};
 use crate::batch::{self, Batch, Written};
-use crate::disk::{DiskFile, Meta as FileMeta, MetaKind};
+use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind};
+use crate::names::parent;
 use crate::options::Progress;
+use crate::records::is_ours;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
-use crate::unseal::{make_parents, restore, sealed_attributes};
+use crate::system::is_led_to_by_nobody_else;
+use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
 use pantile_format::{EntryKind, Timestamp};
@@ -55,8 +58,8 @@ pub(super) fn heal_files(
         }
         match done {
             Ok(Done::Waits) => {}
-            Ok(Done::Dir) => {
-                dirs.push(entry);
+            Ok(Done::Dir(made)) => {
+                dirs.push((entry, made));
                 report.files_healed.push(crate::names::shown_path(&path));
             }
             Ok(Done::Link) => report.files_healed.push(crate::names::shown_path(&path)),
@@ -73,8 +76,8 @@ pub(super) fn heal_files(
     batch.end(|outcome| take(report, outcome));
     // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
     report.not_kept.extend(not_kept);
-    for entry in dirs.into_iter().rev() {
-        finish_dir(set, entry, rights, report);
+    for made in dirs.into_iter().rev() {
+        finish_dir(set, made, rights, report);
     }
     give_times_back(set, filled);
     Ok(())
@@ -124,20 +127,23 @@ fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
             && (now.kind, now.id) == (MetaKind::Dir, was.id)
             && now.mtime != time
         {
-            let _ = disk.set_meta(&path, now.mode, time);
+            let _ = disk.set_time(&path, time);
         }
     }
 }
 
 /// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
-fn finish_dir(set: &Set<'_>, index: usize, rights: Rights, report: &mut HealReport) {
+fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, report: &mut HealReport) {
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
     let given = (entry.mode, rights);
-    let mode = match sealed_attributes(set, index) {
-        Some(sealed) => give(Made::Dir(disk, &path), &sealed, given, &path, &mut report.not_kept),
-        None => rights.of_mode(entry.mode),
-    };
-    if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
+    let done = open_made(disk, &path, made).and_then(|dir| {
+        let mode = match sealed_attributes(set, index) {
+            Some(sealed) => give(&*dir, &sealed, given, &path, &mut report.not_kept),
+            None => rights.of_mode(entry.mode),
+        };
+        dir.set_meta(mode, entry.mtime)
+    });
+    if let Err(error) = done {
         let error = SealError::io("setting the mode of", &path, error);
         report.not_healed.push(not_done(&path, &error));
     }
@@ -176,7 +182,7 @@ enum Done {
     /// It is written, and waits for its name in the batch.
     Waits,
     /// It is there; its mode and time are set when all is in it.
-    Dir,
+    Dir(FileId),
     /// It is there.
     Link,
 }
@@ -198,14 +204,14 @@ fn heal_file(
         EntryKind::Dir => {
             // Private until everything is in it: what it may inherit is for others to see only
             // then.
-            disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
-            return Ok(Done::Dir);
+            let made = disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
+            return Ok(Done::Dir(made));
         }
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path)
                 .map_err(|e| SealError::io("creating", path, e))?;
             // Not every file system keeps times of links.
-            let _ = disk.set_meta(path, entry.mode, entry.mtime);
+            let _ = disk.set_time(path, entry.mtime);
             return Ok(Done::Link);
         }
         EntryKind::File { size, .. } => *size,
@@ -260,7 +266,14 @@ fn write_original(
     // Best effort: only root may give files away.
     let owned = there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
     // Its own rights are what whoever may change them wants; another's are no wider than the umask.
-    let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, Rights::ALL));
+    let kept =
+        if is_chosen_by_nobody_else(set, entry.source, path) { Rights::ALL } else { Rights::BUT_PROGRAMS };
+    let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, kept));
+    if there.is_some_and(|meta| rights.of_mode(meta.mode) != meta.mode) {
+        let why = "its setuid and setgid bits were not kept: others may write to its shards or to a directory on \
+                   its way, and could choose what runs as its owner; chmod sets them again";
+        not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
+    }
     // Without its owner, a program must not run as its owner.
     let mode = if owned { mode } else { mode & !SETUID_SETGID };
     // Those that it has now, like its mode; those that were sealed if it is not there.
@@ -271,9 +284,19 @@ fn write_original(
         None => sealed_attributes(set, index),
     };
     let mode = match attributes {
-        Some(attributes) => give(Made::File(file), &attributes, (mode, rights), path, not_kept),
+        Some(attributes) => give(file, &attributes, (mode, rights), path, not_kept),
         None => rights.of_mode(mode),
     };
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok((there, restored.reconstructed))
+}
+
+/// Whether nobody but this user can have chosen what is written to a path, nor which file's rights
+/// are found there: the shards are hers alone, and so is each directory from the source on.
+fn is_chosen_by_nobody_else(set: &Set<'_>, source: u32, path: &Path) -> bool {
+    let source = &set.sources[source as usize];
+    let is_hers = |dir: &Path| set.world.disk.meta(dir).is_ok_and(|meta| is_ours(&meta, MetaKind::Dir));
+    // The source may be the file itself.
+    let mut dirs = path.ancestors().skip(1).take_while(|dir| dir.starts_with(source));
+    set.is_hers_alone() && dirs.all(is_hers) && is_led_to_by_nobody_else(&parent(source))
 }

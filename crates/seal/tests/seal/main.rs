@@ -15,4 +15,5 @@ mod sets_of_version_1_live_on;
 mod sets_that_lie_never_panic;
 mod what_is_sealed_is_restored;
 mod what_is_there_is_what_is_sealed;
+mod what_others_may_exchange_gets_no_rights;
 mod what_people_do_every_day;

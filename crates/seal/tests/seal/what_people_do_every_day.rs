@@ -279,8 +279,10 @@ fn what_is_right_is_not_written_again_however_often_it_is_restored() {
     let disk = FaultDisk::new(place.dir.path(), Faults::default());
     let world = World { disk: &disk, threads: 1 };
     let report = world.unseal(&options, &mut Silent).unwrap();
-    assert_eq!((report.files, report.already_there), (1, 25));
-    assert_eq!(disk.bytes_written(), 6004, "only what is wrong is written");
+    // Rights are not put right in place: the file may have another name elsewhere.
+    assert_eq!((report.files, report.already_there), (2, 24));
+    let notes = fs::metadata(place.tree().join("notes.txt")).unwrap().len();
+    assert_eq!(disk.bytes_written(), 6004 + notes, "only what is wrong is written");
     // Directories changed their times when something was written in them.
     let files = |root: PathBuf| picture(&root).into_iter().filter(|(_, text)| text.starts_with("file"));
     assert!(files(place.tree()).eq(files(place.target())));

@@ -6,7 +6,9 @@ use crate::json::OUTPUT_VERSION;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Answer, CONTROL_SOCKET, FolderError, MEMORY_LEAST, Order, open_private, order};
+use pantile_host::{
+    Answer, CONTROL_SOCKET, FolderError, MEMORY_LEAST, Order, open_private, order, refuse_if_of_another,
+};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -114,6 +116,7 @@ struct ServeJson<'s> {
 impl Serve {
     pub fn run(self) -> Outcome {
         let root = volumes::absolute(&self.folder)?;
+        refuse_if_of_another(&root).map_err(|error| volumes::failure(&error))?;
         let begun = Instant::now();
         // Says what is wrong before a server is started, and that no other has the folder.
         let log_path = root.join(volumes::SERVE_LOG);

@@ -9,7 +9,7 @@
 
 use super::Seed;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, Held, Identity, Meta, SystemDisk};
+use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, SystemDisk};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
@@ -399,11 +399,6 @@ impl Disk for FaultDisk {
         self.inner.attributes(path)
     }
 
-    fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
-        self.alive()?;
-        self.inner.set_attribute(path, name, value)
-    }
-
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
         // The new name is durable at once here: what it is for is that nothing is lost, not that it
         // is there.
@@ -411,9 +406,15 @@ impl Disk for FaultDisk {
         self.inner.add_name(path, name)
     }
 
-    fn make_private_dir(&self, path: &Path) -> io::Result<()> {
+    fn make_private_dir(&self, path: &Path) -> io::Result<FileId> {
         self.alive()?;
         self.inner.make_private_dir(path)
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.alive()?;
+        let inner = self.inner.open_dir(path)?;
+        Ok(self.wrap(path, inner, u64::MAX))
     }
 
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
@@ -421,10 +422,10 @@ impl Disk for FaultDisk {
         self.inner.make_link(target, path)
     }
 
-    fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()> {
+    fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
-        self.inner.set_meta(path, mode, mtime)?;
+        self.inner.set_time(path, mtime)?;
         Ok(())
     }
 
@@ -545,7 +546,10 @@ impl DiskFile for FaultFile {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
         self.inner.set_meta(mode, mtime)?;
-        state.contents.get_mut(&self.number).unwrap().meta = Some((mode, mtime));
+        // A directory has no content.
+        if let Some(content) = state.contents.get_mut(&self.number) {
+            content.meta = Some((mode, mtime));
+        }
         Ok(())
     }
 

@@ -1,0 +1,130 @@
+//! Claim: what others may have put in the place of a file or directory gets no rights from a set,
+//! and counts for nothing: private directories, other names of a file, programs, records.
+
+use crate::common::*;
+use pantile_seal::*;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn sealed(mode: Mode) -> (Place, String) {
+    let place = Place::new();
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    for name in ["a", "d/b"] {
+        write(&place.tree().join(name), &Seed(5).bytes(20_000));
+    }
+    let mut options = place.options("rs:3+2");
+    options.mode = Some(mode);
+    let set = seal(&options, &mut Silent).unwrap().set;
+    (place, set)
+}
+
+fn overwriting(place: &Place) -> UnsealOptions {
+    UnsealOptions { set: place.set(), target: place.target(), overwrite: true, ..Default::default() }
+}
+
+/// The target, which others may write to, with a private directory in it.
+fn with_private(place: &Place, name: &str) {
+    fs::create_dir(place.target()).unwrap();
+    set_mode(&place.target(), 0o777);
+    fs::create_dir(place.target().join(name)).unwrap();
+    set_mode(&place.target().join(name), 0o700);
+    fs::write(place.target().join(name).join("secret"), "secret").unwrap();
+}
+
+#[test]
+fn a_mark_that_others_may_have_made_opens_no_private_directory() {
+    let (place, set) = sealed(Mode::Full);
+    with_private(&place, "d");
+    fs::write(place.target().join(format!(".pantile-{set}.{}.tmp", u32::MAX)), "").unwrap();
+    unseal(&overwriting(&place), &mut Silent).unwrap();
+    assert_eq!(mode_of(&place.target().join("d")), 0o700);
+}
+
+#[test]
+fn a_private_directory_that_takes_the_place_of_one_that_was_made_stays_private() {
+    const ROUNDS: usize = 100_000;
+    let (place, _) = sealed(Mode::Full);
+    with_private(&place, "private");
+    let (made, private) = (place.target().join("d"), place.target().join("private"));
+    let is_private = |dir: &Path| !dir.join("secret").exists() || mode_of(dir) == 0o700;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                let _ = renameat_with(CWD, &made, CWD, &private, RenameFlags::EXCHANGE);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            let _ = unseal(&overwriting(&place), &mut Silent);
+            for dir in [&made, &private].into_iter().filter(|dir| !dir.join("secret").exists()) {
+                let _ = fs::remove_dir_all(dir);
+            }
+        }
+    });
+    assert!([&made, &private].iter().all(|dir| is_private(dir)));
+}
+
+#[test]
+fn a_file_that_has_another_name_elsewhere_is_not_changed_there() {
+    let (place, _) = sealed(Mode::Full);
+    let elsewhere = place.dir.path().join("elsewhere");
+    fs::copy(place.tree().join("a"), &elsewhere).unwrap();
+    set_mode(&elsewhere, 0o4711);
+    let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    let before = modified(&elsewhere);
+    fs::create_dir(place.target()).unwrap();
+    fs::hard_link(&elsewhere, place.target().join("a")).unwrap();
+    unseal(&overwriting(&place), &mut Silent).unwrap();
+    assert_eq!((modified(&elsewhere), mode_of(&elsewhere)), (before, 0o4711));
+    assert_eq!(mode_of(&place.target().join("a")), mode_of(&place.tree().join("a")));
+}
+
+#[test]
+fn nobody_else_chooses_what_runs_with_the_rights_of_an_owner() {
+    let shards = |place: &Place| place.out();
+    let tree = |place: &Place| place.tree().join("d");
+    for (others_write_to, kept) in
+        [(None, 0o4755), (Some(shards as fn(&Place) -> _), 0o755), (Some(tree), 0o755)]
+    {
+        let (place, _) = sealed(Mode::Beside);
+        let program = place.tree().join("d/b");
+        set_mode(&program, 0o4755);
+        place.reseal();
+        if let Some(dir) = others_write_to {
+            set_mode(&dir(&place), 0o777);
+        }
+        rot(&place, &program, 100);
+        set_mode(&program, 0o4755);
+        let healed = place.heal().unwrap();
+        assert_eq!(healed.files_healed.len(), 1);
+        assert_eq!(mode_of(&program), kept);
+        assert_eq!(healed.not_kept.iter().any(|not| not.reason.contains("setuid")), kept == 0o755);
+    }
+}
+
+#[test]
+fn a_record_in_a_directory_that_others_may_exchange_is_none() {
+    let (place, _) = sealed(Mode::Beside);
+    let state = place.dir.path().join("of another");
+    fs::create_dir(&state).unwrap();
+    let mut options = HealOptions { set: place.set(), ..Default::default() };
+    fs::rename(place.records(), state.join("records")).unwrap();
+    options.set.records = Some(state.join("records"));
+    fs::remove_file(place.tree().join("a")).unwrap();
+    set_mode(&state, 0o777);
+    assert!(matches!(heal(&options, &mut Silent), Err(SealError::SourcesNotNamed { .. })));
+    set_mode(&state, 0o755);
+    assert_eq!(heal(&options, &mut Silent).unwrap().files_healed.len(), 1);
+}
