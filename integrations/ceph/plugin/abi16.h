@@ -1,0 +1,48 @@
+// The erasure-code interface of Ceph 14.2 to 18.2: the order of virtual functions is what counts.
+// tests/vtable.py holds it against the plug-ins of the distribution.
+#pragma once
+#include "host.h"
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+namespace pantile::abi16 {
+
+using Profile = std::map<std::string, std::string>;
+// First sub-chunk and how many.
+using SubChunks = std::vector<std::pair<int, int>>;
+using Chunks = std::map<int, ceph::bufferlist>;
+using Set = std::set<int>;
+
+class ErasureCodeInterface {
+public:
+    virtual ~ErasureCodeInterface() {}                                                            // 0, 1
+    virtual int init(Profile &profile, std::ostream *why) = 0;                                    // 2
+    virtual const Profile &get_profile() const = 0;                                               // 3
+    virtual int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const = 0; // 4
+    virtual unsigned get_chunk_count() const = 0;                                                 // 5
+    virtual unsigned get_data_chunk_count() const = 0;                                            // 6
+    virtual unsigned get_coding_chunk_count() const = 0;                                          // 7
+    virtual int get_sub_chunk_count() = 0;                                                        // 8
+    virtual unsigned get_chunk_size(unsigned object_bytes) const = 0;                             // 9
+    virtual int minimum_to_decode(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) = 0; // 10
+    virtual int minimum_to_decode_with_cost(const Set &wanted, const std::map<int, int> &there, Set *minimum) = 0; // 11
+    virtual int encode(const Set &wanted, const ceph::bufferlist &in, Chunks *encoded) = 0;       // 12
+    virtual int encode_chunks(const Set &wanted, Chunks *encoded) = 0;                            // 13
+    virtual int decode(const Set &wanted, const Chunks &chunks, Chunks *decoded, int chunk_bytes) = 0; // 14
+    virtual int decode_chunks(const Set &wanted, const Chunks &chunks, Chunks *decoded) = 0;      // 15
+    virtual const std::vector<int> &get_chunk_mapping() const = 0;                                // 16
+    virtual int decode_concat(const Chunks &chunks, ceph::bufferlist *decoded) = 0;               // 17
+};
+
+class ErasureCodePlugin {
+public:
+    // Ceph keeps the handle of the shared object here.
+    void *library = nullptr;
+    virtual ~ErasureCodePlugin() {}
+    virtual int factory(const std::string &directory, Profile &profile, std::shared_ptr<ErasureCodeInterface> *code,
+                        std::ostream *why) = 0;
+};
+
+} // namespace pantile::abi16

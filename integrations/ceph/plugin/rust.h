@@ -1,0 +1,124 @@
+// The Rust half of the plug-in: what src/border.rs exports, in C++.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace pantile {
+
+struct Text {
+    const char *start;
+    size_t len;
+};
+
+struct Word {
+    Text name, value;
+};
+
+// A set of shards: bit i of `low`, or bit i - 64 of `high`, is shard i.
+struct Shards {
+    uint64_t low = 0, high = 0;
+    void insert(unsigned shard) { (shard < 64 ? low : high) |= uint64_t(1) << (shard % 64); }
+    bool contains(unsigned shard) const { return (shard < 64 ? low : high) >> (shard % 64) & 1; }
+};
+
+// No code has more chunks.
+constexpr unsigned SHARDS_MOST = 128;
+
+struct Shape {
+    uint32_t chunks, data;
+    const int32_t *mapping;
+    uint8_t is_bytewise;
+};
+
+struct Instance;
+
+extern "C" {
+int pantile_ceph_open(Text plugin, const Word *words, size_t count, void *to, void (*say)(void *, Text),
+                      const Instance **instance);
+void pantile_ceph_close(const Instance *);
+void pantile_ceph_words(const Instance *, void *to, void (*visit)(void *, Word));
+Shape pantile_ceph_shape(const Instance *);
+uint32_t pantile_ceph_chunk_bytes(const Instance *, uint32_t object_bytes);
+int pantile_ceph_minimum(const Instance *, Shards wanted, Shards there, const int32_t *costs, Shards *minimum);
+int pantile_ceph_encode(const Instance *, const uint8_t *const *data, uint8_t *const *parity, size_t len);
+int pantile_ceph_decode(const Instance *, const uint8_t *const *there, uint8_t *const *wanted, size_t len);
+int pantile_ceph_add_delta(const Instance *, uint32_t shard, const uint8_t *delta, uint8_t *const *parity,
+                           size_t len);
+void pantile_ceph_log(Text);
+}
+
+inline Text text(const std::string &of) { return {of.data(), of.size()}; }
+
+// Says in the log that a call was not answered, and gives the number that Ceph gets instead.
+inline int refused(const std::string &what) noexcept
+{
+    pantile_ceph_log(text(what));
+    return -5; // EIO
+}
+
+// Runs a call of Ceph: nothing that is thrown goes on into Ceph.
+template <typename Call> int caught(const char *slot, Call call) noexcept
+{
+    try {
+        return call();
+    } catch (const std::exception &error) {
+        return refused(std::string(slot) + ": " + error.what());
+    } catch (...) {
+        return refused(std::string(slot) + ": something was thrown");
+    }
+}
+
+// A profile and what the Rust half made of it.
+class Pool {
+public:
+    using Profile = std::map<std::string, std::string>;
+
+    Pool() = default;
+    Pool(const Pool &) = delete;
+    Pool &operator=(const Pool &) = delete;
+    ~Pool()
+    {
+        if (instance) pantile_ceph_close(instance);
+    }
+
+    // Reads a profile and writes into it what it leaves out. The monitor calls it twice.
+    int open(const std::string &plugin, Profile &given, std::ostream *why)
+    {
+        std::vector<Word> words;
+        for (const auto &word : given) words.push_back({text(word.first), text(word.second)});
+        const Instance *opened = nullptr;
+        auto say = [](void *to, Text what) {
+            if (auto *out = static_cast<std::ostream *>(to)) out->write(what.start, std::streamsize(what.len));
+        };
+        if (int failed = pantile_ceph_open(text(plugin), words.data(), words.size(), why, say, &opened)) return failed;
+        if (instance) pantile_ceph_close(instance);
+        instance = opened;
+        shape = pantile_ceph_shape(opened);
+        profile.clear();
+        pantile_ceph_words(opened, &profile, [](void *to, Word word) {
+            (*static_cast<Profile *>(to))[{word.name.start, word.name.len}] = {word.value.start, word.value.len};
+        });
+        given = profile;
+        return 0;
+    }
+
+    // The word of a profile that is open.
+    std::string word(const char *name) const
+    {
+        auto found = profile.find(name);
+        return found == profile.end() ? std::string() : found->second;
+    }
+
+    // Shard of chunk i, data first.
+    unsigned shard(unsigned chunk) const { return shape.mapping ? unsigned(shape.mapping[chunk]) : chunk; }
+
+    const Instance *instance = nullptr;
+    Shape shape = {0, 0, nullptr, 0};
+    Profile profile;
+};
+
+} // namespace pantile

@@ -1,0 +1,342 @@
+//! What the C++ half calls. No panic goes on into Ceph, and nothing is decided here.
+//!
+//! A call answers 0 or a negative errno, as Ceph has them. What an OSD should never see (chunks of
+//! unequal groups, a fault of ours) is also said on standard error and in the system's log, for
+//! Ceph throws the number away. `plugin/rust.h` declares these functions for C++.
+
+use crate::kept;
+use crate::pool::{ChunkFault, Pool};
+use crate::profile::{Plugin, Words};
+use crate::shards::Shards;
+use smallvec::SmallVec;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::fmt::Display;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A profile that was understood: what Ceph has one object of for each placement group.
+pub struct Instance {
+    pool: Arc<Pool>,
+    words: Words,
+    is_bytewise: bool,
+}
+
+/// A text: `len` bytes from `start`, not ended by a zero.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Text {
+    start: *const c_char,
+    len: usize,
+}
+
+/// A word of a profile and its value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Word {
+    name: Text,
+    value: Text,
+}
+
+/// What C++ wants to know of an instance, once.
+#[repr(C)]
+pub struct Shape {
+    chunks: u32,
+    data: u32,
+    /// As many shards as chunks, data first; null where chunk i is shard i.
+    mapping: *const i32,
+    /// 1 if any byte of parity follows from the bytes at its place.
+    is_bytewise: u8,
+}
+
+/// Called with a text.
+pub type Say = extern "C" fn(*mut c_void, Text);
+/// Called with each word of a profile.
+pub type Visit = extern "C" fn(*mut c_void, Word);
+
+impl Text {
+    fn of(text: &str) -> Text {
+        Text { start: text.as_ptr().cast(), len: text.len() }
+    }
+
+    /// # Safety
+    ///
+    /// It is valid, or has no bytes.
+    unsafe fn read(self) -> String {
+        if self.len == 0 {
+            return String::new();
+        }
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.len) };
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// After so many lines a process says no more: a fault that every write meets fills no disk.
+const LINES_MOST: usize = 100;
+
+fn log(what: impl Display) {
+    static LINES: AtomicUsize = AtomicUsize::new(0);
+    if LINES.fetch_add(1, Ordering::Relaxed) >= LINES_MOST {
+        return;
+    }
+    let line = format!("pantile: {what}");
+    // Who closed it does not want to hear.
+    let _ = writeln!(std::io::stderr(), "{line}");
+    if let Ok(line) = CString::new(line) {
+        // SAFETY: a format and the text that it prints.
+        unsafe { libc::syslog(libc::LOG_ERR | libc::LOG_DAEMON, c"%s".as_ptr(), line.as_ptr()) };
+    }
+}
+
+/// Runs a call; a panic is logged and answered by `fault`.
+fn caught<T>(fault: T, call: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(answer) => answer,
+        Err(panic) => {
+            let what = panic.downcast_ref::<&str>().copied();
+            let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            log(format_args!("a fault of the plug-in, please report it: {}", what.unwrap_or("a panic")));
+            // What is thrown may panic when it is dropped.
+            std::mem::forget(panic);
+            fault
+        }
+    }
+}
+
+/// Runs a call on chunks; what went wrong is logged.
+fn on_chunks(what: &str, instance: &Instance, call: impl FnOnce() -> Result<(), ChunkFault>) -> c_int {
+    caught(-libc::EIO, || match call() {
+        Ok(()) => 0,
+        Err(error) => {
+            log(format_args!("{what} with {}: {error}", instance.pool.layout().code));
+            -libc::EIO
+        }
+    })
+}
+
+/// Reads a profile; what is wrong with it goes to `say`.
+///
+/// # Safety
+///
+/// All texts are valid, `words` are `count`, and `instance` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_open(
+    plugin: Text,
+    words: *const Word,
+    count: usize,
+    to: *mut c_void,
+    say: Say,
+    instance: *mut *const Instance,
+) -> c_int {
+    caught(-libc::EIO, || {
+        // SAFETY: the caller's promise.
+        let name = unsafe { plugin.read() };
+        let mut read = Words::new();
+        for i in 0..count {
+            // SAFETY: as above.
+            let (name, value) = unsafe { ((*words.add(i)).name.read(), (*words.add(i)).value.read()) };
+            read.insert(name, value);
+        }
+        let Some(plugin) = Plugin::named(&name) else {
+            say(
+                to,
+                Text::of(&format!(
+                    "{name}: this file is no plug-in of that name; it is pantile, shec and jerasure"
+                )),
+            );
+            return -libc::EINVAL;
+        };
+        match plugin.read(read) {
+            Ok(opened) => {
+                let pool = kept::pool(opened.layout);
+                let made = Instance { pool, words: opened.words, is_bytewise: opened.is_bytewise };
+                // SAFETY: as above.
+                unsafe { instance.write(Box::into_raw(Box::new(made))) };
+                0
+            }
+            Err(refusal) => {
+                say(to, Text::of(&format!("plugin={name}: {refusal}")));
+                -libc::EINVAL
+            }
+        }
+    })
+}
+
+/// Ends an instance.
+///
+/// # Safety
+///
+/// It was opened and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_close(instance: *const Instance) {
+    // SAFETY: the caller's promise: it is a box that was let go.
+    caught((), || drop(unsafe { Box::from_raw(instance.cast_mut()) }));
+}
+
+/// Calls `visit` with every word of the profile, those that were left out as well.
+#[unsafe(no_mangle)]
+pub extern "C" fn pantile_ceph_words(instance: &Instance, to: *mut c_void, visit: Visit) {
+    for (name, value) in &instance.words {
+        visit(to, Word { name: Text::of(name), value: Text::of(value) });
+    }
+}
+
+/// The shape of an instance, which does not change.
+#[unsafe(no_mangle)]
+pub extern "C" fn pantile_ceph_shape(instance: &Instance) -> Shape {
+    let mapping = instance.pool.mapping();
+    Shape {
+        chunks: instance.pool.chunks() as u32,
+        data: instance.pool.data().len() as u32,
+        mapping: if mapping.is_empty() { std::ptr::null() } else { mapping.as_ptr() },
+        is_bytewise: instance.is_bytewise.into(),
+    }
+}
+
+/// Bytes of each chunk of an object; 0 if Ceph cannot count them.
+#[unsafe(no_mangle)]
+pub extern "C" fn pantile_ceph_chunk_bytes(instance: &Instance, object_bytes: u32) -> u32 {
+    caught(0, || instance.pool.chunk_bytes(object_bytes).unwrap_or(0))
+}
+
+/// The shards to read, or -EIO if too little is there, which is an answer and not a fault.
+///
+/// # Safety
+///
+/// `costs` is null or has one for each chunk; `minimum` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_minimum(
+    instance: &Instance,
+    wanted: Shards,
+    there: Shards,
+    costs: *const i32,
+    minimum: *mut Shards,
+) -> c_int {
+    caught(-libc::EIO, || {
+        let costs = match costs.is_null() {
+            true => None,
+            // SAFETY: the caller's promise.
+            false => Some(unsafe { std::slice::from_raw_parts(costs, instance.pool.chunks()) }),
+        };
+        match instance.pool.minimum(wanted, there, costs) {
+            Ok(found) => {
+                // SAFETY: as above.
+                unsafe { minimum.write(found) };
+                0
+            }
+            Err(_) => -libc::EIO,
+        }
+    })
+}
+
+/// Chunks that are read, by shard; null is none.
+///
+/// # Safety
+///
+/// There are `count`, of `len` bytes, and nobody writes to them as long as the list lives.
+unsafe fn read<'c>(chunks: *const *const u8, count: usize, len: usize) -> SmallVec<[Option<&'c [u8]>; 32]> {
+    // SAFETY: the caller's promise.
+    let chunks = unsafe { std::slice::from_raw_parts(chunks, count) };
+    let slice = |&chunk: &*const u8| match chunk.is_null() {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => Some(unsafe { std::slice::from_raw_parts(chunk, len) }),
+    };
+    chunks.iter().map(slice).collect()
+}
+
+/// Chunks that are written, by shard; null is none.
+///
+/// # Safety
+///
+/// There are `count`, of `len` bytes, apart from each other and from what is read, and nobody else
+/// uses them as long as the list lives.
+unsafe fn write<'c>(
+    chunks: *const *mut u8,
+    count: usize,
+    len: usize,
+) -> SmallVec<[Option<&'c mut [u8]>; 32]> {
+    // SAFETY: the caller's promise.
+    let chunks = unsafe { std::slice::from_raw_parts(chunks, count) };
+    let slice = |&chunk: &*mut u8| match chunk.is_null() {
+        true => None,
+        // SAFETY: the caller's promise.
+        false => Some(unsafe { std::slice::from_raw_parts_mut(chunk, len) }),
+    };
+    chunks.iter().map(slice).collect()
+}
+
+/// Computes the parities that are given from the data; data that are not given are zeros.
+///
+/// # Safety
+///
+/// Both lists have an entry for each shard, null or `len` bytes; what is written is apart from all
+/// else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_encode(
+    instance: &Instance,
+    data: *const *const u8,
+    parity: *const *mut u8,
+    len: usize,
+) -> c_int {
+    on_chunks("encoding", instance, || {
+        let count = instance.pool.chunks();
+        // SAFETY: the caller's promise.
+        let (data, mut parity) = unsafe { (read(data, count, len), write(parity, count, len)) };
+        instance.pool.encode(&data, &mut parity, len)
+    })
+}
+
+/// Computes the wanted chunks from those that are there.
+///
+/// # Safety
+///
+/// As of [`pantile_ceph_encode`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_decode(
+    instance: &Instance,
+    there: *const *const u8,
+    wanted: *const *mut u8,
+    len: usize,
+) -> c_int {
+    on_chunks("decoding", instance, || {
+        let count = instance.pool.chunks();
+        // SAFETY: the caller's promise.
+        let (there, mut wanted) = unsafe { (read(there, count, len), write(wanted, count, len)) };
+        instance.pool.decode(&there, &mut wanted, len)
+    })
+}
+
+/// Adds a change of a data chunk to the parities that are given.
+///
+/// # Safety
+///
+/// `delta` has `len` bytes; the rest as of [`pantile_ceph_encode`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_add_delta(
+    instance: &Instance,
+    shard: u32,
+    delta: *const u8,
+    parity: *const *mut u8,
+    len: usize,
+) -> c_int {
+    on_chunks("adding a delta", instance, || {
+        // SAFETY: the caller's promise.
+        let (delta, mut parity) =
+            unsafe { (std::slice::from_raw_parts(delta, len), write(parity, instance.pool.chunks(), len)) };
+        instance.pool.add_delta(shard as usize, delta, &mut parity, len)
+    })
+}
+
+/// Says in the log that a call of Ceph could not be answered, and why.
+///
+/// # Safety
+///
+/// The text is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_log(text: Text) {
+    // SAFETY: the caller's promise.
+    caught((), || log(unsafe { text.read() }));
+}

@@ -1,0 +1,409 @@
+//! A pool's code on the chunks of its stripes: what to read, and what is computed from it.
+//!
+//! A chunk is one column. Where a column has several rows their elements are interleaved in
+//! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
+//! each. So many bytes are a *group*, which is a stripe of its own; a code of one row per column has
+//! one group, the chunk. The buffers of Ceph are read where they lie and never written.
+
+use crate::kept::CACHE_BYTES;
+use crate::shards::Shards;
+use pantile::plan::Request;
+use pantile::{
+    Buffer, CellIndex, CellSet, Code, Codec, Costs, Effort, PlanError, RecoverError, StripeError, Use,
+};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::RwLock;
+
+/// What tells one pool's chunks from another's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Layout {
+    /// The code; column i is shard i.
+    pub code: Code,
+    /// Bytes of a packet where columns have several rows.
+    pub packet_bytes: Option<usize>,
+    /// Every chunk length is a multiple of this.
+    pub chunk_multiple: usize,
+}
+
+/// Why chunks were not computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChunkFault {
+    /// A chunk must be whole groups.
+    Length {
+        /// The length given.
+        have: usize,
+        /// What it must be a multiple of.
+        multiple_of: usize,
+    },
+    /// A delta is of a data chunk.
+    NotData {
+        /// The shard named.
+        shard: usize,
+    },
+    /// Too little is left.
+    Plan(PlanError),
+    /// The chunks are no stripe of the code.
+    Stripe(StripeError),
+}
+
+impl fmt::Display for ChunkFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ChunkFault::Length { have, multiple_of } => write!(
+                out,
+                "chunks of {have} bytes are no multiple of {multiple_of} bytes, of which this code's chunks are made; \
+                 look at the shards' lengths"
+            ),
+            ChunkFault::NotData { shard } => {
+                write!(out, "shard {shard} holds no data, and a delta is of data")
+            }
+            ChunkFault::Plan(error) => error.fmt(out),
+            ChunkFault::Stripe(error) => error.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for ChunkFault {}
+
+impl From<PlanError> for ChunkFault {
+    fn from(error: PlanError) -> ChunkFault {
+        ChunkFault::Plan(error)
+    }
+}
+
+impl From<StripeError> for ChunkFault {
+    fn from(error: StripeError) -> ChunkFault {
+        ChunkFault::Stripe(error)
+    }
+}
+
+impl From<RecoverError> for ChunkFault {
+    fn from(error: RecoverError) -> ChunkFault {
+        match error {
+            RecoverError::Plan(error) => error.into(),
+            RecoverError::Stripe(error) => error.into(),
+        }
+    }
+}
+
+/// One code, ready for the chunks of a pool. Shared by threads.
+pub struct Pool {
+    layout: Layout,
+    codec: Codec,
+    /// The shards with data, in the order in which an object fills them.
+    data: Vec<usize>,
+    /// Shard of chunk i, data first; empty where it is shard i.
+    mapping: Vec<i32>,
+    /// What to read, by what is wanted and what is there.
+    minima: RwLock<HashMap<(Shards, Shards), Shards>>,
+}
+
+/// About 100 bytes each: a tenth of what a kind of plans may fill.
+const MINIMA_MOST: usize = 1024;
+
+/// A search for the least reads of a code of one row: 50 ms, once for each pattern, in the worst
+/// case. All of Ceph's shec layouts end sooner and are exact.
+const EFFORT: Effort = Effort::Thorough { nodes: 50_000 };
+
+/// Chunks of one call, on the stack up to the widths that Ceph has by itself.
+type Few<T> = SmallVec<[T; 32]>;
+
+impl Pool {
+    /// A pool whose caches may fill so many bytes of each kind.
+    pub fn new(layout: Layout, cache_bytes: usize) -> Pool {
+        let code = &layout.code;
+        let mut data: Vec<usize> = Vec::new();
+        for &cell in code.data() {
+            let column = code.column_of(cell);
+            if !data.contains(&column) {
+                data.push(column);
+            }
+        }
+        let parity = (0..code.columns()).filter(|column| !data.contains(column));
+        let order: Vec<usize> = data.iter().copied().chain(parity).collect();
+        let mapping = match order.is_sorted() {
+            true => Vec::new(),
+            false => order.iter().map(|&shard| shard as i32).collect(),
+        };
+        let codec = Codec::new(code).with_cache_bytes(cache_bytes.min(CACHE_BYTES));
+        Pool { codec, data, mapping, minima: RwLock::default(), layout }
+    }
+
+    /// What tells it from others.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Chunks of a stripe.
+    pub fn chunks(&self) -> usize {
+        self.layout.code.columns()
+    }
+
+    /// The shards with data, in the order in which an object fills them.
+    pub fn data(&self) -> &[usize] {
+        &self.data
+    }
+
+    /// Shard of chunk i, data first; empty where that is shard i.
+    pub fn mapping(&self) -> &[i32] {
+        &self.mapping
+    }
+
+    /// Bytes of each chunk of an object: the object rounded up to whole chunks; `None` where that
+    /// is more than Ceph can say.
+    pub fn chunk_bytes(&self, object_bytes: u32) -> Option<u32> {
+        let chunk = (object_bytes as usize).div_ceil(self.data.len());
+        u32::try_from(chunk.next_multiple_of(self.layout.chunk_multiple)).ok()
+    }
+
+    /// The shards to read for those that are wanted: the least, each at its cost (1 without
+    /// `costs`).
+    ///
+    /// If all are there, they are read themselves. Exact for codes of one row per column whose
+    /// search ends and for MDS codes. Errors: too little is there. Cost: found once per pattern.
+    pub fn minimum(&self, wanted: Shards, there: Shards, costs: Option<&[i32]>) -> Result<Shards, PlanError> {
+        let all = Shards::first(self.chunks());
+        if let Some(column) = wanted.without(all).iter().next() {
+            return Err(PlanError::NoSuchColumn { column, columns: self.chunks() });
+        }
+        let there = there.without(there.without(all));
+        if wanted.without(there).is_empty() {
+            return Ok(wanted);
+        }
+        if costs.is_some_and(|costs| costs.windows(2).any(|pair| pair[0] != pair[1])) {
+            return self.minimum_anew(wanted, there, costs);
+        }
+        let key = (wanted, there);
+        if let Some(&known) = self.minima.read().unwrap_or_else(|error| error.into_inner()).get(&key) {
+            return Ok(known);
+        }
+        let found = self.minimum_anew(wanted, there, None)?;
+        let mut minima = self.minima.write().unwrap_or_else(|error| error.into_inner());
+        if minima.len() >= MINIMA_MOST {
+            minima.clear();
+        }
+        minima.insert(key, found);
+        Ok(found)
+    }
+
+    fn minimum_anew(
+        &self,
+        wanted: Shards,
+        there: Shards,
+        costs: Option<&[i32]>,
+    ) -> Result<Shards, PlanError> {
+        let code = &self.layout.code;
+        let mut prices = Costs::uniform();
+        for (column, &cost) in costs.into_iter().flatten().enumerate() {
+            prices.set(column, u32::try_from(cost).unwrap_or(0));
+        }
+        let plan = |there: Shards| {
+            let lost: Vec<usize> = Shards::first(self.chunks()).without(there).iter().collect();
+            let wanted: Vec<CellIndex> = wanted.iter().flat_map(|column| code.column_cells(column)).collect();
+            let lost = CellSet::of_columns(code, &lost);
+            let request = Request { lost: &lost, wanted: &wanted, costs: &prices, effort: EFFORT };
+            self.codec.planner().recover(&request)
+        };
+        // Rows of a chunk are not read one by one: any k chunks do in an MDS code, and mostly where
+        // a code of that shape is none.
+        if code.rows_max() > 1 && there.len() >= self.data.len() {
+            let mut chosen: Vec<usize> = there.iter().collect();
+            chosen.sort_by_key(|&column| (prices.of(column), !wanted.contains(column), column));
+            let chosen: Shards = chosen.into_iter().take(self.data.len()).collect();
+            if code.claim().mds || plan(chosen).is_ok() {
+                return Ok(chosen);
+            }
+        }
+        Ok(plan(there)?.reads.iter().map(|&cell| code.column_of(cell)).collect())
+    }
+
+    /// Computes parity chunks from data chunks.
+    ///
+    /// Shape: both lists have an entry for each shard. Of `data` those of data shards are read, and
+    /// one that is `None` is zeros; the parities that are given are written. All are of `len` bytes.
+    /// Errors: `len` is not whole groups; nothing is then written.
+    pub fn encode(
+        &self,
+        data: &[Option<&[u8]>],
+        parity: &mut [Option<&mut [u8]>],
+        len: usize,
+    ) -> Result<(), ChunkFault> {
+        let is_data = |shard| self.data.contains(&shard);
+        let missing = |shard: usize| !is_data(shard) && parity[shard].is_none();
+        let spare: Few<usize> = (0..self.chunks()).filter(|&shard| missing(shard)).collect();
+        let needs_zeros = self.data.iter().any(|&shard| data[shard].is_none());
+        let size = self.group_bytes(len)?;
+        with_room(spare.len() * size, if needs_zeros { size } else { 0 }, |room, zeros| {
+            for from in (0..len).step_by(size.max(1)) {
+                let mut room = &mut room[..];
+                let mut cells = Few::<Buffer<'_>>::new();
+                for (shard, out) in parity.iter_mut().enumerate() {
+                    match (data[shard], out) {
+                        (Some(bytes), _) if is_data(shard) => {
+                            self.read_cells(&mut cells, &bytes[from..][..size])
+                        }
+                        (None, _) if is_data(shard) => self.read_cells(&mut cells, zeros),
+                        (_, Some(bytes)) => self.write_cells(&mut cells, &mut bytes[from..][..size]),
+                        (_, None) => self.write_cells(&mut cells, take_room(&mut room, size)),
+                    }
+                }
+                self.codec.encode_given(&mut cells)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Computes wanted chunks from those that are there.
+    ///
+    /// Shape: both lists have an entry for each shard; a chunk that is there is not wanted. All are
+    /// of `len` bytes. Errors: `len` is not whole groups, or too little is there; nothing is then
+    /// written.
+    pub fn decode(
+        &self,
+        there: &[Option<&[u8]>],
+        wanted: &mut [Option<&mut [u8]>],
+        len: usize,
+    ) -> Result<(), ChunkFault> {
+        let of = |is_it: &dyn Fn(usize) -> bool| -> Few<usize> {
+            (0..self.chunks()).filter(|&shard| is_it(shard)).collect()
+        };
+        let lost = of(&|shard| there[shard].is_none());
+        let asked = of(&|shard| there[shard].is_none() && wanted[shard].is_some());
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let size = self.group_bytes(len)?;
+        let recovery = self.codec.decoder_of(&lost, &asked)?;
+        let code = &self.layout.code;
+        let is_written =
+            |shard: usize| code.column_cells(shard).any(|cell| recovery.use_of(cell) == Use::Written);
+        let spare = lost.iter().filter(|&&shard| wanted[shard].is_none() && is_written(shard)).count();
+        with_room(spare * size, 0, |room, _| {
+            for from in (0..len).step_by(size.max(1)) {
+                let mut room = &mut room[..];
+                let mut cells = Few::<Buffer<'_>>::new();
+                for (shard, out) in wanted.iter_mut().enumerate() {
+                    match (there[shard], out) {
+                        (Some(bytes), _) => self.read_cells(&mut cells, &bytes[from..][..size]),
+                        (None, Some(bytes)) => self.write_cells(&mut cells, &mut bytes[from..][..size]),
+                        (None, None) if is_written(shard) => {
+                            self.write_cells(&mut cells, take_room(&mut room, size))
+                        }
+                        (None, None) => cells.extend(code.column_cells(shard).map(|_| Buffer::Absent)),
+                    }
+                }
+                recovery.run_given(&mut cells)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds a change of a data chunk, old content plus new, to the parities that are given.
+    ///
+    /// Shape: an entry of `parity` for each shard; all are of `len` bytes. Errors: the shard holds
+    /// no data, or `len` is not whole groups; nothing is then written.
+    pub fn add_delta(
+        &self,
+        shard: usize,
+        delta: &[u8],
+        parity: &mut [Option<&mut [u8]>],
+        len: usize,
+    ) -> Result<(), ChunkFault> {
+        if !self.data.contains(&shard) {
+            return Err(ChunkFault::NotData { shard });
+        }
+        let size = self.group_bytes(len)?;
+        let code = &self.layout.code;
+        let packet = self.packet(size);
+        let missing = |column: usize| !self.data.contains(&column) && parity[column].is_none();
+        let spare = (0..self.chunks()).filter(|&column| missing(column)).count();
+        with_room(spare * size, 0, |room, _| {
+            for from in (0..len).step_by(size.max(1)) {
+                let mut room = &mut room[..];
+                let mut cells = Few::<Buffer<'_>>::new();
+                for (column, out) in parity.iter_mut().enumerate() {
+                    match out {
+                        _ if self.data.contains(&column) => {
+                            cells.extend(code.column_cells(column).map(|_| Buffer::Absent));
+                        }
+                        Some(bytes) => self.write_cells(&mut cells, &mut bytes[from..][..size]),
+                        None => self.write_cells(&mut cells, take_room(&mut room, size)),
+                    }
+                }
+                for (row, cell) in code.column_cells(shard).enumerate() {
+                    let change = &delta[from + row * packet..][..packet];
+                    let position = code.data_position(cell).unwrap_or(usize::MAX);
+                    self.codec.add_change_given(&mut cells, position, change)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Bytes of a group in chunks of `len` bytes.
+    fn group_bytes(&self, len: usize) -> Result<usize, ChunkFault> {
+        match self.layout.packet_bytes {
+            None => Ok(len),
+            Some(packet) => {
+                let group = packet * self.layout.code.rows_max();
+                match len.is_multiple_of(group) {
+                    true => Ok(group),
+                    false => Err(ChunkFault::Length { have: len, multiple_of: group }),
+                }
+            }
+        }
+    }
+
+    /// Bytes of a cell in a group.
+    fn packet(&self, group: usize) -> usize {
+        self.layout.packet_bytes.unwrap_or(group)
+    }
+
+    fn read_cells<'b>(&self, cells: &mut Few<Buffer<'b>>, group: &'b [u8]) {
+        cells.extend(group.chunks_exact(self.packet(group.len())).map(Buffer::Read));
+    }
+
+    fn write_cells<'b>(&self, cells: &mut Few<Buffer<'b>>, group: &'b mut [u8]) {
+        let packet = self.packet(group.len());
+        cells.extend(group.chunks_exact_mut(packet).map(Buffer::Write));
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Pool({}, chunks of {} bytes)", self.layout.code, self.layout.chunk_multiple)
+    }
+}
+
+/// The first bytes of what is left of a room.
+fn take_room<'r>(room: &mut &'r mut [u8], len: usize) -> &'r mut [u8] {
+    let (taken, left) = std::mem::take(room).split_at_mut(len);
+    *room = left;
+    taken
+}
+
+thread_local! {
+    /// Room for chunks that are computed and not wanted, and zeros for those that are not there.
+    static ROOM: RefCell<(Vec<u8>, Vec<u8>)> = const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+/// A thread keeps no more than this of room and of zeros, each.
+const ROOM_BYTES_MOST: usize = 1 << 20;
+
+/// Runs with room of so many bytes and so many zeros.
+fn with_room<R>(room_bytes: usize, zero_bytes: usize, run: impl FnOnce(&mut [u8], &[u8]) -> R) -> R {
+    if room_bytes == 0 && zero_bytes == 0 {
+        return run(&mut [], &[]);
+    }
+    if room_bytes.max(zero_bytes) > ROOM_BYTES_MOST {
+        return run(&mut vec![0; room_bytes], &vec![0; zero_bytes]);
+    }
+    ROOM.with_borrow_mut(|(room, zeros)| {
+        room.resize(room.len().max(room_bytes), 0);
+        zeros.resize(zeros.len().max(zero_bytes), 0);
+        run(&mut room[..room_bytes], &zeros[..zero_bytes])
+    })
+}

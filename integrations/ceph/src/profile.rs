@@ -1,0 +1,463 @@
+//! From the words of a profile to the layout of a pool, or the reason why there is none.
+//!
+//! `plugin=pantile` takes a code by its spec (`code=shec:6,4,3`) or Ceph's words for it (`k= m=`,
+//! with `c=` shec, with `l=` lrc, with `technique=` one of jerasure's), and refuses every word that
+//! it does not know: a typo is no default. `plugin=shec` and `plugin=jerasure` take what Ceph's own
+//! plug-ins take, with the same defaults, since such pools exist. What a name leaves out is written
+//! into the profile, as Ceph wants it.
+//!
+//! Which layout a name of Ceph has is known in one place, [`pantile::code::foreign`].
+
+use crate::SHARDS_MOST;
+use crate::pool::Layout;
+use pantile::code::foreign::{Cut, Profile};
+use pantile::code::{ColumnRole, StudyOnly};
+use pantile::{Code, CodeError};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A profile, as Ceph has it.
+pub type Words = BTreeMap<String, String>;
+
+/// The names by which Ceph loads the shared object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plugin {
+    /// Codes that Ceph does not have.
+    Pantile,
+    /// In the place of Ceph's own.
+    Shec,
+    /// In the place of Ceph's own.
+    Jerasure,
+}
+
+/// A profile that was understood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Opened {
+    /// Its words, with those that were left out.
+    pub words: Words,
+    /// What it means.
+    pub layout: Layout,
+    /// Whether parity can be kept true by deltas, byte by byte: columns of one row.
+    pub is_bytewise: bool,
+}
+
+/// Why a profile makes no pool.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Refusal {
+    /// Not a code that exists.
+    Code(CodeError),
+    /// A code that must not store.
+    Study(StudyOnly),
+    /// A word that means nothing here.
+    UnknownWord {
+        /// The word.
+        word: String,
+    },
+    /// Words that exclude each other.
+    Excluded {
+        /// The word that is one too many.
+        word: &'static str,
+        /// The word that it does not go with.
+        with: &'static str,
+    },
+    /// A word that must be there.
+    Missing {
+        /// The word.
+        word: &'static str,
+        /// What would do.
+        example: &'static str,
+    },
+    /// A word whose value is no number in its range.
+    Number {
+        /// The word.
+        word: &'static str,
+        /// Its value.
+        value: String,
+        /// The least.
+        least: usize,
+    },
+    /// A word whose value is none of those that are known.
+    Choice {
+        /// The word.
+        word: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        known: &'static str,
+    },
+    /// The profile says another k or m than the code has.
+    OtherCount {
+        /// `k` or `m`.
+        word: &'static str,
+        /// Its value.
+        value: String,
+        /// What the code has.
+        need: usize,
+        /// The code.
+        spec: String,
+    },
+    /// The field of a stranded pool is a larger one.
+    WideWords {
+        /// Bits of a word.
+        w: usize,
+    },
+    /// Some column holds data and parity.
+    MixedColumns {
+        /// The code.
+        spec: String,
+    },
+    /// Columns are not alike.
+    UnlikeColumns {
+        /// The code.
+        spec: String,
+    },
+    /// No loss is survived for certain.
+    NoTolerance {
+        /// The code.
+        spec: String,
+    },
+    /// Too many chunks.
+    TooWide {
+        /// The code.
+        spec: String,
+        /// Its columns.
+        columns: usize,
+    },
+    /// Ceph counts a chunk in 32 bits.
+    LongChunks {
+        /// What chunks are a multiple of.
+        multiple: usize,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Code(error) => error.fmt(out),
+            Refusal::Study(error) => error.fmt(out),
+            Refusal::UnknownWord { word } => write!(
+                out,
+                "'{word}' is not known; code=SPEC, k, m, c, l, technique, w, packetsize, stripe_unit and crush-* are. \
+                 Correct the word or leave it out"
+            ),
+            Refusal::Excluded { word, with } => {
+                write!(out, "{word}= does not go with {with}=; leave one of them out")
+            }
+            Refusal::Missing { word, example } => write!(out, "{word}= is missing; give {example}"),
+            Refusal::Number { word, value, least } => {
+                write!(out, "{word}={value} is no number from {least} on; give one")
+            }
+            Refusal::Choice { word, value, known } => {
+                write!(out, "{word}={value} is not known; give {known}")
+            }
+            Refusal::OtherCount { word, value, need, spec } => {
+                write!(out, "{word}={value}, but {spec} has {word}={need}; leave {word} out")
+            }
+            Refusal::WideWords { w } => write!(
+                out,
+                "w={w} computes in GF(2^{w}), which this plug-in does not have: w=8 alone. Ceph's own plug-in reads such a \
+                 pool up to Ceph 21; copy the pool before that"
+            ),
+            Refusal::MixedColumns { spec } => write!(
+                out,
+                "{spec} keeps parity in columns of data, and Ceph reads an object as its first k chunks; choose a code \
+                 whose data columns hold data alone, such as rs, raidq, shec, lrc or rdp"
+            ),
+            Refusal::UnlikeColumns { spec } => write!(
+                out,
+                "the columns of {spec} are not of one length, and chunks of Ceph are; choose another code"
+            ),
+            Refusal::NoTolerance { spec } => write!(
+                out,
+                "{spec} survives no loss for certain; choose a code with redundancy, such as rs:4+2"
+            ),
+            Refusal::TooWide { spec, columns } => write!(
+                out,
+                "{spec} has {columns} chunks, and a stripe has at most {SHARDS_MOST} here; choose a narrower code"
+            ),
+            Refusal::LongChunks { multiple } => write!(
+                out,
+                "chunks would be multiples of {multiple} bytes, which Ceph cannot count; give a shorter packetsize"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<CodeError> for Refusal {
+    fn from(error: CodeError) -> Refusal {
+        Refusal::Code(error)
+    }
+}
+
+/// Bytes of a packet of a code of several rows unless a profile says otherwise: with up to 8 rows
+/// that divide it a chunk of 4096 bytes, which is what Ceph takes, is whole groups.
+const PACKET_BYTES_USUAL: usize = 512;
+
+/// Chunks of a code of one row are whole vectors of 64 bytes.
+const CHUNK_MULTIPLE: usize = 64;
+
+/// Above it Ceph's unsigned counts end soon.
+const CHUNK_MULTIPLE_MOST: usize = 1 << 28;
+
+impl Plugin {
+    /// The plug-in that Ceph loads by a name.
+    pub fn named(name: &str) -> Option<Plugin> {
+        match name {
+            "pantile" => Some(Plugin::Pantile),
+            "shec" => Some(Plugin::Shec),
+            "jerasure" => Some(Plugin::Jerasure),
+            _ => None,
+        }
+    }
+
+    /// Reads a profile.
+    pub fn read(self, mut words: Words) -> Result<Opened, Refusal> {
+        let layout = match self {
+            Plugin::Pantile => pantile(&mut words)?,
+            Plugin::Shec => shec(&mut words)?,
+            Plugin::Jerasure => jerasure(&mut words)?,
+        };
+        check(self, &layout)?;
+        place(&mut words);
+        let is_bytewise = layout.packet_bytes.is_none();
+        Ok(Opened { words, layout, is_bytewise })
+    }
+}
+
+/// Refuses what Ceph cannot use as a pool, or should not.
+fn check(plugin: Plugin, layout: &Layout) -> Result<(), Refusal> {
+    let code = &layout.code;
+    let spec = || code.spec().to_string();
+    let columns = code.columns();
+    if columns > SHARDS_MOST {
+        return Err(Refusal::TooWide { spec: spec(), columns });
+    }
+    if !code.columns_are_interchangeable() || (0..columns).any(|c| code.role(c) != ColumnRole::Device) {
+        return Err(Refusal::UnlikeColumns { spec: spec() });
+    }
+    let is_mixed = |column: usize| {
+        let parities = code.column_cells(column).filter(|&cell| code.is_parity(cell)).count();
+        parities != 0 && parities != code.rows(column)
+    };
+    if (0..columns).any(is_mixed) {
+        return Err(Refusal::MixedColumns { spec: spec() });
+    }
+    if layout.chunk_multiple > CHUNK_MULTIPLE_MOST {
+        return Err(Refusal::LongChunks { multiple: layout.chunk_multiple });
+    }
+    // What exists is read, whatever it is; what is new must keep its promise.
+    if plugin == Plugin::Pantile {
+        code.check_stores().map_err(Refusal::Study)?;
+        if code.claim().tolerance == 0 {
+            return Err(Refusal::NoTolerance { spec: spec() });
+        }
+    }
+    Ok(())
+}
+
+/// Where chunks go: what Ceph's own plug-ins write into a profile.
+fn place(words: &mut Words) {
+    usual(words, "crush-root", "default");
+    usual(words, "crush-failure-domain", "host");
+    usual(words, "crush-device-class", "");
+}
+
+/// Writes a word that is not there or has no value.
+fn usual(words: &mut Words, word: &str, value: &str) {
+    let there = words.entry(word.to_string()).or_default();
+    if there.is_empty() {
+        *there = value.to_string();
+    }
+}
+
+/// A word that is a number; if it is not there it is written, if there is a usual value.
+fn number(
+    words: &mut Words,
+    word: &'static str,
+    usual: Option<usize>,
+    least: usize,
+) -> Result<Option<usize>, Refusal> {
+    let there = words.get(word).filter(|value| !value.is_empty());
+    let Some(value) = there else {
+        if let Some(usual) = usual {
+            words.insert(word.to_string(), usual.to_string());
+        }
+        return Ok(usual);
+    };
+    match value.parse::<usize>() {
+        Ok(number) if number >= least => Ok(Some(number)),
+        _ => Err(Refusal::Number { word, value: value.clone(), least }),
+    }
+}
+
+fn needed(words: &mut Words, word: &'static str, example: &'static str) -> Result<usize, Refusal> {
+    number(words, word, None, 1)?.ok_or(Refusal::Missing { word, example })
+}
+
+/// Reads a name as Ceph has it.
+fn foreign(name: &str) -> Result<Layout, Refusal> {
+    let Profile { code, packet_bytes, cut, .. } = Profile::parse(name)?;
+    match cut {
+        Cut::Stripes { multiple_of, .. } => Ok(Layout { code, packet_bytes, chunk_multiple: multiple_of }),
+        Cut::Cells { .. } | Cut::Pieces { .. } => unreachable!("chunks of Ceph are cut in stripes"),
+    }
+}
+
+/// Refuses the fields that Ceph has besides.
+fn refuse_wide(w: usize) -> Result<(), Refusal> {
+    match w {
+        16 | 32 => Err(Refusal::WideWords { w }),
+        _ => Ok(()),
+    }
+}
+
+const KNOWN: [&str; 11] =
+    ["plugin", "code", "k", "m", "c", "l", "d", "technique", "w", "packetsize", "stripe_unit"];
+
+fn pantile(words: &mut Words) -> Result<Layout, Refusal> {
+    let is_known = |word: &str| {
+        KNOWN.contains(&word) || word == "directory" || word == PER_CHUNK || word.starts_with("crush-")
+    };
+    if let Some(word) = words.keys().find(|word| !is_known(word)) {
+        return Err(Refusal::UnknownWord { word: word.clone() });
+    }
+    let Some(spec) = words.get("code").cloned() else { return in_cephs_words(words) };
+    let layout = named(&spec, words)?;
+    let data = layout.code.data().len() / layout.code.rows_max();
+    // Ceph counts the space of a pool by these words.
+    for (word, need) in [("k", data), ("m", layout.code.columns() - data)] {
+        match number(words, word, Some(need), 1)? {
+            Some(value) if value != need => {
+                let spec = layout.code.spec().to_string();
+                return Err(Refusal::OtherCount { word, value: value.to_string(), need, spec });
+            }
+            _ => {}
+        }
+    }
+    Ok(layout)
+}
+
+/// A code by its spec.
+fn named(spec: &str, words: &mut Words) -> Result<Layout, Refusal> {
+    for word in ["c", "l", "d", "technique", "w"] {
+        if words.contains_key(word) {
+            return Err(Refusal::Excluded { word, with: "code" });
+        }
+    }
+    let code = Code::parse(spec)?;
+    let rows = code.rows_max();
+    if rows == 1 {
+        if words.contains_key("packetsize") {
+            return Err(Refusal::Excluded { word: "packetsize", with: "code" });
+        }
+        return Ok(Layout { code, packet_bytes: None, chunk_multiple: CHUNK_MULTIPLE });
+    }
+    let packet = number(words, "packetsize", Some(PACKET_BYTES_USUAL), 1)?.unwrap_or(PACKET_BYTES_USUAL);
+    Ok(Layout { code, packet_bytes: Some(packet), chunk_multiple: packet.saturating_mul(rows) })
+}
+
+/// A code by the words that Ceph's own plug-ins take.
+fn in_cephs_words(words: &mut Words) -> Result<Layout, Refusal> {
+    let example = "code=SPEC, such as code=rs:4+2, or k= and m=";
+    let (k, m) = (needed(words, "k", example)?, needed(words, "m", example)?);
+    let kinds = ["c", "l", "d"];
+    let mut given = kinds.into_iter().filter(|&word| words.contains_key(word));
+    let (first, second) = (given.next(), given.next());
+    if let (Some(with), Some(word)) = (first, second) {
+        return Err(Refusal::Excluded { word, with });
+    }
+    match (first, words.contains_key("technique")) {
+        (Some("c"), _) => shec(words),
+        (Some(with), true) => Err(Refusal::Excluded { word: "technique", with }),
+        (Some("l"), _) => {
+            let l = needed(words, "l", "the size of a group")?;
+            foreign(&format!("ceph:plugin=lrc k={k} m={m} l={l}"))
+        }
+        (Some(_), _) => Err(Profile::parse("ceph:plugin=clay")
+            .map_or_else(Refusal::Code, |profile| Refusal::MixedColumns { spec: profile.name })),
+        (None, true) => jerasure(words),
+        (None, false) => {
+            let code = Code::parse(&format!("rs:{k}+{m}"))?;
+            Ok(Layout { code, packet_bytes: None, chunk_multiple: CHUNK_MULTIPLE })
+        }
+    }
+}
+
+/// Ceph's shec: k, m and c, all of them or none.
+fn shec(words: &mut Words) -> Result<Layout, Refusal> {
+    if words.get("technique").is_none_or(String::is_empty) {
+        words.insert("technique".into(), "multiple".into());
+    }
+    let technique = words["technique"].clone();
+    if !["single", "multiple"].contains(&technique.as_str()) {
+        return Err(Refusal::Choice { word: "technique", value: technique, known: "single or multiple" });
+    }
+    let names = ["k", "m", "c"];
+    let (k, m, c) = match names.iter().any(|&word| words.contains_key(word)) {
+        false => (4, 3, 2),
+        true => {
+            let example = "k, m and c, or none of them for 4, 3 and 2";
+            (needed(words, "k", example)?, needed(words, "m", example)?, needed(words, "c", example)?)
+        }
+    };
+    // Ceph takes any other value of w for 8.
+    if let Some(w) = words.get("w").and_then(|w| w.parse().ok()) {
+        refuse_wide(w)?;
+    }
+    foreign(&format!("ceph:plugin=shec k={k} m={m} c={c} technique={technique}"))
+}
+
+const PER_CHUNK: &str = "jerasure-per-chunk-alignment";
+
+/// What a technique of Ceph's jerasure takes for what a profile leaves out, and which words it has.
+struct Usual {
+    k: usize,
+    m: usize,
+    w: usize,
+    has_packets: bool,
+    aligns_per_chunk: bool,
+}
+
+fn jerasure(words: &mut Words) -> Result<Layout, Refusal> {
+    let known =
+        "reed_sol_van, reed_sol_r6_op, cauchy_orig, cauchy_good, liberation, blaum_roth or liber8tion";
+    let technique = words.get("technique").cloned().unwrap_or_default();
+    let usual = |k, m, w, has_packets, aligns_per_chunk| Usual { k, m, w, has_packets, aligns_per_chunk };
+    let usual = match technique.as_str() {
+        "reed_sol_van" => usual(7, 3, 8, false, true),
+        "reed_sol_r6_op" => usual(7, 2, 8, false, false),
+        "cauchy_orig" | "cauchy_good" => usual(7, 3, 8, true, true),
+        "liberation" | "blaum_roth" => usual(2, 2, 7, true, false),
+        "liber8tion" => usual(2, 2, 8, true, false),
+        "" => return Err(Refusal::Missing { word: "technique", example: known }),
+        _ => return Err(Refusal::Choice { word: "technique", value: technique, known }),
+    };
+    jerasure_of(words, &technique, &usual)
+}
+
+fn jerasure_of(words: &mut Words, technique: &str, of: &Usual) -> Result<Layout, Refusal> {
+    let or = |value: Option<usize>, usual: usize| value.unwrap_or(usual);
+    let k = or(number(words, "k", Some(of.k), 2)?, of.k);
+    let m = or(number(words, "m", Some(of.m), 1)?, of.m);
+    let w = or(number(words, "w", Some(of.w), 1)?, of.w);
+    if !of.has_packets {
+        refuse_wide(w)?;
+    }
+    let mut name = format!("ceph:plugin=jerasure technique={technique} k={k} m={m} w={w}");
+    if of.has_packets {
+        let packet = or(number(words, "packetsize", Some(2048), 1)?, 2048);
+        name += &format!(" packetsize={packet}");
+    }
+    if of.aligns_per_chunk {
+        usual(words, PER_CHUNK, "false");
+        let value = words[PER_CHUNK].clone();
+        let per_chunk = match value.as_str() {
+            "yes" | "true" => "true",
+            _ => "false",
+        };
+        name += &format!(" {PER_CHUNK}={per_chunk}");
+    }
+    foreign(&name)
+}

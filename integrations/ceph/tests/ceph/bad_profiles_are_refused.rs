@@ -1,0 +1,59 @@
+//! A profile that makes no pool is refused with what is wrong, the limit and what to do.
+
+use crate::common::read;
+
+#[test]
+fn with_one_useful_sentence() {
+    for (profile, said) in [
+        ("code=dcode:7", "keeps parity in columns of data"),
+        ("code=hcode:7", "keeps parity in columns of data"),
+        ("code=xcode:7", "keeps parity in columns of data"),
+        ("code=raidp:8", "not of one length"),
+        ("code=raid0:4", "survives no loss"),
+        ("code=blaumroth:5,w=7", "studied"),
+        ("code=rs:200+4", "at most 128"),
+        ("code=rs:4+2 k=5", "rs:4+2 has k=4"),
+        ("code=rs:4+2 m=x", "m=x is no number"),
+        ("code=rs:4+2 w=8", "w= does not go with code="),
+        ("code=rs:4+2 packetsize=64", "packetsize= does not go with code="),
+        ("code=rdp:6 packetsize=0", "packetsize=0 is no number from 1 on"),
+        ("code=rdp:6 packetsize=999999999", "give a shorter packetsize"),
+        ("code=rss:4+2", "did you mean 'rs'"),
+        ("kode=rs:4+2", "'kode' is not known"),
+        ("k=4", "m= is missing"),
+        ("k=4 m=2 c=2 l=3", "l= does not go with c="),
+        ("k=4 m=2 l=3 technique=cauchy_good", "technique= does not go with l="),
+        ("k=4 m=2 technique=cauchy", "technique=cauchy is not known"),
+        ("k=4 m=2 d=5", "Clay"),
+        ("k=4 m=2 technique=reed_sol_van w=16", "GF(2^16)"),
+    ] {
+        let refused = read(&format!("plugin=pantile {profile}")).unwrap_err().to_string();
+        assert!(refused.contains(said), "{profile}: {refused}");
+    }
+    for (profile, said) in [
+        ("plugin=shec k=6 m=4", "c= is missing"),
+        ("plugin=shec k=6 m=4 c=2 technique=both", "single or multiple"),
+        ("plugin=shec k=6 m=4 c=3 w=32", "GF(2^32)"),
+        ("plugin=jerasure", "technique= is missing"),
+        ("plugin=jerasure technique=reed_sol_van k=1 m=1", "k=1 is no number from 2 on"),
+    ] {
+        let refused = read(profile).unwrap_err().to_string();
+        assert!(refused.contains(said), "{profile}: {refused}");
+    }
+}
+
+/// The profile that was read is read again to the same: the monitor does so.
+#[test]
+fn what_is_written_into_a_profile_is_read_again() {
+    for profile in [
+        "plugin=pantile code=raidq:8+4",
+        "plugin=pantile k=4 m=2 l=3",
+        "plugin=pantile k=4 m=2 technique=liberation w=5",
+        "plugin=shec",
+        "plugin=jerasure technique=reed_sol_r6_op",
+    ] {
+        let first = read(profile).unwrap();
+        let words: Vec<String> = first.words.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(read(&words.join(" ")), Ok(first), "{profile}");
+    }
+}

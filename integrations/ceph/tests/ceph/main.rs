@@ -1,0 +1,6 @@
+//! What the Rust half of the plug-in promises.
+
+mod bad_profiles_are_refused;
+mod chunks_are_cephs;
+mod common;
+mod what_is_read_is_enough;

@@ -1,0 +1,156 @@
+//! What `minimum` says to read is enough, and the least; unwanted and absent chunks change nothing.
+
+use crate::common::{encoded, pattern, pool};
+use pantile_ceph::Shards;
+use pantile_ceph::pool::{ChunkFault, Pool};
+
+const PROFILES: [&str; 14] = [
+    "plugin=shec k=6 m=4 c=3",
+    "plugin=shec k=6 m=4 c=2 technique=single",
+    "plugin=jerasure technique=reed_sol_van k=5 m=3",
+    "plugin=jerasure technique=cauchy_good k=4 m=3 packetsize=8",
+    "plugin=jerasure technique=liberation k=4 m=2 w=5 packetsize=8",
+    "plugin=jerasure technique=blaum_roth k=4 m=2 w=7 packetsize=8",
+    "plugin=pantile code=shec:6,4,3",
+    "plugin=pantile code=lrc:6,2,2",
+    "plugin=pantile k=4 m=2 l=3",
+    "plugin=pantile code=xorbas:4,4,2",
+    "plugin=pantile code=raidq:6+4",
+    "plugin=pantile code=rdp:6",
+    "plugin=pantile code=mirror:3",
+    "plugin=pantile code=lch:4+2",
+];
+
+/// Every set of at most `most` of `count`, none first.
+fn sets(count: usize, most: usize) -> impl Iterator<Item = Shards> {
+    (0u64..1 << count)
+        .filter(move |bits| bits.count_ones() as usize <= most)
+        .map(move |bits| (0..count).filter(|i| bits >> i & 1 == 1).collect())
+}
+
+fn decoded(
+    pool: &Pool,
+    chunks: &[Vec<u8>],
+    read: Shards,
+    wanted: Shards,
+) -> Result<Vec<Vec<u8>>, ChunkFault> {
+    let len = chunks[0].len();
+    let mut made = vec![vec![0x33; len]; chunks.len()];
+    let there: Vec<Option<&[u8]>> =
+        chunks.iter().enumerate().map(|(shard, chunk)| read.contains(shard).then_some(&chunk[..])).collect();
+    let mut to: Vec<Option<&mut [u8]>> = made
+        .iter_mut()
+        .enumerate()
+        .map(|(shard, chunk)| wanted.contains(shard).then_some(&mut chunk[..]))
+        .collect();
+    pool.decode(&there, &mut to, len)?;
+    Ok(made)
+}
+
+/// The chunks of two groups, so that a place between groups is met.
+fn stripe(pool: &Pool) -> Vec<Vec<u8>> {
+    let chunk = 2 * pool.layout().chunk_multiple;
+    let mut chunks = encoded(pool, &pattern(pool.data().len() * chunk - 5), chunk);
+    for (i, &shard) in pool.data().iter().enumerate() {
+        let mut part: Vec<u8> = pattern(pool.data().len() * chunk - 5)[i * chunk..].to_vec();
+        part.resize(chunk, 0);
+        chunks[shard] = part;
+    }
+    chunks
+}
+
+#[test]
+fn for_every_set_of_losses_within_the_claim() {
+    for profile in PROFILES {
+        let pool = pool(profile);
+        let chunks = stripe(&pool);
+        let all = Shards::first(pool.chunks());
+        let claim = pool.layout().code.claim().tolerance;
+        for lost in sets(pool.chunks(), claim + 1) {
+            let read = match pool.minimum(lost, all.without(lost), None) {
+                Ok(read) => read,
+                Err(error) => {
+                    assert!(lost.len() > claim, "{profile} without {lost:?}: {error}");
+                    continue;
+                }
+            };
+            assert!(read.without(all.without(lost)).is_empty(), "{profile}: {read:?} of what is left");
+            let made = decoded(&pool, &chunks, read, lost).unwrap();
+            for shard in lost.iter() {
+                assert_eq!(made[shard], chunks[shard], "{profile} without {lost:?}: chunk {shard}");
+            }
+        }
+    }
+}
+
+#[test]
+fn shecs_reads_are_the_papers() {
+    // Miyamae et al., table 2: 0.50 and 0.74 of the object for (6,4,3); 202/270 is 0.748.
+    let pool = pool("plugin=shec k=6 m=4 c=2 technique=single");
+    let all = Shards::first(10);
+    for (losses, reads) in [(1, 30), (2, 202)] {
+        let of = |lost: Shards| pool.minimum(lost, all.without(lost), None).unwrap().len();
+        let sum: usize = sets(10, losses).filter(|lost| lost.len() == losses).map(of).sum();
+        assert_eq!(sum, reads, "{losses} lost");
+    }
+}
+
+#[test]
+fn what_is_there_and_wanted_is_read_and_costs_count() {
+    let pool = pool("plugin=jerasure technique=reed_sol_van k=4 m=2");
+    let shards = |list: &[usize]| list.iter().copied().collect::<Shards>();
+    let there = shards(&[1, 2, 3, 4, 5]);
+    assert_eq!(pool.minimum(shards(&[2, 5]), there, None), Ok(shards(&[2, 5])));
+    assert_eq!(pool.minimum(shards(&[0]), there, Some(&[1, 9, 1, 1, 1, 1])), Ok(shards(&[2, 3, 4, 5])));
+    assert_eq!(pool.minimum(shards(&[0]), there, Some(&[1, 1, 9, 1, 1, 1])), Ok(shards(&[1, 3, 4, 5])));
+    assert!(pool.minimum(shards(&[0]), shards(&[1, 2, 3]), None).is_err());
+    assert!(pool.minimum(shards(&[6]), there, None).is_err(), "there is no shard 6");
+    assert!(pool.minimum(shards(&[0]), shards(&[1, 2, 3, 100]), None).is_err(), "nor a shard 100");
+}
+
+/// Absent data are zeros, a parity that is not given is left out, and deltas lead to what encoding
+/// anew does.
+#[test]
+fn deltas_and_absent_data() {
+    for profile in PROFILES {
+        let pool = pool(profile);
+        let chunks = stripe(&pool);
+        let len = chunks[0].len();
+        let parities: Vec<usize> = (0..pool.chunks()).filter(|shard| !pool.data().contains(shard)).collect();
+        for left_out in [None, parities.first().copied()] {
+            // From nothing but zeros, a chunk of data at a time.
+            let mut made = vec![vec![0; len]; pool.chunks()];
+            for &shard in pool.data() {
+                let mut to: Vec<Option<&mut [u8]>> = made
+                    .iter_mut()
+                    .enumerate()
+                    .map(|(i, chunk)| {
+                        (parities.contains(&i) && left_out != Some(i)).then_some(&mut chunk[..])
+                    })
+                    .collect();
+                pool.add_delta(shard, &chunks[shard], &mut to, len).unwrap();
+            }
+            for &shard in parities.iter().filter(|&&shard| left_out != Some(shard)) {
+                assert_eq!(made[shard], chunks[shard], "{profile}: chunk {shard}");
+            }
+        }
+        let mut zeros = vec![vec![0x5a; len]; pool.chunks()];
+        let mut to: Vec<Option<&mut [u8]>> = zeros.iter_mut().map(|chunk| Some(&mut chunk[..])).collect();
+        pool.encode(&vec![None; pool.chunks()], &mut to, len).unwrap();
+        assert!(parities.iter().all(|&shard| zeros[shard].iter().all(|&byte| byte == 0)), "{profile}");
+        let parity = parities[0];
+        let refused = pool.add_delta(parity, &chunks[parity], &mut [], len);
+        assert_eq!(refused, Err(ChunkFault::NotData { shard: parity }));
+    }
+}
+
+#[test]
+fn chunks_that_are_no_whole_groups_are_refused() {
+    let pool = pool("plugin=pantile code=rdp:6 packetsize=64");
+    let group = 64 * pool.layout().code.rows_max();
+    let chunks = vec![vec![0; group + 1]; pool.chunks()];
+    let refused = decoded(&pool, &chunks, Shards::first(5), [5].into_iter().collect());
+    assert_eq!(refused, Err(ChunkFault::Length { have: group + 1, multiple_of: group }));
+    let said = refused.unwrap_err().to_string();
+    assert!(said.contains(&format!("no multiple of {group} bytes")), "{said}");
+}

@@ -1,0 +1,335 @@
+// Loads erasure-code plug-ins of Ceph 14 to 18, the distribution's and ours, without a cluster.
+//
+//   probe check FILE NAME            loads a file as a daemon of this version would, and says yes or no
+//   probe profiles DIR               what a plug-in makes of profiles, one a line of standard input
+//   probe compare CEPHS OURS LOSSES  both on profiles, one a line: results, sizes, bytes, recoveries
+//   probe exhaust DIR LOSSES         ours alone: every set of so many losses and of one more
+//   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, and decoding of two losses
+//
+// A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is the
+// version that the host claims to be; this machine's Ceph unless told otherwise.
+#include "../plugin/abi16.h"
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <dlfcn.h>
+#include <iostream>
+#include <rados/librados.h>
+#include <sstream>
+
+using namespace pantile::abi16;
+using ceph::bufferlist;
+using Code = std::shared_ptr<ErasureCodeInterface>;
+
+namespace ceph::global {
+extern void *g_ceph_context;
+}
+
+// What a plug-in takes from its host.
+static std::map<std::string, ErasureCodePlugin *> registered;
+static std::string directory;
+ceph::ErasureCodePluginRegistry ceph::ErasureCodePluginRegistry::singleton;
+int ceph::ErasureCodePluginRegistry::add(const std::string &name, ErasureCodePlugin *plugin)
+{
+    registered[directory + "/" + name] = reinterpret_cast<pantile::abi16::ErasureCodePlugin *>(plugin);
+    return 0;
+}
+const char *ceph_version_to_str()
+{
+    if (const char *claimed = getenv("PROBE_VERSION")) return claimed;
+    static auto real = reinterpret_cast<const char *(*)()>(dlsym(RTLD_NEXT, "_Z19ceph_version_to_strv"));
+    return real();
+}
+
+// As Ceph loads a file: 0, or a sentence on standard error.
+static int load_file(const std::string &file, const std::string &name)
+{
+    void *library = dlopen(file.c_str(), RTLD_NOW);
+    if (!library) return std::cerr << dlerror() << "\n", -1;
+    auto version = reinterpret_cast<const char *(*)()>(dlsym(library, "__erasure_code_version"));
+    auto init = reinterpret_cast<int (*)(const char *, const char *)>(dlsym(library, "__erasure_code_init"));
+    if (!version || !init) return std::cerr << file << ": it is no erasure-code plug-in\n", -1;
+    if (strcmp(version(), ceph_version_to_str()))
+        return std::cerr << file << ": it is " << version() << ", not for Ceph " << ceph_version_to_str() << "\n", -1;
+    if (int failed = init(name.c_str(), directory.c_str())) return std::cerr << file << ": init answers " << failed << "\n", -1;
+    return 0;
+}
+
+static ErasureCodePlugin *plugin_of(const std::string &folder, const std::string &name)
+{
+    directory = folder;
+    auto &plugin = registered[folder + "/" + name];
+    if (!plugin && load_file(folder + "/libec_" + name + ".so", name)) exit(2);
+    return registered[folder + "/" + name];
+}
+
+// Ceph's lrc and clay make their inner codes by this function of their host.
+extern "C" int registry_factory(void *, const std::string *plugin, const std::string *folder, Profile *profile, Code *code,
+                                std::ostream *why)
+    __asm__("_ZN4ceph25ErasureCodePluginRegistry7factoryERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES8_RSt3mapIS6_"
+            "S6_St4lessIS6_ESaISt4pairIS7_S6_EEEPSt10shared_ptrINS_20ErasureCodeInterfaceEEPSo");
+int registry_factory(void *, const std::string *plugin, const std::string *folder, Profile *profile, Code *code, std::ostream *why)
+{
+    return plugin_of(*folder, *plugin)->factory(*folder, *profile, code, why);
+}
+
+static Profile words(const std::string &line)
+{
+    Profile profile;
+    std::istringstream in(line);
+    for (std::string word; in >> word;) profile[word.substr(0, word.find('='))] = word.find('=') == word.npos ? "" : word.substr(word.find('=') + 1);
+    return profile;
+}
+
+struct Opened {
+    int status;
+    Code code;
+    Profile profile;
+    std::string why;
+};
+
+static Opened open(const std::string &folder, const std::string &line)
+{
+    Opened opened{0, nullptr, words(line), ""};
+    std::ostringstream why;
+    std::string name = opened.profile["plugin"];
+    opened.status = plugin_of(folder, name)->factory(folder, opened.profile, &opened.code, &why);
+    opened.why = why.str();
+    return opened;
+}
+
+// The bytes that all vectors are made of.
+static bufferlist pattern(unsigned len)
+{
+    ceph::bufferptr bytes(ceph::buffer::create_aligned(len, 4096));
+    for (uint64_t i = 0; i < len; ++i) bytes.c_str()[i] = char(i * 2654435761u >> 13);
+    bufferlist list;
+    list.push_back(std::move(bytes));
+    return list;
+}
+
+static Set all(const Code &code)
+{
+    Set set;
+    for (unsigned i = 0; i < code->get_chunk_count(); ++i) set.insert(int(i));
+    return set;
+}
+
+static bool same(bufferlist a, bufferlist b)
+{
+    return a.length() == b.length() && !memcmp(a.c_str(), b.c_str(), a.length());
+}
+
+static std::string text(const Profile &profile)
+{
+    std::string text;
+    for (auto &word : profile) text += " " + word.first + "=" + word.second;
+    return text;
+}
+
+// Calls with every set of `count` of n shards until one call answers false.
+template <typename Call> static bool each_set(unsigned n, unsigned count, Call call)
+{
+    std::vector<unsigned> at(count);
+    for (unsigned i = 0; i < count; ++i) at[i] = i;
+    while (true) {
+        if (!call(Set(at.begin(), at.end()))) return false;
+        unsigned i = count;
+        while (i > 0 && at[i - 1] == n - count + i - 1) --i;
+        if (i == 0) return true;
+        ++at[i - 1];
+        for (; i < count; ++i) at[i] = at[i - 1] + 1;
+    }
+}
+
+struct Tally {
+    size_t sets = 0, refused = 0, reads = 0, cephs_reads = 0, fewer = 0, false_bytes = 0;
+};
+
+static int wrong(const std::string &line, const std::string &what)
+{
+    std::cout << "WRONG " << line << ": " << what << std::endl;
+    return 1;
+}
+
+static std::string list(const Set &set)
+{
+    std::string text;
+    for (int shard : set) text += (text.empty() ? "{" : ",") + std::to_string(shard);
+    return text + "}";
+}
+
+static bool makes_false_bytes(Code code, const Chunks &chunks, const Set &lost, const std::map<int, SubChunks> &minimum)
+{
+    Chunks read, made;
+    for (auto &shard : minimum) read[shard.first] = chunks.at(shard.first);
+    if (code->decode(lost, read, &made, 0)) return false;
+    return std::any_of(lost.begin(), lost.end(), [&](int shard) { return !same(made[shard], chunks.at(shard)); });
+}
+
+// Every set of losses, recovered from what minimum_to_decode says and, beside Ceph's own, never from
+// more.
+static int recoveries(const std::string &line, Code ours, Code cephs, const Chunks &chunks, unsigned losses, Tally *tally)
+{
+    unsigned n = ours->get_chunk_count();
+    int failed = 0;
+    for (unsigned count = 1; count <= losses && count <= n; ++count)
+        each_set(n, count, [&](const Set &lost) {
+            Set there;
+            for (unsigned i = 0; i < n; ++i) if (!lost.count(int(i))) there.insert(int(i));
+            std::map<int, SubChunks> minimum, theirs;
+            int status = ours->minimum_to_decode(lost, there, &minimum);
+            if (cephs) {
+                int other = cephs->minimum_to_decode(lost, there, &theirs);
+                // Ceph's blaum_roth with w=7 makes false bytes of what cannot be recovered.
+                if (status && !other && makes_false_bytes(cephs, chunks, lost, theirs)) return ++tally->false_bytes, true;
+                if ((status == 0) != (other == 0)) return failed = wrong(line, "minimum_to_decode without " + list(lost) + " answers " + std::to_string(status) + ", Ceph's " + std::to_string(other)), false;
+                if (minimum.size() > theirs.size()) return failed = wrong(line, "more is read than by Ceph's without " + list(lost)), false;
+                tally->fewer += minimum.size() < theirs.size();
+                tally->cephs_reads += theirs.size();
+            }
+            ++tally->sets;
+            if (status) return ++tally->refused, true;
+            tally->reads += minimum.size();
+            Chunks read, made;
+            for (auto &shard : minimum) read[shard.first] = chunks.at(shard.first);
+            if (int answer = ours->decode(lost, read, &made, 0)) return failed = wrong(line, "decode without " + list(lost) + " answers " + std::to_string(answer)), false;
+            for (int shard : lost)
+                if (!same(made[shard], chunks.at(shard))) return failed = wrong(line, "other bytes in chunk " + std::to_string(shard) + " without " + list(lost)), false;
+            return true;
+        });
+    return failed;
+}
+
+// One profile in both plug-ins.
+static int compare(const std::string &cephs_folder, const std::string &ours_folder, const std::string &line, unsigned losses, Tally *tally)
+{
+    Opened cephs = open(cephs_folder, line), ours = open(ours_folder, line);
+    if ((cephs.status == 0) != (ours.status == 0))
+        return wrong(line, "ours answers " + std::to_string(ours.status) + " (" + ours.why + "), Ceph's " + std::to_string(cephs.status) + " (" + cephs.why + ")");
+    if (cephs.status) return 0;
+    if (cephs.profile != ours.profile) return wrong(line, "the profile is" + text(ours.profile) + ", Ceph's" + text(cephs.profile));
+    Code a = cephs.code, b = ours.code;
+    if (a->get_chunk_count() != b->get_chunk_count() || a->get_data_chunk_count() != b->get_data_chunk_count() || a->get_chunk_mapping() != b->get_chunk_mapping())
+        return wrong(line, "another shape");
+    for (unsigned bytes : {1u, 31u, 4096u, 4097u, 100000u, 1u << 20, (4u << 20) + 1, 200u << 20})
+        // Ceph's jerasure asserts that a chunk is as long as its alignment.
+        if (bytes / b->get_data_chunk_count() >= b->get_chunk_size(1) && a->get_chunk_size(bytes) != b->get_chunk_size(bytes))
+            return wrong(line, "chunks of " + std::to_string(b->get_chunk_size(bytes)) + " bytes for " + std::to_string(bytes) + ", Ceph's " + std::to_string(a->get_chunk_size(bytes)));
+    unsigned unit = b->get_chunk_size(1);
+    unsigned k = a->get_data_chunk_count();
+    for (unsigned bytes : {unit * k, unit * k * 3 - 7}) {
+        Chunks theirs, made;
+        if (a->encode(all(a), pattern(bytes), &theirs) || b->encode(all(b), pattern(bytes), &made)) return wrong(line, "encode refuses");
+        for (auto &chunk : theirs)
+            if (!same(chunk.second, made[chunk.first])) return wrong(line, "other bytes in chunk " + std::to_string(chunk.first));
+    }
+    Chunks chunks;
+    a->encode(all(a), pattern(unit * k), &chunks);
+    return recoveries(line, b, a, chunks, losses ? losses : a->get_coding_chunk_count() + 1, tally);
+}
+
+static double seconds()
+{
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Both in turn; medians of 9 rounds of 30 ms, in GB of object a second.
+static void bench(const std::string &cephs_line, const std::string &cephs_folder, const std::string &ours_line, const std::string &ours_folder, unsigned bytes)
+{
+    Opened opened[] = {open(cephs_folder, cephs_line), open(ours_folder, ours_line)};
+    double rates[2][2];
+    std::vector<double> rounds[2][2];
+    for (auto &each : opened) if (each.status) { std::cout << "refused: " << each.why << "\n"; return; }
+    for (int round = 0; round < 9; ++round)
+        for (int which = 0; which < 2; ++which) {
+            Code code = opened[which].code;
+            bufferlist in = pattern(bytes);
+            Chunks chunks, made;
+            auto rate = [&](auto call) {
+                size_t calls = 0;
+                double start = seconds(), took;
+                do call(), ++calls; while ((took = seconds() - start) < 0.03);
+                return double(calls) * bytes / took / 1e9;
+            };
+            Set every = all(code), lost = {0, 1}, there;
+            rounds[which][0].push_back(rate([&] { chunks.clear(); code->encode(every, in, &chunks); }));
+            if (code->get_coding_chunk_count() < 2) lost = {0};
+            for (int shard : every) if (!lost.count(shard)) there.insert(shard);
+            std::map<int, SubChunks> minimum;
+            code->minimum_to_decode(lost, there, &minimum);
+            Chunks read;
+            for (auto &shard : minimum) read[shard.first] = chunks[shard.first];
+            rounds[which][1].push_back(rate([&] { made.clear(); code->decode(lost, read, &made, 0); }));
+        }
+    for (int which = 0; which < 2; ++which)
+        for (int what = 0; what < 2; ++what) {
+            auto &all = rounds[which][what];
+            std::sort(all.begin(), all.end());
+            rates[which][what] = all[all.size() / 2];
+        }
+    printf("| %s | %s | %u | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", cephs_line.c_str(), ours_line.c_str(), bytes / 1024, rates[0][0], rates[1][0],
+           rates[1][0] / rates[0][0], rates[0][1], rates[1][1], rates[1][1] / rates[0][1]);
+}
+
+static int run(int count, char **words)
+{
+    std::string what = words[1];
+    if (what == "check") {
+        directory = ".";
+        std::string name = words[3], file = words[2];
+        if (load_file(file[0] == '/' ? file : "./" + file, name)) return 1;
+        Profile profile = ::words(name == "pantile" ? "plugin=pantile code=rs:4+2" : name == "shec" ? "plugin=shec" : "plugin=jerasure technique=reed_sol_van k=4 m=2");
+        Code code;
+        std::ostringstream why;
+        if (registered[directory + "/" + name]->factory(directory, profile, &code, &why)) return std::cerr << why.str() << "\n", 1;
+        Chunks chunks;
+        Tally tally;
+        if (code->encode(all(code), pattern(100000), &chunks)) return 1;
+        if (recoveries(name, code, nullptr, chunks, 2, &tally)) return 1;
+        std::cout << "yes: " << file << " is a plug-in '" << name << "' for Ceph " << ceph_version_to_str() << "; it recovered " << tally.sets << " sets of lost chunks\n";
+        return 0;
+    }
+    int failed = 0;
+    size_t lines = 0;
+    Tally tally;
+    for (std::string line; getline(std::cin, line); ++lines) {
+        if (what == "profiles") {
+            Opened opened = open(words[2], line);
+            std::cout << opened.status << text(opened.profile) << (opened.why.empty() ? "" : " # " + opened.why) << "\n";
+        } else if (what == "compare") {
+            failed += compare(words[2], words[3], line, count > 4 ? unsigned(atoi(words[4])) : 0, &tally);
+        } else if (what == "exhaust") {
+            Opened opened = open(words[2], line);
+            if (opened.status) { failed += wrong(line, opened.why); continue; }
+            Code code = opened.code;
+            Chunks chunks;
+            Tally own;
+            if (code->encode(all(code), pattern(code->get_chunk_size(1) * code->get_data_chunk_count()), &chunks)) return wrong(line, "encode refuses");
+            unsigned losses = unsigned(atoi(words[3]));
+            failed += recoveries(line, code, nullptr, chunks, losses, &own);
+            std::cout << line << ": " << own.sets - own.refused << " of " << own.sets << " sets recovered\n";
+        } else if (what == "bench") {
+            // Ceph's profile, a bar, ours.
+            size_t bar = line.find('|');
+            bench(line.substr(0, bar), words[2], bar == line.npos ? line : line.substr(bar + 1), words[3], unsigned(atoi(words[4])));
+        }
+        std::cout.flush();
+    }
+    if (what == "compare")
+        std::cout << lines << " profiles, " << failed << " differ; " << tally.sets << " sets of losses, " << tally.refused << " refused by both, " << tally.false_bytes << " of which Ceph's makes false bytes, " << tally.fewer << " read less than Ceph's: "
+                  << double(tally.reads) / std::max<size_t>(1, tally.cephs_reads) << " of its chunks\n";
+    return failed ? 1 : 0;
+}
+
+int main(int count, char **words)
+{
+    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|bench ...\n", 2;
+    rados_t client;
+    rados_create(&client, nullptr);
+    ceph::global::g_ceph_context = rados_cct(client);
+    int status = run(count, words);
+    std::cout.flush();
+    fflush(stdout);
+    _exit(status);
+}
