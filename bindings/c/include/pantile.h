@@ -19,8 +19,9 @@
  * ERRORS    Every call returns PANTILE_OK or says what is wrong. Whoever passes a pantile_error is
  *           told in a sentence; NULL is fine, too. After an error nothing was written, unless the
  *           call says otherwise; PANTILE_PANIC is a fault of the library, after which the bytes to
- *           be written are of unknown content. The library keeps no error of its own: there is no
- *           errno here.
+ *           be written are of unknown content. A call that makes a handle sets it to NULL if it
+ *           fails. The library keeps no error of its own: there is no errno here. A message is one
+ *           line.
  * MEMORY    Buffers are the caller's, before and after. Handles are made by *_new, *_parse and
  *           *_from_text and given back with *_free, which takes NULL. Encoding, reconstructing,
  *           updating and verifying allocate nothing once a thread has seen the pattern of losses;
@@ -31,9 +32,11 @@
  *           and so with NULL and 0 to ask for the size, they return PANTILE_TOO_SMALL and write
  *           no entry.
  * STRINGS   UTF-8. Input ends with a zero byte, or has its length beside it.
- * OVERLAP   What is written overlaps nothing else of the call; that is checked. What is only read
- *           may overlap, may lie in memory that must not be written, and may be read by other
- *           threads meanwhile. Alignment is never needed; 64 bytes are fastest.
+ * OVERLAP   Buffers that are written overlap no other buffer and no list of the call; that is
+ *           checked. Where a number, a list or an error is to be put lies outside of these; that is
+ *           not checked. What is only read may overlap, may lie in memory that must not be written,
+ *           and may be read by other threads meanwhile. Alignment is never needed; 64 bytes are
+ *           fastest.
  * THREADS   Handles never change and may be used by any number of threads at the same time. Only
  *           *_free must be the last use. There is no state beside handles that a caller can see.
  * FORK      A child may use everything, if no other thread was inside a call when it was forked.
@@ -213,7 +216,8 @@ typedef struct pantile_prove_options {
     size_t struct_bytes;
     /* The most columns lost; usually until nothing survives. */
     size_t lost_most;
-    /* Threads; usually 1. The answer does not depend on it. */
+    /* Threads; usually 1, at most 1024, and fewer where the system has no more. The answer does not
+     * depend on it. */
     size_t threads;
     /* Steps of about a nanosecond for each level; usually 20,000,000,000. */
     uint64_t work_most;
@@ -224,7 +228,9 @@ typedef struct pantile_prove_options {
  * *tolerance (or NULL): any so many columns may be lost, proved. `fatal` (or NULL) gets the columns
  * of one smallest fatal set, ascending, if it has room, and *fatal_need their number, 0 if none
  * was met. Too little room for either list is PANTILE_TOO_SMALL, and *tolerance is right all the
- * same. Options may be NULL. Cost: up to minutes for wide codes of large tolerance. */
+ * same; room for as many entries as the code has columns always suffices, so that nothing is proved
+ * twice. Options may be NULL. Cost: up to minutes for wide codes of large tolerance; work_most
+ * bounds it: levels that cost more are sampled, and prove nothing. A call cannot be ended early. */
 pantile_status pantile_prove(const pantile_code *code, const pantile_prove_options *options,
                              size_t *tolerance, pantile_level *levels, size_t room, size_t *need,
                              size_t *fatal, size_t fatal_room, size_t *fatal_need,
@@ -320,7 +326,7 @@ typedef enum pantile_verdict {
     PANTILE_LOCATED = 0,
     /* Others would explain it as well: the columns are one of the explanations. */
     PANTILE_AMBIGUOUS = 1,
-    /* No columns explain it that are few enough. */
+    /* No columns explain it that are few enough, or the search for them was cut short. */
     PANTILE_UNLOCATABLE = 2
 } pantile_verdict;
 

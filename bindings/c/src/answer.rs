@@ -1,6 +1,6 @@
 //! What a call answers: a status, a sentence, lists. The border that no panic crosses.
 
-use pantile::code::FileFault;
+use pantile::code::{FileFault, Overspent};
 use pantile::{CodeError, PlanError, RecoverError, StripeError};
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Display;
@@ -81,11 +81,20 @@ impl From<RecoverError> for Fault {
 
 impl From<CodeError> for Fault {
     fn from(error: CodeError) -> Fault {
-        let status = match &error {
-            CodeError::File { fault: FileFault::TooMuchWork(_), .. } => PantileStatus::TooMuchWork,
-            _ => PantileStatus::BadCode,
-        };
-        Fault::new(status, error.to_string())
+        match &error {
+            // In the words of C: `steps` where the command has an option.
+            CodeError::File {
+                fault: FileFault::TooMuchWork(Overspent { what, allowed_steps, suffices_steps }),
+                ..
+            } => {
+                let message = format!(
+                    "code file: {what} takes more than the {allowed_steps} steps that are allowed; if you trust the \
+                     text, pass {suffices_steps} as steps, which is all that it may take"
+                );
+                Fault::new(PantileStatus::TooMuchWork, message)
+            }
+            _ => Fault::new(PantileStatus::BadCode, error.to_string()),
+        }
     }
 }
 

@@ -146,7 +146,7 @@ pub unsafe extern "C" fn pantile_reconstruct(
             PRESENT => Access::Read,
             _ => Access::Write,
         };
-        stripe.check(access, &[])?;
+        stripe.check(access, &[Span::of(states)])?;
         let those = |is_so: fn(u8) -> bool| -> Columns<usize> {
             (0..column_count).filter(|&column| is_so(states[column])).collect()
         };
@@ -220,10 +220,6 @@ impl<'c> Change<'c> {
         let rows = (0..code.parity().len()).filter(row_reaches);
         rows.map(|row| code.column_of(code.parity()[row])).collect()
     }
-
-    fn beside(&self) -> Span {
-        Span::beside(self.content.as_ptr().cast(), self.content.len(), false)
-    }
 }
 
 #[unsafe(no_mangle)]
@@ -247,7 +243,7 @@ pub unsafe extern "C" fn pantile_update(
         let own = code.column_of(change.cell);
         let is_needed = |column| column == own || reached.contains(&column);
         let access = |column| if is_needed(column) { Access::Write } else { Access::None };
-        change.stripe.check(access, &[change.beside()])?;
+        change.stripe.check(access, &[Span::of(change.content)])?;
         let give = |cell, column| match is_needed(column) && (cell == change.cell || code.is_parity(cell)) {
             true => Given::Write,
             false => Given::Nothing,
@@ -287,7 +283,7 @@ pub unsafe extern "C" fn pantile_update_parity(
             ));
         }
         let access = |column| if is_there(column) { Access::Write } else { Access::None };
-        change.stripe.check(access, &[change.beside()])?;
+        change.stripe.check(access, &[Span::of(change.content)])?;
         let give = |cell, column| match (change.reaches(cell), is_there(column)) {
             (false, _) => Given::Nothing,
             (true, true) => Given::Write,
@@ -337,7 +333,7 @@ pub unsafe extern "C" fn pantile_split(
             (&codec.codec, stripe, list(data.cast::<u8>(), data_bytes, "data")?)
         };
         check_holds(codec.code(), element_bytes, data_bytes)?;
-        stripe.check(|_| Access::Write, &[Span::beside(data.as_ptr().cast(), data_bytes, false)])?;
+        stripe.check(|_| Access::Write, &[Span::of(data)])?;
         stripe.run(0..element_bytes, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::answer::{Fault, List, PantileError, PantileStatus, answer, list, put};
 use crate::codec::{PantileCodec, stripe_of};
-use crate::stripe::{Access, Stripe};
+use crate::stripe::{Access, Span, Stripe};
 use pantile::{CellSet, Checker, Finding, Verdict};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -182,11 +182,12 @@ pub unsafe extern "C" fn pantile_correct(
             (codec, stripe, list(findings, finding_count, "findings")?)
         };
         let checker = checker(codec, &stripe)?;
+        let access = |column| if stripe.is_there(column) { Access::Write } else { Access::None };
+        stripe.check(access, &[Span::of(findings)])?;
         let findings: Vec<Finding> = findings
             .iter()
             .map(|finding| finding.read(column_count, element_bytes))
             .collect::<Result<_, _>>()?;
-        stripe.check(|column| if stripe.is_there(column) { Access::Write } else { Access::None }, &[])?;
         let bytes = correct(&checker, &stripe, &findings)?;
         if corrected.is_null() {
             return Ok(());

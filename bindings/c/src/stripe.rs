@@ -43,6 +43,11 @@ pub(crate) struct Span {
 }
 
 impl Span {
+    /// Of a list that is read.
+    pub(crate) fn of<T>(list: &[T]) -> Span {
+        Span::beside(list.as_ptr().cast(), size_of_val(list), false)
+    }
+
     /// Of memory beside the columns.
     pub(crate) fn beside(bytes: *const c_void, len: usize, is_written: bool) -> Span {
         Span { start: bytes.addr(), len, is_written, column: None }
@@ -83,9 +88,11 @@ impl<'s> Stripe<'s> {
     }
 
     /// Refuses a column that is NULL, or does not fit in memory from where it begins, or overlaps
-    /// something where one of both is written.
+    /// something where one of both is written: another column, what is `beside` them, or the list
+    /// of the columns itself, which is read as long as the call lasts.
     pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
         let mut spans: SmallVec<[Span; 512]> = beside.iter().copied().collect();
+        spans.push(Span::of(self.columns));
         for (column, pointer) in self.columns.iter().enumerate() {
             let is_written = match access(column) {
                 Access::None => continue,

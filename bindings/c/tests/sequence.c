@@ -300,7 +300,7 @@ static void wrong(void)
 
     memcpy(given, columns, sizeof given);
     memset(states, PANTILE_COLUMN_PRESENT, sizeof states);
-    switch (below(21)) {
+    switch (below(23)) {
     case 0: status = pantile_encode(codec, columns, shape.columns + 1, element, error); break;
     case 1: status = pantile_encode(codec, columns, shape.columns, 0, error); break;
     case 2: status = pantile_encode(codec, columns, shape.columns, PANTILE_NONE / 2, error); break;
@@ -335,6 +335,16 @@ static void wrong(void)
     case 18: status = pantile_code_parse("rs:0+\xff", &none, error); expected = PANTILE_BAD_CODE; break;
     case 19: status = pantile_join(codec, shared(), shape.columns, element, columns[c],
                                    shape.data_cells * element + 1, error); break;
+    case 20: { /* the list of columns in a column that is written: `given` itself */
+        size_t last = shape.columns - 1;
+        given[last] = given;
+        states[last] = PANTILE_COLUMN_WANTED;
+        status = pantile_reconstruct(codec, given, shape.columns, element, states, error);
+        expected = PANTILE_OVERLAP; break;
+    }
+    case 21: given[c] = states; states[c] = PANTILE_COLUMN_WANTED;
+             status = pantile_reconstruct(codec, given, shape.columns, element, states, error);
+             expected = PANTILE_OVERLAP; break;
     default: given[c] = given[(c + 1) % shape.columns];
              status = pantile_split(codec, small, 1, given, shape.columns, element, error);
              expected = PANTILE_OVERLAP; break;

@@ -224,16 +224,38 @@ pub enum FileFault {
     },
 }
 
+/// A part of somebody's text, as a message quotes it: control characters escaped, so that it stays
+/// one line and whole where C ends a text at a zero, and cut where it is long.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+/// Longer than any name that is right.
+const QUOTED_CHARS_MOST: usize = 120;
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars().take(QUOTED_CHARS_MOST) {
+            match c.is_control() {
+                true => write!(out, "{}", c.escape_default())?,
+                false => write!(out, "{c}")?,
+            }
+        }
+        let is_cut = self.0.chars().nth(QUOTED_CHARS_MOST).is_some();
+        out.write_str(if is_cut { " .." } else { "" })
+    }
+}
+
 impl fmt::Display for CodeError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CodeError::Syntax { spec, part, expected } => write!(
                 out,
-                "'{spec}' is not a code: at '{part}' {expected} was expected. \
-                 A code is written family:arguments, such as raid6:8 or shec:6,4,3; 'pantile codes' lists them all."
+                "'{}' is not a code: at '{}' {expected} was expected. \
+                 A code is written family:arguments, such as raid6:8 or shec:6,4,3; 'pantile codes' lists them all.",
+                Quoted(spec),
+                Quoted(part)
             ),
             CodeError::UnknownFamily { family, nearest } => {
-                write!(out, "there is no code family '{family}'")?;
+                write!(out, "there is no code family '{}'", Quoted(family))?;
                 if let Some(nearest) = nearest {
                     write!(out, "; did you mean '{nearest}'? ")?;
                 } else {
@@ -248,7 +270,12 @@ impl fmt::Display for CodeError {
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))
             }
             CodeError::UnexpectedArgument { family, argument, forms } => {
-                write!(out, "{family} does not take '{argument}' here; write it as {}.", forms.join(" or "))
+                write!(
+                    out,
+                    "{family} does not take '{}' here; write it as {}.",
+                    Quoted(argument),
+                    forms.join(" or ")
+                )
             }
             CodeError::OutOfRange { family, what, given, least, most, hint } => {
                 write!(out, "{family}: {what} is {given}, but {least} to {most} is possible")?;
@@ -265,17 +292,23 @@ impl fmt::Display for CodeError {
                     fatal.join(",")
                 )
             }
-            CodeError::NotCarried { what, reason } => write!(out, "{what} is not carried: {reason}."),
-            CodeError::Foreign { name, fault } => write!(out, "'{name}' is not understood: {fault}."),
+            CodeError::NotCarried { what, reason } => {
+                write!(out, "{} is not carried: {reason}.", Quoted(what))
+            }
+            CodeError::Foreign { name, fault } => {
+                write!(out, "'{}' is not understood: {fault}.", Quoted(name))
+            }
             CodeError::OtherName { name, what, disks, tolerance, instead } => write!(
                 out,
-                "'{name}' is {what}, of which any {tolerance} may be lost; for {disks} disks that is {} here, \
+                "'{}' is {what}, of which any {tolerance} may be lost; for {disks} disks that is {} here, \
                  where no fewer may be.",
+                Quoted(name),
                 instead.join(" or ")
             ),
             CodeError::NeedsFile { spec } => write!(
                 out,
-                "'{spec}' is defined by a code file, of which this is only the name and fingerprint; give the path of the file."
+                "'{}' is defined by a code file, of which this is only the name and fingerprint; give the path of the file.",
+                Quoted(spec)
             ),
             CodeError::File { line: 0, fault } => write!(out, "code file: {fault}."),
             CodeError::File { line, fault } => write!(out, "code file, line {line}: {fault}."),
@@ -290,13 +323,14 @@ impl fmt::Display for FileFault {
             FileFault::NotACodeFile => write!(out, "the first line must be 'pantile-code 1'"),
             FileFault::UnknownLine(text) => write!(
                 out,
-                "'{text}' starts with none of name, columns, rows, order, parity, a cell such as [0][2], or 0"
+                "'{}' starts with none of name, columns, rows, order, parity, a cell such as [0][2], or 0",
+                Quoted(text)
             ),
             FileFault::Repeated(word) => {
                 write!(out, "'{word}' stands a second time; leave one of the two out")
             }
             FileFault::Missing(word) => write!(out, "the line '{word} ...' is missing"),
-            FileFault::Unreadable { text, expected } => write!(out, "'{text}' is not {expected}"),
+            FileFault::Unreadable { text, expected } => write!(out, "'{}' is not {expected}", Quoted(text)),
             FileFault::TooLarge { what, given, most } => {
                 write!(out, "{what} is {given}, but at most {most} is possible")
             }

@@ -16,6 +16,7 @@
 //! only resemble a code here (`raidz2:6`, `raid10:4`) are answered with codes for as many disks,
 //! none of which survives less than what was asked for ([`CodeError::OtherName`]).
 
+use crate::error::Quoted;
 use crate::families::wide_words;
 use crate::parts::reed_sol_van::reed_sol_van;
 use crate::{Code, CodeBuilder, CodeError};
@@ -135,8 +136,9 @@ impl Words {
             }
             depth == 0 && (c == ',' || c.is_whitespace())
         };
+        // As messages quote them: what that changes is no word of any name.
         let words: Vec<String> =
-            rest.split(split).filter(|word| !word.is_empty()).map(str::to_string).collect();
+            rest.split(split).filter(|word| !word.is_empty()).map(|word| Quoted(word).to_string()).collect();
         let system = name.split_once(':').map(|(system, _)| system.trim());
         let prefix = match system {
             Some(system) if !name.trim_start().starts_with("plugin=") => format!("{system}:"),

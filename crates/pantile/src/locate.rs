@@ -17,7 +17,9 @@ use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 use pantile_kernel::{Arena, Dot, first_nonzero, first_nonzero_any, xor_into};
-use pantile_plan::{CellSet, CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator, PlanError};
+use pantile_plan::{
+    CellSet, CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator, PlanError, SEARCH_PRODUCTS_MOST,
+};
 use std::cell::Cell;
 use std::mem::take;
 use std::ops::Range;
@@ -48,7 +50,8 @@ pub enum Verdict {
         /// Two of the explanations.
         examples: [Vec<usize>; 2],
     },
-    /// No columns explain all of it that are few enough to be told from others.
+    /// No columns explain all of it that are few enough to be told from others, or the search for
+    /// them was cut short.
     Unlocatable,
 }
 
@@ -205,7 +208,8 @@ impl Checker {
     ///
     /// The checks are computed over every byte. The search for columns runs once per stretch, and
     /// its answer is checked on every byte of it. Cost: as encoding where the stripe is clean;
-    /// elsewhere also a search per stretch.
+    /// elsewhere also a search per stretch. Of sets of several columns all searches of a call try
+    /// what [`SEARCH_PRODUCTS_MOST`] allows together: of wide codes not all that could be located.
     pub fn locate(&self, cells: &[&[u8]]) -> Result<Vec<Finding>, StripeError> {
         self.locate_in_stripes(cells, usize::MAX)
     }
@@ -225,7 +229,13 @@ impl Checker {
         let count = self.checks.outputs();
         let mut syndromes = Arena::new(count, TILE_BYTES.min(len));
         let mut residues = Arena::new(count, TILE_BYTES.min(len));
-        let mut found = Found { checker: self, stripe_bytes, open: None, findings: Vec::new() };
+        let mut found = Found {
+            checker: self,
+            stripe_bytes,
+            open: None,
+            findings: Vec::new(),
+            products_left: SEARCH_PRODUCTS_MOST,
+        };
         for start in (0..len).step_by(TILE_BYTES) {
             let end = len.min(start + TILE_BYTES);
             self.syndromes(cells, start..end, &mut syndromes);
@@ -373,6 +383,7 @@ struct Found<'c> {
     stripe_bytes: usize,
     open: Option<Stretch>,
     findings: Vec<Finding>,
+    products_left: u64,
 }
 
 /// Bytes that fail a check, with fewer than [`GRANULE_BYTES`] good ones in a row between them.
@@ -408,9 +419,10 @@ impl Found<'_> {
         if !self.open.as_ref().is_some_and(goes_on) {
             self.close();
         }
-        let explain = |at: usize| {
+        let (locator, products_left) = (&self.checker.locator, &mut self.products_left);
+        let mut explain = |at: usize| {
             let values: Vec<Gf> = syndromes.iter().map(|s| Gf(s[at])).collect();
-            self.checker.locator.explain(&values)
+            locator.explain_within(&values, products_left)
         };
         let stretch = self.open.get_or_insert_with(|| {
             let known = match explain(part.start) {

@@ -74,7 +74,8 @@ pub enum Explanation {
         /// The first two of them.
         examples: [Vec<usize>; 2],
     },
-    /// No set of up to the searched size explains it.
+    /// No set of up to the searched size explains it, or none was found before the search was cut
+    /// short.
     Unlocatable,
 }
 
@@ -101,6 +102,11 @@ pub struct Locator {
     /// How many columns may be lost beside those with erased cells.
     spare: usize,
 }
+
+/// Products of two symbols that a search for wrong columns may cost ([`Locator::explain`]). All
+/// triples of 256 columns with 56 checks take half of it; without a bound the sets of 28 of these
+/// would take for ever.
+pub const SEARCH_PRODUCTS_MOST: u64 = 1 << 28;
 
 /// What is true with a greater chance of a mistake than one in 2 to this power is not repaired
 /// without being asked to.
@@ -197,9 +203,18 @@ impl Locator {
     /// Explains one syndrome: the values of the checks at one byte.
     ///
     /// Searches sets of one column, then two, up to [`Locator::errors_certain`] (and single columns
-    /// in any case). Panics if there is not one value per check. Cost: n^e small eliminations for e
-    /// wrong columns.
+    /// in any case), as far as [`SEARCH_PRODUCTS_MOST`] reaches. Panics if there is not one value
+    /// per check. Cost: n^e small eliminations for e wrong columns, up to that bound.
     pub fn explain(&self, syndrome: &[Gf]) -> Explanation {
+        self.explain_within(syndrome, &mut { SEARCH_PRODUCTS_MOST })
+    }
+
+    /// As [`Locator::explain`], for products that many syndromes share; what is spent is taken from
+    /// them. Single columns are always tried.
+    ///
+    /// A search that is cut short has found what it has found, which is as certain as ever, or
+    /// nothing, which is [`Explanation::Unlocatable`].
+    pub fn explain_within(&self, syndrome: &[Gf], products_left: &mut u64) -> Explanation {
         assert_eq!(syndrome.len(), self.checks.len(), "one value per check");
         if syndrome.iter().all(|s| s.is_zero()) {
             return Explanation::Clean;
@@ -210,10 +225,14 @@ impl Locator {
             .map(|block| (block.column, block.cells.iter().map(|(_, v)| v.clone()).collect()))
             .collect();
         for size in 1..=self.errors_certain.max(1) {
-            let mut found = Vec::new();
-            sets_that_explain(&all, syndrome, size, &mut Vec::new(), &mut found);
+            let mut unbounded = u64::MAX;
+            let left = if size == 1 { &mut unbounded } else { &mut *products_left };
+            let mut search = Search { chosen: Vec::new(), found: Vec::new(), products_left: left };
+            let is_whole = search.sets_that_explain(&all, syndrome, size);
+            let mut found = search.found;
             match found.len() {
-                0 => {}
+                0 if is_whole => {}
+                0 => break,
                 1 => {
                     let certain = size <= self.errors_certain;
                     return Explanation::Located { columns: found.swap_remove(0), certain };
@@ -293,48 +312,66 @@ fn sparse(row: &[Gf]) -> CheckCombination {
     row.iter().enumerate().filter(|(_, c)| !c.is_zero()).map(|(i, &c)| (i, c)).collect()
 }
 
-/// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops at
-/// two.
-///
-/// Choosing a column removes its vectors from everything: from the rest of the syndrome and from
-/// the columns after it.
-fn sets_that_explain(
-    columns: &[(usize, Vec<Vec<Gf>>)],
-    syndrome: &[Gf],
-    size: usize,
-    chosen: &mut Vec<usize>,
-    found: &mut Vec<Vec<usize>>,
-) {
-    for (i, (column, block)) in columns.iter().enumerate() {
-        if found.len() >= 2 {
-            return;
-        }
-        chosen.push(*column);
-        if size == 1 {
-            if spans(block, syndrome) {
-                found.push(chosen.clone());
+/// A search for sets of columns, as far as it has come.
+struct Search<'w> {
+    chosen: Vec<usize>,
+    found: Vec<Vec<usize>>,
+    products_left: &'w mut u64,
+}
+
+impl Search<'_> {
+    /// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops
+    /// at two, and with `false` where no products are left.
+    ///
+    /// Choosing a column removes its vectors from everything: from the rest of the syndrome and
+    /// from the columns after it.
+    fn sets_that_explain(&mut self, columns: &[(usize, Vec<Vec<Gf>>)], syndrome: &[Gf], size: usize) -> bool {
+        for (i, (column, block)) in columns.iter().enumerate() {
+            if self.found.len() >= 2 {
+                return true;
             }
-        } else {
-            let pivots = echelon(block);
-            let mut rest = syndrome.to_vec();
-            reduce(&pivots, &mut rest);
-            // A zero rest would be an explanation by fewer columns, which was searched for before.
-            if rest.iter().any(|x| !x.is_zero()) {
-                let later: Vec<(usize, Vec<Vec<Gf>>)> = columns[i + 1..]
-                    .iter()
-                    .map(|(column, block)| {
-                        let reduced = block.iter().map(|v| {
-                            let mut v = v.clone();
-                            reduce(&pivots, &mut v);
-                            v
-                        });
-                        (*column, reduced.collect())
-                    })
-                    .collect();
-                sets_that_explain(&later, &rest, size - 1, chosen, found);
+            let later = &columns[i + 1..];
+            let reduced =
+                if size == 1 { 1 } else { 1 + later.iter().map(|(_, block)| block.len()).sum::<usize>() };
+            // Single vectors are compared as far as they agree, which is not far.
+            let products = if size == 1 && block.len() == 1 { 1 } else { block.len() * syndrome.len() };
+            let Some(left) = self.products_left.checked_sub((reduced * products) as u64) else {
+                return false;
+            };
+            *self.products_left = left;
+            self.chosen.push(*column);
+            let mut is_whole = true;
+            if size == 1 {
+                if spans(block, syndrome) {
+                    self.found.push(self.chosen.clone());
+                }
+            } else {
+                let pivots = echelon(block);
+                let mut rest = syndrome.to_vec();
+                reduce(&pivots, &mut rest);
+                // A zero rest would be an explanation by fewer columns, which was searched for
+                // before.
+                if rest.iter().any(|x| !x.is_zero()) {
+                    let later: Vec<(usize, Vec<Vec<Gf>>)> = later
+                        .iter()
+                        .map(|(column, block)| {
+                            let reduced = block.iter().map(|v| {
+                                let mut v = v.clone();
+                                reduce(&pivots, &mut v);
+                                v
+                            });
+                            (*column, reduced.collect())
+                        })
+                        .collect();
+                    is_whole = self.sets_that_explain(&later, &rest, size - 1);
+                }
+            }
+            self.chosen.pop();
+            if !is_whole {
+                return false;
             }
         }
-        chosen.pop();
+        true
     }
 }
 

@@ -5,6 +5,7 @@
 //! 1 (92). All 65,025 pairs are tried here, on all cores; the pairs that are no field are passed
 //! over.
 
+use crate::prove::on_threads;
 use pantile_code::plank::limit_of_fourth_generator_from;
 use pantile_gf::Gf;
 use std::cmp::Reverse;
@@ -64,12 +65,7 @@ pub fn search_fourth_generators(
             }
         }
     };
-    std::thread::scope(|scope| {
-        (1..threads.max(1)).for_each(|_| {
-            scope.spawn(work);
-        });
-        work();
-    });
+    on_threads(threads, &work);
     if ended.load(Ordering::Relaxed) {
         return None;
     }

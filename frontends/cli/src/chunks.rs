@@ -210,6 +210,11 @@ impl Layout {
         }
     }
 
+    /// The names of the texts that are written beside the chunks.
+    pub fn texts(&self) -> impl Iterator<Item = &'static str> {
+        [MADE].into_iter().chain(self.made(0).1.map(|_| DEFINITION))
+    }
+
     /// The text that says how chunks were made, and that of the code file that it needs.
     pub fn made(&self, data_len: u64) -> (String, Option<&str>) {
         let code = self.code();

@@ -248,3 +248,28 @@ proptest! {
 
 const GOOD: &[&str] =
     &["raid6:3", "dcode:5", "raidp:4,weighted", "xorbas:4,4,2", "raidq:2+4", "lrc:6,2,2", "mirror:3"];
+
+#[test]
+fn whatever_is_quoted_stays_one_short_line() {
+    let long = "x".repeat(100_000);
+    let mut texts = vec![long.clone(), format!("{long}:4"), format!("rs:{long}"), format!("raid1{long}")];
+    texts.extend(
+        ["hdfs:", "ceph:plugin=", "ceph:plugin=isa k=", "klauspost:"].map(|start| format!("{start}{long}")),
+    );
+    for strange in ["a\0b", "a\nb", "a\x1b[31mb", "a\u{85}b"] {
+        texts.extend(
+            ["", "rs:", "rs:4+2,", "custom:", "hdfs:", "ceph:plugin="].map(|s| format!("{s}{strange}")),
+        );
+    }
+    for text in texts {
+        let said = Code::parse(&text).unwrap_err().to_string();
+        assert!(said.len() < 1000 && !said.contains(char::is_control), "{said:?}");
+    }
+    for line in
+        ["a\0b".to_string(), "name a\x1b[0m".into(), "columns 2\0".into(), format!("order [0][{long}]"), long]
+    {
+        let text = format!("pantile-code 1\nname a\ncolumns 2\nrows 1\n{line}\n");
+        let said = Code::from_text(&text).unwrap_err().to_string();
+        assert!(said.len() < 1000 && !said.contains(char::is_control), "{said:?}");
+    }
+}

@@ -1,5 +1,6 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
+mod a_search_ends_however_wide_the_code_is;
 mod as_many_lost_as_equations;
 mod cheapest_means_cheapest;
 mod few_lost_of_dense_codes;

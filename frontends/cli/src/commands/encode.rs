@@ -81,7 +81,8 @@ impl Encode {
         std::fs::create_dir_all(&self.out).map_err(|error| Failure::file("make", &self.out, &error))?;
         if !self.overwrite {
             let paths = (0..columns).map(|column| chunks::path(&self.out, column));
-            refuse_what_is_there(paths.chain([self.out.join(MADE)]))?;
+            let texts = layout.texts().map(|name| self.out.join(name));
+            refuse_what_is_there(paths.chain(texts))?;
         }
         let mut files = Vec::with_capacity(columns);
         for column in 0..columns {

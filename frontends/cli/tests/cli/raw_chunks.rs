@@ -168,6 +168,16 @@ fn nothing_is_replaced_unless_asked_and_nothing_else_is_left() {
     assert_fault(&back, 2, &["data is there already"], "decode");
     assert_eq!(fs::read(at.join("data")).expect("it is whole"), data(10_000));
 
+    // Nor is the text that defines a code, which is written for some codes alone.
+    fs::create_dir(at.join("own")).expect("a folder");
+    fs::write(at.join("own/chunks.code"), b"mine").expect("a file");
+    let lrc = ["encode", "data", "--as", "ceph:plugin=lrc k=4 m=2 l=3", "--out", "own"];
+    let code = ["encode", "data", "--code", "ceph:plugin=lrc k=4 m=2 l=3", "--out", "own"];
+    assert_fault(&pantile_in(at, &code), 2, &["own/chunks.code is there already"], "a code");
+    assert_eq!(fs::read(at.join("own/chunks.code")).expect("it is whole"), b"mine");
+    ok(at, &lrc);
+    fs::remove_dir_all(at.join("own")).expect("it goes");
+
     // What fails on the way leaves what was there, and nothing besides.
     for column in 0..3 {
         fs::remove_file(at.join(format!("c/chunk.{column}"))).expect("it goes");
