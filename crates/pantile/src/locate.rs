@@ -31,6 +31,11 @@ const TILE_BYTES: usize = 32 * 1024;
 /// Two wrong bytes of a stripe closer than this belong to one stretch.
 const GRANULE_BYTES: usize = 64;
 
+/// What each byte of the cells adds to the products that a search may cost. A stretch of 64 bytes
+/// of 254 columns of one row brings a million, and all pairs of these with four checks take an
+/// eighth of that.
+const SEARCH_PRODUCTS_PER_BYTE: u64 = 64;
+
 /// What is known of a byte range that does not add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -209,7 +214,9 @@ impl Checker {
     /// The checks are computed over every byte. The search for columns runs once per stretch, and
     /// its answer is checked on every byte of it. Cost: as encoding where the stripe is clean;
     /// elsewhere also a search per stretch. Of sets of several columns all searches of a call try
-    /// what [`SEARCH_PRODUCTS_MOST`] allows together: of wide codes not all that could be located.
+    /// together what [`SEARCH_PRODUCTS_MOST`] and 64 products for each byte given allow: the time
+    /// stays in proportion to the bytes, and of codes with many parities not all is located that
+    /// could be.
     pub fn locate(&self, cells: &[&[u8]]) -> Result<Vec<Finding>, StripeError> {
         self.locate_in_stripes(cells, usize::MAX)
     }
@@ -238,6 +245,8 @@ impl Checker {
         };
         for start in (0..len).step_by(TILE_BYTES) {
             let end = len.min(start + TILE_BYTES);
+            let bytes = (cells.len() * (end - start)) as u64;
+            found.products_left = found.products_left.saturating_add(bytes * SEARCH_PRODUCTS_PER_BYTE);
             self.syndromes(cells, start..end, &mut syndromes);
             let heads = heads(&syndromes, end - start);
             let mut from = 0;
