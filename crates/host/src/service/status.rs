@@ -259,7 +259,11 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
                 )
             }
         };
-        let text = format!("{damaged} stripes have lost data: {known}.");
+        let stripes = match damaged {
+            1 => "1 stripe has".to_string(),
+            several => format!("{several} stripes have"),
+        };
+        let text = format!("{stripes} lost data: {known}.");
         say(FindingKind::DataLost, Verdict::Failed, text);
     }
     let suspect = bytes_of(RangeKind::Suspect);
