@@ -250,8 +250,8 @@ pub(crate) trait FftEngine: Engine {
         finish: Finish,
     ) -> Option<FftKernel<Self::Coefficient>>;
 
-    /// As [`FftEngine::fft_kernel`], for columns that lie far and are too many to be followed; `None`
-    /// if that one serves.
+    /// As [`FftEngine::fft_kernel`], for columns that lie far and are too many to be followed;
+    /// `None` if that one serves.
     fn far_fft_kernel(
         self,
         _streaming: bool,

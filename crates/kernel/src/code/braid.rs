@@ -3,11 +3,12 @@
 //!
 //! Held and swept sums ([`super::meetings`]) form a grid: a row per swept and a column per held
 //! sum. The whole grid is code (`xor_code.rs` of an architecture), made for the program once it is
-//! worth it: every cell has instructions of its own, and nothing is looked up but pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the
-//! sums of rows wait in slots, as do those held sums that are not of the last batch. What needs
-//! other sums (the zig-zag of a double recovery) is then finished in *links*, one for each held sum
-//! and for each swept sum that needs others, in an order in which each mostly adds the link before
-//! it, which is still in registers.
+//! worth it: every cell has instructions of its own, and nothing is looked up but pointers. More
+//! held sums than [`Vectors::held_most`] are swept in *batches*, between which the sums of rows
+//! wait in slots, as do those held sums that are not of the last batch. What needs other sums (the
+//! zig-zag of a double recovery) is then finished in *links*, one for each held sum and for each
+//! swept sum that needs others, in an order in which each mostly adds the link before it, which is
+//! still in registers.
 //!
 //! Invariants: each buffer that lies in a swept and in a held sum is read once; each target is
 //! stored once for each slice of two vectors; a slot is written before it is read.

@@ -1,11 +1,11 @@
 //! XOR programs as a straight line: sum after sum, with registers for what is needed again soonest.
 //!
 //! Bit-matrix codes have buffers that lie in ten sums and more, so no grid has few enough held sums
-//! to take them all in one sweep ([`crate::code::braid`]). Here each sum is computed by itself. What it
-//! reads stays in a register if it is read again before whatever the register would hold instead;
-//! which that is, is known, because the order of the sums is. What is not in a register is read
-//! from memory by the instruction that adds it. A sum that is no buffer is written, to a slot, only
-//! if it has to leave its register.
+//! to take them all in one sweep ([`crate::code::braid`]). Here each sum is computed by itself.
+//! What it reads stays in a register if it is read again before whatever the register would hold
+//! instead; which that is, is known, because the order of the sums is. What is not in a register is
+//! read from memory by the instruction that adds it. A sum that is no buffer is written, to a slot,
+//! only if it has to leave its register.
 //!
 //! A slice is one vector, so that each register holds a value of its own: 16 values instead of 8
 //! are worth more than whole lines, which the first-level cache keeps from one slice to the next.

@@ -179,8 +179,8 @@ fn decoded(code: &[u8]) -> Vec<Instruction> {
     instructions
 }
 
-/// Checks that code makes the sums of some steps, for one slice, and stores nothing else.
-/// `cells`: for each buffer in use, in which buffer or column of the table it is, and at which byte.
+/// Checks that code makes the sums of some steps, for one slice, and stores nothing else. `cells`:
+/// for each buffer in use, in which buffer or column of the table it is, and at which byte.
 fn check(
     steps: &[(usize, Vec<usize>)],
     form: Form,
