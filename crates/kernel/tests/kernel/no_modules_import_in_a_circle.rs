@@ -1,0 +1,125 @@
+//! A module can be read knowing only what it imports, since nothing it imports comes back to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The path of a module, such as `["arch", "x86_64", "avx2"]`; the crate's root has none.
+type Module = Vec<String>;
+
+/// What the modules of a folder say, without comments and tests. `arch::native` stands for x86.
+fn modules(folder: &Path, above: &Module, all: &mut BTreeMap<Module, String>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let mut module = above.clone();
+        if !["lib", "mod"].contains(&name.as_str()) {
+            module.push(name);
+        }
+        if path.is_dir() {
+            modules(&path, &module, all);
+        } else {
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let lines = before_tests.lines().map(|line| line.split("//").next().unwrap_or_default());
+            all.insert(module, lines.collect::<Vec<_>>().join("\n"));
+        }
+    }
+}
+
+/// The names that a path leads to from its first segment on: several, if it ends in braces.
+fn leaves(text: &str, before: &Module, found: &mut Vec<Module>) {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let mut path = before.clone();
+    if !name.is_empty() && name != "self" {
+        path.push(name.to_string());
+    }
+    if let Some(rest) = rest.strip_prefix("::") {
+        return leaves(rest, &path, found);
+    }
+    let Some(list) = rest.strip_prefix('{').filter(|_| name.is_empty()) else {
+        return found.push(path);
+    };
+    let (mut depth, mut start) = (0, 0);
+    for (at, c) in list.char_indices() {
+        match c {
+            ',' | '}' if depth == 0 => {
+                leaves(list[start..at].trim_start(), &path, found);
+                start = at + 1;
+                if c == '}' {
+                    return;
+                }
+            }
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+}
+
+/// All paths of a module's text that begin at the crate, above the module or in it.
+fn paths(module: &Module, text: &str) -> Vec<Module> {
+    let parent = &module[..module.len().saturating_sub(1)];
+    let mut found = Vec::new();
+    for (word, base) in [("crate::", &[][..]), ("super::", parent), ("self::", &module[..])] {
+        for (at, _) in text.match_indices(word) {
+            let is_word = !text[..at].ends_with(|c: char| c.is_alphanumeric() || "_:$".contains(c));
+            if is_word {
+                leaves(&text[at + word.len()..], &base.to_vec(), &mut found);
+            }
+        }
+    }
+    found
+}
+
+/// By module: the modules whose names its text uses.
+fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
+    let mut texts = BTreeMap::new();
+    modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &Vec::new(), &mut texts);
+    let root = texts.remove(&Vec::new()).expect("the crate's root");
+    // What the root hands on lies in the module it comes from.
+    let mut handed_on = BTreeMap::new();
+    for line in root.split("pub use ").skip(1) {
+        let mut found = Vec::new();
+        leaves(line, &Vec::new(), &mut found);
+        handed_on.extend(found.into_iter().map(|path| (path.last().cloned(), path[..1].to_vec())));
+    }
+    let module_of = |path: &Module| {
+        let native = path.get(..2).is_some_and(|start| start == ["arch", "native"]);
+        let path: Module = match native {
+            true => ["arch", "x86_64"].map(String::from).into_iter().chain(path[2..].to_vec()).collect(),
+            false => path.clone(),
+        };
+        let longest =
+            (1..=path.len()).rev().map(|len| path[..len].to_vec()).find(|part| texts.contains_key(part));
+        longest.or_else(|| handed_on.get(&path.first().cloned()).cloned())
+    };
+    texts
+        .iter()
+        .map(|(module, text)| {
+            let used = paths(module, text);
+            let used = used.iter().filter_map(module_of).filter(|used| used != module);
+            (module.clone(), used.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn no_modules_import_in_a_circle() {
+    let mut left = imports();
+    assert!(left.len() > 40 && left.values().map(BTreeSet::len).sum::<usize>() > 100, "{left:?}");
+    // Modules that import nothing that is left are taken away until there are none.
+    while let Some(free) =
+        left.iter().find(|(_, used)| used.iter().all(|m| !left.contains_key(m))).map(|(m, _)| m.clone())
+    {
+        left.remove(&free);
+    }
+    let lines: Vec<String> = left
+        .iter()
+        .map(|(module, used)| {
+            let used = used.iter().filter(|m| left.contains_key(*m)).map(|m| m.join("::"));
+            format!("{} imports {}", module.join("::"), used.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    assert!(left.is_empty(), "in a circle, or above one:\n{}", lines.join("\n"));
+}
