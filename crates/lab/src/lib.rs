@@ -10,6 +10,7 @@
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the fifth, on write cache layers;
 //! * [`compare`]: codes side by side, by what they cost and what they bear;
+//! * [`ceph`]: which pools of a cluster a release strands, what they bear and what they cost;
 //! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: what its parts are
 //!   called;
 //! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what
@@ -23,6 +24,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bars;
+pub mod ceph;
 pub mod compare;
 pub mod delayed;
 pub mod drawing;

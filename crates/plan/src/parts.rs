@@ -50,9 +50,11 @@ impl Planner {
         if let &[column] = &CellSet::of_cells(code, missing).columns(code)[..] {
             best = cheaper(best, self.by_named_rows(request, column, missing, &direct, price));
         }
-        best = cheaper(best, self.by_whole_columns(request, missing, &direct, price));
-        let best = best?;
         let at_least = self.cut_of_mds(request, missing, price);
+        if best.as_ref().is_none_or(|best| best.cost > at_least) {
+            best = cheaper(best, self.by_whole_columns(request, missing, &direct, price));
+        }
+        let best = best?;
         let optimality = match best.cost <= at_least {
             true => Optimality::Exact,
             false => Optimality::Bound { at_least },

@@ -75,7 +75,7 @@ fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
 
 /// What a path is, if it is neither a file nor a directory: to open it may wait for ever, or set
 /// something off.
-fn no_file(path: &Path) -> Option<&'static str> {
+pub fn no_file(path: &Path) -> Option<&'static str> {
     // What the shell has opened, as for <(command), has a writer already.
     if ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|opened| path.starts_with(opened)) {
         return None;

@@ -69,7 +69,7 @@ fn chunks_have_the_lengths_that_their_system_allows() {
         ("ceph:plugin=jerasure technique=liberation k=4 m=2 packetsize=64", Some(64), stripes(5376, 1792)),
         ("ceph:plugin=shec k=6 m=4 c=3", None, stripes(4096, 32)),
         ("ceph:plugin=clay k=4 m=2", None, stripes(4096, 256)),
-        ("ceph:plugin=clay k=3 m=3 d=5", None, stripes(4320, 864)),
+        ("ceph:plugin=clay k=3 m=3 d=5", None, stripes(4320, 288)),
         ("hdfs:RS-6-3-512k", None, Cut::Cells { cell: 524288 }),
         ("RS-6-3", None, Cut::Cells { cell: 1048576 }),
         ("isal:cauchy 4+2", None, Cut::Pieces { multiple_of: 1 }),

@@ -239,7 +239,8 @@ fn report(found: &[Durability], options: &Options) -> Report {
     report
 }
 
-fn assumptions(options: &Options) -> String {
+/// The disks that are assumed, as a sentence.
+pub(crate) fn assumptions(options: &Options) -> String {
     let disks = &options.disks;
     let rebuild = disks.repair_bytes_per_s.map_or("the disks being the only limit".to_string(), |limit| {
         format!("all reads of a rebuild together at most {} MiB/s", number(limit / (1u64 << 20) as f64))

@@ -4,7 +4,7 @@
 use pantile_lab::papers::dcode_load::{Accesses, Convention};
 use pantile_lab::papers::dcode_read::{ReadPlanner, Reads};
 use pantile_lab::papers::{PRIMES, Rival, dcode_load, dcode_read, raidp, raidq, recovery, shec};
-use pantile_lab::{Kind, Nearness, Report, durability, exascale, page, printed};
+use pantile_lab::{Figure, Kind, Nearness, Report, durability, exascale, page, printed};
 use serde_json::Value;
 
 fn golden() -> Value {
@@ -273,7 +273,8 @@ fn reports_do_not_depend_on_threads_and_pages_stand_alone() {
     let (one, three) = (shec::run(1), shec::run(3));
     assert_eq!(one.measures, three.measures);
     for report in [one, recovery::run(2), raidp::run(2)] {
-        for figure in &report.figures {
+        let is_drawn = |figure: &&Figure| !matches!(figure, Figure::Listing(_));
+        for figure in report.figures.iter().filter(is_drawn) {
             let svg = figure.svg();
             let tree = roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{}: {e}", figure.title()));
             assert!(tree.root_element().children().count() > 5, "{} is empty", figure.title());

@@ -120,6 +120,9 @@ fn exact_plans_are_exact_and_bounds_hold() {
         "lch:4+4",
         "crs:2+2,w=2",
         "liberation:2",
+        "clay:2,1,2",
+        "clay:2,2,2",
+        "clay:2,2,3",
     ] {
         let code = Code::parse(spec).unwrap();
         let exact = check(&code, &mut random, 12, false);

@@ -3,6 +3,7 @@
 
 mod assemble;
 mod bench;
+mod ceph;
 mod codes;
 mod compare;
 mod completions;
@@ -75,6 +76,7 @@ pub enum Command {
     Search(search::Search),
     Bench(bench::Bench),
     Lab(lab::Lab),
+    Ceph(ceph::Ceph),
     Encode(encode::Encode),
     Decode(decode::Decode),
     Seal(seal::Seal),
@@ -116,6 +118,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Search(command) => command.run(terminal),
         Command::Bench(command) => command.run(terminal),
         Command::Lab(command) => command.run(terminal),
+        Command::Ceph(command) => command.run(terminal),
         Command::Encode(command) => command.run(terminal),
         Command::Decode(command) => command.run(terminal),
         Command::Seal(command) => command.run(terminal),

@@ -10,11 +10,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Commands that need a volume, disks, a sealed set or what is to be sealed.
-const NEED_MORE: [&str; 22] = [
+/// Commands that need a volume, disks, a sealed set, what is to be sealed or a dump of a cluster.
+const NEED_MORE: [&str; 23] = [
     "add-spare",
     "assemble",
     "call-good",
+    "ceph",
     "upgrade",
     "create",
     "decode",

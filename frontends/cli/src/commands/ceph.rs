@@ -1,0 +1,341 @@
+//! `pantile ceph report`: what becomes of the pools of a Ceph cluster.
+
+use crate::args::no_file;
+use crate::commands::prove::threads;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::{OUTPUT_VERSION, rounded};
+use crate::progress::Progress;
+use crate::render::table::{Table, hanging, wrap};
+use crate::sets;
+use crate::terminal::{Terminal, print, print_json};
+use clap::{Args, Subcommand};
+use pantile_lab::ceph::reads::Recovery;
+use pantile_lab::ceph::{
+    Dump, DumpError, Examined, Examiner, LEN_BYTES_MAX, Pool, PoolKind, durability_inputs, share, ways_out,
+};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+/// What becomes of the pools of a Ceph cluster
+#[derive(Args)]
+pub struct Ceph {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Report(Report),
+}
+
+/// Which pools a release of Ceph strands, what each bears and costs, and how to leave
+///
+/// Answers, from the output of 'ceph osd dump -f json' alone: which pools use a plug-in or technique that Ceph 21 warns
+/// of and Ceph 22 has no more; how many OSDs of a placement group may be lost, proved; the space; what a recovery reads,
+/// with Ceph's own plug-in and at the least; how likely a loss is; and the commands that take the data elsewhere.
+/// Nothing is installed, and no cluster is asked.
+#[derive(Args)]
+#[command(after_long_help = "\
+Exit status 1: some pool is stranded by a release to come.
+
+Columns:
+  stranded  the release without what the pool needs
+  lost      OSDs that may be lost, proved; '+': at least so many, as many as there was time for
+  space     bytes stored per byte of data
+  1 lost    read when one OSD is lost, as a share of the object, mean: by Ceph's own plug-in, and at the least
+  2 lost    when two are
+  nines     how certain it is that a placement group loses nothing within a year, by the model of 'lab durability'
+
+Examples:
+  ceph osd dump -f json > dump.json; pantile ceph report dump.json
+  ceph osd dump -f json | pantile ceph report -
+  pantile ceph report dump.json --json")]
+struct Report {
+    /// The output of 'ceph osd dump -f json'; '-' is standard input.
+    dump: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ceph {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        match self.what {
+            What::Report(report) => report.run(terminal),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ReportJson {
+    output_version: u32,
+    release: Option<String>,
+    durability_inputs: String,
+    pools: Vec<PoolJson>,
+    unused_stranded_profiles: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct PoolJson {
+    name: String,
+    id: i64,
+    copies: Option<u64>,
+    profile: Option<String>,
+    stranded: Option<String>,
+    examined: Option<ExaminedJson>,
+    not_examined: Option<String>,
+    commands: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ExaminedJson {
+    code: String,
+    claimed: usize,
+    proved: usize,
+    overhead: f64,
+    one_lost: ReadsJson,
+    two_lost: ReadsJson,
+    mttdl_years: f64,
+    nines: f64,
+    durability_of: String,
+}
+
+#[derive(Serialize)]
+struct ReadsJson {
+    ceph: Option<f64>,
+    least: Option<f64>,
+    is_least: bool,
+}
+
+/// A pool with what was found of it.
+struct Row<'d> {
+    pool: &'d Pool,
+    profile: Option<&'d str>,
+    stranded: Option<String>,
+    /// Of a replicated pool nothing is examined.
+    examined: Option<Result<Examined, String>>,
+    commands: Vec<String>,
+}
+
+impl Report {
+    fn run(self, terminal: &Terminal) -> Outcome {
+        let text = text_of(&self.dump)?;
+        let dump = Dump::parse(&text).map_err(|error| {
+            Failure::Input(format!("{}: {error}", sets::name(&self.dump.to_string_lossy())))
+        })?;
+        drop(text);
+        let progress = Progress::start(terminal, "examining pools");
+        let mut examiner = Examiner::new(threads());
+        let count = dump.pools.len() as u64;
+        let rows: Vec<Row<'_>> = dump
+            .pools
+            .iter()
+            .enumerate()
+            .map(|(i, pool)| {
+                progress.set("examining pools", "pools", i as u64, count);
+                row(pool, &mut examiner)
+            })
+            .collect();
+        drop(progress);
+        match self.json {
+            true => print_json(&in_json(&dump, &rows))?,
+            false => print(&in_words(&dump, &rows, terminal))?,
+        }
+        match rows.iter().any(|row| row.stranded.is_some()) {
+            true => Ok(Verdict::Bad),
+            false => Ok(Verdict::Good),
+        }
+    }
+}
+
+/// The bytes of a file or of standard input, of which no more is read than a dump may have.
+fn text_of(path: &Path) -> Result<Vec<u8>, Failure> {
+    let most = LEN_BYTES_MAX as u64 + 1;
+    let mut text = Vec::new();
+    let name = sets::name(&path.to_string_lossy());
+    if path == Path::new("-") {
+        let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
+        read.map_err(|error| Failure::file("read", Path::new("standard input"), &error))?;
+    } else {
+        if let Some(what) = no_file(path) {
+            return Err(Failure::Input(format!(
+                "{name} is {what}, not a file; give the output of 'ceph osd dump -f json', or - for standard input"
+            )));
+        }
+        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut text));
+        read.map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => Failure::Input(
+                format!("there is no file {name}; make it with 'ceph osd dump -f json > {name}'"),
+            ),
+            ErrorKind::IsADirectory => Failure::Input(format!("{name} is a directory, not a dump")),
+            _ => Failure::file("read", path, &error),
+        })?;
+    }
+    match text.len() > LEN_BYTES_MAX {
+        true => Err(Failure::Input(format!("{name}: {}", DumpError::TooLong))),
+        false => Ok(text),
+    }
+}
+
+fn row<'d>(pool: &'d Pool, examiner: &mut Examiner) -> Row<'d> {
+    let (profile, examined) = match &pool.kind {
+        PoolKind::Replicated { .. } => (None, None),
+        PoolKind::Erasure { name, profile: None } => {
+            let missing = "the dump has no profile of this name, or one that is longer than any";
+            (Some(name.as_str()), Some(Err(missing.to_string())))
+        }
+        PoolKind::Erasure { name, profile: Some(profile) } => {
+            (Some(name.as_str()), Some(examiner.examine(profile)))
+        }
+    };
+    Row { stranded: pool.stranded(), commands: ways_out(pool), pool, profile, examined }
+}
+
+fn in_json(dump: &Dump, rows: &[Row<'_>]) -> ReportJson {
+    let reads = |recovery: &Recovery| ReadsJson {
+        ceph: recovery.ceph.map(|reads| rounded(reads.share)),
+        least: recovery.planner.map(|reads| rounded(reads.share)),
+        is_least: recovery.planner.is_some_and(|reads| reads.is_exact),
+    };
+    let examined = |found: &Examined| ExaminedJson {
+        code: found.code.spec().to_string(),
+        claimed: found.code.claim().tolerance,
+        proved: found.proved,
+        overhead: rounded(found.overhead),
+        one_lost: reads(&found.one),
+        two_lost: reads(&found.two),
+        mttdl_years: rounded(found.durability.mttdl_years),
+        nines: rounded(found.durability.nines),
+        durability_of: found
+            .durability
+            .stands_for_it
+            .clone()
+            .unwrap_or_else(|| found.code.spec().to_string()),
+    };
+    let pools = rows.iter().map(|row| PoolJson {
+        name: row.pool.name.clone(),
+        id: row.pool.id,
+        copies: match row.pool.kind {
+            PoolKind::Replicated { size } => Some(size),
+            PoolKind::Erasure { .. } => None,
+        },
+        profile: row.profile.map(str::to_string),
+        stranded: row.stranded.clone(),
+        examined: row.examined.as_ref().and_then(|found| found.as_ref().ok()).map(examined),
+        not_examined: row.examined.as_ref().and_then(|found| found.as_ref().err()).cloned(),
+        commands: row.commands.clone(),
+    });
+    ReportJson {
+        output_version: OUTPUT_VERSION,
+        release: dump.release.clone(),
+        durability_inputs: durability_inputs(),
+        pools: pools.collect(),
+        unused_stranded_profiles: dump.unused_stranded.clone(),
+    }
+}
+
+/// So much of a name as fits a column.
+fn short(text: &str, most: usize) -> String {
+    let text = sets::name(text);
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text,
+    }
+}
+
+/// The code without the fingerprint of one that has no spec.
+fn code_name(code: &str) -> &str {
+    let custom = code.strip_prefix("custom:").and_then(|name| name.rsplit_once('-'));
+    custom.map_or(code, |(name, _)| name)
+}
+
+fn in_words(dump: &Dump, rows: &[Row<'_>], terminal: &Terminal) -> String {
+    let width = terminal.width;
+    let of_code: Vec<&Row<'_>> = rows.iter().filter(|row| row.profile.is_some()).collect();
+    let stranded = of_code.iter().filter(|row| row.stranded.is_some()).count();
+    let release =
+        dump.release.as_deref().map_or(String::new(), |name| format!(", release {}", short(name, 20)));
+    let mut out = format!(
+        "{} pools{release}: {} erasure-coded, {stranded} of them stranded by Ceph 22.\n\n",
+        rows.len(),
+        of_code.len()
+    );
+    let mut table = Table::new(&[
+        "pool",
+        "code",
+        ">stranded",
+        ">lost",
+        ">space",
+        ">1 lost: Ceph",
+        ">least",
+        ">2 lost: Ceph",
+        ">least",
+        ">nines",
+    ]);
+    for row in &of_code {
+        let by = if row.stranded.is_some() { "22" } else { "-" };
+        let mut cells = vec![short(&row.pool.name, 18)];
+        match &row.examined {
+            Some(Ok(found)) => {
+                let is_less = found.proved < found.code.claim().tolerance;
+                cells.push(short(code_name(found.code.spec()), 20));
+                cells.push(by.into());
+                cells.push(format!("{}{}", found.proved, if is_less { "+" } else { "" }));
+                cells.push(format!("{:.3}", found.overhead));
+                for recovery in [found.one, found.two] {
+                    cells.extend([share(recovery.ceph), share(recovery.planner)]);
+                }
+                cells.push(format!("{:.1}", found.durability.nines));
+            }
+            _ => {
+                cells.extend(["?", by].map(str::to_string));
+                cells.extend(["-"; 7].map(str::to_string));
+            }
+        }
+        table.row(cells);
+    }
+    if !of_code.is_empty() {
+        out += &table.render(terminal);
+        out.push('\n');
+    }
+    for row in &of_code {
+        if let Some(Err(why)) = &row.examined {
+            out += &hanging(&format!("{}: ", short(&row.pool.name, 40)), &sets::name(why), 2, width);
+        }
+    }
+    let mut say = |text: &str| {
+        wrap(text, width).iter().for_each(|line| {
+            out.push_str(line);
+            out.push('\n');
+        });
+    };
+    say(
+        "lost: OSDs of a placement group that may be lost, proved. Reads are shares of an object, the mean over all sets of \
+         so many lost chunks; ~: perhaps not the least. Ceph reads parts of chunks (clay) only in pools without \
+         allow_ec_optimizations.",
+    );
+    say(&format!(
+        "nines: of no loss within a year of one placement group on disks of its own; a code of many rows counts as rs:k+m. {}",
+        durability_inputs()
+    ));
+    if !dump.unused_stranded.is_empty() {
+        let shown: Vec<String> = dump.unused_stranded.iter().take(20).map(|name| short(name, 40)).collect();
+        say(&format!("Profiles without a pool that Ceph 22 does not have: {}.", shown.join(", ")));
+    }
+    for row in rows {
+        let Some(why) = &row.stranded else { continue };
+        out +=
+            &format!("\n{}\n", terminal.bold(format!("{}: {}.", short(&row.pool.name, 60), sets::name(why))));
+        match row.commands.is_empty() {
+            true => out += "  No commands: its name or its profile is none to give to a shell.\n",
+            false => row.commands.iter().for_each(|command| out += &format!("  {command}\n")),
+        }
+    }
+    if stranded > 0 {
+        out += "\nRun these before the upgrade to Ceph 22, with 'ceph health' clean. docs/ceph.md has a plug-in that keeps \
+                such pools.\n";
+    }
+    out
+}

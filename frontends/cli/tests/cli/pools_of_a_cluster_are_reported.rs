@@ -1,0 +1,155 @@
+//! `pantile ceph report` on the dump of a real cluster (Ceph 16.2.15, a monitor and no OSDs up), and on
+//! what is no dump.
+
+use crate::common::*;
+use serde_json::{Value, json as value};
+use std::path::{Path, PathBuf};
+
+fn dump() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/foreign/ceph_osd_dump.json")
+}
+
+fn report(path: &Path) -> (i32, Value) {
+    let run = pantile(&["ceph", "report", path.to_str().unwrap(), "--json"]);
+    (run.status, serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr)))
+}
+
+#[test]
+fn stranded_pools_are_named_with_numbers_and_commands() {
+    let (status, answer) = report(&dump());
+    assert_eq!((status, &answer["release"]), (1, &value!("pacific")));
+    let pools = answer["pools"].as_array().unwrap();
+    assert_eq!(pools.len(), 16);
+    let pool = |name: &str| pools.iter().find(|pool| pool["name"] == name).unwrap();
+    for name in
+        ["archive", "shec643", "wide", "cold", "small", "nu", "clayisa", "good", "blaum", "liberation", "r6"]
+    {
+        assert!(pool(name)["stranded"].as_str().unwrap().contains("Ceph 22"), "{name}");
+        assert!(!pool(name)["commands"].as_array().unwrap().is_empty(), "{name}");
+    }
+    for name in ["main", "backups of \"9\"", "local", "layered", "images"] {
+        assert_eq!(pool(name)["stranded"], Value::Null, "{name}");
+        assert_eq!(pool(name)["commands"], value!([]), "{name}");
+    }
+    let of = |name: &str| &pool(name)["examined"];
+    assert_eq!(of("archive")["code"], "shec:6,4,c=2,single");
+    assert_eq!(of("archive")["two_lost"], value!({"ceph": 0.777778, "least": 0.748148, "is_least": true}));
+    assert_eq!(of("cold")["one_lost"], value!({"ceph": 0.34375, "least": 0.34375, "is_least": true}));
+    assert_eq!((&of("cold")["proved"], &of("cold")["durability_of"]), (&value!(4), &value!("rs:8+4")));
+    assert_eq!(of("good")["one_lost"], value!({"ceph": 1.0, "least": 1.0, "is_least": true}));
+    // Ceph reads the six others of the group. The first global parity is the XOR of all data, so that
+    // the two locals and the three other globals add up to zero.
+    assert_eq!(of("local")["one_lost"], value!({"ceph": 0.75, "least": 0.625, "is_least": true}));
+    // Ceph lets blaum_roth have w=7, of which not every pair may be lost.
+    assert_eq!(of("blaum")["proved"], 1);
+    assert!(pool("wide")["not_examined"].as_str().unwrap().contains("GF(2^16)"));
+    assert_eq!(answer["unused_stranded_profiles"], value!(["unused"]));
+    assert_eq!(pool("images")["copies"], 3);
+    for (name, parts) in [
+        (
+            "archive",
+            ["plugin=isa technique=reed_sol_van k=6 m=2", "archive-isa rbd", "rbd migration execute"],
+        ),
+        ("cold", ["k=8 m=4", "cold-isa cephfs", "ceph fs add_data_pool FILE_SYSTEM cold-isa"]),
+        ("good", ["good-isa allow_ec_overwrites true", "good-isa myapp", "rename good good-old"]),
+        // What it was meant to bear, not what Ceph's w=7 does.
+        ("blaum", ["k=4 m=2", "create blaum-isa 8 8 erasure blaum-isa", "rados cppool blaum blaum-isa"]),
+    ] {
+        let commands = pool(name)["commands"].to_string();
+        assert!(parts.iter().all(|part| commands.contains(part)), "{name}: {commands}");
+    }
+    let commands = pool("shec643")["commands"].to_string();
+    assert!(
+        commands.contains("plugin=isa technique=reed_sol_van k=6 m=3 crush-failure-domain=osd"),
+        "{commands}"
+    );
+}
+
+#[test]
+fn the_table_fits_a_page_and_a_cluster_without_such_pools_is_well() {
+    let run = pantile(&["ceph", "report", dump().to_str().unwrap()]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    let table =
+        run.stdout.lines().skip_while(|line| !line.starts_with("pool")).take_while(|line| !line.is_empty());
+    assert!(table.clone().count() > 15 && table.clone().all(|line| line.chars().count() <= 110));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.json");
+    let mut whole: Value = serde_json::from_slice(&std::fs::read(dump()).unwrap()).unwrap();
+    whole["pools"].as_array_mut().unwrap().retain(|pool| pool["pool_name"] == "main");
+    std::fs::write(&path, whole.to_string()).unwrap();
+    let (status, answer) = report(&path);
+    assert_eq!((status, answer["pools"].as_array().unwrap().len()), (0, 1));
+}
+
+#[test]
+fn what_a_stranger_wrote_is_refused_or_said_to_be_odd() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.json");
+    let said = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let run = pantile(&["ceph", "report", path.to_str().unwrap()]);
+        assert_eq!((run.status, run.stderr.lines().count()), (2, 1), "{}", run.stderr);
+        assert!(!run.stderr.contains("fault of pantile"));
+        run.stderr
+    };
+    assert!(said("").contains("ceph osd dump"));
+    assert!(said("{\"pools\": 3}").contains("ceph osd dump"));
+    assert!(said("{}").contains("no 'pools'"));
+    assert!(said("{\"pools\": []}").contains("erasure_code_profiles"));
+    assert!(said(&"[".repeat(100_000)).contains("ceph osd dump"));
+    let long =
+        format!("{{\"pools\": [], \"erasure_code_profiles\": {{}}, \"x\": \"{}\"}}", "x".repeat(64 << 20));
+    assert!(said(&long).contains("67108864"));
+    let many = vec![r#"{"pool":1,"pool_name":"","type":1,"size":1,"pg_num":1}"#; 10_001].join(",");
+    assert!(
+        said(&format!("{{\"pools\": [{many}], \"erasure_code_profiles\": {{}}}}")).contains("10001 pools")
+    );
+    assert!(said_of_nothing(&folder.path().join("no")).contains("there is no file"));
+
+    // Names and profiles that mean harm, and more profiles than are examined.
+    let profiles = [
+        r#"{"plugin":"shec","k":"999999999999999999999","m":"4","c":"2"}"#,
+        r#"{"plugin":"clay","k":"2","m":"250","d":"250"}"#,
+        r#"{"plugin":"clay","k":"-1","m":"0"}"#,
+        r#"{"plugin":"shec","k":"6 m=2","m":"4","c":"2"}"#,
+        r#"{"plugin":"lrc","layers":"[[[[[","mapping":"x"}"#,
+        r#"{"plugin":"lrc","layers":"[[\"DDc\",\"plugin=jerasure technique=cauchy_good\"]]","mapping":"DD_"}"#,
+        r#"{"k":"4"}"#,
+        r#"{"plugin":"jerasure","technique":"\u001b[2J","k":"4","m":"2"}"#,
+        r#"{"plugin":"isa","k":"200","m":"50","technique":"cauchy"}"#,
+    ];
+    let mut pools = Vec::new();
+    let mut named = Vec::new();
+    for (i, profile) in profiles.iter().map(ToString::to_string).enumerate() {
+        named.push(format!("\"p{i}\":{profile}"));
+        pools.push(format!(
+            r#"{{"pool":{i},"pool_name":"a\u001b[2J\n'$(x)","type":3,"size":6,"pg_num":8,"erasure_code_profile":"p{i}"}}"#
+        ));
+    }
+    for k in 2..90 {
+        named.push(format!(r#""q{k}":{{"plugin":"isa","k":"{k}","m":"2","technique":"cauchy"}}"#));
+        pools.push(format!(
+            r#"{{"pool":{k},"pool_name":"q","type":3,"size":6,"pg_num":8,"erasure_code_profile":"q{k}"}}"#
+        ));
+    }
+    pools.push(
+        r#"{"pool":1,"pool_name":"r","type":3,"size":6,"pg_num":8,"erasure_code_profile":"none"}"#.into(),
+    );
+    let text =
+        format!("{{\"pools\":[{}],\"erasure_code_profiles\":{{{}}}}}", pools.join(","), named.join(","));
+    std::fs::write(&path, &text).unwrap();
+    let run = pantile(&["ceph", "report", path.to_str().unwrap()]);
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    assert!(!run.stdout.contains('\u{1b}'));
+    assert!(
+        run.stdout.contains("more than 64 different profiles")
+            && run.stdout.contains("no profile of this name")
+    );
+    assert!(run.stdout.contains("a layer with technique cauchy_good"), "{}", run.stdout);
+}
+
+fn said_of_nothing(path: &Path) -> String {
+    let run = pantile(&["ceph", "report", path.to_str().unwrap()]);
+    assert_eq!(run.status, 2);
+    run.stderr
+}
