@@ -177,7 +177,8 @@ JNIEXPORT jlongArray JNICALL Java_pantile_hdfs_Native_locate(JNIEnv *env, jclass
             (jlong)findings[i].verdict,       (jlong)findings[i].evidence_bits,
             (jlong)findings[i].is_certain,    mask,
         };
-        (*env)->SetLongArrayRegion(env, list, (jsize)(i * FINDING_NUMBERS), FINDING_NUMBERS, numbers);
+        (*env)->SetLongArrayRegion(env, list, (jsize)(i * FINDING_NUMBERS), FINDING_NUMBERS,
+                                   numbers);
     }
     free(findings);
     return list;

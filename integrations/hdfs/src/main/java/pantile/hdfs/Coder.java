@@ -9,9 +9,9 @@ import org.apache.hadoop.io.erasurecode.ECChunk;
  * What encoder and decoder share: Hadoop's rules for buffers, and the way from them to {@link
  * Native}.
  *
- * <p>Hadoop's rules: all buffers of a call are direct, or none is; all have the same number of bytes
- * left; inputs are moved to their ends, outputs stay where they are; what breaks a rule is answered
- * with {@link HadoopIllegalArgumentException}.
+ * <p>Hadoop's rules: all buffers of a call are direct, or none is; all have the same number of
+ * bytes left; inputs are moved to their ends, outputs stay where they are; what breaks a rule is
+ * answered with {@link HadoopIllegalArgumentException}.
  */
 final class Coder {
   private static final int[] ZEROS = new int[Native.COLUMNS_MOST];
@@ -71,8 +71,9 @@ final class Coder {
   }
 
   /**
-   * Runs a call on columns, of which {@code written} says which are outputs: as they are if they are
-   * direct, else through pooled direct memory, a tile at a time. Columns that are null stay null.
+   * Runs a call on columns, of which {@code written} says which are outputs: as they are if they
+   * are direct, else through pooled direct memory, a tile at a time. Columns that are null stay
+   * null.
    */
   static void run(ByteBuffer[] columns, boolean[] written, int bytes, Run call)
       throws IOException {

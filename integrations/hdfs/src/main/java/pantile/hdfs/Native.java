@@ -19,8 +19,8 @@ import org.slf4j.LoggerFactory;
  * in its place. {@code -Dpantile.hdfs.library=FILE} loads that file instead, where the temporary
  * directory is mounted noexec or a library of one's own is wanted.
  *
- * <p>Where it cannot be loaded, every use throws {@link UnsatisfiedLinkError} with the reason, which
- * makes Hadoop try the next coder of the codec; the reason is logged once, because Hadoop does not.
+ * <p>Where it cannot be loaded, every use throws {@link UnsatisfiedLinkError} with the reason,
+ * which makes Hadoop try the next coder of the codec; the reason is logged once, because Hadoop does not.
  */
 final class Native {
   /** Names the file to load in the place of the one in the jar. */
@@ -51,7 +51,7 @@ final class Native {
 
   private Native() {}
 
-  /** Returns if the library is loaded; throws {@link UnsatisfiedLinkError} with the reason if not. */
+  /** Throws {@link UnsatisfiedLinkError} with the reason if the library is not loaded. */
   static void check() {
     if (MISSING != null) {
       throw new UnsatisfiedLinkError(MISSING);
