@@ -17,7 +17,7 @@
 //! `raid0` is a volume of the code `raid0` and `std` one of the policy `inplace`. Not compared:
 //! moving data back, since no log fills here.
 
-use super::model::{Device, Log, Network, Placement, Run, Scheme};
+use super::model::{Device, Log, Messages, Network, Placement, Run, Scheme, Stripe};
 use super::service::ServiceTimes;
 use super::simulate;
 use pantile::Code;
@@ -354,19 +354,21 @@ pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
 pub fn simulated(setup: &Setup, scheme: Scheme, coming: Coming, seed: u64) -> Ran {
     let run = Run {
         scheme,
-        parities: super::parities_of(&setup.code),
+        stripe: Stripe::of(&setup.code),
         servers: setup.code.columns() as u16,
         clients: setup.writers(),
         clients_per_app: setup.writers(),
         reads_per_mille: 0,
         write_bytes: BLOCK_BYTES as u32,
+        has_plots: false,
+        has_own_regions: true,
         unit_bytes: setup.element_blocks * BLOCK_BYTES as u32,
         device: Device::measured(table(setup)),
         network: Network {
             latency_ns: 0,
             server_bytes_per_s: u64::MAX,
             client_bytes_per_s: u64::MAX,
-            header_bytes: 0,
+            messages: Messages::NONE,
         },
         placement: Placement::Random,
         log: if coming == Coming::AtOnce { Log::Sequential } else { Log::Random },
