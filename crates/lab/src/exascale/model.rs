@@ -71,6 +71,14 @@ impl Device {
         Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
     }
 
+    /// The virtual disk of the machine that this was built on, as fio measured it beside other work:
+    /// `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
+    pub fn virtual_disk() -> Device {
+        const LOG: &str = include_str!("../../records/virtual-disk.log");
+        let Ok(times) = ServiceTimes::parse(LOG.as_bytes()) else { unreachable!("the record is a log") };
+        Device { name: "virtual-disk", ..Device::measured(times) }
+    }
+
     /// Mean time of an operation.
     pub fn mean_ns(&self, is_write: bool, bytes: u64) -> u64 {
         let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };

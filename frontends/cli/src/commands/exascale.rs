@@ -89,6 +89,8 @@ enum LevelName {
 enum DeviceName {
     Hdd,
     Ssd,
+    /// The virtual disk of the build machine, as fio measured it.
+    VirtualDisk,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -149,6 +151,7 @@ impl Exascale {
         let devices = self.devices.iter().map(|device| match device {
             DeviceName::Hdd => Device::hdd(),
             DeviceName::Ssd => Device::ssd(),
+            DeviceName::VirtualDisk => Device::virtual_disk(),
         });
         let scalings = self.scalings.iter().map(|scaling| match scaling {
             ScalingName::Weak => Scaling::Weak,
