@@ -307,7 +307,7 @@ pub const PLOT_SHARE: u32 = 12;
 impl Run {
     /// Bytes of a client's write number `n`.
     pub fn bytes_of_write(&self, n: u32) -> u32 {
-        match self.has_plots && n % 3 != 0 {
+        match self.has_plots && !n.is_multiple_of(3) {
             true => (self.write_bytes / PLOT_SHARE).max(1),
             false => self.write_bytes,
         }

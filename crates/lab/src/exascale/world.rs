@@ -479,7 +479,7 @@ impl<'r> World<'r> {
             Placement::Striped => {
                 let width = self.run.stripe.data() + self.run.stripe.parities();
                 // Stripes as wide as all servers would have their parity on the same ones for ever.
-                let step = if width % servers == 0 { 1 } else { width % servers };
+                let step = if width.is_multiple_of(servers) { 1 } else { width % servers };
                 u64::from(start) + stripe % servers * step + position
             }
             Placement::Random => {
