@@ -2,7 +2,7 @@
 //! --release -p pantile-lab --example exascale`.
 
 use pantile_kernel::measure::thread_cpu_ns;
-use pantile_lab::exascale::{Device, Log, Network, Placement, Run, Scheme, simulate};
+use pantile_lab::exascale::{Device, Log, Network, Placement, Run, Scheme, Stripe, simulate};
 
 fn main() {
     println!(
@@ -14,16 +14,18 @@ fn main() {
             for scheme in Scheme::ALL {
                 let mut run = Run {
                     scheme,
-                    parities: vec![1],
+                    stripe: Stripe::row(511, 1),
                     servers: 512,
                     clients,
                     clients_per_app: 147,
                     reads_per_mille: 0,
                     write_bytes: 128 << 10,
+                    has_plots: false,
+                    has_own_regions: false,
                     unit_bytes: 1 << 20,
                     device: device.clone(),
                     network: Network::default(),
-                    placement: Placement::Random,
+                    placement: Placement::Striped,
                     log: Log::Random,
                     move_back: false,
                     writes_each: None,

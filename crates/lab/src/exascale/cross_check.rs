@@ -1,8 +1,8 @@
 //! One small configuration twice: in the simulation, and on the volume's own engine over devices of
 //! the same service times.
 //!
-//! Writers write a block each, round after round, every write durable; a round fills one stripe,
-//! and with delayed parity it is an epoch. The engine runs on the devices of `pantile_sim`'s world,
+//! Writers write a block each, round after round, every write durable; a round fills one stripe or
+//! several, and with delayed parity it is an epoch. The engine runs on the devices of `pantile_sim`'s world,
 //! one queue each and virtual time, so every number here is exact and the same on every machine.
 //! What the devices do is told apart by what it is for ([`Use`]):
 //!
@@ -17,7 +17,7 @@
 //! `raid0` is a volume of the code `raid0` and `std` one of the policy `inplace`. Not compared:
 //! moving data back, since no log fills here.
 
-use super::model::{Device, Log, Network, Placement, Run, Scheme};
+use super::model::{Device, Log, Messages, Network, Placement, Run, Scheme, Stripe};
 use super::service::ServiceTimes;
 use super::simulate;
 use pantile::Code;
@@ -45,6 +45,8 @@ pub struct Setup {
     pub code: Code,
     /// Blocks of an element, the paper's stripe unit.
     pub element_blocks: u32,
+    /// Stripes that a round fills.
+    pub round_stripes: u32,
     /// The devices: one lane, and every operation begins with positioning.
     pub throttle: Throttle,
     /// What takes no time, of what the model leaves out: to see what each of it costs.
@@ -57,17 +59,22 @@ impl Setup {
     pub fn small(code: Code) -> Setup {
         let half = Duration::from_micros(500);
         let throttle = Throttle { positioning: half, bytes_per_s: 1_000_000_000, flush: half, lanes: 1 };
-        Setup { code, element_blocks: 4, throttle, free: Vec::new() }
+        Setup { code, element_blocks: 4, round_stripes: 1, throttle, free: Vec::new() }
     }
 
-    /// Writers: a block of a stripe each.
+    /// Writers: a block of a round's stripes each.
     pub fn writers(&self) -> u32 {
+        self.rounds() * self.round_stripes
+    }
+
+    /// Rounds: as many as a stripe has blocks, so that a writer's blocks fill a stripe.
+    pub fn rounds(&self) -> u32 {
         self.code.data().len() as u32 * self.element_blocks
     }
 
-    /// Rounds: as many, so that a writer's blocks fill a stripe as those of a round do.
-    pub fn rounds(&self) -> u32 {
-        self.writers()
+    /// Stripes that are filled in all.
+    pub fn stripes(&self) -> u32 {
+        self.rounds() * self.round_stripes
     }
 
     /// Blocks that are written in all.
@@ -77,10 +84,9 @@ impl Setup {
 
     /// The block that a writer writes in a round.
     fn block(&self, layout: Layout, writer: u64, round: u64) -> u64 {
-        let writers = u64::from(self.writers());
         match layout {
-            Layout::Together => round * writers + writer,
-            Layout::Apart => writer * writers + round,
+            Layout::Together => round * u64::from(self.writers()) + writer,
+            Layout::Apart => writer * u64::from(self.rounds()) + round,
         }
     }
 
@@ -313,7 +319,7 @@ impl From<FormatError> for CheckError {
 /// What a volume does for one request at a time that the model does not do, by use: operations and
 /// blocks.
 ///
-/// With N writes, R rounds, n devices, d of them data and q parity, E blocks in an element: a write
+/// With N writes, R rounds, S stripes, n devices, d of them data and q parity, E blocks in an element: a write
 /// in place changes 1 + q headers, and one in E lies beside its header, so that both are one
 /// operation; a stripe is marked with a record before its first write in place; a write to the log
 /// has a record of its own; an end writes every header, those of parity together with it, and one
@@ -322,6 +328,7 @@ impl From<FormatError> for CheckError {
 pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     let (writes, rounds, element) =
         (setup.writes(), u64::from(setup.rounds()), u64::from(setup.element_blocks));
+    let stripes = u64::from(setup.stripes());
     let (n, d) = (setup.code.columns() as u64, setup.code.data().len() as u64);
     let q = n - d;
     let in_place = |headers: u64, stripes: u64| {
@@ -334,12 +341,12 @@ pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     let terms = match scheme {
         // Its stripes are wider: there is no parity.
         Scheme::Raid0 => in_place(1, writes.div_ceil(n * element)),
-        Scheme::Std => in_place(1 + q, rounds),
+        Scheme::Std => in_place(1 + q, stripes),
         Scheme::Wcl => {
             [(Use::Header, 0, 0), (Use::Record, n * writes, n * writes), (Use::Flush, n * writes, 0)]
         }
         Scheme::Delayed => [
-            (Use::Header, d * rounds, n * rounds),
+            (Use::Header, d * stripes, n * stripes),
             (Use::Record, n * rounds, n * rounds),
             (Use::Flush, writes + n * rounds, 0),
         ],
@@ -354,19 +361,21 @@ pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
 pub fn simulated(setup: &Setup, scheme: Scheme, coming: Coming, seed: u64) -> Ran {
     let run = Run {
         scheme,
-        parities: super::parities_of(&setup.code),
+        stripe: Stripe::of(&setup.code),
         servers: setup.code.columns() as u16,
         clients: setup.writers(),
         clients_per_app: setup.writers(),
         reads_per_mille: 0,
         write_bytes: BLOCK_BYTES as u32,
+        has_plots: false,
+        has_own_regions: true,
         unit_bytes: setup.element_blocks * BLOCK_BYTES as u32,
         device: Device::measured(table(setup)),
         network: Network {
             latency_ns: 0,
             server_bytes_per_s: u64::MAX,
             client_bytes_per_s: u64::MAX,
-            header_bytes: 0,
+            messages: Messages::NONE,
         },
         placement: Placement::Random,
         log: if coming == Coming::AtOnce { Log::Sequential } else { Log::Random },
@@ -428,8 +437,8 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
         volume: VolumeId(*b"pantile-the-lab-"),
         code,
         element_blocks: setup.element_blocks,
-        logical_stripes: setup.rounds(),
-        spare_stripes: if is_moving { setup.rounds() + 4 } else { 0 },
+        logical_stripes: setup.stripes(),
+        spare_stripes: if is_moving { setup.stripes() + 4 } else { 0 },
         // Never low: every write may take a row.
         log_rows: if is_moving { 2 * writes } else { 0 },
         journal_blocks: (8 * writes).max(64),

@@ -71,6 +71,14 @@ impl Device {
         Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
     }
 
+    /// The virtual disk of the machine that this was built on, as fio measured it beside other work:
+    /// `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
+    pub fn virtual_disk() -> Device {
+        const LOG: &str = include_str!("../../records/virtual-disk.log");
+        let Ok(times) = ServiceTimes::parse(LOG.as_bytes()) else { unreachable!("the record is a log") };
+        Device { name: "virtual-disk", ..Device::measured(times) }
+    }
+
     /// Mean time of an operation.
     pub fn mean_ns(&self, is_write: bool, bytes: u64) -> u64 {
         let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };
@@ -103,8 +111,61 @@ pub struct Network {
     pub server_bytes_per_s: u64,
     /// Of a client's link.
     pub client_bytes_per_s: u64,
-    /// With each message.
-    pub header_bytes: u64,
+    /// Beside the content, by kind of message.
+    pub messages: Messages,
+}
+
+/// What a message is, for its size beside its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A write is asked for, and its bytes are fetched.
+    Write,
+    /// A read is asked for.
+    Read,
+    /// A write is answered.
+    Written,
+    /// A read is answered, and its bytes are sent.
+    Data,
+}
+
+/// Bytes of messages beside their content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Messages {
+    /// Of [`Message::Write`].
+    pub write: u64,
+    /// Of [`Message::Read`].
+    pub read: u64,
+    /// Of [`Message::Written`].
+    pub written: u64,
+    /// Of [`Message::Data`].
+    pub data: u64,
+}
+
+impl Messages {
+    /// Lustre's: a message is a header of 32 bytes with 4 for the length of each of its parts, filled
+    /// up to a multiple of 8, and the parts; each transfer of the network layer has a header of 72
+    /// bytes. Parts: `ptlrpc_body` 184, `ost_body` 208, `obd_ioobj` 24, `niobuf_remote` 16, and 4 for
+    /// each result code, filled up to 8. A request of one extent is
+    /// 48 + 184 + 208 + 24 + 16 = 480, the answer to a write 48 + 184 + 208 + 8 = 448, to a read
+    /// 48 + 184 + 208 = 440. Content travels in a transfer of its own.
+    ///
+    /// Source: the structures of `lustre/include/uapi/linux/lustre/lustre_idl.h` and
+    /// `lnet/include/uapi/linux/lnet/lnet-types.h`.
+    pub const LUSTRE: Messages =
+        Messages { write: 480 + 2 * 72, read: 480 + 72, written: 448 + 72, data: 440 + 2 * 72 };
+
+    /// Messages of nothing but content.
+    pub const NONE: Messages = Messages { write: 0, read: 0, written: 0, data: 0 };
+
+    /// Of one kind.
+    pub fn bytes(&self, message: Message) -> u64 {
+        match message {
+            Message::Write => self.write,
+            Message::Read => self.read,
+            Message::Written => self.written,
+            Message::Data => self.data,
+        }
+    }
 }
 
 impl Default for Network {
@@ -113,18 +174,74 @@ impl Default for Network {
             latency_ns: 50_000,
             server_bytes_per_s: 1_250_000_000,
             client_bytes_per_s: 1_000_000_000,
-            header_bytes: 512,
+            messages: Messages::LUSTRE,
         }
     }
 }
 
-/// Which server a write goes to.
+/// Which servers the units of a stripe lie on. Whatever it is, a unit lies on one server, and its
+/// parities on others as long as there are as many servers as the stripe is wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// By chance, as the paper's seeds have it.
-    Random,
-    /// The file's start and the offset in it, unit by unit; its parity on the servers before.
+    /// A stripe after the other, each unit on the next server, from the file's start on; parity
+    /// behind the data. So an application whose stripes are as wide as there are servers has all its
+    /// parity on the same ones, as Figure 2 has it.
     Striped,
+    /// The units of every stripe anew on servers drawn by the seed.
+    Random,
+}
+
+/// A stripe: how many units it has, and which parities each changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stripe {
+    parities: u32,
+    changed: Vec<Vec<u32>>,
+}
+
+impl Stripe {
+    /// A row of so many units of data with parities of all of them.
+    pub fn row(data: usize, parities: u32) -> Stripe {
+        Stripe { parities, changed: vec![(0..parities).collect(); data.max(1)] }
+    }
+
+    /// That of a code: units are its elements, and parities those of its equations.
+    pub fn of(code: &Code) -> Stripe {
+        let generator = code.generator();
+        let parities = code.parity().len();
+        let of = |position| {
+            let rows = (0..parities).filter(|&row| !generator.get(row, position).is_zero());
+            rows.map(|row| row as u32).collect()
+        };
+        Stripe { parities: parities as u32, changed: (0..code.data().len()).map(of).collect() }
+    }
+
+    /// Units of data.
+    pub fn data(&self) -> u64 {
+        self.changed.len() as u64
+    }
+
+    /// Parities, a unit each.
+    pub fn parities(&self) -> u64 {
+        self.parities.into()
+    }
+
+    /// The parities that a unit changes.
+    pub fn changed(&self, position: u64) -> &[u32] {
+        &self.changed[position as usize]
+    }
+
+    /// The parities that any of the first units changes: what the end of an epoch writes.
+    pub fn written(&self, units: u64) -> Vec<u32> {
+        let mut all: Vec<u32> = self.changed[..units as usize].iter().flatten().copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Parities that a write changes, the mean over the units.
+    fn changed_mean(&self) -> f64 {
+        self.changed.iter().map(Vec::len).sum::<usize>() as f64 / self.changed.len() as f64
+    }
 }
 
 /// What writing to the cache zone costs.
@@ -141,8 +258,8 @@ pub enum Log {
 pub struct Run {
     /// How writes are made redundant.
     pub scheme: Scheme,
-    /// Parities that a write changes, unit after unit of the stripe.
-    pub parities: Vec<u32>,
+    /// The stripe that writes go to.
+    pub stripe: Stripe,
     /// Object storage servers, one device each.
     pub servers: u16,
     /// Writers.
@@ -153,6 +270,11 @@ pub struct Run {
     pub reads_per_mille: u32,
     /// Of one write.
     pub write_bytes: u32,
+    /// Whether two of three writes are small, as [`PLOT_SHARE`] has it.
+    pub has_plots: bool,
+    /// Whether each client writes a region of its own, one write after the other, instead of all
+    /// clients of an application side by side. Needs `writes_each`; epochs are side by side.
+    pub has_own_regions: bool,
     /// Of a stripe unit.
     pub unit_bytes: u32,
     /// The devices.
@@ -177,15 +299,20 @@ pub struct Run {
     pub events_most: u64,
 }
 
-/// Parities that a write changes by a code, for each data element of a stripe.
-pub fn parities_of(code: &Code) -> Vec<u32> {
-    let generator = code.generator();
-    let of =
-        |position| (0..code.parity().len()).filter(|&row| !generator.get(row, position).is_zero()).count();
-    (0..code.data().len()).map(|position| of(position) as u32).collect()
-}
+/// A plot file over a checkpoint of FLASH: 4 variables in single precision of 24 in double. An
+/// output is one checkpoint and two plot files, with corners and without, as its benchmark of
+/// outputs writes them.
+pub const PLOT_SHARE: u32 = 12;
 
 impl Run {
+    /// Bytes of a client's write number `n`.
+    pub fn bytes_of_write(&self, n: u32) -> u32 {
+        match self.has_plots && !n.is_multiple_of(3) {
+            true => (self.write_bytes / PLOT_SHARE).max(1),
+            false => self.write_bytes,
+        }
+    }
+
     /// Device time of one write of a client and the reads before it, all devices together, in
     /// nanoseconds: what a batch must be longer than.
     pub fn device_ns_per_write(&self) -> u64 {
@@ -193,7 +320,7 @@ impl Run {
         let (read, write) = (self.device.mean_ns(false, bytes), self.device.mean_ns(true, bytes));
         let reads = u64::from(self.reads_per_mille.min(999));
         let reads_before = read * reads / (1000 - reads);
-        let q = self.parities.iter().map(|&q| u64::from(q)).sum::<u64>() / self.parities.len().max(1) as u64;
+        let q = self.stripe.changed_mean().round() as u64;
         let write_ns = match self.scheme {
             Scheme::Raid0 => write,
             Scheme::Std => read + write + q * (read + write),
@@ -202,7 +329,9 @@ impl Run {
                 let all = u64::from(self.clients_per_app.min(self.clients).max(1)) * bytes;
                 let unit = all.min(self.unit_bytes.into()).max(1);
                 let units = all.div_ceil(unit);
-                let end = units * self.device.mean_ns(false, unit) + q * self.device.mean_ns(true, unit);
+                let parities = units.div_ceil(self.stripe.data()) * self.stripe.parities();
+                let end =
+                    units * self.device.mean_ns(false, unit) + parities * self.device.mean_ns(true, unit);
                 write + end / u64::from(self.clients_per_app.min(self.clients).max(1))
             }
         };

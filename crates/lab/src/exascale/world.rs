@@ -1,7 +1,7 @@
 //! One run: clients, servers with queues and devices, links; events in integer nanoseconds.
 //!
 //! Every client has at most one request under way. Where it stands is in the inputs and outputs
-//! that are queued for it; so memory is a few bytes per client and 24 bytes per queued input or
+//! that are queued for it; so memory is a few bytes per client and 32 bytes per queued input or
 //! output, and few events are pending at a time.
 //!
 //! Links are serial, so what is sent to a server comes in the order in which it was sent: it is
@@ -16,12 +16,19 @@
 //! * wcl: write data into the cache zone, and at the same time at every parity's server: read
 //!   parity, write parity;
 //! * delayed: all clients of an application write; when the last has, every unit that they filled
-//!   is read and sent to the parities' servers, and each parity is written once; then all go on.
+//!   is read where it was written and sent to the server of each of its parities, and each parity of
+//!   each stripe is written once; then all go on.
+//!
+//! Where a write goes: an application has a file of its own. Its clients' writes number `n` lie side
+//! by side from the beginning of a stripe on (with regions of their own: one after the other in the
+//! client's region); which server has a unit, and which its parities, says the placement. Writes in
+//! one unit change the same range of its parities, so that the end of an epoch reads, sends and
+//! writes whole units: Figure 2 on the wire.
 
-use super::model::{Device, Log, Placement, Run, Scheme};
+use super::model::{Device, Log, Message, Placement, Run, Scheme};
 use pantile_sim::Random;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 /// Inputs and outputs of devices, counted exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +49,17 @@ pub struct Operations {
     pub acknowledged: u64,
     /// Epochs that ended.
     pub epochs: u64,
+    /// Transfers of units or parts of units from a server to that of a parity.
+    pub sent_to_parity: u64,
+    /// Their bytes, without headers.
+    pub bytes_to_parity: u64,
+}
+
+impl Operations {
+    /// All reads and writes but those that move data back.
+    pub fn all(&self) -> u64 {
+        self.data_reads + self.data_writes + self.parity_reads + self.parity_writes + self.user_reads
+    }
 }
 
 /// What a run came to.
@@ -95,6 +113,8 @@ struct Io {
     then: Then,
     /// A client; of an epoch's end an application.
     who: u32,
+    /// Of an epoch's end: which of its units.
+    unit: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,8 +245,9 @@ struct Client {
     app: u32,
     /// Parts of the request under way.
     left: u16,
-    server: u16,
     writes: u32,
+    /// The unit of the application's file that it writes.
+    unit: u64,
 }
 
 struct App {
@@ -234,6 +255,8 @@ struct App {
     clients: u32,
     left: u32,
     start: u16,
+    /// Draws the servers of its stripes.
+    draw: u64,
 }
 
 /// The state of a run.
@@ -253,6 +276,10 @@ pub(super) struct World<'r> {
     apps: Vec<App>,
     operations: Operations,
     bytes_done: u64,
+    /// Steps that go round all servers before they come back: numbers without a common divisor.
+    steps: Vec<u64>,
+    /// With data moved back: writes of a stripe that are still to come, by application and stripe.
+    unfilled: HashMap<(u32, u64), u32>,
 }
 
 /// Nanoseconds for so many bytes.
@@ -290,13 +317,16 @@ impl<'r> World<'r> {
             apps: Vec::with_capacity(count as usize),
             operations: Operations::default(),
             bytes_done: 0,
+            steps: steps(run.servers.into()),
+            unfilled: HashMap::new(),
         };
         let mut first = 0;
         for app in 0..count {
             let clients = (u64::from(run.clients) * u64::from(app + 1) / u64::from(count)) as u32 - first;
             let start = world.random.below(run.servers.into()) as u16;
-            world.apps.push(App { first, clients, left: 0, start });
-            (0..clients).for_each(|_| world.clients.push(Client { app, left: 0, server: 0, writes: 0 }));
+            let draw = world.random.bits();
+            world.apps.push(App { first, clients, left: 0, start, draw });
+            (0..clients).for_each(|_| world.clients.push(Client { app, left: 0, writes: 0, unit: 0 }));
             first += clients;
         }
         // They do not begin at one moment.
@@ -409,37 +439,81 @@ impl<'r> World<'r> {
         self.ios[place as usize]
     }
 
-    /// The server of a client's next write, and whether that is by chance.
-    fn data_server(&mut self, client: u32) -> u16 {
-        match self.run.placement {
-            Placement::Random => self.random.below(self.run.servers.into()) as u16,
-            Placement::Striped => {
-                let Client { app, writes, .. } = self.clients[client as usize];
-                let App { first, clients, start, .. } = self.apps[app as usize];
-                let place = u64::from(writes) * u64::from(clients) + u64::from(client - first);
-                let unit = place * u64::from(self.run.write_bytes) / u64::from(self.run.unit_bytes);
-                ((u64::from(start) + unit) % u64::from(self.run.servers)) as u16
-            }
+    /// The unit of its application's file that a client's next write goes to.
+    fn next_unit(&self, client: u32) -> u64 {
+        let run = self.run;
+        let Client { app, writes, .. } = self.clients[client as usize];
+        let first = self.apps[app as usize].first;
+        let (place, unit) = (u64::from(client - first), u64::from(run.unit_bytes));
+        if run.has_own_regions && run.scheme != Scheme::Delayed {
+            let of_each = u64::from(run.writes_each.unwrap_or(1));
+            return (place * of_each + u64::from(writes)) * u64::from(run.write_bytes) / unit;
         }
+        let beside = place * u64::from(run.bytes_of_write(writes)) / unit;
+        u64::from(writes) * self.units_apart(app) + beside
     }
 
-    /// The server of parity number `i` of what an application writes now.
-    fn parity_server(&mut self, app: u32, i: u32) -> u16 {
+    /// From the units of one round of writes to those of the next: whole stripes.
+    fn units_apart(&self, app: u32) -> u64 {
+        self.units(app, self.run.write_bytes).div_ceil(self.run.stripe.data()) * self.run.stripe.data()
+    }
+
+    /// Units that a round of writes of an application fills, the last perhaps in part.
+    fn units(&self, app: u32, write_bytes: u32) -> u64 {
+        let all = u64::from(self.apps[app as usize].clients) * u64::from(write_bytes);
+        all.div_ceil(self.run.unit_bytes.into()).max(1)
+    }
+
+    /// Bytes of a unit that a round of writes fills.
+    fn filled(&self, app: u32, write_bytes: u32, unit: u64) -> u32 {
+        let all = u64::from(self.apps[app as usize].clients) * u64::from(write_bytes);
+        let of_unit = u64::from(self.run.unit_bytes);
+        (all - (unit * of_unit).min(all)).min(of_unit) as u32
+    }
+
+    /// The server of a position of a stripe: units of data, then parities.
+    fn seat(&self, app: u32, stripe: u64, position: u64) -> u16 {
         let servers = u64::from(self.run.servers);
-        match self.run.placement {
-            Placement::Random => self.random.below(servers) as u16,
+        let App { start, draw, .. } = self.apps[app as usize];
+        let seat = match self.run.placement {
             Placement::Striped => {
-                let start = u64::from(self.apps[app as usize].start);
-                ((start + 2 * servers - 1 - u64::from(i)) % servers) as u16
+                let width = self.run.stripe.data() + self.run.stripe.parities();
+                // Stripes as wide as all servers would have their parity on the same ones for ever.
+                let step = if width.is_multiple_of(servers) { 1 } else { width % servers };
+                u64::from(start) + stripe % servers * step + position
             }
-        }
+            Placement::Random => {
+                let drawn = mixed(draw ^ mixed(stripe));
+                let step = self.steps[(drawn >> 32) as usize % self.steps.len()];
+                drawn % servers + position % servers * step
+            }
+        };
+        (seat % servers) as u16
+    }
+
+    /// The server of a unit.
+    fn home(&self, app: u32, unit: u64) -> u16 {
+        let data = self.run.stripe.data();
+        self.seat(app, unit / data, unit % data)
+    }
+
+    /// The server of a parity of a unit's stripe.
+    fn parity_home(&self, app: u32, unit: u64, parity: u32) -> u16 {
+        let data = self.run.stripe.data();
+        self.seat(app, unit / data, data + u64::from(parity))
+    }
+
+    /// The parities that a unit changes.
+    fn changed(&self, unit: u64) -> &'r [u32] {
+        let run: &'r Run = self.run;
+        run.stripe.changed(unit % run.stripe.data())
     }
 
     /// When bytes that leave now have come: through the sender's link and the receiver's, each
     /// serving one at a time.
-    fn transfer(&mut self, from: Option<u16>, to: Option<u16>, bytes: u64) -> u64 {
+    fn transfer(&mut self, from: Option<u16>, to: Option<u16>, message: Message, bytes: u64) -> u64 {
         let network = &self.run.network;
-        let bytes = bytes + network.header_bytes;
+        let bytes = bytes + network.messages.bytes(message);
         let out = match from {
             Some(server) => {
                 let free = &mut self.servers[server as usize].out_free;
@@ -461,60 +535,59 @@ impl<'r> World<'r> {
         }
     }
 
-    fn send(&mut self, from: Option<u16>, to: u16, bytes: u64, io: Io) {
-        let came = self.transfer(from, Some(to), bytes);
+    fn send(&mut self, from: Option<u16>, to: u16, message: Message, bytes: u64, io: Io) {
+        let came = self.transfer(from, Some(to), message, bytes);
         self.servers[to as usize].queue.push(came, io);
         self.start(to);
     }
 
     fn begin(&mut self, client: u32) {
         let run = self.run;
-        let bytes = run.write_bytes;
         if run.reads_per_mille > 0 && self.random.below(1000) < u64::from(run.reads_per_mille) {
             let server = self.random.below(run.servers.into()) as u16;
-            let io = Io { bytes, is_write: false, in_log: false, then: Then::Read, who: client };
-            self.send(None, server, 0, io);
+            let bytes = run.write_bytes;
+            let io = Io { bytes, is_write: false, in_log: false, then: Then::Read, who: client, unit: 0 };
+            self.send(None, server, Message::Read, 0, io);
             return;
         }
-        let server = self.data_server(client);
+        let unit = self.next_unit(client);
         let app = self.clients[client as usize].app;
-        let parities = self.parities(client);
+        let server = self.home(app, unit);
+        let changed = self.changed(unit);
         let state = &mut self.clients[client as usize];
-        (state.server, state.writes) = (server, state.writes + 1);
+        let bytes = run.bytes_of_write(state.writes);
+        (state.unit, state.writes) = (unit, state.writes + 1);
+        let data = Io { bytes, is_write: true, in_log: true, then: Then::Part, who: client, unit: 0 };
         match run.scheme {
             Scheme::Raid0 => {
                 state.left = 1;
-                let io = Io { bytes, is_write: true, in_log: false, then: Then::Part, who: client };
-                self.send(None, server, bytes.into(), io);
+                self.send(None, server, Message::Write, bytes.into(), Io { in_log: false, ..data });
             }
             Scheme::Std => {
-                state.left = parities as u16;
-                let io = Io { bytes, is_write: false, in_log: false, then: Then::WriteData, who: client };
-                self.send(None, server, bytes.into(), io);
+                state.left = changed.len() as u16;
+                let io = Io { is_write: false, in_log: false, then: Then::WriteData, ..data };
+                self.send(None, server, Message::Write, bytes.into(), io);
             }
             Scheme::Wcl => {
-                state.left = 1 + parities as u16;
-                let io = Io { bytes, is_write: true, in_log: true, then: Then::Part, who: client };
-                self.send(None, server, bytes.into(), io);
-                for i in 0..parities {
-                    let parity = self.parity_server(app, i);
-                    let io =
-                        Io { bytes, is_write: false, in_log: false, then: Then::WriteParity, who: client };
-                    self.send(None, parity, bytes.into(), io);
+                state.left = 1 + changed.len() as u16;
+                self.send(None, server, Message::Write, bytes.into(), data);
+                for &parity in changed {
+                    let io = Io { is_write: false, in_log: false, then: Then::WriteParity, ..data };
+                    let home = self.parity_home(app, unit, parity);
+                    self.send(None, home, Message::Write, bytes.into(), io);
                 }
             }
             Scheme::Delayed => {
-                let io = Io { bytes, is_write: true, in_log: true, then: Then::Wrote, who: client };
-                self.send(None, server, bytes.into(), io);
+                let io = Io { then: Then::Wrote, ..data };
+                self.send(None, server, Message::Write, bytes.into(), io);
             }
         }
     }
 
-    /// Parities that a client's next write changes: by the code, unit after unit.
-    fn parities(&self, client: u32) -> u32 {
-        let of = &self.run.parities;
-        let place = self.clients[client as usize].writes.wrapping_add(client);
-        of[place as usize % of.len()]
+    /// A part of a unit goes from its server to that of a parity.
+    fn count_sent(&mut self, bytes: u32) {
+        self.operations.sent_to_parity += 1;
+        self.operations.bytes_to_parity += u64::from(bytes);
     }
 
     fn enqueue(&mut self, server: u16, io: Io) {
@@ -596,7 +669,7 @@ impl<'r> World<'r> {
         match io.then {
             Then::Read => {
                 self.bytes_done += u64::from(bytes);
-                let came = self.transfer(Some(server), None, bytes.into());
+                let came = self.transfer(Some(server), None, Message::Data, bytes.into());
                 self.at(came - self.now, Event::Begin { client: who });
             }
             Then::Part => {
@@ -610,14 +683,16 @@ impl<'r> World<'r> {
                 self.enqueue(server, Io { is_write: true, then: Then::Parities, ..io });
             }
             Then::Parities => {
-                let (app, parities) = (self.clients[who as usize].app, self.clients[who as usize].left);
-                if parities == 0 {
+                let Client { app, unit, .. } = self.clients[who as usize];
+                let changed = self.changed(unit);
+                if changed.is_empty() {
                     self.acknowledge(who);
                 }
-                for i in 0..u32::from(parities) {
-                    let parity = self.parity_server(app, i);
-                    let io = Io { bytes, is_write: false, in_log: false, then: Then::WriteParity, who };
-                    self.send(Some(server), parity, bytes.into(), io);
+                for &parity in changed {
+                    let io = Io { is_write: false, then: Then::WriteParity, ..io };
+                    let home = self.parity_home(app, unit, parity);
+                    self.count_sent(bytes);
+                    self.send(Some(server), home, Message::Write, bytes.into(), io);
                 }
             }
             Then::WriteParity => {
@@ -631,20 +706,18 @@ impl<'r> World<'r> {
                 }
             }
             Then::UnitRead => {
-                let parity = self.parity_server(who, 0);
-                let came = self.transfer(Some(server), Some(parity), bytes.into());
-                self.at(came - self.now, Event::UnitCame { app: who });
+                let unit = self.epoch_unit(who, u64::from(io.unit));
+                for &parity in self.changed(unit) {
+                    let home = self.parity_home(who, unit, parity);
+                    self.count_sent(bytes);
+                    let came = self.transfer(Some(server), Some(home), Message::Write, bytes.into());
+                    self.at(came - self.now, Event::UnitCame { app: who });
+                }
             }
             Then::ParityWritten => {
                 self.apps[who as usize].left -= 1;
                 if self.apps[who as usize].left == 0 {
-                    let app = &self.apps[who as usize];
-                    let writes = u64::from(app.clients);
-                    self.operations.acknowledged += writes;
-                    self.operations.epochs += 1;
-                    self.bytes_done += writes * u64::from(self.run.write_bytes);
-                    let came = self.transfer(None, None, 0);
-                    self.at(came - self.now, Event::Epoch { app: who });
+                    self.acknowledge_epoch(who);
                 }
             }
             Then::MovedRead => {
@@ -655,18 +728,61 @@ impl<'r> World<'r> {
     }
 
     fn acknowledge(&mut self, client: u32) {
+        let Client { app, unit, writes, .. } = self.clients[client as usize];
         self.operations.acknowledged += 1;
-        self.bytes_done += u64::from(self.run.write_bytes);
+        self.bytes_done += u64::from(self.run.bytes_of_write(writes - 1));
         if self.run.move_back && self.run.scheme == Scheme::Wcl {
-            let server = self.clients[client as usize].server;
-            let bytes = self.run.write_bytes;
-            self.enqueue(
-                server,
-                Io { bytes, is_write: false, in_log: true, then: Then::MovedRead, who: client },
-            );
+            self.fill(app, unit, writes - 1);
         }
-        let came = self.transfer(None, None, 0);
+        let came = self.transfer(None, None, Message::Written, 0);
         self.at(came - self.now, Event::Begin { client });
+    }
+
+    fn acknowledge_epoch(&mut self, app: u32) {
+        let writes = u64::from(self.apps[app as usize].clients);
+        self.operations.acknowledged += writes;
+        self.operations.epochs += 1;
+        self.bytes_done += writes * u64::from(self.epoch_write_bytes(app));
+        let came = self.transfer(None, None, Message::Written, 0);
+        self.at(came - self.now, Event::Epoch { app });
+    }
+
+    /// Notes a write of a stripe, and moves the stripe back when it was the last of its round: units
+    /// are read and written whole, and so are their parities.
+    fn fill(&mut self, app: u32, unit: u64, round: u32) {
+        let data = self.run.stripe.data();
+        let bytes = self.run.bytes_of_write(round);
+        let stripe = unit / data;
+        let (first, units) = (u64::from(round) * self.units_apart(app), self.units(app, bytes));
+        let begin = stripe * data - first;
+        let held = (units - begin).min(data);
+        let clients = u64::from(self.apps[app as usize].clients);
+        // The writes of the round that begin in the stripe.
+        let until =
+            |unit: u64| (unit * u64::from(self.run.unit_bytes)).div_ceil(u64::from(bytes)).min(clients);
+        let writes = (until(begin + held) - until(begin)) as u32;
+        let left = self.unfilled.entry((app, stripe)).or_insert(writes);
+        *left -= 1;
+        if *left > 0 {
+            return;
+        }
+        self.unfilled.remove(&(app, stripe));
+        for i in 0..held {
+            let bytes = self.filled(app, bytes, begin + i);
+            let home = self.home(app, stripe * data + i);
+            self.move_unit(home, bytes, Then::MovedRead);
+        }
+        for parity in self.run.stripe.written(held) {
+            let bytes = self.filled(app, bytes, begin);
+            let home = self.parity_home(app, stripe * data, parity);
+            self.move_unit(home, bytes, Then::MovedRead);
+        }
+    }
+
+    /// Moves a unit back on its server: read and written, or written only where it was just read.
+    fn move_unit(&mut self, server: u16, bytes: u32, then: Then) {
+        let is_write = then == Then::Moved;
+        self.enqueue(server, Io { bytes, is_write, in_log: !is_write, then, who: 0, unit: 0 });
     }
 
     fn epoch(&mut self, app: u32) {
@@ -675,45 +791,80 @@ impl<'r> World<'r> {
         (first..first + clients).for_each(|client| self.begin(client));
     }
 
-    /// The master has ended the epoch: what was written is read, unit by unit.
+    /// Bytes of each write of the epoch that an application is in, or has just ended.
+    fn epoch_write_bytes(&self, app: u32) -> u32 {
+        self.run.bytes_of_write(self.clients[self.apps[app as usize].first as usize].writes - 1)
+    }
+
+    /// A unit of that epoch, in the application's file.
+    fn epoch_unit(&self, app: u32, i: u64) -> u64 {
+        let round = self.clients[self.apps[app as usize].first as usize].writes - 1;
+        u64::from(round) * self.units_apart(app) + i
+    }
+
+    /// The master has ended the epoch: what was written is read, unit by unit, where it is.
     fn end(&mut self, app: u32) {
-        let all = u64::from(self.apps[app as usize].clients) * u64::from(self.run.write_bytes);
-        let unit = all.min(self.run.unit_bytes.into());
-        let units = all.div_ceil(unit);
-        self.apps[app as usize].left = units as u32;
-        for i in 0..units {
-            let server = match self.run.placement {
-                Placement::Random => self.random.below(self.run.servers.into()) as u16,
-                Placement::Striped => {
-                    ((u64::from(self.apps[app as usize].start) + i) % u64::from(self.run.servers)) as u16
-                }
-            };
+        let bytes = self.epoch_write_bytes(app);
+        let units = self.units(app, bytes);
+        let sent: usize = (0..units).map(|i| self.changed(self.epoch_unit(app, i)).len()).sum();
+        if sent == 0 {
+            // No unit has a parity.
+            self.acknowledge_epoch(app);
+            return;
+        }
+        self.apps[app as usize].left = sent as u32;
+        for i in (0..units).filter(|&i| !self.changed(self.epoch_unit(app, i)).is_empty()).collect::<Vec<_>>()
+        {
+            let home = self.home(app, self.epoch_unit(app, i));
+            let bytes = self.filled(app, bytes, i);
             let io =
-                Io { bytes: unit as u32, is_write: false, in_log: false, then: Then::UnitRead, who: app };
-            self.send(None, server, 0, io);
+                Io { bytes, is_write: false, in_log: false, then: Then::UnitRead, who: app, unit: i as u32 };
+            self.send(None, home, Message::Read, 0, io);
         }
     }
 
-    /// All units are there: every parity is written once.
+    /// All units are there: every parity of every stripe is written once. What was read for it is
+    /// still there to be moved back.
     fn seal(&mut self, app: u32) {
-        let all = u64::from(self.apps[app as usize].clients) * u64::from(self.run.write_bytes);
-        let unit = all.min(self.run.unit_bytes.into());
-        let parities = self.run.parities.iter().copied().max().unwrap_or(0);
-        self.apps[app as usize].left = parities.max(1);
-        for i in 0..parities.max(1) {
-            let server = self.parity_server(app, i);
-            let io =
-                Io { bytes: unit as u32, is_write: true, in_log: false, then: Then::ParityWritten, who: app };
-            self.enqueue(server, io);
+        let run = self.run;
+        let (data, write_bytes) = (run.stripe.data(), self.epoch_write_bytes(app));
+        let units = self.units(app, write_bytes);
+        let mut left = 0;
+        for begin in (0..units).step_by(data as usize) {
+            let unit = self.epoch_unit(app, begin);
+            let bytes = self.filled(app, write_bytes, begin);
+            for parity in run.stripe.written((units - begin).min(data)) {
+                let home = self.parity_home(app, unit, parity);
+                let then = Then::ParityWritten;
+                left += 1;
+                self.apps[app as usize].left = left;
+                self.enqueue(home, Io { bytes, is_write: true, in_log: false, then, who: app, unit: 0 });
+            }
         }
-        if self.run.move_back {
-            for i in 0..all.div_ceil(unit) {
-                let server =
-                    ((u64::from(self.apps[app as usize].start) + i) % u64::from(self.run.servers)) as u16;
-                let io =
-                    Io { bytes: unit as u32, is_write: false, in_log: true, then: Then::MovedRead, who: 0 };
-                self.enqueue(server, io);
+        if run.move_back {
+            for i in 0..units {
+                let home = self.home(app, self.epoch_unit(app, i));
+                let bytes = self.filled(app, write_bytes, i);
+                self.move_unit(home, bytes, Then::Moved);
             }
         }
     }
+}
+
+/// Steps by which one comes to every one of so many servers.
+fn steps(servers: u64) -> Vec<u64> {
+    let divisor = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    (1..=servers.max(1)).filter(|&step| divisor(step, servers.max(1)) == 1).collect()
+}
+
+/// Bits that look drawn: the finaliser of SplitMix64.
+fn mixed(bits: u64) -> u64 {
+    let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
 }

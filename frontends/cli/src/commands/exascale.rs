@@ -35,7 +35,7 @@ pub struct Exascale {
     /// Levels: raid5 and raid6 have one and two parities over all servers.
     #[arg(long, value_delimiter = ',', value_name = "LEVEL", value_enum)]
     levels: Vec<LevelName>,
-    /// Codes instead of levels: how many parities a write changes is counted from their equations.
+    /// Codes instead of levels: stripes as wide as the code, and the parities of its equations.
     #[arg(long, value_name = "CODES")]
     codes: Option<String>,
     /// Devices.
@@ -55,15 +55,20 @@ pub struct Exascale {
     /// reads and writes.
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     service: Option<PathBuf>,
-    /// Where writes go.
-    #[arg(long, value_enum, default_value_t = PlacementName::Random)]
+    /// On which servers the units of a stripe lie: one after the other, or drawn for each stripe.
+    #[arg(long, value_enum, default_value_t = PlacementName::Striped)]
     placement: PlacementName,
     /// What writing to the cache zone costs.
     #[arg(long, value_enum, default_value_t = LogName::Random)]
     log: LogName,
-    /// Also move data back from the cache zone, which the paper leaves out.
+    /// Also move whole stripes back from the cache zone when they are full, parity included, which
+    /// the paper leaves out.
     #[arg(long)]
     move_back: bool,
+    /// What an application writes: checkpoints alone, or FLASH's outputs, each a checkpoint and two
+    /// plot files of a twelfth.
+    #[arg(long, value_enum, default_value_t = MixName::Checkpoint)]
+    mix: MixName,
     /// Seeds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: Option<u64>,
@@ -84,6 +89,8 @@ enum LevelName {
 enum DeviceName {
     Hdd,
     Ssd,
+    /// The virtual disk of the build machine, as fio measured it.
+    VirtualDisk,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,6 +103,12 @@ enum ScalingName {
 enum PlacementName {
     Random,
     Striped,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum MixName {
+    Checkpoint,
+    Flash,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -138,6 +151,7 @@ impl Exascale {
         let devices = self.devices.iter().map(|device| match device {
             DeviceName::Hdd => Device::hdd(),
             DeviceName::Ssd => Device::ssd(),
+            DeviceName::VirtualDisk => Device::virtual_disk(),
         });
         let scalings = self.scalings.iter().map(|scaling| match scaling {
             ScalingName::Weak => Scaling::Weak,
@@ -164,6 +178,7 @@ impl Exascale {
                 LogName::Sequential => Log::Sequential,
             },
             move_back: self.move_back,
+            has_plots: self.mix == MixName::Flash,
             events_most: self.events.map_or(base.events_most, |millions| millions * 1_000_000),
             threads: self.shown.threads(),
             ..base
