@@ -11,25 +11,20 @@ namespace {
 using ceph::bufferlist;
 using ceph::bufferptr;
 
-template <typename Keys> Shards shards_of(const Keys &keys, int (*shard)(const typename Keys::value_type &))
+int shard(int key) { return key; }
+template <typename Value> int shard(const std::pair<const int, Value> &entry) { return entry.first; }
+
+// The keys of a set or map; throws if there is no such shard.
+template <typename Keys> Shards shards(const Keys &keys, unsigned chunks)
 {
     Shards set;
     for (const auto &key : keys) {
         int number = shard(key);
-        if (number < 0 || unsigned(number) >= SHARDS_MOST) throw std::out_of_range("there is no shard " + std::to_string(number));
+        if (number < 0 || unsigned(number) >= chunks)
+            throw std::out_of_range("there is no shard " + std::to_string(number) + " of " + std::to_string(chunks));
         set.insert(unsigned(number));
     }
     return set;
-}
-
-Shards shards(const Set &set)
-{
-    return shards_of<Set>(set, [](const int &shard) { return shard; });
-}
-
-Shards shards(const Chunks &chunks)
-{
-    return shards_of<Chunks>(chunks, [](const Chunks::value_type &chunk) { return chunk.first; });
 }
 
 bufferptr fresh(unsigned bytes)
@@ -76,7 +71,7 @@ public:
     {
         return caught("minimum_to_decode", [&] {
             Shards found;
-            if (int failed = pantile_ceph_minimum(pool.instance, shards(wanted), shards(there), nullptr, &found)) return failed;
+            if (int failed = pantile_ceph_minimum(pool.instance, shards(wanted, chunks()), shards(there, chunks()), nullptr, &found)) return failed;
             for (unsigned shard = 0; shard < chunks(); ++shard)
                 if (found.contains(shard)) (*minimum)[int(shard)] = {{0, 1}};
             return 0;
@@ -88,11 +83,9 @@ public:
         return caught("minimum_to_decode_with_cost", [&] {
             std::array<int32_t, SHARDS_MOST> costs;
             costs.fill(1);
-            Set keys;
-            for (const auto &shard : there) keys.insert(shard.first);
-            Shards set = shards(keys), found;
+            Shards set = shards(there, chunks()), found;
             for (const auto &shard : there) costs[unsigned(shard.first)] = shard.second;
-            if (int failed = pantile_ceph_minimum(pool.instance, shards(wanted), set, costs.data(), &found)) return failed;
+            if (int failed = pantile_ceph_minimum(pool.instance, shards(wanted, chunks()), set, costs.data(), &found)) return failed;
             for (unsigned shard = 0; shard < chunks(); ++shard)
                 if (found.contains(shard)) minimum->insert(int(shard));
             return 0;
@@ -168,9 +161,10 @@ public:
         return caught("decode_chunks", [&] {
             std::array<const uint8_t *, SHARDS_MOST> read = {};
             std::array<uint8_t *, SHARDS_MOST> written = {};
-            shards(wanted), shards(there);
+            shards(wanted, chunks()), shards(there, chunks());
             size_t len = 0;
             if (!one_length(there, &len)) return refused("decode_chunks: the chunks are not of one length");
+            if (there.empty() && !wanted.empty()) return refused("decode_chunks: no chunk is there");
             // Lists that are not in one piece are copied into one, and live as long as the call.
             std::vector<bufferlist> whole(there.size());
             auto piece = whole.begin();

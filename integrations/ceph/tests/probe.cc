@@ -4,6 +4,7 @@
 //   probe profiles DIR               what a plug-in makes of profiles, one a line of standard input
 //   probe compare CEPHS OURS LOSSES  both on profiles, one a line: results, sizes, bytes, recoveries
 //   probe exhaust DIR LOSSES         ours alone: every set of so many losses and of one more
+//   probe wrong DIR                  calls that no daemon should make, each answered with an error
 //   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, and decoding of two losses
 //
 // A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is the
@@ -229,6 +230,48 @@ static int compare(const std::string &cephs_folder, const std::string &ours_fold
     return recoveries(line, b, a, chunks, losses ? losses : a->get_coding_chunk_count() + 1, tally);
 }
 
+// Calls that no daemon should make: each is answered with a negative number, and none ends us.
+static int wrong_calls(const std::string &folder)
+{
+    Opened opened = open(folder, "plugin=pantile code=rs:4+2");
+    Code code = opened.code;
+    Chunks chunks, made;
+    code->encode(all(code), pattern(4 * 4096), &chunks);
+    int failed = 0;
+    auto is_refused = [&](const char *what, int answer) { failed += answer < 0 ? 0 : wrong(what, "is answered with " + std::to_string(answer)); };
+    auto without = [&](Set lost) {
+        Chunks left = chunks;
+        for (int shard : lost) left.erase(shard);
+        return left;
+    };
+    Chunks left = without({0});
+    left[1].splice(0, 100);
+    is_refused("decode of unequal chunks", code->decode({0}, left, &made, 4096));
+    is_refused("decode of too few chunks", code->decode({0}, without({0, 1, 2}), &made, 4096));
+    is_refused("decode of no chunks", code->decode({0}, {}, &made, 4096));
+    is_refused("decode of a shard that is not there", code->decode({77}, without({0}), &made, 4096));
+    is_refused("decode of a negative shard", code->decode({-1}, without({0}), &made, 4096));
+    Chunks strange = without({0});
+    strange[500] = chunks[1];
+    is_refused("decode from a shard that is not there", code->decode({0}, strange, &made, 4096));
+    Chunks few = {{0, chunks[0]}, {5, chunks[5]}};
+    is_refused("encode_chunks without data", code->encode_chunks({5}, &few));
+    Chunks no_room;
+    is_refused("decode_chunks without room", code->decode_chunks({0}, without({0}), &no_room));
+    std::map<int, SubChunks> minimum;
+    is_refused("minimum_to_decode of too few", code->minimum_to_decode({0}, {1, 2, 3}, &minimum));
+    is_refused("minimum_to_decode of a negative shard", code->minimum_to_decode({-3}, {0, 1, 2, 3}, &minimum));
+    Set cheapest;
+    is_refused("minimum_to_decode_with_cost", code->minimum_to_decode_with_cost({0}, {{1, 1}, {900, 1}}, &cheapest));
+    Opened array = open(folder, "plugin=pantile code=rdp:6");
+    Chunks short_ones;
+    for (int shard : {1, 2, 3, 4, 5}) short_ones[shard] = pattern(1000);
+    is_refused("decode of chunks that are no groups", array.code->decode({0}, short_ones, &made, 1000));
+    bufferlist out;
+    is_refused("decode_concat of too few", code->decode_concat(few, &out));
+    return failed;
+}
+
 static double seconds()
 {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -290,6 +333,7 @@ static int run(int count, char **words)
         std::cout << "yes: " << file << " is a plug-in '" << name << "' for Ceph " << ceph_version_to_str() << "; it recovered " << tally.sets << " sets of lost chunks\n";
         return 0;
     }
+    if (what == "wrong") return wrong_calls(words[2]);
     int failed = 0;
     size_t lines = 0;
     Tally tally;
@@ -324,7 +368,7 @@ static int run(int count, char **words)
 
 int main(int count, char **words)
 {
-    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|bench ...\n", 2;
+    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|wrong|bench ...\n", 2;
     rados_t client;
     rados_create(&client, nullptr);
     ceph::global::g_ceph_context = rados_cct(client);
