@@ -95,13 +95,22 @@ monitors_up() {
     ceph-mgr -i x >/dev/null 2>&1
 }
 
-# osds_up ID...: starts them and waits until the monitor has seen them.
+# osds_up ID...: starts them and waits until the monitor has seen each.
 osds_up() {
-    local want=$#
-    printf '%s\n' "$@" | xargs -P "$want" -I{} sh -c 'ceph-osd -i {} >/dev/null 2>&1'
-    wait_for 60 "OSDs are not up" osds_are_up "$want"
+    local id
+    # In the foreground: what a plug-in says on standard error is kept.
+    for id in "$@"; do
+        setsid ceph-osd -f -i "$id" >>"$cluster/log/osd.$id.err" 2>&1 </dev/null &
+        disown $!
+    done
+    wait_for 60 "OSDs are not up" osds_are_up "$@"
 }
-osds_are_up() { [ "$(ceph osd stat -f json | json '["num_up_osds"]')" -ge "$1" ]; }
+osds_are_up() {
+    ceph osd dump -f json 2>/dev/null | /usr/bin/python3 -c '
+import json, sys
+up = {osd["osd"] for osd in json.load(sys.stdin)["osds"] if osd["up"]}
+sys.exit(not up.issuperset(map(int, sys.argv[1:])))' "$@"
+}
 
 json() { /usr/bin/python3 -c "import json,sys; print(json.load(sys.stdin)$1)"; }
 
@@ -148,12 +157,14 @@ quietly() {
 }
 
 # pool NAME WORD...: a pool of a profile; what is there may be overwritten unless overwrites=false.
+# With optimised=true as Ceph 20 does it best.
 pool() {
     local name=$1 k
     shift
     quietly ceph osd erasure-code-profile set "$name" "$@" crush-failure-domain=osd
     quietly ceph osd pool create "$name" 8 8 erasure "$name"
     [ "${overwrites:-true}" = false ] || quietly ceph osd pool set "$name" allow_ec_overwrites true
+    [ "${optimised:-false}" = false ] || quietly ceph osd pool set "$name" allow_ec_optimizations true
     k=$(ceph osd erasure-code-profile get "$name" | sed -n 's/^k=//p')
     ceph osd pool set "$name" min_size "$k" >/dev/null 2>&1
     clean

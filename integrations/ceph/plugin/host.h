@@ -38,4 +38,5 @@ constexpr unsigned CHUNK_ALIGN = 64;
 
 // Registers a plug-in of one generation under a name.
 int register16(const char *name);
+int register20(const char *name);
 } // namespace pantile

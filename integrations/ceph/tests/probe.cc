@@ -10,6 +10,7 @@
 // A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is the
 // version that the host claims to be; this machine's Ceph unless told otherwise.
 #include "../plugin/abi16.h"
+#include "../plugin/abi20.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -143,6 +144,32 @@ template <typename Call> static bool each_set(unsigned n, unsigned count, Call c
         for (; i < count; ++i) at[i] = at[i - 1] + 1;
     }
 }
+
+// A code of Ceph 20 behind the interface of 14 to 18: what both have.
+class Of20 final : public ErasureCodeInterface {
+public:
+    explicit Of20(std::shared_ptr<pantile::abi20::ErasureCodeInterface> code) : code(std::move(code)) {}
+    int init(Profile &profile, std::ostream *why) override { return code->init(profile, why); }
+    const Profile &get_profile() const override { return code->get_profile(); }
+    int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const override { return code->create_rule(name, crush, why); }
+    unsigned get_chunk_count() const override { return code->get_chunk_count(); }
+    unsigned get_data_chunk_count() const override { return code->get_data_chunk_count(); }
+    unsigned get_coding_chunk_count() const override { return code->get_coding_chunk_count(); }
+    int get_sub_chunk_count() override { return code->get_sub_chunk_count(); }
+    unsigned get_chunk_size(unsigned bytes) const override { return code->get_chunk_size(bytes); }
+    int minimum_to_decode(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) override { return code->minimum_to_decode(wanted, there, minimum); }
+    int minimum_to_decode_with_cost(const Set &wanted, const std::map<int, int> &there, Set *minimum) override { return code->minimum_to_decode_with_cost(wanted, there, minimum); }
+    int encode(const Set &wanted, const bufferlist &in, Chunks *encoded) override { return code->encode(wanted, in, encoded); }
+    int encode_chunks(const Set &wanted, Chunks *encoded) override { return code->encode_chunks(wanted, encoded); }
+    int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int bytes) override { return code->decode(wanted, there, decoded, bytes); }
+    int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) override { return code->decode_chunks(wanted, there, decoded); }
+    const std::vector<int> &get_chunk_mapping() const override { return mapping; }
+    int decode_concat(const Chunks &there, bufferlist *decoded) override { return code->decode_concat(there, decoded); }
+
+private:
+    std::shared_ptr<pantile::abi20::ErasureCodeInterface> code;
+    const std::vector<int> mapping;
+};
 
 struct Tally {
     size_t sets = 0, refused = 0, reads = 0, cephs_reads = 0, fewer = 0, false_bytes = 0;
@@ -326,7 +353,16 @@ static int run(int count, char **words)
         Profile profile = ::words(name == "pantile" ? "plugin=pantile code=rs:4+2" : name == "shec" ? "plugin=shec" : "plugin=jerasure technique=reed_sol_van k=4 m=2");
         Code code;
         std::ostringstream why;
-        if (registered[directory + "/" + name]->factory(directory, profile, &code, &why)) return std::cerr << why.str() << "\n", 1;
+        auto *plugin = registered[directory + "/" + name];
+        int failed;
+        if (atoi(ceph_version_to_str()) == 20) {
+            std::shared_ptr<pantile::abi20::ErasureCodeInterface> code20;
+            failed = reinterpret_cast<pantile::abi20::ErasureCodePlugin *>(plugin)->factory(directory, profile, &code20, &why);
+            code = std::make_shared<Of20>(code20);
+        } else {
+            failed = plugin->factory(directory, profile, &code, &why);
+        }
+        if (failed) return std::cerr << why.str() << "\n", 1;
         Chunks chunks;
         Tally tally;
         if (code->encode(all(code), pattern(100000), &chunks)) return 1;
