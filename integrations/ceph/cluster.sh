@@ -1,6 +1,6 @@
-# Sourced by e2e: a cluster of Ceph for a test, on this machine's loopback, with all its state in one
-# folder. No systemd, no block device, no authentication; a monitor, a manager, and OSDs with a sparse
-# file each.
+# Sourced by e2e: a cluster of Ceph for a test, on this machine's loopback, with all its state in
+# one folder. No systemd, no block device, no authentication; a monitor, a manager, and OSDs with a
+# sparse file each.
 #
 #   cluster_up DIR OSDS     starts one; cluster_down ends it
 #

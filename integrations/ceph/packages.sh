@@ -16,6 +16,6 @@ need_ceph() {
 build_probe() {
     local library
     library=$(dirname "$(dpkg -L librados2 | grep libceph-common)")
-    g++ -std=c++17 -O2 -Wall -Wextra -Werror -isystem /usr/include/rados integrations/ceph/tests/probe.cc -o "$1" \
+    g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem /usr/include/rados integrations/ceph/tests/probe.cc -o "$1" \
         -rdynamic -L"$library" -l:libceph-common.so.2 -Wl,-rpath,"$library" -lrados -ldl
 }

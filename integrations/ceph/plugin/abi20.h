@@ -1,5 +1,6 @@
-// The erasure-code interface of Ceph 20: the order of virtual functions is what counts, and how sets
-// and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins of Ceph.
+// The erasure-code interface of Ceph 20: the order of virtual functions is what counts, and how
+// sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins of
+// Ceph.
 #pragma once
 #include "stripes.h"
 #include <memory>
@@ -24,8 +25,8 @@ struct ShardSet {
 };
 static_assert(sizeof(ShardSet) == 32, "the set of Ceph 20 has 32 bytes");
 
-// mini_flat_map<shard_id_t, Value>: a place for each shard that there may be, and two ends. Ceph makes
-// them; here they are read and filled.
+// mini_flat_map<shard_id_t, Value>: a place for each shard that there may be, and two ends. Ceph
+// makes them; here they are read and filled.
 template <typename Value> struct ShardMap {
     template <typename Reference> struct End {
         const void *of;
@@ -64,8 +65,8 @@ using ShardBuffers = ShardMap<ceph::bufferptr>;
 constexpr uint64_t PARTIAL_READ = 1 << 0, PARTIAL_WRITE = 1 << 1, ZEROS_OF_ZEROS = 1 << 2, PARITY_DELTA = 1 << 4,
                    OPTIMIZED = 1 << 6;
 
-// Names end in _of_shards where Ceph has two functions of one name: compilers differ in the order of
-// overloads.
+// Names end in _of_shards where Ceph has two functions of one name: compilers differ in the order
+// of overloads.
 class ErasureCodeInterface {
 public:
     virtual ~ErasureCodeInterface() {}                                                            // 0, 1

@@ -232,7 +232,8 @@ public:
     int decode_concat_of_wanted(const Set &wanted, const Chunks &there, bufferlist *decoded) override { return stripes.decode_concat(&wanted, there, decoded); }
     int decode_concat(const Chunks &there, bufferlist *decoded) override { return stripes.decode_concat(nullptr, there, decoded); }
 
-    // Where every byte of parity follows from the bytes at its place: as Ceph's reed_sol_van has it.
+    // Where every byte of parity follows from the bytes at its place: as Ceph's reed_sol_van has
+    // it.
     uint64_t get_supported_optimizations() const override
     {
         return stripes.pool.shape.is_bytewise ? PARTIAL_READ | PARTIAL_WRITE | ZEROS_OF_ZEROS | PARITY_DELTA | OPTIMIZED : 0;

@@ -171,7 +171,8 @@ int Stripes::decode_concat(const Set *wanted, const Chunks &there, bufferlist *d
     });
 }
 
-// Chunk i of an object, in one piece: its own bytes where that is possible, with zeros behind the end.
+// Chunk i of an object, in one piece: its own bytes where that is possible, with zeros behind the
+// end.
 bufferlist Stripes::data_chunk(const bufferlist &in, unsigned i, unsigned len) const
 {
     uint64_t from = uint64_t(i) * len;

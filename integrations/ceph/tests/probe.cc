@@ -7,8 +7,8 @@
 //   probe wrong DIR                  calls that no daemon should make, each answered with an error
 //   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, and decoding of two losses
 //
-// A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is the
-// version that the host claims to be; this machine's Ceph unless told otherwise.
+// A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is
+// the version that the host claims to be; this machine's Ceph unless told otherwise.
 #include "../plugin/abi16.h"
 #include "../plugin/abi20.h"
 #include <algorithm>
@@ -196,8 +196,8 @@ static bool makes_false_bytes(Code code, const Chunks &chunks, const Set &lost, 
     return std::any_of(lost.begin(), lost.end(), [&](int shard) { return !same(made[shard], chunks.at(shard)); });
 }
 
-// Every set of losses, recovered from what minimum_to_decode says and, beside Ceph's own, never from
-// more.
+// Every set of losses, recovered from what minimum_to_decode says and, beside Ceph's own, never
+// from more.
 static int recoveries(const std::string &line, Code ours, Code cephs, const Chunks &chunks, unsigned losses, Tally *tally)
 {
     unsigned n = ours->get_chunk_count();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Holds plugin/abi16.h to this machine's Ceph: the order of the virtual functions in its libec_isa.so.
+"""Holds plugin/abi16.h or abi20.h to a Ceph: the order of the virtual functions in its libec_isa.so.
 
-    vtable.py FOLDER-OF-PLUG-INS
+    vtable.py FOLDER-OF-PLUG-INS [abi20.h]
 
 The order is read from the vtable of ErasureCodeIsaDefault: symbols and relocations, by nm and readelf.
 """
@@ -50,19 +50,20 @@ def name(function):
 def of_header(path):
     text = open(path).read()
     body = text[text.index("class ErasureCodeInterface") : text.index("class ErasureCodePlugin")]
-    names = re.findall(r"virtual [^;{]*?(~?\w+)\(", body)
+    # Where Ceph has two functions of one name, one is called *_of_something in the header.
+    names = [re.sub("_of_.*", "", name) for name in re.findall(r"virtual [^;{]*?(~?\w+)\(", body)]
     return [names[0], names[0]] + names[1:]
 
 
 def main():
     library = sys.argv[1] + "/libec_isa.so"
-    header = __file__.rsplit("/", 2)[0] + "/plugin/abi16.h"
+    header = __file__.rsplit("/", 2)[0] + "/plugin/" + (sys.argv[2] if len(sys.argv) > 2 else "abi16.h")
     have, want = [name(function) for function in of_library(library)], of_header(header)
     # A destructor is named for its class; the built-in's own functions come last.
     have[:2] = want[:2] if all(of.startswith("~") for of in have[:2]) else have[:2]
     if have[: len(want)] != want:
-        sys.exit(f"vtable.py: {library} has another interface than plugin/abi16.h:\n{have}\n{want}")
-    print(f"{library}: {len(want)} slots in the order of plugin/abi16.h")
+        sys.exit(f"vtable.py: {library} has another interface than {header}:\n{have}\n{want}")
+    print(f"{library}: {len(want)} slots in the order of {header}")
 
 
 main()
