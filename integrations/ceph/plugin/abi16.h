@@ -1,19 +1,12 @@
 // The erasure-code interface of Ceph 14.2 to 18.2: the order of virtual functions is what counts.
 // tests/vtable.py holds it against the plug-ins of the distribution.
 #pragma once
-#include "host.h"
-#include <map>
+#include "stripes.h"
 #include <memory>
-#include <set>
-#include <vector>
 
 namespace pantile::abi16 {
 
 using Profile = std::map<std::string, std::string>;
-// First sub-chunk and how many.
-using SubChunks = std::vector<std::pair<int, int>>;
-using Chunks = std::map<int, ceph::bufferlist>;
-using Set = std::set<int>;
 
 class ErasureCodeInterface {
 public:

@@ -11,9 +11,13 @@ int host_major()
     return std::atoi(ceph_version_to_str());
 }
 
-bool is_abi16(int major)
+using Register = int (*)(const char *);
+
+// For the interface of the host; null where it is not known.
+Register register_for(int major)
 {
-    return major >= 14 && major <= 18;
+    if (major >= 14 && major <= 18) return pantile::register16;
+    return major == 20 ? pantile::register20 : nullptr;
 }
 
 } // namespace
@@ -24,10 +28,11 @@ bool is_abi16(int major)
 // known, and the limit where it is not.
 EXPORTED const char *__erasure_code_version()
 {
-    return is_abi16(host_major()) ? ceph_version_to_str() : "for Ceph 14 to 18 (pantile)";
+    return register_for(host_major()) ? ceph_version_to_str() : "for Ceph 14 to 18 and 20 (pantile)";
 }
 
 EXPORTED int __erasure_code_init(const char *name, const char *)
 {
-    return is_abi16(host_major()) ? pantile::register16(name) : -EXDEV;
+    Register registered = register_for(host_major());
+    return registered ? registered(name) : -EXDEV;
 }

@@ -1,5 +1,5 @@
-// What a plug-in takes from the process that loads it. Declared by hand: Ceph's own headers of these
-// classes are in no package, and only names and arguments count.
+// What a plug-in takes from the process that loads it. Declared by hand: Ceph's own headers of
+// these classes are in no package, and only names and arguments count.
 #pragma once
 #include <ostream>
 #include <rados/buffer.h>
@@ -38,4 +38,5 @@ constexpr unsigned CHUNK_ALIGN = 64;
 
 // Registers a plug-in of one generation under a name.
 int register16(const char *name);
+int register20(const char *name);
 } // namespace pantile

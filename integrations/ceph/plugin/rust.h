@@ -116,6 +116,14 @@ public:
     // Shard of chunk i, data first.
     unsigned shard(unsigned chunk) const { return shape.mapping ? unsigned(shape.mapping[chunk]) : chunk; }
 
+    // All of them, or none where chunk i is shard i.
+    template <typename Shard> std::vector<Shard> mapping() const
+    {
+        std::vector<Shard> all;
+        for (unsigned chunk = 0; shape.mapping && chunk < shape.chunks; ++chunk) all.push_back(Shard(shape.mapping[chunk]));
+        return all;
+    }
+
     const Instance *instance = nullptr;
     Shape shape = {0, 0, nullptr, 0};
     Profile profile;

@@ -13,8 +13,8 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Once};
 
 /// A profile that was understood: what Ceph has one object of for each placement group.
 pub struct Instance {
@@ -88,6 +88,15 @@ fn log(what: impl Display) {
         // SAFETY: a format and the text that it prints.
         unsafe { libc::syslog(libc::LOG_ERR | libc::LOG_DAEMON, c"%s".as_ptr(), line.as_ptr()) };
     }
+}
+
+/// With `PANTILE_CEPH_TRACE` in the environment, says that a kind of call came, once for each kind.
+fn trace(what: &str, was_said: &Once) {
+    was_said.call_once(|| {
+        if std::env::var_os("PANTILE_CEPH_TRACE").is_some() {
+            log(format_args!("first call: {what}"));
+        }
+    });
 }
 
 /// Runs a call; a panic is logged and answered by `fault`.
@@ -322,7 +331,9 @@ pub unsafe extern "C" fn pantile_ceph_add_delta(
     parity: *const *mut u8,
     len: usize,
 ) -> c_int {
+    static WAS_SAID: Once = Once::new();
     on_chunks("adding a delta", instance, || {
+        trace("adding a delta", &WAS_SAID);
         // SAFETY: the caller's promise.
         let (delta, mut parity) =
             unsafe { (std::slice::from_raw_parts(delta, len), write(parity, instance.pool.chunks(), len)) };

@@ -2,8 +2,8 @@
 //!
 //! A chunk is one column. Where a column has several rows their elements are interleaved in
 //! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
-//! each. So many bytes are a *group*, which is a stripe of its own; a code of one row per column has
-//! one group, the chunk. The buffers of Ceph are read where they lie and never written.
+//! each. So many bytes are a *group*, which is a stripe of its own; a code of one row per column
+//! has one group, the chunk. The buffers of Ceph are read where they lie and never written.
 
 use crate::kept::CACHE_BYTES;
 use crate::shards::Shards;
@@ -223,8 +223,8 @@ impl Pool {
     /// Computes parity chunks from data chunks.
     ///
     /// Shape: both lists have an entry for each shard. Of `data` those of data shards are read, and
-    /// one that is `None` is zeros; the parities that are given are written. All are of `len` bytes.
-    /// Errors: `len` is not whole groups; nothing is then written.
+    /// one that is `None` is zeros; the parities that are given are written. All are of `len`
+    /// bytes. Errors: `len` is not whole groups; nothing is then written.
     pub fn encode(
         &self,
         data: &[Option<&[u8]>],

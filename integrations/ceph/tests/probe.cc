@@ -4,11 +4,13 @@
 //   probe profiles DIR               what a plug-in makes of profiles, one a line of standard input
 //   probe compare CEPHS OURS LOSSES  both on profiles, one a line: results, sizes, bytes, recoveries
 //   probe exhaust DIR LOSSES         ours alone: every set of so many losses and of one more
+//   probe wrong DIR                  calls that no daemon should make, each answered with an error
 //   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, and decoding of two losses
 //
-// A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is the
-// version that the host claims to be; this machine's Ceph unless told otherwise.
+// A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is
+// the version that the host claims to be; this machine's Ceph unless told otherwise.
 #include "../plugin/abi16.h"
+#include "../plugin/abi20.h"
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -18,6 +20,7 @@
 #include <sstream>
 
 using namespace pantile::abi16;
+using pantile::Chunks, pantile::Set, pantile::SubChunks;
 using ceph::bufferlist;
 using Code = std::shared_ptr<ErasureCodeInterface>;
 
@@ -142,6 +145,32 @@ template <typename Call> static bool each_set(unsigned n, unsigned count, Call c
     }
 }
 
+// A code of Ceph 20 behind the interface of 14 to 18: what both have.
+class Of20 final : public ErasureCodeInterface {
+public:
+    explicit Of20(std::shared_ptr<pantile::abi20::ErasureCodeInterface> code) : code(std::move(code)) {}
+    int init(Profile &profile, std::ostream *why) override { return code->init(profile, why); }
+    const Profile &get_profile() const override { return code->get_profile(); }
+    int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const override { return code->create_rule(name, crush, why); }
+    unsigned get_chunk_count() const override { return code->get_chunk_count(); }
+    unsigned get_data_chunk_count() const override { return code->get_data_chunk_count(); }
+    unsigned get_coding_chunk_count() const override { return code->get_coding_chunk_count(); }
+    int get_sub_chunk_count() override { return code->get_sub_chunk_count(); }
+    unsigned get_chunk_size(unsigned bytes) const override { return code->get_chunk_size(bytes); }
+    int minimum_to_decode(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) override { return code->minimum_to_decode(wanted, there, minimum); }
+    int minimum_to_decode_with_cost(const Set &wanted, const std::map<int, int> &there, Set *minimum) override { return code->minimum_to_decode_with_cost(wanted, there, minimum); }
+    int encode(const Set &wanted, const bufferlist &in, Chunks *encoded) override { return code->encode(wanted, in, encoded); }
+    int encode_chunks(const Set &wanted, Chunks *encoded) override { return code->encode_chunks(wanted, encoded); }
+    int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int bytes) override { return code->decode(wanted, there, decoded, bytes); }
+    int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) override { return code->decode_chunks(wanted, there, decoded); }
+    const std::vector<int> &get_chunk_mapping() const override { return mapping; }
+    int decode_concat(const Chunks &there, bufferlist *decoded) override { return code->decode_concat(there, decoded); }
+
+private:
+    std::shared_ptr<pantile::abi20::ErasureCodeInterface> code;
+    const std::vector<int> mapping;
+};
+
 struct Tally {
     size_t sets = 0, refused = 0, reads = 0, cephs_reads = 0, fewer = 0, false_bytes = 0;
 };
@@ -167,8 +196,8 @@ static bool makes_false_bytes(Code code, const Chunks &chunks, const Set &lost, 
     return std::any_of(lost.begin(), lost.end(), [&](int shard) { return !same(made[shard], chunks.at(shard)); });
 }
 
-// Every set of losses, recovered from what minimum_to_decode says and, beside Ceph's own, never from
-// more.
+// Every set of losses, recovered from what minimum_to_decode says and, beside Ceph's own, never
+// from more.
 static int recoveries(const std::string &line, Code ours, Code cephs, const Chunks &chunks, unsigned losses, Tally *tally)
 {
     unsigned n = ours->get_chunk_count();
@@ -229,6 +258,48 @@ static int compare(const std::string &cephs_folder, const std::string &ours_fold
     return recoveries(line, b, a, chunks, losses ? losses : a->get_coding_chunk_count() + 1, tally);
 }
 
+// Calls that no daemon should make: each is answered with a negative number, and none ends us.
+static int wrong_calls(const std::string &folder)
+{
+    Opened opened = open(folder, "plugin=pantile code=rs:4+2");
+    Code code = opened.code;
+    Chunks chunks, made;
+    code->encode(all(code), pattern(4 * 4096), &chunks);
+    int failed = 0;
+    auto is_refused = [&](const char *what, int answer) { failed += answer < 0 ? 0 : wrong(what, "is answered with " + std::to_string(answer)); };
+    auto without = [&](Set lost) {
+        Chunks left = chunks;
+        for (int shard : lost) left.erase(shard);
+        return left;
+    };
+    Chunks left = without({0});
+    left[1].splice(0, 100);
+    is_refused("decode of unequal chunks", code->decode({0}, left, &made, 4096));
+    is_refused("decode of too few chunks", code->decode({0}, without({0, 1, 2}), &made, 4096));
+    is_refused("decode of no chunks", code->decode({0}, {}, &made, 4096));
+    is_refused("decode of a shard that is not there", code->decode({77}, without({0}), &made, 4096));
+    is_refused("decode of a negative shard", code->decode({-1}, without({0}), &made, 4096));
+    Chunks strange = without({0});
+    strange[500] = chunks[1];
+    is_refused("decode from a shard that is not there", code->decode({0}, strange, &made, 4096));
+    Chunks few = {{0, chunks[0]}, {5, chunks[5]}};
+    is_refused("encode_chunks without data", code->encode_chunks({5}, &few));
+    Chunks no_room;
+    is_refused("decode_chunks without room", code->decode_chunks({0}, without({0}), &no_room));
+    std::map<int, SubChunks> minimum;
+    is_refused("minimum_to_decode of too few", code->minimum_to_decode({0}, {1, 2, 3}, &minimum));
+    is_refused("minimum_to_decode of a negative shard", code->minimum_to_decode({-3}, {0, 1, 2, 3}, &minimum));
+    Set cheapest;
+    is_refused("minimum_to_decode_with_cost", code->minimum_to_decode_with_cost({0}, {{1, 1}, {900, 1}}, &cheapest));
+    Opened array = open(folder, "plugin=pantile code=rdp:6");
+    Chunks short_ones;
+    for (int shard : {1, 2, 3, 4, 5}) short_ones[shard] = pattern(1000);
+    is_refused("decode of chunks that are no groups", array.code->decode({0}, short_ones, &made, 1000));
+    bufferlist out;
+    is_refused("decode_concat of too few", code->decode_concat(few, &out));
+    return failed;
+}
+
 static double seconds()
 {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -282,7 +353,16 @@ static int run(int count, char **words)
         Profile profile = ::words(name == "pantile" ? "plugin=pantile code=rs:4+2" : name == "shec" ? "plugin=shec" : "plugin=jerasure technique=reed_sol_van k=4 m=2");
         Code code;
         std::ostringstream why;
-        if (registered[directory + "/" + name]->factory(directory, profile, &code, &why)) return std::cerr << why.str() << "\n", 1;
+        auto *plugin = registered[directory + "/" + name];
+        int failed;
+        if (atoi(ceph_version_to_str()) == 20) {
+            std::shared_ptr<pantile::abi20::ErasureCodeInterface> code20;
+            failed = reinterpret_cast<pantile::abi20::ErasureCodePlugin *>(plugin)->factory(directory, profile, &code20, &why);
+            code = std::make_shared<Of20>(code20);
+        } else {
+            failed = plugin->factory(directory, profile, &code, &why);
+        }
+        if (failed) return std::cerr << why.str() << "\n", 1;
         Chunks chunks;
         Tally tally;
         if (code->encode(all(code), pattern(100000), &chunks)) return 1;
@@ -290,6 +370,7 @@ static int run(int count, char **words)
         std::cout << "yes: " << file << " is a plug-in '" << name << "' for Ceph " << ceph_version_to_str() << "; it recovered " << tally.sets << " sets of lost chunks\n";
         return 0;
     }
+    if (what == "wrong") return wrong_calls(words[2]);
     int failed = 0;
     size_t lines = 0;
     Tally tally;
@@ -324,7 +405,7 @@ static int run(int count, char **words)
 
 int main(int count, char **words)
 {
-    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|bench ...\n", 2;
+    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|wrong|bench ...\n", 2;
     rados_t client;
     rados_create(&client, nullptr);
     ceph::global::g_ceph_context = rados_cct(client);

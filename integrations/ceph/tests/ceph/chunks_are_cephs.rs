@@ -19,8 +19,8 @@ fn vectors(name: &str) -> Vec<Value> {
     cases(&Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/foreign")).join(name))
 }
 
-/// Ceph's profile, for the plug-in that has the code here: its own name or, of codes that Ceph keeps,
-/// ours.
+/// Ceph's profile, for the plug-in that has the code here: its own name or, of codes that Ceph
+/// keeps, ours.
 fn ours(profile: &str) -> Option<String> {
     let profile = profile.replace(',', " ");
     match profile.split(' ').next()? {

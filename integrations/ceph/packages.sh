@@ -1,0 +1,21 @@
+# Sourced: Debian's Ceph, and what its plug-ins are built and probed with.
+
+need_ceph() {
+    local package missing=()
+    for package in ceph-mon ceph-mgr ceph-osd ceph-common ceph-base librados-dev libradospp-dev python3-rados g++ openssl; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    [ ${#missing[@]} = 0 ] && return
+    say "installing ${missing[*]}"
+    as_root apt-get update -qq
+    # No daemon is started: there is no configuration yet.
+    as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# build_probe FILE: tests/probe.cc, against this machine's Ceph.
+build_probe() {
+    local library
+    library=$(dirname "$(dpkg -L librados2 | grep libceph-common)")
+    g++ -std=c++17 -O1 -Wall -Wextra -Werror -isystem /usr/include/rados integrations/ceph/tests/probe.cc -o "$1" \
+        -rdynamic -L"$library" -l:libceph-common.so.2 -Wl,-rpath,"$library" -lrados -ldl
+}

@@ -1,0 +1,45 @@
+// A pool's stripes in sets and maps of shards, as every generation of Ceph's interface has them.
+// Shards that do not exist, chunks of unlike lengths and chunks that are missing are refused here.
+#pragma once
+#include "host.h"
+#include "rust.h"
+#include <map>
+#include <set>
+#include <vector>
+
+namespace pantile {
+
+using Chunks = std::map<int, ceph::bufferlist>;
+using Set = std::set<int>;
+// First sub-chunk and how many.
+using SubChunks = std::vector<std::pair<int, int>>;
+
+// Each call answers 0 or a negative errno, and throws nothing.
+class Stripes {
+public:
+    explicit Stripes(std::string plugin) : plugin(std::move(plugin)) {}
+
+    int open(Pool::Profile &profile, std::ostream *why);
+    unsigned chunks() const { return pool.shape.chunks; }
+    unsigned data() const { return pool.shape.data; }
+    unsigned chunk_bytes(unsigned object_bytes) const { return pantile_ceph_chunk_bytes(pool.instance, object_bytes); }
+    // `costs` by shard, of those that are there; none is 1 for each.
+    int minimum(const Set &wanted, const Set &there, const std::map<int, int> *costs, Set *minimum) const;
+    int encode(const Set &wanted, const ceph::bufferlist &in, Chunks *encoded) const;
+    // `encoded` has all data and the parities to be computed.
+    int encode_chunks(Chunks *encoded) const;
+    int decode(const Set &wanted, const Chunks &there, Chunks *decoded) const;
+    // `decoded` has room for each chunk that is wanted and not there.
+    int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) const;
+    // The chunks of `wanted` that hold data, or all of data, one behind the other.
+    int decode_concat(const Set *wanted, const Chunks &there, ceph::bufferlist *decoded) const;
+
+    Pool pool;
+
+private:
+    ceph::bufferlist data_chunk(const ceph::bufferlist &in, unsigned i, unsigned len) const;
+
+    const std::string plugin;
+};
+
+} // namespace pantile
