@@ -632,6 +632,7 @@ impl Opening {
             engine.begin_provisionally();
         }
         engine.begin_resync();
+        engine.begin_patching();
         engine.resume_scrub();
         engine.drive();
     }

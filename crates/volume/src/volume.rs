@@ -7,6 +7,10 @@ use crate::{
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
 
+/// Whether stripes are patched unless somebody says otherwise. Not yet: patches have not been killed
+/// on real devices. Those that a crash cut off are written again in any case.
+const PATCHES: bool = false;
+
 /// How far a volume is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
@@ -30,6 +34,8 @@ pub struct Volume {
     epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual.
     dirty_mark: Option<usize>,
+    /// Whether stripes may be patched.
+    patches: bool,
     /// Seconds since 1970, as the driver told last.
     now: i64,
 }
@@ -57,6 +63,7 @@ impl Volume {
             refusals: VecDeque::new(),
             epoch_blocks: None,
             dirty_mark: None,
+            patches: PATCHES,
             now: 0,
         };
         volume.go_on();
@@ -77,6 +84,7 @@ impl Volume {
             refusals: VecDeque::new(),
             epoch_blocks: None,
             dirty_mark: None,
+            patches: PATCHES,
             now: 0,
         };
         volume.go_on();
@@ -128,6 +136,14 @@ impl Volume {
     /// the first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
+    }
+
+    /// Whether stripes may be patched: single blocks of a full log are then written where they
+    /// lie, where that costs less than to merge their stripes. The first patch sets a feature bit, and
+    /// programs that do not know it refuse the volume from then on. A volume of version 1 is never
+    /// patched. To be called before the first event.
+    pub fn patch_stripes(&mut self, may: bool) {
+        self.patches = may;
     }
 
     /// Says what time it is, in seconds since 1970: what happens from now on happens then. The
@@ -206,6 +222,15 @@ impl Volume {
         }
     }
 
+    /// Stripes that were patched since it was opened, those that a crash cut off included; `None`
+    /// unless it serves.
+    pub fn patched_stripes(&self) -> Option<u64> {
+        match &self.inner {
+            Inner::Serving(engine) => Some(engine.patching.stripes),
+            _ => None,
+        }
+    }
+
     /// Its epochs of delayed parity.
     pub fn epochs(&self) -> Vec<EpochStatus> {
         match &self.inner {
@@ -277,6 +302,7 @@ impl Volume {
                 if let Some(blocks) = self.epoch_blocks {
                     engine.delayed.keep(blocks);
                 }
+                engine.patching.allowed = self.patches;
                 engine.dirty_mark = self.dirty_mark.unwrap_or(engine.dirty_mark);
                 self.inner = Inner::Serving(Box::new(engine));
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
