@@ -27,8 +27,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !folder.join("volume.conf").exists() {
         let code = Code::parse("raid6:4")?;
         let devices = NewDevices::Made { user_bytes: 256 << 20 };
-        let new =
-            NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes: 0, name: None, overwrite: false };
+        let new = NewFolder {
+            code,
+            devices,
+            policy: Policy::Wcl,
+            epoch_bytes: 0,
+            patches_stripes: false,
+            name: None,
+            overwrite: false,
+        };
         Folder::create(&folder, &new)?;
     }
     let service = Service::start(Folder::open(&folder)?, None)?;

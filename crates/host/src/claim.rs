@@ -214,7 +214,7 @@ mod tests {
     use pantile_code::Code;
     use pantile_device::MemoryDevice;
     use pantile_format::volume::{HistoryId, VolumeId};
-    use pantile_volume::{Birth, Geometry, Policy, Slot, format_volume};
+    use pantile_volume::{Birth, Found, Geometry, Policy, Slot, format_volume};
 
     type Devices = Vec<Option<Arc<dyn Device>>>;
 
@@ -227,7 +227,7 @@ mod tests {
             Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)
         };
         let devices: Devices = (0..3).map(device).collect();
-        let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0 };
+        let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0, patches: false };
         let mut first = None;
         for (slot, at, bytes) in format_volume(&geometry, &birth).expect("it can be written") {
             let mut buffer = AlignedBuf::zeroed(bytes.len());
@@ -319,6 +319,36 @@ mod tests {
         for device in devices.iter().flatten() {
             let found = read_claim(&**device, place, &superblock).expect("a claim");
             assert_eq!(found.claimant.id, other.claimant.id, "it is not written over");
+        }
+    }
+
+    /// It was taken out, the server was killed, and the next one gets it back: it holds the claim of
+    /// one that is no more.
+    #[test]
+    fn what_a_device_that_comes_back_has_of_a_server_before_stops_nobody() {
+        let (geometry, devices, superblock) = volume();
+        let (own, other) = (Own::new().expect("an id"), stranger());
+        write(&devices[2..], &superblock, &other, true);
+        let without = [devices[0].clone(), devices[1].clone(), None];
+        take(&without, &superblock, &own, WATCH).expect("nobody is there");
+        let options = HostOptions::for_devices(3);
+        let host = Host::open(geometry, without.to_vec(), HistoryId([2; 16]), &options).expect("it opens");
+        host.claim(Beating::new(&superblock, &own).expect("it has a place")).expect("it runs");
+        let back = devices[2].clone().expect("it is there");
+        host.attach(Slot(2), back.clone(), Found::Stale).expect("it is attached");
+        let place = superblock.second.expect("version 2").claim_place();
+        let begun = Instant::now();
+        while read_claim(&*back, place, &superblock).expect("a claim").claimant.id != own.claimant.id {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is not claimed");
+            assert_eq!(host.taken_by(), None);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        host.handle().write(0, &[6; 4096], true).expect("it goes on");
+        // What is written there from now on counts.
+        write(&devices[2..], &superblock, &other, true);
+        while host.taken_by().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it goes on");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

@@ -302,6 +302,9 @@ pub struct ServerReport {
     /// Threads of the process, those for clients included.
     #[serde(default)]
     pub threads: u32,
+    /// Stripes that it has patched where they lie; none where none may be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patched_stripes: Option<u64>,
 }
 
 /// A volume in one word.
@@ -542,6 +545,15 @@ impl ScrubReport {
 ///
 /// Errors: `File` if it does not answer.
 pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> {
+    let patience = if *order == Order::Status { PATIENCE } else { PATIENCE * 5 };
+    order_within(root, order, patience)
+}
+
+/// The same with a bound on how long an answer may take, at least a millisecond.
+///
+/// Errors: `NoAnswer` when that is over; what was asked may be done all the same.
+pub fn order_within(root: &Path, order: &Order, patience: Duration) -> Result<Option<Answer>, FolderError> {
+    let patience = patience.max(Duration::from_millis(1));
     let path = root.join(CONTROL_SOCKET);
     let mut stream = match UnixStream::connect(&path) {
         Ok(stream) => stream,
@@ -553,7 +565,8 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
         Err(error) => return Err(FolderError::file("reach", &path, &error)),
     };
     let mut say = || {
-        stream.set_read_timeout(Some(PATIENCE * 5))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         let mut line = serde_json::to_string(order)?;
         line.push('\n');
         stream.write_all(line.as_bytes())?;
@@ -565,6 +578,9 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
         Ok(answer) => Ok(Some(answer)),
         // It was just killed, or is ending: nothing was asked of it that could be half done.
         Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: patience })
+        }
         Err(error) => Err(FolderError::file("talk to", &path, &error)),
     }
 }

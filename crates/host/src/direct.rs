@@ -87,6 +87,10 @@ impl SharedVolume {
         self.own().status()
     }
 
+    pub(crate) fn patched_stripes(&self) -> Option<u64> {
+        self.own().patched_stripes()
+    }
+
     pub(crate) fn epochs(&self) -> Vec<EpochStatus> {
         self.own().epochs()
     }

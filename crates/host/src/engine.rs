@@ -127,6 +127,8 @@ pub(crate) struct Member {
     error: Option<DeviceError>,
     shortage: Shortage,
     pace: Pace,
+    /// Our claim has been written to it: another's that is there now was written since.
+    is_claimed: bool,
 }
 
 /// A device of a running volume, as its host sees it.
@@ -167,6 +169,8 @@ pub struct Report {
     pub memory_bytes_max: u64,
     /// Bytes in buffers: of writes, reads, rebuild and scrub, and those kept for reuse.
     pub memory_bytes: u64,
+    /// Stripes patched where they lie since it was opened; `None`: none may be.
+    pub patched_stripes: Option<u64>,
     /// Blocks that readers took from devices themselves; the status counts them, too.
     pub blocks_read_directly: u64,
     /// I/O under way.
@@ -816,6 +820,7 @@ impl Engine {
             blocks_in_memory: self.table.len(),
             memory_bytes_max: self.memory_bytes_max,
             memory_bytes: (self.buffers.bytes() + self.direct.bytes_in_memory()) as u64,
+            patched_stripes: self.volume.patched_stripes(),
             blocks_read_directly: self.direct.all_blocks_read(),
             ios: self.flights.len(),
             ios_waiting: self.background.iter().map(|request| self.parts_of(request.token)).sum(),
@@ -837,6 +842,7 @@ impl Member {
             error: None,
             shortage: Shortage::default(),
             pace: Pace::default(),
+            is_claimed: false,
         }
     }
 }

@@ -9,6 +9,7 @@ use pantile_format::volume::VolumeId;
 use pantile_volume::{OpenError, Slot};
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// EFBIG, ENOSPC, EDQUOT.
 const NO_SPACE: [i32; 3] = [27, 28, 122];
@@ -229,6 +230,23 @@ pub enum FolderError {
         /// Why not.
         why: Box<FolderError>,
     },
+    /// The server listens and does not answer.
+    NoAnswer {
+        /// The volume's folder.
+        folder: PathBuf,
+        /// How long nothing came.
+        after: Duration,
+    },
+    /// Patches in a volume that writes in place anyway.
+    PatchesInPlace,
+    /// Patches in a volume of version 1, which cannot say that it has some.
+    PatchesInVersion1,
+    /// Patches with a code of which half of the devices suffice to open a volume, or that bears no
+    /// loss.
+    PatchesOfCode {
+        /// The code.
+        spec: String,
+    },
     /// Room for epochs of delayed parity in a volume that writes in place.
     EpochsInPlace,
     /// Room for larger epochs than a record can end.
@@ -295,9 +313,10 @@ impl FolderError {
             | FolderError::Lacking { .. }
             | FolderError::HasFailed { .. } => FaultKind::Losses,
             FolderError::File { errno, .. } if NO_SPACE.contains(errno) => FaultKind::Input,
-            FolderError::File { .. } | FolderError::Busy { .. } | FolderError::Claimed { .. } => {
-                FaultKind::System
-            }
+            FolderError::File { .. }
+            | FolderError::Busy { .. }
+            | FolderError::NoAnswer { .. }
+            | FolderError::Claimed { .. } => FaultKind::System,
             FolderError::Device(error) => match error {
                 error if error.remedy() == Remedy::MakeSpace => FaultKind::Input,
                 DeviceError::InUse { .. }
@@ -565,6 +584,23 @@ impl fmt::Display for FolderError {
             FolderError::NoScrub => {
                 write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
             }
+            FolderError::NoAnswer { folder, after } => write!(
+                out,
+                "the server of {} does not answer, for {:.0} s now; a device may hang (see the system's log): try again, or end its process",
+                folder.display(),
+                after.as_secs_f64().ceil()
+            ),
+            FolderError::PatchesInPlace => {
+                write!(out, "the policy inplace writes blocks where they lie anyway; leave out --patches")
+            }
+            FolderError::PatchesInVersion1 => write!(
+                out,
+                "the volume is of format version 1, which has no patches; leave out --patches, or first: pantile upgrade VOL"
+            ),
+            FolderError::PatchesOfCode { spec } => write!(
+                out,
+                "a volume of {spec} has no patches: its code has to bear a loss, and not the loss of half of its devices; leave out --patches"
+            ),
             FolderError::EpochsInPlace => {
                 write!(
                     out,

@@ -59,6 +59,8 @@ pub struct Folder {
     own: Option<Own>,
     /// Bytes of buffers that the volume is held to, if not as many as usual.
     memory_bytes: Option<u64>,
+    /// Whether stripes are patched, also if the volume was not made so.
+    patches_stripes: bool,
     /// Held as long as this lives.
     _lock: File,
 }
@@ -75,6 +77,8 @@ pub struct NewFolder {
     /// Bytes of what holds something already that epochs of delayed parity may write over at a
     /// time, beside what every volume has room for: each needs a second place until its epoch ends.
     pub epoch_bytes: u64,
+    /// Whether single blocks of a full log are patched where they lie (decision 4).
+    pub patches_stripes: bool,
     /// A name; the folder's unless given.
     pub name: Option<String>,
     /// Whether devices that hold something may be overwritten.
@@ -155,7 +159,8 @@ impl Folder {
             NewDevices::Made { user_bytes } => made(root, new, volume, *user_bytes)?,
         };
         let own = matches!(new.devices, NewDevices::Made { .. });
-        let written = write_new(root, new, &geometry, &devices).and_then(|()| {
+        let may_patch = if new.patches_stripes { geometry::check_patches(&geometry, true) } else { Ok(()) };
+        let written = may_patch.and_then(|()| write_new(root, new, &geometry, &devices)).and_then(|()| {
             let devices =
                 (0..).zip(places.clone()).map(|(slot, path)| (slot, Place { path, joining: false }));
             let config = Config {
@@ -166,8 +171,7 @@ impl Folder {
                 throttle_bytes_per_s: None,
                 damaged_stripes: 0,
             };
-            let folder =
-                Folder { root: root.to_path_buf(), config, own: None, memory_bytes: None, _lock: lock };
+            let folder = Folder::with(root, config, lock);
             folder.save()?;
             Ok(folder)
         });
@@ -175,6 +179,11 @@ impl Folder {
             places.iter().for_each(|path| drop(std::fs::remove_file(root.join(path))));
         }
         Ok((written?, geometry))
+    }
+
+    fn with(root: &Path, config: Config, lock: File) -> Folder {
+        let root = root.to_path_buf();
+        Folder { root, config, own: None, memory_bytes: None, patches_stripes: false, _lock: lock }
     }
 
     /// Takes the folder of a volume for this process.
@@ -190,7 +199,7 @@ impl Folder {
         }
         let lock = lock(root).or_else(|error| lock_to_read(root, &path, error))?;
         let config = read_config(&path)?;
-        Ok(Folder { root: root.to_path_buf(), config, own: None, memory_bytes: None, _lock: lock })
+        Ok(Folder::with(root, config, lock))
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
@@ -251,7 +260,7 @@ impl Folder {
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
         };
-        let folder = Folder { root: root.to_path_buf(), config, own: None, memory_bytes: None, _lock: lock };
+        let folder = Folder::with(root, config, lock);
         folder.save()?;
         Ok(folder)
     }
@@ -439,6 +448,12 @@ impl Folder {
         self.memory_bytes = Some(memory_bytes);
     }
 
+    /// Patches single blocks where they lie when the volume is opened the next time, and ever after.
+    /// It need not have been made so.
+    pub fn patch_stripes(&mut self) {
+        self.patches_stripes = true;
+    }
+
     fn options(&self, options: Option<HostOptions>, geometry: &Geometry) -> Result<HostOptions, FolderError> {
         let options = options.unwrap_or_else(|| HostOptions::for_devices(geometry.slots()));
         let Some(have) = self.memory_bytes else { return Ok(options) };
@@ -455,6 +470,10 @@ impl Folder {
         let opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
+        if self.patches_stripes {
+            geometry::check_patches(&opened.geometry, opened.superblock.second.is_some())?;
+            options.patches_stripes = true;
+        }
         let fresh = fresh_history()?;
         if self.own.is_none() {
             self.own = Some(Own::new()?);
@@ -770,7 +789,8 @@ fn write_new(
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let created = now.map_or(0, |since| since.as_secs() as i64);
-    let writes = format_volume(geometry, &Birth { history: fresh_history()?, name, created })?;
+    let birth = Birth { history: fresh_history()?, name, created, patches: new.patches_stripes };
+    let writes = format_volume(geometry, &birth)?;
     devices.iter().try_for_each(|device| wipe(device))?;
     for (slot, at, bytes) in writes {
         let mut buffer = AlignedBuf::zeroed(bytes.len());

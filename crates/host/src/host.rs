@@ -47,6 +47,9 @@ pub struct HostOptions {
     /// A device that takes far longer than the others for so long is given up, if another may still
     /// be lost then; `None`: it is not.
     pub evicts_slow_after: Option<Duration>,
+    /// Whether single blocks of a full log are patched where they lie, also in a volume that was not
+    /// made so (`Volume::patch_stripes`).
+    pub patches_stripes: bool,
     /// Threads for long computations.
     pub workers: usize,
     /// Threads for each device.
@@ -95,6 +98,7 @@ impl HostOptions {
             background_bytes_per_s: None,
             goes_around_slow: true,
             evicts_slow_after: None,
+            patches_stripes: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,
         };
@@ -166,6 +170,7 @@ impl Host {
         };
         let mut volume = open(geometry.clone(), &there, fresh);
         volume.keep_within(options.memory_bytes);
+        volume.patch_stripes(options.patches_stripes);
         let pool = Arc::new(IoPool::new(options.io));
         let inbox = Arc::new(Inbox::new(pool.clone()));
         let (opened, opening) = answer();

@@ -47,7 +47,7 @@ pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, EventReport, LatencyReport,
     MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
-    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
+    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_within,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};

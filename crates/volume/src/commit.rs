@@ -56,7 +56,7 @@ pub(crate) struct Commit {
     pub(crate) stripes: Vec<StripeWrite>,
     /// Stripes that are written already.
     ahead: Vec<StageId>,
-    rows: Vec<RowWrite>,
+    pub(crate) rows: Vec<RowWrite>,
     changes: Vec<Change>,
     /// Fetches, computations or inputs and outputs that the phase waits for.
     pub(crate) outstanding: usize,
@@ -70,6 +70,10 @@ pub(crate) struct Commit {
     pub(crate) inplace: InplaceCommit,
     /// The epoch that it ends.
     pub(crate) ends: Option<EpochId>,
+    /// Its stripes are written where they lie when its record is durable.
+    pub(crate) is_patch: bool,
+    /// Its record says what went home before it.
+    forgets_home: bool,
     /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
     again: bool,
     /// The last record, for the devices that lack it.
@@ -94,6 +98,8 @@ impl Commit {
             has_record: false,
             inplace: InplaceCommit::default(),
             ends: None,
+            is_patch: false,
+            forgets_home: false,
             again: false,
             copies: Vec::new(),
         }
@@ -146,11 +152,11 @@ pub(crate) fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
 
 /// One log row that is written.
 #[derive(Debug)]
-struct RowWrite {
+pub(crate) struct RowWrite {
     row: u32,
     generation: u64,
     kind: RowKind,
-    blocks: Vec<Option<UserBlock>>,
+    pub(crate) blocks: Vec<Option<UserBlock>>,
     /// Slot and content of every block of the row.
     cells: Vec<(Slot, Operand)>,
     parity: Vec<BufferId>,
@@ -177,20 +183,22 @@ impl Engine {
         if bears { blocks / full * full } else { 0 }
     }
 
-    fn rows_needed(&self, blocks: usize) -> usize {
+    pub(crate) fn rows_needed(&self, blocks: usize) -> usize {
         let (full, coded) = (self.planners.row.code().data().len(), self.coded(blocks));
         coded / full + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
     /// Stripes that are written as a whole for a reason other than what is dirty: those that did
     /// not verify, and, if the log runs low or is put away, those with the most in it.
-    fn forced(&self) -> BTreeSet<u32> {
+    fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
         let mut forced = self.repair.clone();
         let is_low = self.log_is_low();
         if is_low || self.log_is_put_away() {
             let least = if is_low { 0 } else { self.geometry.stripe_blocks() / PUT_AWAY_SHARE };
             let mut heavy: Vec<(u32, u32)> = self.maps.logged.iter().map(|(&l, &count)| (count, l)).collect();
+            let is_left = |count: u32, logical: u32| patches_go_on && self.is_left_to_patches(count, logical);
             heavy.retain(|(count, logical)| u64::from(*count) >= least && !self.broken.contains(logical));
+            heavy.retain(|&(count, logical)| !is_left(count, logical));
             heavy.sort_unstable_by(|a, b| b.cmp(a));
             forced.extend(heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical));
         }
@@ -201,7 +209,8 @@ impl Engine {
     pub(crate) fn record_room(&self) -> u64 {
         let blocks = u64::from(self.geometry.journal_blocks() / 4).min(u64::from(RECORD_BLOCKS_MAX));
         let members = self.geometry.slots() as u64 * MEMBER_BYTES;
-        (blocks * BLOCK_BYTES).saturating_sub(members + RECORD_HEAD_BYTES as u64 + size_of::<u64>() as u64)
+        let taken = members + self.forget_bytes() + RECORD_HEAD_BYTES as u64 + size_of::<u64>() as u64;
+        (blocks * BLOCK_BYTES).saturating_sub(taken)
     }
 
     /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that
@@ -209,7 +218,10 @@ impl Engine {
     /// merging, the fullest first; what then is left waits.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
+        // Once only: it follows a patch, so that there is a record to be written in any case.
+        let patches_go_on = std::mem::take(&mut self.patching.goes_on);
+        let kept = if patches_go_on { self.rows_for_patches() } else { 0 };
+        let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len() + kept);
         let by_stripe: BTreeMap<u32, usize> =
             self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect();
         let is_full = |count: usize| count == per_stripe;
@@ -231,7 +243,7 @@ impl Engine {
                 fits
             })
             .collect();
-        let forced: Vec<u32> = self.forced().into_iter().chain(full).collect();
+        let forced: Vec<u32> = self.forced(patches_go_on).into_iter().chain(full).collect();
         let mut gathers_left = (self.waiting_for_room.room.gather / per_stripe).max(1);
         let is_later = self.stages_wait() && self.stage_place().is_some();
         let later = if is_later { std::mem::take(&mut self.sealed.unstaged) } else { BTreeSet::new() };
@@ -276,7 +288,11 @@ impl Engine {
         while self.rows_needed(logged) > free_rows {
             let Some((_, logical)) = rank.pop() else { break };
             logged -= by_stripe[&logical];
-            if chosen.len() < free.len() && gathers_left > 0 && !self.broken.contains(&logical) {
+            let in_log = self.maps.logged.get(&logical).copied().unwrap_or(0);
+            let count = in_log + by_stripe[&logical] as u32;
+            if patches_go_on && self.is_left_to_patches(count, logical) {
+                waiting.insert(logical);
+            } else if chosen.len() < free.len() && gathers_left > 0 && !self.broken.contains(&logical) {
                 chosen.insert(logical);
                 gathers_left -= 1;
             } else {
@@ -284,6 +300,7 @@ impl Engine {
             }
         }
         self.sealed.unstaged = later;
+        self.patching.logged = logged;
         let first_generation = self.maps.generation;
         let taken = self.take(&waiting, room);
         let mut commit = Commit {
@@ -316,7 +333,7 @@ impl Engine {
         commit.rows = self.fill_rows(&to_log, generation);
         self.maps.generation = generation + commit.rows.len() as u64;
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
-        let is_empty = is_empty && commit.ahead.is_empty();
+        let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
             // What is in the log is not worth it, or can go nowhere: enough until somebody has
             // asked for something again.
@@ -442,7 +459,11 @@ impl Engine {
     }
 
     /// Lays blocks out in log rows: full rows in the log code, the rest as copies.
-    fn fill_rows(&mut self, blocks: &[(UserBlock, Operand)], mut generation: u64) -> Vec<RowWrite> {
+    pub(crate) fn fill_rows(
+        &mut self,
+        blocks: &[(UserBlock, Operand)],
+        mut generation: u64,
+    ) -> Vec<RowWrite> {
         let full = self.planners.row.code().data().len();
         let columns = self.geometry.slots();
         let copies = self.geometry.tolerance() + 1;
@@ -538,7 +559,11 @@ impl Engine {
                     self.compute_commit();
                 }
             }
-            Phase::Compute => self.write_commit(),
+            Phase::Compute => {
+                if !self.patch_goes_on() {
+                    self.write_commit();
+                }
+            }
             Phase::Write => self.flush_commit(),
             Phase::Flush => self.finish_commit(),
         }
@@ -575,7 +600,10 @@ impl Engine {
         self.sealed.staged.extend(commit.taken.staged);
         self.sealed.unmapped.extend(commit.taken.unmapped);
         self.members_changed |= commit.members_changed;
-        if self.geometry.policy == Policy::Inplace {
+        if commit.is_patch {
+            self.patch_undone(commit.inplace);
+            self.inplace_ended();
+        } else if self.geometry.policy == Policy::Inplace {
             self.inplace_undone(commit.inplace);
             self.inplace_ended();
         }
@@ -604,8 +632,19 @@ impl Engine {
             (stripe.blocks, stripe.parity) = (blocks, parity);
             jobs.push((JobOwner::CommitStripe(index), work));
         }
+        jobs.extend(self.compute_rows(&mut commit.rows));
+        self.commit = Some(commit);
+        for (owner, work) in jobs {
+            self.compute(owner, work);
+        }
+        self.phase_part_done();
+    }
+
+    /// Parity and checksums of rows.
+    pub(crate) fn compute_rows(&mut self, rows: &mut [RowWrite]) -> Vec<(JobOwner, Compute)> {
+        let mut jobs = Vec::new();
         let encode = self.planners.encode_row.clone();
-        for (index, row) in commit.rows.iter_mut().enumerate() {
+        for (index, row) in rows.iter_mut().enumerate() {
             let mut sums = Vec::new();
             if row.kind == RowKind::Coded {
                 for step in &encode.steps {
@@ -624,12 +663,7 @@ impl Engine {
                 .collect();
             jobs.push((JobOwner::CommitRow(index), Compute { sums, checksums, ..Compute::default() }));
         }
-        self.commit = Some(commit);
-        for (owner, work) in jobs {
-            let job = self.new_job(owner);
-            self.act(Action::Compute { job, work });
-        }
-        self.phase_part_done();
+        jobs
     }
 
     pub(crate) fn stripe_computed(&mut self, index: usize, computed: &Computed) {
@@ -650,6 +684,9 @@ impl Engine {
 
     /// Everything at once: chunks, rows, record.
     fn write_commit(&mut self) {
+        if self.commit.as_ref().is_some_and(|commit| commit.is_patch && commit.inplace.has_lost) {
+            return self.undo_commit();
+        }
         let Some(mut commit) = self.commit.take() else { return };
         commit.phase = Phase::Write;
         let present: Vec<Slot> =
@@ -657,6 +694,10 @@ impl Engine {
         let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
         let mut changes: Vec<Change> = Vec::new();
         let per_stripe = self.geometry.stripe_blocks();
+        if !commit.again && !present.is_empty() {
+            changes = self.forgets_of_home();
+            commit.forgets_home = true;
+        }
         for (first, count) in runs_of(&commit.taken.unmapped) {
             changes.push(Change::Unmap { first, count });
             let (first, count) = (UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
@@ -705,7 +746,17 @@ impl Engine {
                 Row { kind: row.kind, generation: row.generation, cells, blocks: row.blocks.clone() };
             changes.push(Change::Row { row: row.row, content });
         }
-        writes.extend(self.update_writes(&commit.inplace));
+        if commit.is_patch {
+            let patches = self.patches_of(&commit.inplace);
+            // A device that is lost from here on may have some of it.
+            let lowest = patches.iter().map(|patch| patch.generation).min();
+            let lowest = lowest.filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
+            commit.first_generation = lowest.unwrap_or(u64::MAX).min(commit.first_generation);
+            changes.extend(patches.into_iter().map(Change::Patch));
+        }
+        if !commit.is_patch || self.planted.is(Bug::GoesHomeTooEarly) {
+            writes.extend(self.update_writes(&commit.inplace));
+        }
         changes.append(&mut commit.inplace.marks);
         if commit.members_changed {
             for (slot, state) in self.maps.members.iter().enumerate() {
@@ -777,6 +828,9 @@ impl Engine {
             }
         }
         self.record += u64::from(commit.has_record);
+        if commit.forgets_home && commit.has_record {
+            self.home_is_recorded();
+        }
         self.journal_under_way = 0;
         self.is_provisional &= !commit.has_record;
         let newest = commit.changes.iter().filter_map(Change::generation).max();
@@ -798,7 +852,12 @@ impl Engine {
             self.repair.remove(&staged.logical);
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
-        self.inplace_finished(&mut commit);
+        let is_patch = commit.is_patch;
+        if is_patch {
+            self.patch_finished(std::mem::take(&mut commit.inplace));
+        } else {
+            self.inplace_finished(&mut commit);
+        }
         if let Some(epoch) = commit.ends {
             self.ended(epoch);
         }
@@ -821,6 +880,8 @@ impl Engine {
             self.note_rewritten(&written.collect::<Vec<_>>());
         }
         commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
-        self.inplace_ended();
+        if !is_patch {
+            self.inplace_ended();
+        }
     }
 }

@@ -18,14 +18,15 @@ use crate::maps::Maps;
 use crate::members::Rebuild;
 use crate::notes::Noting;
 use crate::pace::Pace;
+use crate::patch::Patching;
 use crate::room::{Room, Waiting};
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
-    Action, BufferId, Bug, Computed, EpochId, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
-    Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
+    Action, BufferId, Bug, Compute, Computed, EpochId, Event, Failure, Found, Geometry, IoId, IoResult,
+    JobId, Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
 use pantile_format::volume::{EventKind, HistoryId, MemberState, Second, Superblock};
 use pantile_format::{Crc64, Generation};
@@ -89,6 +90,7 @@ pub(crate) struct Engine {
     pub(crate) waiters: Vec<RequestId>,
     pub(crate) commit: Option<Commit>,
     pub(crate) inplace: Inplace,
+    pub(crate) patching: Patching,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
     /// What is to be fetched when there are fewer of them.
     pub(crate) later: VecDeque<Later>,
@@ -223,6 +225,7 @@ impl Engine {
             waiters: Vec::new(),
             commit: None,
             inplace: Inplace::default(),
+            patching: Patching::default(),
             fetches: BTreeMap::new(),
             later: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -341,7 +344,7 @@ impl Engine {
         let present = self.maps.has_all_members();
         let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
         let recorded = told && self.snapshot.is_none() && self.commit.is_none();
-        let recorded = recorded && !self.is_resyncing() && self.may_admit();
+        let recorded = recorded && !self.is_resyncing() && self.may_admit() && self.patching.going.is_none();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
 
@@ -617,6 +620,8 @@ impl Engine {
             if let Some(content) = self.in_memory(block, requester) {
                 self.deliver(requester, block, Some(content));
             } else if self.hold_read(block, requester) {
+            } else if !is_logged && self.is_unread(logical) {
+                self.deliver(requester, block, None);
             } else if !is_logged && self.maps.stripes[logical as usize].is_some() {
                 in_stripes.push((logical, block, requester));
             } else {
@@ -646,6 +651,8 @@ impl Engine {
         if let Some(content) = self.in_memory(block, requester) {
             self.deliver(requester, block, Some(content));
         } else if self.hold_read(block, requester) {
+        } else if self.is_unread(logical) && !self.maps.log.contains_key(&block) {
+            self.deliver(requester, block, None);
         } else if self.maps.log.contains_key(&block) || self.maps.stripes[logical as usize].is_some() {
             self.fetch(block, requester);
         } else {
@@ -678,6 +685,8 @@ impl Engine {
             Requester::RebuildRow { row, cell } => self.rebuilt_row_cell(row, cell, content),
             Requester::Commit { stripe, place } => self.gathered(stripe, place, content),
             Requester::Update { update, place } => self.update_read(update, place, content),
+            Requester::PatchOf { update, place } => self.patch_read(update, place, content),
+            Requester::Home { block } => self.home_content(block, content),
             Requester::CommitRow { row, index } => self.gathered_for_row(row, index, content),
             Requester::Verify => {
                 self.verify_lost += usize::from(content.is_none());
@@ -778,6 +787,13 @@ impl Engine {
                 self.snapshot_part_done();
             }
             IoOwner::UpdateHeader { update, slot } => self.update_header_read(update, slot, result),
+            IoOwner::HomeWrite => {
+                if *result == IoResult::MediaError {
+                    self.device_gone(slot);
+                }
+                self.home_part_done();
+            }
+            IoOwner::HomeHeader { patch, slot } => self.home_header_read(patch, slot, result),
             IoOwner::RawRun { raw, run } => self.raw_read(raw, run, slot, result),
             IoOwner::SpanRun { span, run } => self.run_read(span, run, slot, result),
             IoOwner::SpanHeader { span, slot } => self.span_header_read(span, slot, result),
@@ -829,7 +845,7 @@ impl Engine {
     }
 
     /// A device is lost from the generation on that no flush of it has covered.
-    fn device_gone(&mut self, slot: Slot) {
+    pub(crate) fn device_gone(&mut self, slot: Slot) {
         let now = self.first_unrecorded_generation();
         let since = self.opening_since.map_or(now, |since| since.min(now));
         self.lose_member(slot, since);
@@ -923,6 +939,12 @@ impl Engine {
         let io = IoId(self.next_id());
         self.ios.insert(io, (slot, owner));
         io
+    }
+
+    /// Has something computed.
+    pub(crate) fn compute(&mut self, owner: JobOwner, work: Compute) {
+        let job = self.new_job(owner);
+        self.act(Action::Compute { job, work });
     }
 
     pub(crate) fn new_job(&mut self, owner: JobOwner) -> JobId {

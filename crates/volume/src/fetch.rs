@@ -35,6 +35,15 @@ pub(crate) enum Requester {
         update: usize,
         place: Place,
     },
+    /// What the log has of a block of a stripe that is patched.
+    PatchOf {
+        update: usize,
+        place: Place,
+    },
+    /// What the log has of a block that goes home.
+    Home {
+        block: UserBlock,
+    },
     /// A block of a log row that is written again.
     CommitRow {
         row: usize,

@@ -216,15 +216,73 @@ impl Geometry {
         self.shape().user_blocks()
     }
 
-    /// The logical stripe of a user block and its place in it.
+    /// The logical stripe of a user block and its place in it. Home blocks have the places behind.
     pub fn locate(&self, block: UserBlock) -> (u32, u32) {
         let per_stripe = self.stripe_blocks();
-        ((block.0 / per_stripe) as u32, (block.0 % per_stripe) as u32)
+        match block.0.checked_sub(self.user_blocks()) {
+            Some(home) => {
+                let of_each = self.home_blocks();
+                ((home / of_each) as u32, (per_stripe + home % of_each) as u32)
+            }
+            None => ((block.0 / per_stripe) as u32, (block.0 % per_stripe) as u32),
+        }
     }
 
     /// The cell and the offset in it of a place in a stripe.
     pub fn cell_of(&self, place: u32) -> (CellIndex, u32) {
-        (self.code.data()[(place / self.element_blocks()) as usize], place % self.element_blocks())
+        let (cell, offset) = ((place / self.element_blocks()) as usize, place % self.element_blocks());
+        match self.code.data().get(cell) {
+            Some(&data) => (data, offset),
+            None => (self.home_cells()[cell - self.code.data().len()], offset),
+        }
+    }
+
+    /// The block of a cell of a stripe, as the log counts them: the user's, then home blocks.
+    pub(crate) fn block_of(&self, logical: u32, cell: CellIndex, offset: u32) -> UserBlock {
+        let (elements, offset) = (u64::from(self.element_blocks()), u64::from(offset));
+        match self.code.data_position(cell) {
+            Some(nth) => {
+                UserBlock(u64::from(logical) * self.stripe_blocks() + nth as u64 * elements + offset)
+            }
+            None => {
+                let nth = self.home_cells().iter().position(|&home| home == cell).unwrap_or(0) as u64;
+                let first = self.user_blocks() + u64::from(logical) * self.home_blocks();
+                UserBlock(first + nth * elements + offset)
+            }
+        }
+    }
+
+    /// Whether a block of the log is no user's.
+    pub(crate) fn is_home(&self, block: UserBlock) -> bool {
+        block.0 >= self.user_blocks()
+    }
+
+    /// Blocks of a stripe that are no user's.
+    pub(crate) fn home_blocks(&self) -> u64 {
+        let cells = self.code.cell_count() - self.code.data().len();
+        cells as u64 * u64::from(self.element_blocks())
+    }
+
+    /// The cells of a stripe that are no user's, in order.
+    fn home_cells(&self) -> Vec<CellIndex> {
+        self.code.cells().filter(|&cell| self.code.data_position(cell).is_none()).collect()
+    }
+
+    /// Whether stripes may be patched: of the policy that has a log, with parity, and only if any
+    /// two sets of devices that a volume may be opened with have a device in common, so that
+    /// whoever opens it knows the last record of whoever did before.
+    pub fn may_patch(&self) -> bool {
+        let mut cells: Vec<u64> =
+            (0..self.slots()).map(|column| self.code.column_cells(column).count() as u64).collect();
+        cells.sort_unstable();
+        let parity = (self.code.cell_count() - self.code.data().len()) as u64;
+        let sums = cells.iter().scan(0, |sum, &cells| {
+            *sum += cells;
+            Some(*sum)
+        });
+        let lost_most = sums.take_while(|&sum| sum <= parity).count();
+        let is_counted = u64::from(self.logical_stripes()).saturating_mul(self.home_blocks()) < 1 << 48;
+        self.policy == Policy::Wcl && self.tolerance() > 0 && 2 * lost_most < self.slots() && is_counted
     }
 }
 

@@ -34,6 +34,7 @@ use crate::commit::{Commit, StripeWrite, runs_of};
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
 use crate::maps::{Change, Mapping};
+use crate::patch::in_runs;
 use crate::span::{Place, Target};
 use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Piece, Seed, Slot, Sum,
@@ -63,7 +64,7 @@ pub(crate) struct Inplace {
     /// wait for that.
     resync: BTreeSet<u32>,
     /// Stripes that the commit under way writes.
-    locked: BTreeSet<u32>,
+    pub(crate) locked: BTreeSet<u32>,
     /// Stripes that are read just now and that a commit waits for: no user begins to read them.
     awaited: BTreeSet<u32>,
     /// Reads of users that wait for such stripes.
@@ -84,7 +85,7 @@ pub(crate) struct Inplace {
 /// The part of a commit that only this policy has.
 #[derive(Debug, Default)]
 pub(crate) struct InplaceCommit {
-    updates: Vec<Update>,
+    pub(crate) updates: Vec<Update>,
     /// Marks that its record sets or takes away.
     pub(crate) marks: Vec<Change>,
     raws: Vec<Raw>,
@@ -95,23 +96,23 @@ pub(crate) struct InplaceCommit {
 
 /// One stripe that is written in part, where it lies.
 #[derive(Debug)]
-struct Update {
-    logical: u32,
-    mapping: Mapping,
-    new: BTreeMap<Place, Operand>,
+pub(crate) struct Update {
+    pub(crate) logical: u32,
+    pub(crate) mapping: Mapping,
+    pub(crate) new: BTreeMap<Place, Operand>,
     /// By offset in the element.
     plans: Vec<(u32, Arc<UpdatePlan>)>,
     old: BTreeMap<Place, Operand>,
-    made: BTreeMap<Place, BufferId>,
+    pub(crate) made: BTreeMap<Place, BufferId>,
     /// What is written, in the order of the checksums that are computed.
-    places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
     /// The checksums of the chunks that are written to.
-    sums: BTreeMap<Slot, Vec<u64>>,
+    pub(crate) sums: BTreeMap<Slot, Vec<u64>>,
     /// Old content cannot be had: this.
-    is_hopeless: bool,
+    pub(crate) is_hopeless: bool,
     lost: Vec<Place>,
     /// A header cannot be had: the stripe is written as a whole.
-    lacks_header: bool,
+    pub(crate) lacks_header: bool,
 }
 
 /// One stripe that is read raw.
@@ -144,7 +145,7 @@ impl Engine {
     }
 
     pub(crate) fn is_resyncing(&self) -> bool {
-        !self.inplace.resync.is_empty()
+        !self.inplace.resync.is_empty() || self.is_redoing()
     }
 
     /// Whether a device may take part again: nothing that it may lack without the maps saying so.
@@ -219,7 +220,7 @@ impl Engine {
         let new_marks: BTreeSet<u32> = touched.iter().filter(unmarked).copied().collect();
         if self.members_changed || !self.sealed.unmapped.is_empty() {
             self.commit_record(&touched, &new_marks);
-        } else if self.is_resyncing() {
+        } else if !self.inplace.resync.is_empty() {
             self.commit_resync();
         } else if !new_marks.is_empty() {
             self.commit_record(&touched, &new_marks);
@@ -354,7 +355,9 @@ impl Engine {
         commit.taken.blocks = self.sealed.blocks.take_if(|logical| self.inplace.locked.contains(&logical));
         for (logical, mapping) in updates {
             self.inplace.touched.insert(logical, self.inplace.commits);
-            let update = self.plan_update(logical, mapping, &commit.taken);
+            let blocks = commit.taken.blocks.stripe(logical).iter();
+            let new = blocks.map(|&(place, content)| (self.geometry.cell_of(place), content)).collect();
+            let update = self.plan_update(logical, mapping, new);
             commit.inplace.updates.push(update);
         }
         let wanted: Vec<(UserBlock, Requester)> = (0..)
@@ -396,10 +399,12 @@ impl Engine {
         2 * 64 + 8 * self.geometry.slots() as u64
     }
 
-    fn plan_update(&mut self, logical: u32, mapping: Mapping, taken: &Dirty) -> Update {
-        let blocks = taken.blocks.stripe(logical).iter();
-        let new: BTreeMap<Place, Operand> =
-            blocks.map(|&(place, content)| (self.geometry.cell_of(place), content)).collect();
+    pub(crate) fn plan_update(
+        &mut self,
+        logical: u32,
+        mapping: Mapping,
+        new: BTreeMap<Place, Operand>,
+    ) -> Update {
         let mut cells: BTreeMap<u32, Vec<CellIndex>> = BTreeMap::new();
         for &(cell, offset) in new.keys() {
             cells.entry(offset).or_default().push(cell);
@@ -512,13 +517,13 @@ impl Engine {
     }
 
     /// The slot of a block of a stripe, and which block of its chunk it is.
-    fn place_in_chunk(&self, mapping: Mapping, (cell, offset): Place) -> (Slot, usize) {
+    pub(crate) fn place_in_chunk(&self, mapping: Mapping, (cell, offset): Place) -> (Slot, usize) {
         let (slot, _) = self.geometry.cell_block(mapping.physical, cell, offset);
         let row = self.geometry.code.cell(cell).row;
         (slot, row * self.geometry.element_blocks() as usize + offset as usize)
     }
 
-    fn chunks_written(&self, update: &Update) -> BTreeSet<Slot> {
+    pub(crate) fn chunks_written(&self, update: &Update) -> BTreeSet<Slot> {
         let places = update.written_places();
         places.iter().map(|&place| self.place_in_chunk(update.mapping, place).0).collect()
     }
@@ -594,18 +599,8 @@ impl Engine {
                 pieces.insert(at, (self.geometry.header_blocks(slot).into(), Piece::Bytes(header)));
             }
         }
-        let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
-        let mut end = None;
-        for ((slot, at), (blocks, piece)) in
-            pieces.into_iter().filter(|((slot, _), _)| self.maps.is_present(*slot))
-        {
-            match writes.last_mut() {
-                Some((_, _, pieces)) if end == Some((slot, at.0)) => pieces.push(piece),
-                _ => writes.push((slot, at, vec![piece])),
-            }
-            end = Some((slot, at.0 + blocks));
-        }
-        writes
+        pieces.retain(|(slot, _), _| self.maps.is_present(*slot));
+        in_runs(pieces)
     }
 
     /// Blocks of users that are computed from parity of stripes that a crash caught.
@@ -687,7 +682,7 @@ impl Engine {
         places.iter().filter_map(of).collect()
     }
 
-    fn release_update(&mut self, update: Update) {
+    pub(crate) fn release_update(&mut self, update: Update) {
         for content in update.old.into_values() {
             self.release_operand(content);
         }
@@ -825,7 +820,7 @@ impl Engine {
 
 impl Update {
     /// The blocks whose old content is read.
-    fn old_places(&self) -> Vec<Place> {
+    pub(crate) fn old_places(&self) -> Vec<Place> {
         self.plans
             .iter()
             .flat_map(|(offset, plan)| plan.old.reads.iter().map(|&cell| (cell, *offset)))
@@ -833,11 +828,11 @@ impl Update {
     }
 
     /// The blocks that are written: new data and the parity that it changes.
-    fn written_places(&self) -> BTreeSet<Place> {
+    pub(crate) fn written_places(&self) -> BTreeSet<Place> {
         self.plans.iter().flat_map(|(offset, plan)| plan.writes.iter().map(|&cell| (cell, *offset))).collect()
     }
 
-    fn content(&self, place: Place) -> Operand {
+    pub(crate) fn content(&self, place: Place) -> Operand {
         let made = self.made.get(&place).map(|&buffer| Operand::Buffer(buffer));
         made.unwrap_or_else(|| self.new[&place])
     }

@@ -10,8 +10,8 @@ use crate::open::lineage::open_up;
 use crate::stored::{SnapshotWriter, entry, superblock_of};
 use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
-    BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, Second, SnapshotHead,
-    SnapshotRef, SnapshotSum, State, StateRef, Superblock, Zones,
+    BlockRun, ChunkHeader, Features, LogicalStripe, PhysicalStripe, Record, RecordNumber, Second,
+    SnapshotHead, SnapshotRef, SnapshotSum, State, StateRef, Superblock, Zones,
 };
 use pantile_format::{Column, Crc64, Generation};
 
@@ -196,7 +196,11 @@ impl Engine {
     /// What the next superblock says of version 2.
     fn second_to_be(&self) -> Option<Second> {
         let upgraded = || self.noting.upgrades.then(|| Second::new(self.superblock.definition)).flatten();
-        self.superblock.second.or_else(upgraded)
+        let mut second = self.superblock.second.or_else(upgraded);
+        if let Some(second) = second.as_mut().filter(|_| self.patching.feature_wanted) {
+            second.features.must_refuse |= Features::PATCHES;
+        }
+        second
     }
 
     /// The area that holds the older snapshot.

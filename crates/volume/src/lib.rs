@@ -34,6 +34,7 @@ mod notes;
 mod open;
 mod owed;
 mod pace;
+mod patch;
 mod planted;
 mod proof;
 mod rings;

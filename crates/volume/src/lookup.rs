@@ -137,7 +137,10 @@ impl Engine {
 
     /// Adds where some blocks of one stripe lie.
     fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
-        if self.waits_in_place(logical) || self.has_in_memory(logical, places.clone()) {
+        if self.waits_in_place(logical)
+            || self.is_unread(logical)
+            || self.has_in_memory(logical, places.clone())
+        {
             return None;
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();

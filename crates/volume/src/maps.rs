@@ -6,6 +6,7 @@
 
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
+use pantile_code::CellIndex;
 use pantile_format::volume::{LogicalStripe, MemberState, Note, Policy};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,6 +212,50 @@ pub(crate) enum Change {
     Mark { first: u32, count: u32, is_marked: bool },
     /// What happened, or what is wrong.
     Note(Note),
+    /// Blocks of a stripe are written where they lie, with what the log has of them.
+    Patch(StripePatch),
+    /// A stripe has what its patch said: the log holds its home blocks no more.
+    WentHome { logical: u32 },
+}
+
+/// A stripe of which some blocks are written where they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StripePatch {
+    pub(crate) logical: u32,
+    pub(crate) generation: u64,
+    pub(crate) chunks: Vec<ChunkPatch>,
+}
+
+/// A chunk of which some blocks are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkPatch {
+    pub(crate) slot: Slot,
+    /// Of its header from then on.
+    pub(crate) digest: Crc64,
+    /// Which of its blocks, and their checksums from then on.
+    pub(crate) blocks: Vec<(u32, u64)>,
+}
+
+impl StripePatch {
+    /// By block that is written: the device, its cell, its offset in that and its checksum; of a
+    /// stripe that lies there.
+    pub(crate) fn places<'a>(
+        &'a self,
+        physical: u32,
+        geometry: &'a Geometry,
+    ) -> impl Iterator<Item = (Slot, CellIndex, u32, u64)> + 'a {
+        let elements = geometry.element_blocks();
+        self.chunks.iter().flat_map(move |chunk| {
+            let cells: Vec<CellIndex> =
+                geometry.code.column_cells(geometry.column(physical, chunk.slot)).collect();
+            let of_chunk = chunk.blocks.iter();
+            of_chunk.filter_map(move |&(place, sum)| {
+                let row = place / elements;
+                let cell = cells.iter().find(|&&cell| geometry.code.cell(cell).row == row as usize)?;
+                Some((chunk.slot, *cell, place % elements, sum))
+            })
+        })
+    }
 }
 
 impl Change {
@@ -219,6 +264,8 @@ impl Change {
         match self {
             Change::Switch { generation, .. } => Some(*generation),
             Change::Row { content, .. } => Some(content.generation),
+            // A device that lacks the patch lacks the stripe.
+            Change::Patch(patch) => Some(patch.generation),
             _ => None,
         }
     }
@@ -236,6 +283,9 @@ pub(crate) struct Maps {
     /// Blocks in the log, by logical stripe; no zeros.
     pub(crate) logged: BTreeMap<u32, u32>,
     stripe_blocks: u64,
+    /// Blocks of the log from here on are home blocks, so many of each stripe.
+    user_blocks: u64,
+    home_blocks: u64,
     pub(crate) rows: BTreeMap<u32, Row>,
     pub(crate) free_rows: BTreeSet<u32>,
     pub(crate) members: Vec<MemberState>,
@@ -255,6 +305,8 @@ impl Maps {
             log: BTreeMap::new(),
             logged: BTreeMap::new(),
             stripe_blocks: geometry.stripe_blocks(),
+            user_blocks: geometry.user_blocks(),
+            home_blocks: geometry.home_blocks(),
             rows: BTreeMap::new(),
             free_rows: (0..geometry.log_rows()).collect(),
             members: vec![MemberState::Present; geometry.slots()],
@@ -269,9 +321,24 @@ impl Maps {
 
     /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
     /// before it, or, in place, the same.
-    pub(crate) fn may_become(&self, changes: &[Change]) -> bool {
+    pub(crate) fn may_become(&self, changes: &[Change], geometry: &Geometry) -> bool {
         let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
+        let new_rows = changes.iter().filter_map(|change| match change {
+            Change::Row { content, .. } => Some(content),
+            _ => None,
+        });
+        let logged: BTreeSet<UserBlock> =
+            new_rows.flat_map(|row| row.blocks.iter().flatten().copied()).collect();
+        let in_log = |block: UserBlock| logged.contains(&block) || self.log.contains_key(&block);
         changes.iter().all(|change| match change {
+            Change::Patch(patch) => {
+                let mapping = self.stripes[patch.logical as usize];
+                let fits = mapping.is_some_and(|mapping| mapping.generation == patch.generation);
+                fits && geometry.may_patch()
+                    && patch
+                        .places(mapping.map_or(0, |mapping| mapping.physical), geometry)
+                        .all(|(_, cell, offset, _)| in_log(geometry.block_of(patch.logical, cell, offset)))
+            }
             Change::Switch { logical, physical, .. } => {
                 let own =
                     self.stripes[*logical as usize].is_some_and(|mapping| mapping.physical == *physical);
@@ -282,6 +349,7 @@ impl Maps {
             | Change::Forget { .. }
             | Change::Member { .. }
             | Change::Mark { .. }
+            | Change::WentHome { .. }
             | Change::Note(_) => true,
         })
     }
@@ -316,15 +384,18 @@ impl Maps {
                 for (index, &block) in content.blocks.iter().enumerate() {
                     let Some(block) = block else { continue };
                     self.forget(block);
-                    self.notes.written(block, 1);
+                    if block.0 < self.user_blocks {
+                        self.notes.written(block, 1);
+                    }
                     self.place_in_log(block, LogPlace { row: *row, index: index as u32 });
                 }
             }
-            Change::Forget { first, count } => {
-                let end = UserBlock(first.0 + count);
-                let blocks: Vec<UserBlock> = self.log.range(*first..end).map(|(&block, _)| block).collect();
-                blocks.into_iter().for_each(|block| self.forget(block));
+            Change::Forget { first, count } => self.forget_range(*first, *count),
+            Change::WentHome { logical } => {
+                let first = self.user_blocks + u64::from(*logical) * self.home_blocks;
+                self.forget_range(UserBlock(first), self.home_blocks);
             }
+            Change::Patch(_) => {}
             Change::Member { slot, state } => self.members[slot.0 as usize] = *state,
             Change::Mark { first, count, is_marked } => {
                 for logical in *first..*first + *count {
@@ -340,14 +411,29 @@ impl Maps {
 
     /// A block lies in the log from now on; `false`: it did already.
     pub(crate) fn place_in_log(&mut self, block: UserBlock, place: LogPlace) -> bool {
-        *self.logged.entry((block.0 / self.stripe_blocks) as u32).or_default() += 1;
+        if block.0 < self.user_blocks {
+            *self.logged.entry((block.0 / self.stripe_blocks) as u32).or_default() += 1;
+        }
         self.log.insert(block, place).is_none()
+    }
+
+    /// The stripes that have home blocks in the log.
+    pub(crate) fn on_the_way_home(&self) -> BTreeSet<u32> {
+        let homes = self.log.range(UserBlock(self.user_blocks)..);
+        homes.map(|(block, _)| ((block.0 - self.user_blocks) / self.home_blocks) as u32).collect()
+    }
+
+    fn forget_range(&mut self, first: UserBlock, count: u64) {
+        let end = UserBlock(first.0 + count);
+        let blocks: Vec<UserBlock> = self.log.range(first..end).map(|(&block, _)| block).collect();
+        blocks.into_iter().for_each(|block| self.forget(block));
     }
 
     fn forget(&mut self, block: UserBlock) {
         let Some(place) = self.log.remove(&block) else { return };
         let logical = (block.0 / self.stripe_blocks) as u32;
-        if let Some(count) = self.logged.get_mut(&logical) {
+        let count = self.logged.get_mut(&logical).filter(|_| block.0 < self.user_blocks);
+        if let Some(count) = count {
             *count -= 1;
             if *count == 0 {
                 self.logged.remove(&logical);
@@ -409,7 +495,8 @@ impl Maps {
                 assert!(mapping.physical == logical, "stripe {logical} lies elsewhere");
             }
         }
-        assert_eq!(self.logged.values().map(|&n| n as usize).sum::<usize>(), self.log.len(), "logged blocks");
+        let users = self.log.range(..UserBlock(self.user_blocks)).count();
+        assert_eq!(self.logged.values().map(|&n| n as usize).sum::<usize>(), users, "logged blocks");
         assert_eq!(self.rows.len() + self.free_rows.len(), geometry.log_rows() as usize, "log rows leak");
         for (number, row) in &self.rows {
             let live = self.log.values().filter(|place| place.row == *number).count();

@@ -334,6 +334,12 @@ impl Engine {
         }
     }
 
+    /// What a device lacks of the last record is what a crash left of it, and written again by now:
+    /// no device is said to have given wrong blocks for that.
+    pub(crate) fn forgive_what_a_crash_left(&mut self) {
+        self.counts.iter_mut().for_each(|counts| counts.checksum_errors = 0);
+    }
+
     /// A person knows of a device's errors: what comes after is counted anew.
     pub(crate) fn call_device_good(&mut self, slot: Slot) {
         let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };

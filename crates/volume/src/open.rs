@@ -523,6 +523,9 @@ impl Opening {
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);
         }
+        if let Some(engine) = &mut self.engine {
+            engine.forgive_what_a_crash_left();
+        }
         match &mut self.engine {
             Some(engine) if self.reads_only => {
                 engine.only_read();
@@ -633,6 +636,7 @@ impl Opening {
             engine.begin_provisionally();
         }
         engine.begin_resync();
+        engine.begin_patching();
         engine.resume_scrub();
         engine.drive();
     }

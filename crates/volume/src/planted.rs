@@ -59,6 +59,13 @@ pub enum Bug {
     ForgetsEpochLosses,
     /// Parity that was made in advance counts although the data have changed.
     KeepsStaleParity,
+    /// A patch is written home together with the record that speaks of it. With patches only, as
+    /// those below, and not in [`Bug::ALL`] but in [`Bug::OF_PATCHES`].
+    GoesHomeTooEarly,
+    /// The rows of a patch are free as soon as it is home, before a record says so.
+    FreesPatchRowsTooEarly,
+    /// A device that is lost while a patch is under way counts as one that has it.
+    TrustsUnpatchedDevice,
     /// A session that begins without a device that may have the history keeps it. Shown by volumes
     /// that run in two places, and not in [`Bug::ALL`].
     KeepsHistory,
@@ -90,6 +97,10 @@ impl Bug {
         Bug::LooksPastMemory,
         Bug::ProvesTooEarly,
     ];
+
+    /// All that a volume can have in its patches.
+    pub const OF_PATCHES: [Bug; 3] =
+        [Bug::GoesHomeTooEarly, Bug::FreesPatchRowsTooEarly, Bug::TrustsUnpatchedDevice];
 
     /// All that a volume can have in its epochs.
     pub const OF_EPOCHS: [Bug; 6] = [

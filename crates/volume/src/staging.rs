@@ -14,7 +14,9 @@
 //! generations of all staged stripes; no device is admitted while there are any.
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
-use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
+use crate::{
+    Action, BufferId, Bug, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency,
+};
 use pantile_format::Crc64;
 use pantile_format::volume::Policy;
 use std::collections::BTreeMap;
@@ -314,7 +316,8 @@ impl Engine {
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
         let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
         let staged = self.staged.values().map(|staged| staged.generation);
-        staged.chain(self.owed_generations()).fold(commit, u64::min)
+        let patched = self.patched_generation().filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
+        staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)
     }
 
     /// The checksums of all chunks of a stripe, as it has just become the one that counts.

@@ -5,11 +5,12 @@
 //! rows have the cells that their kind has, no physical stripe has two owners, no block is twice in
 //! the log.
 
-use crate::maps::{Change, LogPlace, Mapping, Maps, Row, RowCell, RowKind};
+use crate::maps::{Change, ChunkPatch, LogPlace, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, Policy, SnapshotDecoder,
-    SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
+    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, Policy,
+    SnapshotDecoder, SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch,
+    Superblock,
 };
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,7 +38,34 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
             Entry::Mark { first, count: (*count).into(), is_marked: *is_marked }
         }
         Change::Note(note) => Entry::Note(*note),
+        Change::Patch(patch) => Entry::Patch(volume::StripePatch {
+            logical: LogicalStripe(patch.logical.into()),
+            generation: Generation(patch.generation),
+            chunks: patch.chunks.iter().map(chunk_patch).collect(),
+        }),
+        Change::WentHome { logical } => Entry::Patch(volume::StripePatch {
+            logical: LogicalStripe((*logical).into()),
+            generation: Generation(0),
+            chunks: Vec::new(),
+        }),
     }
+}
+
+fn chunk_patch(chunk: &ChunkPatch) -> volume::ChunkPatch {
+    let blocks = chunk.blocks.iter().map(|&(place, sum)| (place, Crc64(sum))).collect();
+    volume::ChunkPatch { slot: chunk.slot, digest: chunk.digest, blocks }
+}
+
+/// The patch that an entry says, if its chunks have the blocks that it names.
+fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch> {
+    let chunk = |chunk: &volume::ChunkPatch| {
+        let chunk_blocks = geometry.zones(chunk.slot).shape().chunk_blocks();
+        let fits = chunk.blocks.last().is_some_and(|&(place, _)| u64::from(place) < chunk_blocks);
+        let blocks = chunk.blocks.iter().map(|&(place, sum)| (place, sum.0)).collect();
+        fits.then_some(ChunkPatch { slot: chunk.slot, digest: chunk.digest, blocks })
+    };
+    let chunks = entry.chunks.iter().map(chunk).collect::<Option<Vec<ChunkPatch>>>()?;
+    Some(StripePatch { logical: entry.logical.0 as u32, generation: entry.generation.0, chunks })
 }
 
 /// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, a
@@ -64,7 +92,31 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
             Change::Mark { first: first.0 as u32, count: *count as u32, is_marked: *is_marked }
         }
         Entry::Note(note) => Change::Note(*note),
+        Entry::Patch(_) if !geometry.may_patch() => return None,
+        Entry::Patch(over) if over.chunks.is_empty() => Change::WentHome { logical: over.logical.0 as u32 },
+        Entry::Patch(entry) => Change::Patch(patch(entry, geometry)?),
     })
+}
+
+/// What a cell of the log holds of a stripe.
+fn holds(block: UserBlock, geometry: &Geometry) -> Holds {
+    match geometry.is_home(block) {
+        true => Holds::Home(block.0 - geometry.user_blocks()),
+        false => Holds::User(block),
+    }
+}
+
+/// The block of a stripe that a cell of the log holds; `None`: it holds none, or one that no stripe
+/// has.
+fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
+    match holds {
+        Holds::User(block) => Some(block),
+        Holds::Home(home) => {
+            let homes = u64::from(geometry.logical_stripes()) * geometry.home_blocks();
+            (geometry.may_patch() && home < homes).then(|| UserBlock(geometry.user_blocks() + home))
+        }
+        Holds::Parity | Holds::Unused => None,
+    }
 }
 
 /// Whether a stripe may lie there under the volume's policy.
@@ -78,14 +130,15 @@ fn log_write(number: u32, row: &Row, geometry: &Geometry) -> LogWrite {
         |holds: Holds, cell: &RowCell| Cell { slot: cell.slot, holds, checksum: Crc64(cell.checksum) };
     let mut cells: Vec<Cell> = match row.kind {
         RowKind::Coded => {
-            let user = row.blocks.iter().map(|block| block.map_or(Holds::Unused, Holds::User));
-            let holds = user.chain(std::iter::repeat(Holds::Parity));
-            holds.zip(&row.cells).map(|(holds, cell)| named(holds, cell)).collect()
+            let user =
+                row.blocks.iter().map(|block| block.map_or(Holds::Unused, |block| holds(block, geometry)));
+            let all = user.chain(std::iter::repeat(Holds::Parity));
+            all.zip(&row.cells).map(|(holds, cell)| named(holds, cell)).collect()
         }
         RowKind::Copies => {
             let copies = row.cells.chunks(geometry.tolerance() + 1);
             let known = row.blocks.iter().zip(copies).filter_map(|(&block, cells)| Some((block?, cells)));
-            known.flat_map(|(b, cells)| cells.iter().map(move |c| named(Holds::User(b), c))).collect()
+            known.flat_map(|(b, cells)| cells.iter().map(move |c| named(holds(b, geometry), c))).collect()
         }
     };
     cells.sort_unstable_by_key(|cell| cell.slot);
@@ -106,7 +159,9 @@ fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
         for column in 0..geometry.slots() {
             let cell = &write.cells[geometry.row_slot(write.row.0, column).0 as usize];
             match (cell.holds, column < geometry.log_data()) {
-                (Holds::User(block), true) => blocks.push(Some(block)),
+                (Holds::User(_) | Holds::Home(_), true) => {
+                    blocks.push(Some(block_of(cell.holds, geometry)?));
+                }
                 (Holds::Unused, true) => blocks.push(None),
                 (Holds::Parity, false) => {}
                 _ => return None,
@@ -116,7 +171,7 @@ fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
     } else {
         let mut copies: BTreeMap<UserBlock, Vec<RowCell>> = BTreeMap::new();
         for cell in &write.cells {
-            let Holds::User(block) = cell.holds else { return None };
+            let block = block_of(cell.holds, geometry)?;
             copies.entry(block).or_default().push(stored(cell));
         }
         for (block, of_block) in copies {

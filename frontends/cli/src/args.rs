@@ -313,6 +313,20 @@ pub fn size(text: &str) -> Result<u64, String> {
     value.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
+/// `30s`, `5m`, `1h`, or seconds.
+pub fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a time such as 30s, 5m, 1h or 0".to_string();
+    let (digits, unit) = match text.char_indices().last() {
+        Some((i, 's')) => (&text[..i], 1),
+        Some((i, 'm')) => (&text[..i], 60),
+        Some((i, 'h')) => (&text[..i], 3600),
+        _ => (text, 1),
+    };
+    let number = Some(digits).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    let number: u64 = number.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
+    number.checked_mul(unit).filter(|seconds| *seconds <= 366 * 86400).ok_or_else(wrong)
+}
+
 /// How what an option lists is written.
 #[derive(Clone, Copy)]
 enum Form {
@@ -368,6 +382,15 @@ pub fn policy(text: &str) -> Result<pantile_host::Policy, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_read() {
+        assert_eq!(seconds("5m"), Ok(300));
+        assert_eq!(seconds("30"), Ok(30));
+        for wrong in ["", "s", "5d", "-1", "99999999999h"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_are_powers_of_1024() {

@@ -11,7 +11,7 @@ use crate::terminal::{Terminal, print, print_json};
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
     Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, RangeWord, Service,
-    StatusReport, Verdict as VolumeVerdict, order, when,
+    StatusReport, Verdict as VolumeVerdict, order, order_within, when,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -58,6 +58,9 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))
 }
 
+/// What a server has for an answer at the least, however little of a wait is left.
+const ANSWER_LEAST: Duration = Duration::from_secs(1);
+
 /// A volume that orders can be given to.
 pub enum Reached {
     /// Another process serves it.
@@ -68,6 +71,14 @@ pub enum Reached {
 
 /// Reaches the volume of a folder over its control socket, or opens it here if nobody serves it.
 pub fn reach(root: &Path) -> Result<Reached, Failure> {
+    reach_within(root, None)
+}
+
+/// The same; a server has so long to answer.
+pub fn reach_within(root: &Path, patience: Option<Duration>) -> Result<Reached, Failure> {
+    if let Some(patience) = patience {
+        order_within(root, &Order::Status, patience).map_err(|error| failure(&error))?;
+    }
     reach_by(root, |folder| Service::start(folder, None))?.map_err(|error| failure(&error))
 }
 
@@ -167,9 +178,17 @@ impl Reached {
 
     /// Gives an order and holds its answer; a fault ends the run.
     pub fn order(&self, what: &Order) -> Result<Answer, Failure> {
+        self.order_by(what, |root| order(root, what))
+    }
+
+    fn order_by(
+        &self,
+        what: &Order,
+        ask: impl Fn(&Path) -> Result<Option<Answer>, FolderError>,
+    ) -> Result<Answer, Failure> {
         let answer = match self {
             Reached::Here(service) => service.obey(what),
-            Reached::Served(root) => match order(root, what).map_err(|error| failure(&error))? {
+            Reached::Served(root) => match ask(root).map_err(|error| failure(&error))? {
                 Some(answer) => answer,
                 None => return Err(Failure::System("the server has ended meanwhile; try again.".into())),
             },
@@ -181,12 +200,13 @@ impl Reached {
     }
 
     pub fn status(&self) -> Result<StatusReport, Failure> {
-        match self.order(&Order::Status)? {
-            Answer::Status(report) => Ok(*report),
-            _ => Err(Failure::System(
-                "the server is of another version; stop and serve the volume again.".into(),
-            )),
-        }
+        status_in(self.order(&Order::Status)?)
+    }
+
+    /// The same; a server has so long to answer.
+    fn status_within(&self, patience: Duration) -> Result<StatusReport, Failure> {
+        let what = Order::Status;
+        status_in(self.order_by(&what, |root| order_within(root, &what, patience))?)
     }
 
     /// Gives the volume back.
@@ -198,17 +218,23 @@ impl Reached {
     }
 
     /// Waits until `is_done`, showing `line` on standard error; Ctrl-C ends the wait, not the work
-    /// of a server.
+    /// of a server. Errors: it is not done when `timeout` is over.
     pub fn wait(
         &self,
         terminal: &Terminal,
+        timeout: Option<Duration>,
         is_done: impl Fn(&StatusReport) -> bool,
         line: impl Fn(&StatusReport) -> String,
     ) -> Result<bool, Failure> {
         interrupt::listen();
-        let mut shown_at = Instant::now();
+        let begun = Instant::now();
+        let mut shown_at = begun;
         loop {
-            let report = self.status()?;
+            let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
+            let report = match left {
+                Some(left) => self.status_within(left.max(ANSWER_LEAST))?,
+                None => self.status()?,
+            };
             if is_done(&report) {
                 return Ok(true);
             }
@@ -218,6 +244,17 @@ impl Reached {
             }
             if interrupt::asked() {
                 return Ok(false);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                let goes_on = match self {
+                    Reached::Served(_) => "the server goes on with it, and 'pantile status' shows how far",
+                    Reached::Here(_) => "it goes on when the volume is served, or with this command again",
+                };
+                return Err(Failure::System(format!(
+                    "--timeout: not done in {} s ({}); {goes_on}.",
+                    begun.elapsed().as_secs(),
+                    line(&report)
+                )));
             }
             let every = if terminal.progress { Duration::from_secs(1) } else { Duration::from_secs(10) };
             if shown_at.elapsed() >= every {
@@ -229,6 +266,13 @@ impl Reached {
             }
             std::thread::sleep(LOOK_EVERY);
         }
+    }
+}
+
+fn status_in(answer: Answer) -> Result<StatusReport, Failure> {
+    match answer {
+        Answer::Status(report) => Ok(*report),
+        _ => Err(other_version()),
     }
 }
 
@@ -440,6 +484,9 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
             sets::bytes(server.resident_bytes),
             server.threads
         );
+        if let Some(stripes) = server.patched_stripes {
+            let _ = writeln!(out, "Single blocks go home as patches: {stripes} stripes so far.");
+        }
     }
     out
 }

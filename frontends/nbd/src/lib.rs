@@ -49,6 +49,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     deaths: Deaths { of_its_own: 0, by_clients: 0 },
     reads_only: false,
     memory_bytes: None,
+    patches_stripes: false,
     running: None,
 });
 
@@ -70,6 +71,7 @@ struct State {
     deaths: Deaths,
     reads_only: bool,
     memory_bytes: Option<u64>,
+    patches_stripes: bool,
     running: Option<Running>,
 }
 
@@ -118,6 +120,7 @@ impl Server for Connection {
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
              evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
              memory=BYTES   The most bytes that the volume has in buffers, those of requests not included; 536870912 unless given.\n\
+             patches=BOOL   Patch single blocks where they lie, in a volume that was not made so either.\n\
              connections=NUMBER  The most connections at a time; 64 unless given.\n\
              outstanding=BYTES   The most bytes of requests that are worked on at a time; 268435456 unless given.\n\
              deaths=NUMBER  How often servers before this one have died, for 'pantile status'.\n\
@@ -148,6 +151,10 @@ impl Server for Connection {
             }
             "read-only" => {
                 state().reads_only = nbdkit::parse_bool(value)?;
+                Ok(())
+            }
+            "patches" => {
+                state().patches_stripes = nbdkit::parse_bool(value)?;
                 Ok(())
             }
             "memory" => {
@@ -204,7 +211,9 @@ impl Server for Connection {
             let evicts_slow = state().evicts_slow;
             let reads_only = state().reads_only;
             let memory_bytes = state().memory_bytes;
-            let running = start(&folder, deaths, evicts_slow, reads_only, memory_bytes).map_err(|error| {
+            let patches_stripes = state().patches_stripes;
+            let running = start(&folder, deaths, evicts_slow, reads_only, memory_bytes, patches_stripes);
+            let running = running.map_err(|error| {
                 if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
                     say(&format!("pantile-fault {line}"));
                 }
@@ -397,6 +406,7 @@ fn start(
     evicts_slow: bool,
     reads_only: bool,
     memory_bytes: Option<u64>,
+    patches_stripes: bool,
 ) -> std::result::Result<Running, FolderError> {
     let begun = Instant::now();
     let mut taken = loop {
@@ -408,6 +418,9 @@ fn start(
     };
     if let Some(bytes) = memory_bytes {
         taken.keep_within(bytes);
+    }
+    if patches_stripes {
+        taken.patch_stripes();
     }
     let service = match reads_only {
         true => Service::start_to_read(taken, None)?,

@@ -113,6 +113,14 @@ impl ChunkHeader {
         })
     }
 
+    /// The checksums that a header of so many blocks names, whether it is whole or was torn between
+    /// its sectors; `None` if the bytes are too few. Nothing vouches for them but a digest.
+    pub fn checksums_of_torn(bytes: &[u8], count: usize) -> Option<Vec<Crc64>> {
+        let table = bytes.get(FIXED_BYTES..FIXED_BYTES + 8 * count)?;
+        let crc = |bytes: &[u8; 8]| Crc64(u64::from_le_bytes(*bytes));
+        Some(table.as_chunks::<8>().0.iter().map(crc).collect())
+    }
+
     /// The header's CRC, which the record of its write carries. Costs an encoding; see
     /// [`ChunkHeader::digest_of`].
     pub fn digest(&self) -> Crc64 {

@@ -6,6 +6,7 @@
 //! rules.
 
 use super::note::{KINDS as NOTE_KINDS, Note};
+use super::patch::{PATCH_BYTES, StripePatch};
 use super::{LogRow, LogicalStripe, PhysicalStripe, Shape, Slot, UserBlock, get_u16, must_be_zero};
 use crate::layout::layout;
 use crate::{Crc64, FormatError, Generation, Part};
@@ -16,9 +17,12 @@ const KIND_LOG_WRITE: u16 = 3;
 const KIND_FORGET: u16 = 4;
 const KIND_MEMBER: u16 = 5;
 const KIND_MARK: u16 = 6;
+pub(super) const KIND_PATCH: u16 = 12;
 /// Entries of these kinds may be passed over by a reader that does not know them.
 const KIND_MAY_IGNORE: u16 = 64;
 pub(super) const ENTRY_HEAD_BYTES: usize = 8;
+/// The longest entry: a stripe switch or a log write over all devices, or a patch.
+pub(super) const ENTRY_BYTES_MOST: usize = 8192;
 const SWITCH_BYTES: usize = 64;
 const UNMAP_BYTES: usize = 24;
 const LOG_WRITE_BYTES: usize = 24;
@@ -32,8 +36,8 @@ pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 layout! {
     /// How every entry begins.
     ENTRY_HEAD_LAYOUT {
-        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark, 7 device, 8 event, 9 scrub, 10 range";
-        COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, else zero";
+        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark, 7 device, 8 event, 9 scrub, 10 range, 12 patch";
+        COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, chunks of a patch, else zero";
         LEN: "length" @ 4 + 4, "bytes of the entry with this head";
     }
 }
@@ -68,9 +72,9 @@ layout! {
 layout! {
     /// One cell of a log write: one block on one device.
     LOG_CELL_LAYOUT {
-        C_USER: "user block" @ 0 + 6, "the user's block that it holds; 0 for a cell that holds none";
+        C_USER: "user block" @ 0 + 6, "the user's block or the home block that it holds; 0 for a cell that holds none";
         C_SLOT: "slot" @ 6 + 1, "the device";
-        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten";
+        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten; 3 a home block (feature bit patches)";
         C_CHECKSUM: "checksum" @ 8 + 8, "of the block, as it is or would be on that device";
     }
 }
@@ -139,6 +143,9 @@ pub enum Entry {
     },
     /// What happened, or what is wrong; since version 2.
     Note(Note),
+    /// Blocks of a stripe are written where they lie, or have been; only where the feature bit says
+    /// so.
+    Patch(StripePatch),
 }
 
 /// A logical stripe was written as a whole.
@@ -186,6 +193,9 @@ pub struct Cell {
 pub enum Holds {
     /// A user's block.
     User(UserBlock),
+    /// A block of a stripe that is no user's: its parity, on the way home. Counted over the logical
+    /// stripes, as many of each as it has blocks that are no user's.
+    Home(u64),
     /// Parity of the row.
     Parity,
     /// No user's block: zeros that fill the row, or one that was forgotten. It is named because the
@@ -248,6 +258,7 @@ impl Entry {
             Entry::Member(_) => MEMBER_BYTES,
             Entry::Mark { .. } => MARK_BYTES,
             Entry::Note(note) => note.len_bytes(),
+            Entry::Patch(patch) => patch.len_bytes(),
         }
     }
 
@@ -281,6 +292,7 @@ impl Entry {
             }
             Entry::Member(member) => member.check(Part::Record, shape),
             Entry::Note(note) => note.check(Part::Record, shape),
+            Entry::Patch(patch) => patch.check(Part::Record, shape),
         }
     }
 
@@ -300,6 +312,7 @@ impl Entry {
                 F_COUNT.put_u64(head, *count);
             }
             Entry::Member(member) => member.encode(out),
+            Entry::Patch(patch) => patch.encode(out),
             Entry::Note(note) => {
                 let head = begin(out, note.kind(), 0, note.len_bytes(), note.len_bytes());
                 note.encode(head);
@@ -319,9 +332,8 @@ impl Entry {
         if bytes.len() < ENTRY_HEAD_BYTES {
             return Ok(None);
         }
-        // The longest entry is a stripe switch or a log write over all devices.
         match LEN.u32(bytes) as usize {
-            len @ ENTRY_HEAD_BYTES..=8192 => Ok(Some(len)),
+            len @ ENTRY_HEAD_BYTES..=ENTRY_BYTES_MOST => Ok(Some(len)),
             _ => Err(FormatError::Invalid { part, field: "length", rule: "must fit the kind" }),
         }
     }
@@ -344,8 +356,9 @@ impl Entry {
             KIND_FORGET => (FORGET_BYTES, false),
             KIND_MEMBER => (MEMBER_BYTES, false),
             KIND_MARK => (MARK_BYTES, false),
+            KIND_PATCH => (PATCH_BYTES, true),
             kind if NOTE_KINDS.contains(&kind) => (Note::len_of(kind), false),
-            _ => return Err(invalid("kind", "must be 1 to 10")),
+            _ => return Err(invalid("kind", "must be 1 to 10, or 12")),
         };
         if bytes.len() < fixed {
             return Err(invalid("length", "must fit the kind"));
@@ -357,6 +370,7 @@ impl Entry {
         let entry = match get_u16(KIND, bytes) {
             KIND_SWITCH => Entry::StripeSwitch(StripeSwitch::decode(part, head, count, rest)?),
             KIND_LOG_WRITE => Entry::LogWrite(LogWrite::decode(part, head, count, rest)?),
+            KIND_PATCH => Entry::Patch(StripePatch::decode(part, head, count, rest)?),
             _ if !rest.is_empty() => return Err(invalid("length", "must fit the kind")),
             KIND_UNMAP => Entry::Unmap { first: LogicalStripe(U_FIRST.u64(head)), count: U_COUNT.u64(head) },
             KIND_FORGET => Entry::LogForget { first: UserBlock(F_FIRST.u64(head)), count: F_COUNT.u64(head) },
@@ -473,6 +487,7 @@ impl Cell {
         let mut bytes = [0; CELL_BYTES];
         let (user, holds) = match self.holds {
             Holds::User(user) => (user.0, 0),
+            Holds::Home(home) => (home, 3),
             Holds::Parity => (0, 1),
             Holds::Unused => (0, 2),
         };
@@ -492,11 +507,12 @@ impl Cell {
             (0, user) => Holds::User(UserBlock(user)),
             (1, 0) => Holds::Parity,
             (2, 0) => Holds::Unused,
+            (3, home) => Holds::Home(home),
             (1 | 2, _) => {
                 let rule = "must be 0 in a cell that holds none";
                 return Err(FormatError::Invalid { part, field: "user block", rule });
             }
-            _ => return Err(FormatError::Invalid { part, field: "holds", rule: "must be 0, 1 or 2" }),
+            _ => return Err(FormatError::Invalid { part, field: "holds", rule: "must be 0 to 3" }),
         };
         Ok(Cell { slot: Slot(slot.into()), holds, checksum: Crc64(C_CHECKSUM.u64(bytes)) })
     }
@@ -547,7 +563,7 @@ impl Member {
 }
 
 /// The fixed part of an entry, zero but for its head.
-fn begin(out: &mut Vec<u8>, kind: u16, count: usize, fixed: usize, len: usize) -> &mut [u8] {
+pub(super) fn begin(out: &mut Vec<u8>, kind: u16, count: usize, fixed: usize, len: usize) -> &mut [u8] {
     let start = out.len();
     out.resize(start + fixed, 0);
     let head = &mut out[start..];

@@ -23,6 +23,7 @@ mod chunk;
 mod claim;
 mod entry;
 mod note;
+mod patch;
 mod record;
 mod second;
 mod snapshot;
@@ -40,6 +41,7 @@ pub use note::{
     DEVICE_NOTE_LAYOUT, DeviceNote, EVENT_LAYOUT, EventKind, EventNote, Note, RANGE_LAYOUT, RangeKind,
     RangeNote, Reason, SCRUB_LAYOUT, ScrubNote, ScrubState,
 };
+pub use patch::{ChunkPatch, PATCH_BLOCK_LAYOUT, PATCH_CHUNK_LAYOUT, PATCH_LAYOUT, StripePatch};
 pub use record::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES, RECORD_HEAD_LAYOUT, Record, RecordHead};
 pub use second::{Features, Second, StateRef};
 pub use snapshot::{
@@ -231,6 +233,9 @@ mod tests {
             (FORGET_LAYOUT, 8, 24),
             (MEMBER_LAYOUT, 8, 40),
             (MARK_LAYOUT, 8, 32),
+            (PATCH_LAYOUT, 8, 24),
+            (PATCH_CHUNK_LAYOUT, 0, 16),
+            (PATCH_BLOCK_LAYOUT, 0, 16),
             (DEVICE_NOTE_LAYOUT, 8, 48),
             (EVENT_LAYOUT, 8, 40),
             (SCRUB_LAYOUT, 8, 136),

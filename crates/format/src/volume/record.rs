@@ -76,7 +76,7 @@ impl Record {
 
     /// Volumes of version 1 have entries of the kinds 1 to 6 only.
     fn version(&self) -> u32 {
-        let is_new = self.entries.iter().any(|entry| matches!(entry, Entry::Note(_)));
+        let is_new = self.entries.iter().any(|entry| matches!(entry, Entry::Note(_) | Entry::Patch(_)));
         if is_new { VOLUME_VERSION } else { UNCHANGED }
     }
 

@@ -23,7 +23,7 @@ pub struct Features {
 }
 
 impl Features {
-    /// Among `must_refuse`: records may patch stripes in place. Reserved; not built here.
+    /// Among `must_refuse`: records may patch stripes where they lie.
     pub const PATCHES: u64 = 1 << 0;
     /// Among `must_refuse`: a device may be on its way to replace one that still works. Reserved;
     /// not built here.
@@ -31,7 +31,7 @@ impl Features {
     /// What this program knows of `read_only`.
     pub const KNOWN_READ_ONLY: u64 = 0;
     /// What it knows of `must_refuse`.
-    pub const KNOWN_MUST_REFUSE: u64 = 0;
+    pub const KNOWN_MUST_REFUSE: u64 = Features::PATCHES;
 
     /// The bits without which nothing may be written, that are not known here; 0: it may.
     pub fn unknown_to_write(&self) -> u64 {

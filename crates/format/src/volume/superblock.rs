@@ -62,7 +62,7 @@ layout! {
         BASE: "base session" @ 2872 + 8, "the newest session that had written a record or a snapshot when this one began";
         MAY_IGNORE: "features to ignore" @ 2880 + 8, "version 2, like all that follow; a reader that does not know a bit may read and write";
         READ_ONLY: "features to read" @ 2888 + 8, "a reader that does not know a bit may read and must not write";
-        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 a replacement under way (both reserved)";
+        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 a replacement under way (reserved)";
         STATE_AT: "state block" @ 2904 + 4, "the first block of the first place for the state: 7";
         STATE_BLOCKS: "state blocks" @ 2908 + 4, "blocks of each place: 4";
         STATE_LEN: "state length" @ 2912 + 4, "blocks of the state that goes with the snapshot; 0 for none";

@@ -268,6 +268,48 @@ fn with_entry(entry: Entry, offset: usize, len: usize, value: u64) -> Result<Rec
 }
 
 #[test]
+fn a_patch_whose_fields_cannot_be_so_is_refused() {
+    let max = u64::MAX;
+    let patch = patch_record().entries[2].clone();
+    // Where the table begins behind the entry: the chunks at 24, 72 and 104.
+    for (start, table, name, value, field) in [
+        (0, ENTRY_HEAD_LAYOUT, "count", 0, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "count", 2, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "count", 4, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "count", max, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "length", 24, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "length", 8200, "length"),
+        (0, PATCH_LAYOUT, "logical stripe", 32, "logical stripe"),
+        (0, PATCH_LAYOUT, "logical stripe", max, "logical stripe"),
+        (24, PATCH_CHUNK_LAYOUT, "slot", 3, "slot"),
+        (24, PATCH_CHUNK_LAYOUT, "slot", max, "slot"),
+        (104, PATCH_CHUNK_LAYOUT, "slot", 5, "slot"),
+        (72, PATCH_CHUNK_LAYOUT, "blocks", 0, "length"),
+        (104, PATCH_CHUNK_LAYOUT, "blocks", 2, "length"),
+        (24, PATCH_CHUNK_LAYOUT, "blocks", max, "length"),
+        (40, PATCH_BLOCK_LAYOUT, "place", 4, "place"),
+        (40, PATCH_BLOCK_LAYOUT, "place", max, "place"),
+        (40, PATCH_BLOCK_LAYOUT, "reserved", 1, "reserved"),
+    ] {
+        let range = crate::volume_common::field(table, name);
+        match with_entry(patch.clone(), start + range.start, range.len().min(8), value) {
+            Err(FormatError::Invalid { field: found, .. }) => assert_eq!(found, field, "{name} = {value}"),
+            other => panic!("{start}, {name} = {value}: {other:?}"),
+        }
+    }
+    let over = patch_record().entries[0].clone();
+    let range = crate::volume_common::field(PATCH_LAYOUT, "generation");
+    assert!(matches!(
+        with_entry(over, range.start, 8, 1),
+        Err(FormatError::Invalid { field: "generation", .. })
+    ));
+    let mut record = patch_record();
+    let Some(Entry::Patch(patch)) = record.entries.last_mut() else { panic!("it ends with a patch") };
+    patch.chunks[0].blocks.clear();
+    assert!(matches!(record.check(&SHAPE), Err(FormatError::Invalid { field: "blocks", .. })));
+}
+
+#[test]
 fn a_record_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let entries = record().entries;
@@ -337,7 +379,7 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         (0, "user block", max, "user block"),
         (1, "user block", 1, "user block"),
         (0, "holds", 2, "user block"),
-        (1, "holds", 3, "holds"),
+        (1, "holds", 4, "holds"),
         (0, "slot", 3, "slot"),
         (2, "slot", 5, "slot"),
         (2, "slot", 3, "slot"),

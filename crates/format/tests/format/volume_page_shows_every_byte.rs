@@ -22,6 +22,9 @@ const TABLES: &[(&str, &[Field])] = &[
     ("log forget", FORGET_LAYOUT),
     ("member", MEMBER_LAYOUT),
     ("mark", MARK_LAYOUT),
+    ("patch", PATCH_LAYOUT),
+    ("patched chunk", PATCH_CHUNK_LAYOUT),
+    ("patched block", PATCH_BLOCK_LAYOUT),
     ("device note", DEVICE_NOTE_LAYOUT),
     ("event", EVENT_LAYOUT),
     ("scrub", SCRUB_LAYOUT),
@@ -78,6 +81,7 @@ fn made(name: &str) -> String {
         ("hex", "state") => hex(&state().encode(&SHAPE).0),
         ("hex", "claim") => hex(&claim().encode()),
         ("hex", "chunk header") => hex(&chunk_header().encode()),
+        ("hex", "record of a patch") => hex(&patch_record().encode(&SHAPE)),
         ("hex", "record") => hex(&record().encode(&SHAPE)),
         ("hex", "snapshot") => {
             let user = Holds::User(UserBlock(767));

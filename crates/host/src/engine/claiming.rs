@@ -15,9 +15,10 @@ use std::time::Instant;
 const CLAIM_TOKENS: u64 = 1 << 63;
 
 impl Engine {
-    /// From now on the claim is written every period.
+    /// From now on the claim is written every period. It is on all devices that are here.
     pub(crate) fn claim(&mut self, beating: Beating) {
         self.claiming = Some(beating);
+        self.members.iter_mut().for_each(|member| member.is_claimed = true);
     }
 
     /// Begins to look at the claims, if it is time; when it is again.
@@ -49,7 +50,13 @@ impl Engine {
         let slot = Slot((completion.token - CLAIM_TOKENS) as u32);
         let Op::Read { buffer, .. } = &completion.op else { return None };
         let claiming = self.claiming.as_mut()?;
-        if completion.result.is_ok()
+        // A device that came since may hold what a server before this one claimed: another that is
+        // alive is found the next time, or finds our claim.
+        let member = self.members.get_mut(slot.0 as usize)?;
+        let device = member.number.filter(|&number| number == completion.device)?;
+        let was_claimed = std::mem::replace(&mut member.is_claimed, true);
+        if was_claimed
+            && completion.result.is_ok()
             && let Some(other) = claiming.other(&buffer[..BLOCK])
         {
             // Nothing more is written: what this server holds of the volume is not how it is any
@@ -61,8 +68,6 @@ impl Engine {
         let bytes = claiming.beat(Session(0));
         let at = claiming.at;
         let segments = self.segments(vec![Piece::Bytes(bytes)]);
-        let device =
-            self.members.get(slot.0 as usize)?.number.filter(|&number| number == completion.device)?;
         let (op, priority) = (write_op(at, segments), Priority::User);
         let _ = self.pool.submit(IoRequest { token: completion.token, device, priority, op });
         None

@@ -110,6 +110,7 @@ mod tests {
             devices: NewDevices::Made { user_bytes: 1 << 20 },
             policy: Policy::Wcl,
             epoch_bytes: 0,
+            patches_stripes: false,
             name: None,
             overwrite: false,
         };

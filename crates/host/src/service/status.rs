@@ -81,6 +81,7 @@ impl Service {
             memory_bytes: report.memory_bytes,
             resident_bytes: resident_bytes(),
             threads: std::fs::read_dir("/proc/self/task").map_or(0, |tasks| tasks.count() as u32),
+            patched_stripes: report.patched_stripes,
         });
         let scrub = status.scrub.as_ref().map(scrub_report);
         let mut findings = of_volume(&report, margin.survives, damaged);

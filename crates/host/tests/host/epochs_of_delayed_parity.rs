@@ -149,7 +149,15 @@ fn an_epoch_ends_with_its_connection() {
     let devices = NewDevices::Made { user_bytes: 4 << 20 };
     Folder::create(
         &root,
-        &NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes: 0, name: None, overwrite: false },
+        &NewFolder {
+            code,
+            devices,
+            policy: Policy::Wcl,
+            epoch_bytes: 0,
+            patches_stripes: false,
+            name: None,
+            overwrite: false,
+        },
     )
     .expect("it is made");
     let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
@@ -228,7 +236,15 @@ fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
         let root = folder.path().join("vol");
         let code = Code::parse("raid5:3").expect("a code");
         let devices = NewDevices::Made { user_bytes: 24 << 20 };
-        let new = NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes, name: None, overwrite: false };
+        let new = NewFolder {
+            code,
+            devices,
+            policy: Policy::Wcl,
+            epoch_bytes,
+            patches_stripes: false,
+            name: None,
+            overwrite: false,
+        };
         Folder::create(&root, &new).expect("it is made");
         let service = Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts");
         let handle = service.handle();
@@ -259,7 +275,15 @@ fn epochs_that_no_record_could_name_are_refused() {
     let create = |epoch_bytes: u64| {
         let code = Code::parse("raid5:3").expect("a code");
         let devices = NewDevices::Made { user_bytes: 24 << 20 };
-        let new = NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes, name: None, overwrite: false };
+        let new = NewFolder {
+            code,
+            devices,
+            policy: Policy::Wcl,
+            epoch_bytes,
+            patches_stripes: false,
+            name: None,
+            overwrite: false,
+        };
         Folder::create(&root, &new)
     };
     let refused = create(u64::MAX).err();

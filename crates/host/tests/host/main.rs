@@ -9,6 +9,7 @@ mod common;
 mod epochs_of_delayed_parity;
 mod memory_is_bounded;
 mod nobody_else_can_take_the_locks;
+mod patches_are_chosen;
 mod readers_go_to_the_devices_themselves;
 mod reading_needs_no_session;
 mod volumes_of_version_1;

@@ -489,7 +489,7 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
         disk.set_slow(false);
         disks.push(Arc::new(Counted::new(disk)));
     }
-    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
     for (slot, at, bytes) in format_volume(&geometry, &birth)? {
         let mut buffer = AlignedBuf::zeroed(bytes.len());
         buffer.copy_from_slice(&bytes);
@@ -580,7 +580,7 @@ impl<'s> Driver<'s> {
             tears: false,
         };
         let mut world = World::new(&config, 1);
-        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
+        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
         for (slot, at, bytes) in format_volume(&geometry, &birth)? {
             for (at, block) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
                 world.disks_mut()[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));

@@ -9,6 +9,7 @@ mod epochs_end_whole_or_leave_no_trace;
 mod metadata_that_lies_never_panics;
 mod reading_needs_no_session;
 mod real;
+mod single_blocks_go_home_as_patches;
 mod small_volumes_are_tried_exhaustively;
 mod small_worlds_are_tried_exhaustively;
 mod sound_toys_pass_and_planted_bugs_are_caught;

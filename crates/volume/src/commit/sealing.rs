@@ -25,6 +25,14 @@ impl Engine {
             self.give_up_if_failed();
             return;
         }
+        if self.patching.going.is_some() {
+            return;
+        }
+        if !self.patching.redo.is_empty() {
+            // Before any record: only the last one's patches are known to an opening.
+            self.redo_patches();
+            return;
+        }
         if self.is_provisional && self.members_changed && self.journal_has_blocks(FIRST_RECORD_BLOCKS) {
             // The session counts from its first record on. A snapshot that it wrote before would
             // lie where one lies that a device may refer to that is not here, and be in the way of
@@ -73,6 +81,9 @@ impl Engine {
         }
         if let Some(epoch) = self.epoch_to_end() {
             self.begin_end(epoch);
+            return;
+        }
+        if self.log_is_low() && self.begin_patch() {
             return;
         }
         match self.geometry.policy {

@@ -49,6 +49,13 @@ pub(crate) enum IoOwner {
         update: usize,
         slot: Slot,
     },
+    /// A write or flush of a patch.
+    HomeWrite,
+    /// The header of a chunk that is patched.
+    HomeHeader {
+        patch: usize,
+        slot: Slot,
+    },
     RawRun {
         raw: usize,
         run: usize,

@@ -192,7 +192,7 @@ impl Opening {
         while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
             let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
             last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
-            if !maps.may_become(&changes) {
+            if !maps.may_become(&changes, &self.geometry) {
                 self.error = Some(OpenError::Impossible { record: RecordNumber(number + 1) });
                 return;
             }
@@ -283,10 +283,12 @@ impl Opening {
                     engine.verify_row(*row);
                     self.last.1.push(*row);
                 }
+                Change::Patch(patch) => _ = engine.patching.redo.insert(patch.logical, patch.clone()),
                 Change::Unmap { .. }
                 | Change::Forget { .. }
                 | Change::Member { .. }
                 | Change::Mark { .. }
+                | Change::WentHome { .. }
                 | Change::Note(_) => {}
             }
         }

@@ -81,10 +81,10 @@ struct Start {
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M")]
     owed_max: u64,
     /// What is owed for so long gets its parity in advance; 0: however old.
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = args::seconds, default_value = "30s")]
     age_max: u64,
     /// After so long without a request it ends by itself; 0: never.
-    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "5m")]
+    #[arg(long, value_name = "TIME", value_parser = args::seconds, default_value = "5m")]
     idle: u64,
     /// How it ends then.
     #[arg(long, value_enum, default_value = "abort")]
@@ -316,32 +316,13 @@ pub fn range(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
-/// `30s`, `5m`, `1h`, or seconds.
-fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a time such as 30s, 5m, 1h or 0".to_string();
-    let (digits, unit) = match text.char_indices().last() {
-        Some((i, 's')) => (&text[..i], 1),
-        Some((i, 'm')) => (&text[..i], 60),
-        Some((i, 'h')) => (&text[..i], 3600),
-        _ => (text, 1),
-    };
-    let number = Some(digits).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
-    let number: u64 = number.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
-    number.checked_mul(unit).filter(|seconds| *seconds <= 366 * 86400).ok_or_else(wrong)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ranges_and_times_are_read() {
+    fn ranges_are_read() {
         assert_eq!(range("4K+1M"), Ok((4096, 1 << 20)));
-        assert_eq!(seconds("5m"), Ok(300));
-        assert_eq!(seconds("30"), Ok(30));
-        for wrong in ["", "s", "5d", "-1", "99999999999h"] {
-            assert!(seconds(wrong).is_err(), "{wrong}");
-        }
         for wrong in ["1G", "+1G", "1G+", "1G+0", "1+2+3"] {
             assert!(range(wrong).is_err(), "{wrong}");
         }

@@ -10,6 +10,7 @@ use pantile_host::{
     Answer, DeviceReport, DeviceWord, Finding, FindingKind, Order, ReplacementReport, StatusReport,
 };
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Take a device out of a volume
 ///
@@ -137,6 +138,9 @@ pub struct Rebuild {
     /// Wait until everything is whole.
     #[arg(long)]
     wait: bool,
+    /// Wait no longer than so, 30s or 5m: status 3 if it is not done by then.
+    #[arg(long, value_name = "TIME", requires = "wait", value_parser = args::seconds)]
+    timeout: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -171,18 +175,19 @@ impl RemoveSpare {
 
 impl Rebuild {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let reached = volumes::reach(&self.folder)?;
+        let timeout = self.timeout.map(Duration::from_secs);
+        let reached = volumes::reach_within(&self.folder, timeout)?;
         let served = reached.is_served();
         let result = (|| {
             let answer = reached.order(&Order::Rebuild { throttle_bytes_per_s: self.throttle })?;
             if self.wait || !served {
-                return reached.wait(terminal, is_rebuilt, progress).map(|whole| (answer, whole));
+                return reached.wait(terminal, timeout, is_rebuilt, progress).map(|whole| (answer, whole));
             }
             Ok((answer, true))
         })();
-        let report = reached.status();
+        let result = result.and_then(|result| reached.status().map(|report| (result, report)));
         let ended = reached.end();
-        let (answer, whole) = result?;
+        let ((answer, whole), report) = result?;
         ended?;
         if !whole {
             return Ok(Verdict::Interrupted);
@@ -190,7 +195,6 @@ impl Rebuild {
         if let (Answer::Done { text }, true) = (answer, served && !self.wait) {
             return volumes::print_done(&text, served, self.json);
         }
-        let report = report?;
         // Devices can be whole and the volume not: the same findings as those of 'pantile status'
         // say so.
         if let (0, Some(worst)) = (report.margin.lost.len(), worst_beyond_warnings(&report)) {

@@ -1,5 +1,6 @@
 //! `pantile scrub`: verifies everything that a volume holds.
 
+use crate::args;
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
@@ -9,6 +10,7 @@ use clap::Args;
 use pantile_host::{Order, ScrubReport, StatusReport};
 use serde::Serialize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Read everything that a volume holds and verify it
 ///
@@ -43,6 +45,9 @@ pub struct Scrub {
     /// Wait until it has ended.
     #[arg(long)]
     wait: bool,
+    /// Wait no longer than so, 30s or 5m: status 3 if it has not ended by then; it goes on.
+    #[arg(long, value_name = "TIME", requires = "wait", value_parser = args::seconds)]
+    timeout: Option<u64>,
     /// Print JSON: how far it is and what it has found.
     #[arg(long)]
     json: bool,
@@ -63,15 +68,16 @@ impl Scrub {
             (_, true, _) => Order::ScrubResume,
             _ => Order::ScrubStart { repair: self.repair },
         };
-        let reached = volumes::reach(&self.folder)?;
+        let timeout = self.timeout.map(Duration::from_secs);
+        let reached = volumes::reach_within(&self.folder, timeout)?;
         let served = reached.is_served();
         let result = reached.order(&order).and_then(|_| match self.wait || !served {
-            true => reached.wait(terminal, is_over, scrub_text),
+            true => reached.wait(terminal, timeout, is_over, scrub_text),
             false => Ok(true),
         });
-        let report = reached.status();
+        let result = result.and_then(|ended| reached.status().map(|report| (ended, report)));
         let ended = reached.end();
-        let (ended_by_itself, report) = (result?, report?);
+        let (ended_by_itself, report) = result?;
         ended?;
         match self.json {
             true => {

@@ -293,7 +293,8 @@ pub fn any_member_state() -> impl Strategy<Value = MemberState> {
 
 pub fn any_log_write() -> impl Strategy<Value = LogWrite> {
     let user = (0..SHAPE.user_blocks()).prop_map(|block| Holds::User(UserBlock(block)));
-    let holds = prop_oneof![3 => user, 1 => Just(Holds::Parity), 1 => Just(Holds::Unused)];
+    let holds = prop_oneof![3 => user, 1 => (0..1u64 << 48).prop_map(Holds::Home),
+        1 => Just(Holds::Parity), 1 => Just(Holds::Unused)];
     let cell = proptest::option::of((holds, any::<u64>()));
     (0..SHAPE.log_rows, any_generation(), vec(cell, SHAPE.devices as usize))
         .prop_map(|(row, generation, cells)| {
@@ -326,7 +327,53 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
             Entry::Mark { first: LogicalStripe(at), count, is_marked }
         }),
         any_note().prop_map(Entry::Note),
+        any_patch().prop_map(Entry::Patch),
     ]
+}
+
+/// One with chunks, or one that is over.
+pub fn any_patch() -> impl Strategy<Value = StripePatch> {
+    let blocks = proptest::collection::btree_map(any::<u32>(), any::<u64>().prop_map(Crc64), 1..9);
+    let chunk = (any::<u64>(), blocks)
+        .prop_map(|(digest, blocks)| (Crc64(digest), blocks.into_iter().collect::<Vec<_>>()));
+    let chunks = proptest::collection::btree_map(0..SHAPE.devices, chunk, 0..=SHAPE.devices as usize);
+    (0..SHAPE.logical_stripes, any_generation(), chunks).prop_map(|(logical, generation, chunks)| {
+        let chunk = |(slot, (digest, blocks))| ChunkPatch { slot: Slot(slot), digest, blocks };
+        let generation = if chunks.is_empty() { Generation(0) } else { generation };
+        let chunks = chunks.into_iter().map(chunk).collect();
+        StripePatch { logical: LogicalStripe(logical), generation, chunks }
+    })
+}
+
+/// A record that patches two blocks of a stripe whose new parity it writes to the log, and ends a
+/// patch.
+pub fn patch_record() -> Record {
+    let chunk = |slot, digest, blocks: &[(u32, u64)]| ChunkPatch {
+        slot: Slot(slot),
+        digest: Crc64(digest),
+        blocks: blocks.iter().map(|&(place, crc)| (place, Crc64(crc))).collect(),
+    };
+    let cells = [(0, Holds::Home(11)), (1, Holds::Home(12)), (3, Holds::Parity), (4, Holds::Parity)];
+    Record {
+        entries: vec![
+            Entry::Patch(StripePatch {
+                logical: LogicalStripe(30),
+                generation: Generation(0),
+                chunks: Vec::new(),
+            }),
+            Entry::LogWrite(log_write(2, 1003, &cells)),
+            Entry::Patch(StripePatch {
+                logical: LogicalStripe(31),
+                generation: Generation(1001),
+                chunks: vec![
+                    chunk(1, 21, &[(3, 31), (4, 32)]),
+                    chunk(3, 22, &[(3, 33)]),
+                    chunk(4, 23, &[(3, 34)]),
+                ],
+            }),
+        ],
+        ..record()
+    }
 }
 
 pub fn any_note() -> impl Strategy<Value = Note> {

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// What a new volume of a code is to be.
 pub fn new(code: &str, devices: NewDevices) -> NewFolder {
     let (code, policy) = (Code::parse(code).expect("a spec"), Policy::Wcl);
-    NewFolder { code, devices, policy, epoch_bytes: 0, name: None, overwrite: false }
+    NewFolder { code, devices, policy, epoch_bytes: 0, patches_stripes: false, name: None, overwrite: false }
 }
 
 /// A new volume of 8 MiB.

@@ -11,13 +11,23 @@ use pantile_volume::{
 };
 use std::cell::Cell;
 use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A volume as the simulation drives it.
 pub struct Driven {
     pub volume: Volume,
     /// It is told to become one of version 2 after so many events.
     upgrades_in: Option<u32>,
+    /// Whether all of the maps are looked at after each event.
+    pub checks: bool,
+    /// Nothing but crashes happens to its devices: none may be said to have given wrong blocks.
+    pub is_sound: bool,
+    /// Stripes that it has patched and that are in [`PATCHED`].
+    patched: u64,
 }
+
+/// Stripes that volumes of this process have patched.
+pub static PATCHED: AtomicU64 = AtomicU64::new(0);
 
 impl Driven {
     /// What the volume says of itself, when it serves.
@@ -30,13 +40,24 @@ impl sim::Engine for Driven {
     fn handle(&mut self, event: Event) {
         let matters = !matches!(event, Event::Request(..));
         self.volume.handle(event);
+        let patched = self.volume.patched_stripes().unwrap_or(0);
+        PATCHED.fetch_add(patched - self.patched, Ordering::Relaxed);
+        self.patched = patched;
         self.upgrades_in = self.upgrades_in.map(|left| left.saturating_sub(1));
         if self.upgrades_in == Some(0) {
             self.upgrades_in = None;
             self.volume.handle(Event::Upgrade);
         }
-        if matters {
+        if matters && self.checks {
             self.volume.check();
+        }
+        if matters && self.is_sound {
+            let status = self.volume.status();
+            let wrong = status.iter().flat_map(|status| &status.devices);
+            assert!(
+                wrong.map(|device| device.counts.checksum_errors).sum::<u64>() == 0,
+                "a sound device is blamed"
+            );
         }
     }
 
@@ -145,6 +166,39 @@ pub const SHAPES: [Shape; 20] = [
     Shape { spare_stripes: 20, logical_stripes: 4, log_rows: 2, ..usual("raid5:2") },
 ];
 
+/// Worlds in which single blocks are patched: stripes that are wide, or whose chunks are long, and
+/// a log of a few rows.
+pub const PATCHED_SHAPES: [Shape; 8] = [
+    patched("raid5:6", 8, 12, 3),
+    patched("raid6:8", 4, 16, 2),
+    patched("raid5:3", 16, 16, 3),
+    patched("raid6:4", 16, 20, 2),
+    patched("raidq:6+3", 16, 24, 4),
+    patched("xcode:5", 4, 20, 3),
+    // The least spare, and one block of a chunk at a time.
+    Shape { spare_stripes: 1, ..patched("rs:5+2", 16, 16, 1) },
+    patched("lrc:8,2,1", 32, 20, 6),
+];
+
+const fn patched(code: &'static str, element_blocks: u32, log_rows: u32, blocks_most: u32) -> Shape {
+    let (logical_stripes, journal_blocks) = (12, 48);
+    Shape { element_blocks, logical_stripes, log_rows, blocks_most, journal_blocks, ..usual(code) }
+}
+
+/// Each of these shapes in every weather.
+pub fn patched_worlds() -> Vec<Real> {
+    let shapes = WEATHERS.iter().flat_map(|faults| PATCHED_SHAPES.iter().map(move |shape| (faults, shape)));
+    let world = |(number, (faults, shape)): (usize, (&&[Fault], &Shape))| {
+        let dirty_mark = [None, Some(4)][(number + number / PATCHED_SHAPES.len()) % 2];
+        let mut real = Real { dirty_mark, is_sound: true, ..Real::new(shape, faults) };
+        // Who has nothing else to do merges what is in the log.
+        real.config.idles = number % 4 == 3;
+        real.config.requests = 500;
+        real
+    };
+    shapes.enumerate().map(world).collect()
+}
+
 /// What goes wrong beside crashes.
 pub const WEATHERS: [&[Fault]; 6] = [
     &[],
@@ -164,6 +218,11 @@ pub struct Real {
     pub epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
     pub dirty_mark: Option<usize>,
+    /// Whether stripes may be patched.
+    pub patches: bool,
+    /// Where no fault is in the weather no device may be said to have given wrong blocks.
+    pub is_sound: bool,
+
     /// It is made in version 1.
     pub version_1: bool,
     /// It is upgraded in some sessions.
@@ -213,6 +272,8 @@ impl Real {
             bug: None,
             epoch_blocks: None,
             dirty_mark: None,
+            patches: true,
+            is_sound: false,
             version_1: false,
             upgrades: false,
         }
@@ -235,20 +296,32 @@ impl Real {
         if let Some(blocks) = self.dirty_mark {
             volume.commit_at(blocks);
         }
+        volume.patch_stripes(self.patches);
         // In some sessions early, in some late, in some not at all.
         let after = [Some(1), Some(40), Some(400), None][start.session as usize % 4];
         let upgrades_in = after.filter(|_| self.upgrades);
-        Ok(Driven { volume, upgrades_in })
+        Ok(Driven { volume, upgrades_in, checks: true, is_sound: self.is_sound(), patched: 0 })
+    }
+
+    /// Nothing but crashes happens to its devices, and nobody may be blamed for what they leave.
+    fn is_sound(&self) -> bool {
+        self.is_sound && self.bug.is_none() && self.config.faults.is_empty()
     }
 
     /// Opens it without a session.
     pub fn make_to_read(&self, disks: &[sim::Disk]) -> Driven {
         let there: Vec<bool> = disks.iter().map(sim::Disk::is_present).collect();
-        Driven { volume: Volume::open_to_read(self.geometry.clone(), &there), upgrades_in: None }
+        Driven {
+            volume: Volume::open_to_read(self.geometry.clone(), &there),
+            upgrades_in: None,
+            checks: true,
+            is_sound: self.is_sound(),
+            patched: 0,
+        }
     }
 
     pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
-        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
+        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0, patches: false };
         let made = match self.version_1 {
             true => format_volume_1(&self.geometry, &birth),
             false => format_volume(&self.geometry, &birth),

@@ -1,0 +1,100 @@
+//! Single blocks go home as patches in a volume that was made so, or served so once; nowhere else,
+//! and where they cannot be, that is said.
+
+use crate::common::folders::{new, start, status};
+use pantile_host::{Folder, FolderError, NewDevices, NewFolder, Order, Policy, Service, order_within};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::time::Duration;
+
+const BLOCK: usize = 4096;
+
+fn made(root: &Path, code: &str, patches_stripes: bool) -> Result<(), FolderError> {
+    let new = NewFolder { patches_stripes, ..new(code, NewDevices::Made { user_bytes: 16 << 20 }) };
+    Folder::create(root, &new).map(drop)
+}
+
+fn patched(service: &Service) -> Option<u64> {
+    service.serves(pantile_host::Deaths::default());
+    status(service).server.and_then(|server| server.patched_stripes)
+}
+
+/// Durable blocks from all over it until its log is full, and stripes have been patched if they may
+/// be; then all of it is read.
+fn fill_the_log(service: &Service) {
+    let handle = service.handle();
+    let all: Vec<u8> = (0..16 << 20).map(|at: usize| (at / BLOCK % 251) as u8).collect();
+    for (at, piece) in all.chunks(1 << 20).enumerate() {
+        handle.write((at << 20) as u64, piece, false).expect("it writes");
+    }
+    handle.flush().expect("it flushes");
+    let (blocks, mut expected) = (all.len() / BLOCK, all);
+    for round in 0..900 {
+        let at = round * 1237 % blocks * BLOCK;
+        expected[at..at + BLOCK].fill(round as u8);
+        handle.write(at as u64, &expected[at..at + BLOCK], true).expect("it writes");
+    }
+    let mut found = vec![0; expected.len()];
+    handle.read(0, &mut found).expect("it reads");
+    assert!(found == expected);
+}
+
+#[test]
+fn a_volume_that_was_made_so_is_patched_ever_after() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    made(&root, "raidq:14+3", true).expect("a volume");
+    let service = start(&root);
+    fill_the_log(&service);
+    assert!(patched(&service) > Some(0), "{:?}", patched(&service));
+    service.stop().expect("it stops");
+    assert_eq!(patched(&start(&root)), Some(0));
+}
+
+#[test]
+fn one_that_is_served_so_is_patched_from_then_on_and_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    made(&root, "raidq:14+3", false).expect("a volume");
+    let service = start(&root);
+    assert_eq!(patched(&service), None);
+    service.stop().expect("it stops");
+    let mut told = Folder::open(&root).expect("a folder");
+    told.patch_stripes();
+    let service = Service::start(told, None).expect("it opens");
+    fill_the_log(&service);
+    assert!(patched(&service) > Some(0), "{:?}", patched(&service));
+    service.stop().expect("it stops");
+    // Nobody says so any more, but its superblocks do.
+    assert_eq!(patched(&start(&root)), Some(0));
+}
+
+#[test]
+fn what_cannot_be_patched_is_refused_and_nothing_is_left() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    for code in ["mirror:2", "raid6:2"] {
+        assert!(matches!(made(&root, code, true), Err(FolderError::PatchesOfCode { .. })), "{code}");
+    }
+    let inplace = NewFolder {
+        policy: Policy::Inplace,
+        patches_stripes: true,
+        ..new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 })
+    };
+    assert!(matches!(Folder::create(&root, &inplace), Err(FolderError::PatchesInPlace)));
+    assert!(!root.exists());
+    made(&root, "raid6:2", false).expect("a volume");
+    let mut told = Folder::open(&root).expect("a folder");
+    told.patch_stripes();
+    assert!(matches!(Service::start(told, None), Err(FolderError::PatchesOfCode { .. })));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_said_not_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _listens = UnixListener::bind(folder.path().join(pantile_host::CONTROL_SOCKET)).expect("a socket");
+    let patience = Duration::from_millis(50);
+    let Err(error) = order_within(folder.path(), &Order::Status, patience) else { panic!("an answer") };
+    assert!(matches!(error, FolderError::NoAnswer { after, .. } if after == patience), "{error:?}");
+    assert!(error.to_string().contains("does not answer"), "{error}");
+}

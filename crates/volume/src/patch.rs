@@ -1,0 +1,399 @@
+//! Single blocks go home: written where they lie, while the log still holds what is written.
+//!
+//! A log that is full of blocks from all over a volume of wide stripes frees a row only by merging
+//! as many stripes as the row has blocks, each of which is read and written as a whole. A *patch*
+//! writes what changes of a stripe and nothing else: the blocks, parity, and the headers of their
+//! chunks. Two steps, and between them a flush:
+//!
+//! 1. a commit of its own: old contents are read and verified, and new parity goes to rows of the
+//!    log like anything else, as *home blocks*, numbered behind the user's. The new data is there
+//!    already. The record has the rows, and for each stripe a [`StripePatch`];
+//! 2. [`Going`](home::Going): blocks and headers are written where they belong, flushed, and the
+//!    headers read again, so that a device that loses a write is found before the log forgets.
+//!
+//! The next record begins with the forgetting of what went home, and only then are the rows free.
+//! So the patches of the last record are the only ones that a crash may have cut off. An opening
+//! writes all of them again before anything else: what is to be there is in the log, whatever
+//! devices are not here, and whatever lies on the others.
+//!
+//! A stripe keeps its generation. A device that is lost in between lacks the patch and looks as if
+//! it had it; so it is said to have missed all from the lowest generation of a patched stripe on.
+//!
+//! Patches begin only while every device has everything and no epoch is open. Users do not begin to
+//! read a stripe from the beginning of step 1 to the end of step 2, and none is chosen that anybody
+//! reads.
+
+mod home;
+
+use crate::commit::Commit;
+use crate::engine::Engine;
+use crate::fetch::Requester;
+use crate::inplace::{InplaceCommit, Update};
+use crate::maps::{Change, ChunkPatch, Mapping, StripePatch};
+use crate::span::{Place, Target};
+use crate::{Operand, Slot, Urgency, UserBlock};
+pub(crate) use home::{Going, in_runs};
+use pantile_format::volume::{self, Features};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What an operation costs, in blocks: 16 are 64 KiB.
+const OPERATION_BLOCKS: u64 = 16;
+
+/// The longest entry of a record.
+const ENTRY_BYTES: usize = 8192;
+
+/// Blocks of users that one commit patches, at the most.
+const BLOCKS_MOST: usize = 1024;
+
+/// What is remembered of patches between commits.
+#[derive(Debug, Default)]
+pub(crate) struct Patching {
+    /// Whether stripes may be patched though no superblock says so yet, if the volume is one that
+    /// can be.
+    pub(crate) allowed: bool,
+    /// The next superblock says that stripes may be patched.
+    pub(crate) feature_wanted: bool,
+    /// Blocks that the last commit wrote to the log: so many should go home.
+    pub(crate) logged: usize,
+    /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
+    /// patch than to merge.
+    pub(crate) goes_on: bool,
+    /// Stripes that went home, and the user's blocks that did: the next record forgets them.
+    home: BTreeMap<u32, Vec<UserBlock>>,
+    /// Patches of the last record when the volume was opened.
+    pub(crate) redo: BTreeMap<u32, StripePatch>,
+    pub(crate) going: Option<Going>,
+    /// Stripes that went home since the volume was opened.
+    pub(crate) stripes: u64,
+}
+
+/// A stripe to be patched.
+struct Chosen {
+    update: Update,
+    blocks: Vec<(UserBlock, Place)>,
+}
+
+impl Engine {
+    /// Whether patches of an earlier session are still to be written.
+    pub(crate) fn is_redoing(&self) -> bool {
+        let goes = self.patching.going.as_ref().is_some_and(|going| going.is_redo);
+        goes || (!self.patching.redo.is_empty() && !self.failed)
+    }
+
+    /// Whether what lies at home of a stripe may be of two times, and nobody writes it again:
+    /// nothing is read there.
+    pub(crate) fn is_unread(&self, logical: u32) -> bool {
+        self.patching.redo.contains_key(&logical)
+    }
+
+    /// The lowest generation of a stripe that is on its way home: what a device that is lost now
+    /// may lack.
+    pub(crate) fn patched_generation(&self) -> Option<u64> {
+        let going = self.patching.going.iter().flat_map(|going| &going.patches);
+        going.chain(self.patching.redo.values()).map(|patch| patch.generation).min()
+    }
+
+    /// A session has begun: home blocks that no patch of the last record speaks of are home.
+    pub(crate) fn begin_patching(&mut self) {
+        let known = self.maps.on_the_way_home();
+        let home = known.into_iter().filter(|logical| !self.patching.redo.contains_key(logical));
+        self.patching.home = home.map(|logical| (logical, Vec::new())).collect();
+    }
+
+    /// Whether a record is to say what went home.
+    pub(crate) fn has_gone_home(&self) -> bool {
+        !self.patching.home.is_empty()
+    }
+
+    /// What the next record begins with: the log holds nothing of what went home.
+    pub(crate) fn forgets_of_home(&self) -> Vec<Change> {
+        let forgets = |(&logical, blocks): (&u32, &Vec<UserBlock>)| {
+            let of_user = blocks.iter().map(|&first| Change::Forget { first, count: 1 });
+            std::iter::once(Change::WentHome { logical }).chain(of_user).collect::<Vec<Change>>()
+        };
+        self.patching.home.iter().flat_map(forgets).collect()
+    }
+
+    /// Bytes of that.
+    pub(crate) fn forget_bytes(&self) -> u64 {
+        let blocks: usize = self.patching.home.values().map(|blocks| 1 + blocks.len()).sum();
+        24 * blocks as u64
+    }
+
+    /// A record has said it.
+    pub(crate) fn home_is_recorded(&mut self) {
+        self.patching.home.clear();
+    }
+
+    /// Whether so many blocks of a stripe cost less to patch than the stripe to merge: each block,
+    /// its parity and their headers are read and written, against all chunks.
+    pub(crate) fn is_cheaper_to_patch(&self, blocks: u64) -> bool {
+        let chunk_blocks = self.geometry.shape().chunk_blocks();
+        let patch = 4 * (1 + self.geometry.tolerance() as u64) * (OPERATION_BLOCKS + 1) * blocks;
+        patch < 2 * self.geometry.slots() as u64 * (OPERATION_BLOCKS + chunk_blocks)
+    }
+
+    /// Whether a stripe with so many blocks in the log is patched sooner or later.
+    pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
+        self.maps.stripes[logical as usize].is_some()
+            && !self.repair.contains(&logical)
+            && !self.broken.contains(&logical)
+            && self.is_cheaper_to_patch(count.into())
+    }
+
+    /// Rows of the log that are kept for patches: an eighth.
+    pub(crate) fn rows_for_patches(&self) -> usize {
+        self.geometry.log_rows() as usize / 8
+    }
+
+    /// Whether all superblocks say that stripes may be patched.
+    fn has_patches_feature(&self) -> bool {
+        self.superblock.second.is_some_and(|second| second.features.must_refuse & Features::PATCHES != 0)
+    }
+
+    /// Whether stripes are patched where that is better: somebody said so now or once.
+    pub(crate) fn is_patched(&self) -> bool {
+        self.patching.allowed || self.has_patches_feature()
+    }
+
+    fn may_patch(&self) -> bool {
+        let is_quiet = self.delayed.epochs.is_empty() && self.delayed.stripes.is_empty();
+        let is_whole = self.maps.has_all_members() && !self.members_changed && self.arrivals.is_empty();
+        self.is_patched()
+            && self.superblock.second.is_some()
+            && self.geometry.may_patch()
+            && is_whole
+            && is_quiet
+    }
+
+    /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`: there
+    /// is nothing that can be patched now, or what went home is still to be recorded.
+    pub(crate) fn begin_patch(&mut self) -> bool {
+        if self.has_gone_home() {
+            return false;
+        }
+        self.patching.goes_on = false;
+        if !self.may_patch() {
+            return false;
+        }
+        let chosen = self.choose_patches();
+        if chosen.is_empty() {
+            return false;
+        }
+        if !self.has_patches_feature() {
+            // The first patch of the volume: all superblocks say first that there are some.
+            self.patching.feature_wanted = true;
+            self.snapshot_everywhere = true;
+            self.begin_snapshot();
+            return true;
+        }
+        let mut commit = Commit::new(self.maps.generation);
+        commit.is_patch = true;
+        let (mut wanted, mut targets) = (Vec::new(), Vec::new());
+        for (index, Chosen { update, blocks }) in chosen.into_iter().enumerate() {
+            let first = UserBlock(u64::from(update.logical) * self.geometry.stripe_blocks());
+            let old = update.old_places().into_iter().map(|place| Target {
+                place,
+                block: first,
+                requester: Requester::Update { update: index, place },
+            });
+            targets.push((update.logical, old.collect::<Vec<Target>>()));
+            let new = |(block, place)| (block, Requester::PatchOf { update: index, place });
+            wanted.extend(blocks.into_iter().map(new));
+            commit.inplace.updates.push(update);
+        }
+        self.lock(targets.iter().map(|&(logical, _)| logical).collect());
+        commit.outstanding = 1 + wanted.len() + targets.iter().map(|(_, old)| old.len()).sum::<usize>();
+        self.commit = Some(commit);
+        for (block, requester) in wanted {
+            self.fetch(block, requester);
+        }
+        for (logical, targets) in targets.into_iter().filter(|(_, targets)| !targets.is_empty()) {
+            self.read_targets(logical, targets, Urgency::User);
+        }
+        self.phase_part_done();
+        true
+    }
+
+    /// Stripes with blocks in the oldest rows of the log, as many as the log and a record have room
+    /// for; each with all of its blocks in the log.
+    fn choose_patches(&mut self) -> Vec<Chosen> {
+        let mut rows: Vec<(u64, u32)> =
+            self.maps.rows.iter().map(|(&number, row)| (row.generation, number)).collect();
+        rows.sort_unstable();
+        let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
+        let most = self.patching.logged.max(self.planners.row.code().data().len()).min(BLOCKS_MOST);
+        let mut room = self.record_room() / 2;
+        let (mut users, mut homes) = (0, 0);
+        let mut seen = BTreeSet::new();
+        let mut chosen: Vec<Chosen> = Vec::new();
+        let log_bytes = 24 + 16 * (self.geometry.tolerance() as u64 + 1).max(2);
+        for (_, row) in rows {
+            let blocks = self.maps.rows.get(&row).into_iter().flat_map(|row| row.blocks.iter().flatten());
+            let stripes: Vec<u32> = blocks.map(|&block| self.geometry.locate(block).0).collect();
+            for logical in stripes {
+                if users >= most {
+                    return chosen;
+                }
+                let Some(mapping) = self.patchable(logical).filter(|_| seen.insert(logical)) else {
+                    continue;
+                };
+                let one = self.choose(logical, mapping);
+                let (written, chunks) = (one.update.written_places(), self.chunks_written(&one.update));
+                let home = written.len() - one.blocks.len();
+                let entry = volume::StripePatch::len_of(chunks.len(), written.len());
+                let bytes = entry as u64 + home as u64 * log_bytes;
+                let fits = self.rows_needed(homes + home) <= free_rows && bytes <= room;
+                if entry > ENTRY_BYTES || !fits {
+                    continue;
+                }
+                (users, homes, room) = (users + one.blocks.len(), homes + home, room - bytes);
+                chosen.push(one);
+            }
+        }
+        chosen
+    }
+
+    /// Where a stripe lies that may be patched, and is not better merged.
+    fn patchable(&self, logical: u32) -> Option<Mapping> {
+        let mapping = self.maps.stripes[logical as usize]?;
+        let count = self.maps.logged.get(&logical).copied().unwrap_or(0);
+        let is_whole = |memory: &crate::engine::Dirty| {
+            memory.staged.contains_key(&logical)
+                || memory.unstaged.contains(&logical)
+                || memory.unmapped.contains(&logical)
+        };
+        let is_free = !self.pins.contains_key(&mapping.physical)
+            && !self.repair.contains(&logical)
+            && !self.broken.contains(&logical)
+            && !is_whole(&self.sealed)
+            && !is_whole(&self.dirty);
+        (is_free && count > 0 && self.is_cheaper_to_patch(count.into())).then_some(mapping)
+    }
+
+    fn choose(&mut self, logical: u32, mapping: Mapping) -> Chosen {
+        let first = u64::from(logical) * self.geometry.stripe_blocks();
+        let logged = self.maps.log.range(UserBlock(first)..UserBlock(first + self.geometry.stripe_blocks()));
+        let place = |block: UserBlock| (block, self.geometry.cell_of(self.geometry.locate(block).1));
+        let blocks: Vec<(UserBlock, Place)> = logged.map(|(&block, _)| place(block)).collect();
+        let new = blocks.iter().map(|&(_, place)| (place, Operand::Zeros)).collect();
+        Chosen { update: self.plan_update(logical, mapping, new), blocks }
+    }
+
+    /// What the log has of a block that goes home is there, or cannot be had.
+    pub(crate) fn patch_read(&mut self, index: usize, place: Place, content: Option<Operand>) {
+        let Some(commit) = &mut self.commit else { return };
+        let update = &mut commit.inplace.updates[index];
+        match content {
+            Some(content) => _ = update.new.insert(place, content),
+            None => update.is_hopeless = true,
+        }
+        self.phase_part_done();
+    }
+
+    /// The new parity has been computed: lays it out in rows of the log. `false`: it is laid out,
+    /// or this is no patch.
+    pub(crate) fn patch_goes_on(&mut self) -> bool {
+        let is_patch = self.commit.as_ref().is_some_and(|commit| commit.is_patch && commit.rows.is_empty());
+        let Some(mut commit) = self.commit.take_if(|_| is_patch) else { return false };
+        let mut home: Vec<(UserBlock, Operand)> = Vec::new();
+        for update in &commit.inplace.updates {
+            let parity = update.made.iter().filter(|(place, _)| update.places.contains(place));
+            home.extend(parity.map(|(&(cell, offset), &buffer)| {
+                (self.geometry.block_of(update.logical, cell, offset), Operand::Buffer(buffer))
+            }));
+        }
+        commit.rows = self.fill_rows(&home, self.maps.generation);
+        self.maps.generation += commit.rows.len() as u64;
+        let laid_out: usize = commit.rows.iter().map(|row| row.blocks.len()).sum();
+        if commit.inplace.has_lost || laid_out < home.len() {
+            self.commit = Some(commit);
+            self.undo_commit();
+            return true;
+        }
+        let jobs = self.compute_rows(&mut commit.rows);
+        commit.outstanding = 1 + jobs.len();
+        self.commit = Some(commit);
+        for (owner, work) in jobs {
+            self.compute(owner, work);
+        }
+        self.phase_part_done();
+        true
+    }
+
+    /// What a record says of stripes that are patched.
+    pub(crate) fn patches_of(&self, part: &InplaceCommit) -> Vec<StripePatch> {
+        let patch = |update: &Update| {
+            let Mapping { physical, generation } = update.mapping;
+            let mut blocks: BTreeMap<Slot, Vec<(u32, u64)>> = BTreeMap::new();
+            for &place in &update.places {
+                let (slot, block) = self.place_in_chunk(update.mapping, place);
+                if let Some(sums) = update.sums.get(&slot) {
+                    blocks.entry(slot).or_default().push((block as u32, sums[block]));
+                }
+            }
+            let chunk = |(slot, mut blocks): (Slot, Vec<(u32, u64)>)| {
+                blocks.sort_unstable();
+                let (_, digest) =
+                    self.chunk_header(update.logical, physical, generation, slot, &update.sums[&slot]);
+                ChunkPatch { slot, digest, blocks }
+            };
+            let chunks = blocks.into_iter().map(chunk).collect();
+            StripePatch { logical: update.logical, generation, chunks }
+        };
+        part.updates.iter().map(patch).collect()
+    }
+
+    /// The record is durable: what it patches goes home.
+    pub(crate) fn patch_finished(&mut self, part: InplaceCommit) {
+        let patches = self.patches_of(&part);
+        let (mut content, mut headers) = (BTreeMap::new(), BTreeMap::new());
+        for (index, mut update) in part.updates.into_iter().enumerate() {
+            for &(cell, offset) in &update.places {
+                let of_place = update.content((cell, offset));
+                if let Operand::Buffer(buffer) = of_place {
+                    self.hold(buffer);
+                }
+                content.insert(self.geometry.block_of(update.logical, cell, offset), of_place);
+            }
+            let sums = std::mem::take(&mut update.sums);
+            headers.extend(sums.into_iter().map(|(slot, sums)| ((index, slot), sums)));
+            self.release_patch(update);
+        }
+        self.go_home(patches, content, headers, false);
+    }
+
+    /// Nothing was written. What could not be had is looked at when the stripe is merged.
+    pub(crate) fn patch_undone(&mut self, part: InplaceCommit) {
+        self.patching.goes_on = false;
+        for update in part.updates {
+            if update.is_hopeless || update.lacks_header {
+                self.repair.insert(update.logical);
+            }
+            self.release_patch(update);
+        }
+    }
+
+    fn release_patch(&mut self, mut update: Update) {
+        for content in std::mem::take(&mut update.new).into_values() {
+            self.release_operand(content);
+        }
+        self.release_update(update);
+    }
+
+    /// Keeps users from stripes.
+    fn lock(&mut self, stripes: BTreeSet<u32>) {
+        self.inplace.locked = stripes;
+    }
+
+    /// What is home is remembered until a record says so.
+    fn came_home(&mut self, patch: &StripePatch) {
+        let physical = self.maps.stripes[patch.logical as usize].map_or(0, |mapping| mapping.physical);
+        let blocks = patch
+            .places(physical, &self.geometry)
+            .map(|(_, cell, offset, _)| self.geometry.block_of(patch.logical, cell, offset))
+            .filter(|&block| !self.geometry.is_home(block));
+        let blocks = blocks.collect();
+        self.patching.home.insert(patch.logical, blocks);
+    }
+}
