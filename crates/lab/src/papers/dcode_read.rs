@@ -288,10 +288,15 @@ pub fn run(threads: usize) -> Report {
         Figure::Chart(Chart::lines(title, "p", "elements per service time", series.collect(), caption))
     };
     report.figures = vec![
-        chart("Read speed, healthy", &|rival, p| of[&(rival, p)].0),
-        chart("Read speed with one disk lost, first chain", &|rival, p| of[&(rival, p)].1[0]),
+        chart("Read speed, healthy (Figure 6a)", &|rival, p| of[&(rival, p)].0),
+        chart("Read speed per disk, healthy (Figure 6b)", &|rival, p| {
+            of[&(rival, p)].0 / of[&(rival, p)].2 as f64
+        }),
+        chart("Read speed with one disk lost, first chain (Figure 7a)", &|rival, p| of[&(rival, p)].1[0]),
+        chart("Read speed per disk with one disk lost, first chain (Figure 7b)", &|rival, p| {
+            of[&(rival, p)].1[0] / of[&(rival, p)].2 as f64
+        }),
         chart("Read speed with one disk lost, balanced", &|rival, p| of[&(rival, p)].1[1]),
-        chart("Read speed per disk, healthy", &|rival, p| of[&(rival, p)].0 / of[&(rival, p)].2 as f64),
     ];
     report
 }

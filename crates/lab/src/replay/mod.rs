@@ -12,6 +12,7 @@ pub mod count;
 pub mod counts;
 pub mod driven;
 pub mod generate;
+mod lines;
 pub mod trace;
 mod window;
 

@@ -1,8 +1,13 @@
-//! Traces of block devices: one small interface, four formats, recognised by content.
+//! Traces of block devices: one small interface, nine formats, recognised by content.
 //!
 //! | format | what it looks like | times |
 //! | --- | --- | --- |
 //! | MSR Cambridge CSV | `128166372003061629,hm,0,Read,383496192,32768,413` | 100 ns |
+//! | SPC | `0,20941264,8192,W,0.551706`: unit, sector, bytes | seconds |
+//! | Alibaba 2020 | `419,W,8792731648,16384,1577808000000046` | microseconds |
+//! | Tencent 2018 | `1538323200,12910952,128,0,1283`: sectors, 0 reads | seconds |
+//! | Systor '17 | `1455592257.006301,0.000117,R,0,1048576,4096` | seconds |
+//! | blkparse text | `8,0 1 1 0.000000000 697 Q W 223490 + 8 [jbd2]`: queued ones | seconds |
 //! | fio iolog 2 | `fio version 2 iolog`, then `file write OFFSET LEN`, `file wait MICROSECONDS` | microseconds |
 //! | fio iolog 3 | `fio version 3 iolog`, then `TIME file write OFFSET LEN` | microseconds (fio 3.33) |
 //! | CloudPhysics vscsi 1, 2 | records of 32 or 40 bytes, sectors of 512 bytes | microseconds |
@@ -10,6 +15,7 @@
 //! Reading is streaming: a trace of any length takes the memory of one line. A line that cannot be
 //! read is an item of its own with its number and text, and reading goes on after it.
 
+use super::lines;
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
@@ -61,8 +67,8 @@ impl fmt::Display for TraceError {
             TraceError::Io(error) => error.fmt(out),
             TraceError::Unknown { begins } => write!(
                 out,
-                "it begins with {begins:?}, which is no MSR Cambridge CSV, fio iolog 2 or 3, or CloudPhysics vscsi trace; convert it to \
-                 one of these"
+                "it begins with {begins:?}, which is no trace of MSR Cambridge, SPC, Alibaba, Tencent, Systor '17, blkparse, fio (iolog 2 or 3) \
+                 or CloudPhysics (vscsi); convert it to one of these"
             ),
         }
     }
@@ -84,6 +90,16 @@ pub type Item = Result<Request, BadLine>;
 pub enum Format {
     /// MSR Cambridge CSV.
     Msr,
+    /// SPC, as the UMass repository has it.
+    Spc,
+    /// Alibaba's block traces of 2020.
+    Alibaba,
+    /// Tencent's block traces of 2018.
+    Tencent,
+    /// LUNs of a virtual desktop, published with Systor '17.
+    Systor,
+    /// What blkparse prints.
+    Blkparse,
     /// fio iolog, version 2.
     Fio2,
     /// fio iolog, version 3.
@@ -103,6 +119,11 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Format::Msr => "msr",
+            Format::Spc => "spc",
+            Format::Alibaba => "alibaba",
+            Format::Tencent => "tencent",
+            Format::Systor => "systor",
+            Format::Blkparse => "blkparse",
             Format::Fio2 => "fio2",
             Format::Fio3 => "fio3",
             Format::Vscsi1 => "vscsi1",
@@ -172,8 +193,8 @@ impl<R: BufRead> Trace<R> {
             let text = line.trim_ascii();
             let parsed = match self.format {
                 _ if self.is_cut => Err("it has 64 KiB or more"),
-                Format::Msr => self.msr(text),
-                _ => self.fio(text),
+                Format::Fio2 | Format::Fio3 => self.fio(text),
+                _ => self.one_a_line(text),
             };
             let item = match parsed {
                 Ok(None) => None,
@@ -211,26 +232,10 @@ impl<R: BufRead> Trace<R> {
         time.saturating_sub(first) / per_us
     }
 
-    fn msr(&mut self, line: &[u8]) -> Parsed {
-        let mut fields = line.split(|&byte| byte == b',');
-        let mut field = || fields.next().ok_or("it has fewer than 6 fields");
-        let (time, _host, _disk) = (field()?, field()?, field()?);
-        let (kind, offset, len) = (field()?, field()?, field()?);
-        let time = match number(time) {
-            Some(time) => time,
-            // The heading that some copies have.
-            None if self.number == 1 && time.eq_ignore_ascii_case(b"timestamp") => return Ok(None),
-            None => return Err("its time is no number"),
-        };
-        let is_write = match kind.trim_ascii() {
-            b"Read" | b"read" | b"R" => false,
-            b"Write" | b"write" | b"W" => true,
-            _ => return Err("it is neither Read nor Write"),
-        };
-        let offset = number(offset).ok_or("its offset is no number")?;
-        let len = number(len).ok_or("its size is no number")?;
-        let at_us = self.since_first(time, 10);
-        request(at_us, offset, len, is_write)
+    fn one_a_line(&mut self, line: &[u8]) -> Parsed {
+        let Some(said) = lines::parse(self.format, line, self.number == 1)? else { return Ok(None) };
+        let at_us = self.since_first(said.time, lines::times_per_us(self.format));
+        request(at_us, said.offset, said.len, said.is_write)
     }
 
     fn fio(&mut self, line: &[u8]) -> Parsed {
@@ -305,7 +310,7 @@ impl<R: BufRead> Trace<R> {
 }
 
 /// A request, nothing, or what is wrong.
-type Parsed = Result<Option<Request>, &'static str>;
+pub(super) type Parsed = Result<Option<Request>, &'static str>;
 
 const LINE_BYTES_MOST: u64 = 64 * 1024;
 
@@ -315,7 +320,7 @@ const BEGIN_BYTES: u64 = 1024;
 /// No request of a block device is longer.
 const LEN_MOST: u64 = 1 << 32;
 
-fn request(at_us: u64, offset: u64, len: u64, is_write: bool) -> Parsed {
+pub(super) fn request(at_us: u64, offset: u64, len: u64, is_write: bool) -> Parsed {
     match offset.checked_add(len) {
         None => Err("it ends beyond 2^64 bytes"),
         Some(_) if len > LEN_MOST => Err("it is longer than 4 GiB"),
@@ -324,7 +329,7 @@ fn request(at_us: u64, offset: u64, len: u64, is_write: bool) -> Parsed {
     }
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+pub(super) fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     if text.is_empty() {
         return None;
@@ -361,10 +366,13 @@ fn recognise(begin: &[u8]) -> Result<Format, TraceError> {
         return Ok(Format::Fio3);
     }
     let line = begin.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
-    let commas = line.iter().filter(|&&byte| byte == b',').count();
     let is_text = line.iter().all(|&byte| byte == b'\t' || byte == b'\r' || (b' '..=b'~').contains(&byte));
-    if begin.is_empty() || (is_text && commas >= 5) {
+    if begin.is_empty() {
         return Ok(Format::Msr);
+    }
+    let of_lines = if lines::is_blkparse(line) { Some(Format::Blkparse) } else { lines::recognise(line) };
+    if let (true, Some(format)) = (is_text, of_lines) {
+        return Ok(format);
     }
     // The version is the high byte of the second half-word of both kinds of records, at different
     // places.
@@ -437,6 +445,13 @@ impl<W: io::Write> Writer<W> {
                     [sector, at_us, 0].iter().for_each(|x| record.extend(x.to_le_bytes()));
                 }
                 self.to.write_all(&record)?;
+            }
+            Format::Spc | Format::Alibaba | Format::Tencent | Format::Systor | Format::Blkparse => {
+                let name = self.format.name();
+                return Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    format!("{name} is read, not written; write one of Format::WRITABLE"),
+                ));
             }
         }
         self.last_us = self.last_us.max(at_us);
