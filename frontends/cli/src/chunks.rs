@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::sets;
 use pantile::code::foreign::Profile;
 use pantile::{Chunks, Code, Codec, ShardError};
+use pantile_seal::disk::real_path;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -402,7 +403,7 @@ impl Temporary {
     pub fn create(path: &Path) -> Result<Temporary, Failure> {
         let path = match path.symlink_metadata() {
             Ok(meta) if meta.is_symlink() => {
-                path.canonicalize().map_err(|error| Failure::file("follow the link", path, &error))?
+                real_path(path).map_err(|error| Failure::file("follow the link", path, &error))?
             }
             _ => path.to_path_buf(),
         };

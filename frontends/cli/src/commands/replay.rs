@@ -3,6 +3,7 @@
 use crate::args::{self, Reading};
 use crate::commands::lab::{Shown, answer, can_write, write_page};
 use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::files::{Place, place};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
@@ -449,7 +450,12 @@ impl Generate {
             None => ("write to", Path::new("standard output")),
         };
         let to: Box<dyn Write> = match &self.out {
-            Some(path) => Box::new(File::create(path).map_err(|error| Failure::file(verb, name, &error))?),
+            Some(path) => {
+                let path = match place(path).map_err(|error| Failure::file(verb, name, &error))? {
+                    Place::File(path) | Place::Special(path) => path,
+                };
+                Box::new(File::create(path).map_err(|error| Failure::file(verb, name, &error))?)
+            }
             None => Box::new(std::io::stdout().lock()),
         };
         let written = Writer::new(BufWriter::with_capacity(1 << 20, to), format).and_then(|mut writer| {
