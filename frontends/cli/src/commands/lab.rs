@@ -4,7 +4,7 @@ use crate::commands::durability;
 use crate::commands::prove::threads;
 use crate::commands::{exascale, lab_delayed, replay};
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files::{Place, place, write_whole};
+use crate::files;
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print, print_json};
@@ -236,7 +236,7 @@ pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) 
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
         .map(|(name, value)| (name.to_string(), value));
     let text = page(title, &format!("pantile {}", command.join(" ")), &inputs, reports);
-    write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
+    files::write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
 }
 
 /// A word as a shell takes it for one.
@@ -257,29 +257,7 @@ pub fn can_write(file: &Path) -> Result<(), Failure> {
             file.join("report.html").display()
         )));
     }
-    let file = match place(file).map_err(|error| cannot_write(file, &error))? {
-        Place::Special(_) => return Ok(()),
-        Place::File(file) => file,
-    };
-    let (aside, _) = beside(&file)?;
-    let _ = std::fs::remove_file(aside);
-    Ok(())
-}
-
-/// A new file beside one: nothing that is there is touched.
-fn beside(file: &Path) -> Result<(PathBuf, std::fs::File), Failure> {
-    let mut name = file.file_name().unwrap_or_default().to_os_string();
-    // A name of its own, short enough that a name that may be used may be used with it.
-    name = match name.len() > 200 {
-        true => format!(".pantile-{}.part", std::process::id()).into(),
-        false => {
-            name.push(format!(".{}.part", std::process::id()));
-            name
-        }
-    };
-    let aside = file.with_file_name(name);
-    let out = std::fs::File::create_new(&aside).map_err(|error| cannot_write(file, &error))?;
-    Ok((aside, out))
+    files::can_write(file).map_err(|error| cannot_write(file, &error))
 }
 
 fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
