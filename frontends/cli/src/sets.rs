@@ -814,7 +814,7 @@ pub fn losses(losses: Option<&Losses>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phase, SILENT_MOST, bytes, name, speak};
+    use super::{OsStr, OsStrExt, Phase, SILENT_MOST, bytes, name, speak};
     use std::sync::{Arc, Mutex};
     use std::time::Instant;
 
@@ -839,6 +839,20 @@ mod tests {
         assert_eq!(name("plain é 漢.txt"), "plain é 漢.txt");
         assert_eq!(name("a\nb\x1b[2Jc\u{202e}txt"), "a\\nb\\u{1b}[2Jc\\u{202e}txt");
         assert_eq!(name("a\u{61c}b\u{e0041}"), "a\\u{61c}b\\u{e0041}");
+    }
+
+    /// A command that is given to the user is one that the shell takes for what it was, whatever a
+    /// stranger called the source of a set.
+    #[test]
+    fn a_word_of_a_command_is_the_same_to_a_shell_and_nothing_to_a_terminal() {
+        for word in ["a b", "a\nb", "\x1b]0;x\x07'\\", "\u{202e}gpj", "é 漢", "\u{9b}31m7"] {
+            let quoted = super::quoted(word);
+            assert_eq!(name(&quoted), quoted);
+            let read =
+                std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output();
+            assert_eq!(read.expect("a shell").stdout, word.as_bytes(), "{quoted}");
+        }
+        assert_eq!(super::quoted(OsStr::from_bytes(b"a\xff")), "$'a\\377'");
     }
 
     #[test]
