@@ -31,6 +31,21 @@ built=${CARGO_TARGET_DIR:-target}/$built
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 to=${DESTDIR-}$prefix
+case $to in /*) ;; *) to=$PWD/$to ;; esac
+# Who may write to a folder on the way may put a link there, and so choose what is replaced. By sudo
+# root acts for the user who gave the command.
+mine=(-user root -o -user "$(id -u)")
+[ "$(id -u)" != 0 ] || [ -z "${SUDO_UID-}" ] || mine+=(-o -user "$SUDO_UID")
+for dir in "$to" "$to"/{bin,include,lib,share,lib/pantile,lib/pantile-isal,lib/pkgconfig,share/man,share/man/man1}; do
+    while :; do
+        if [ -e "$dir" ] || [ -L "$dir" ]; then
+            found=$(find -L "$dir" -maxdepth 0 \( ! \( "${mine[@]}" \) -o -perm -o+w ! -perm -1000 \) -print 2>&1)
+            [ -z "$found" ] || { echo "$dir is of another user or others may write to it; name another prefix" >&2; exit 2; }
+        fi
+        [ "$dir" != / ] || break
+        dir=$(dirname "$dir")
+    done
+done
 install -d "$to/bin" "$to/include" "$to/lib/pantile" "$to/lib/pantile-isal" "$to/lib/pkgconfig"
 install -m 755 "$built/pantile" "$to/bin/pantile"
 install -d "$to/share/man/man1"

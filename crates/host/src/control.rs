@@ -7,7 +7,7 @@
 use crate::epochs::{EpochReport, OnTimeout};
 use crate::health::Finding;
 use crate::margin::Margin;
-use crate::private::listen_private;
+use crate::private::{listen_private, refuse_if_of_another};
 use crate::service::Service;
 use crate::{EpochId, FaultKind, FolderError};
 use serde::{Deserialize, Serialize};
@@ -607,6 +607,7 @@ impl ControlServer {
     pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
         let path = root.join(CONTROL_SOCKET);
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
+        refuse_if_of_another(root)?;
         let listener = listen_private(&path).map_err(failed)?;
         let again = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(failed)?));
         let ended = Arc::new(AtomicBool::new(false));

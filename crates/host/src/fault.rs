@@ -29,10 +29,10 @@ pub enum FolderError {
     },
     /// Somebody else may choose the devices.
     OfAnother {
-        /// The folder, or its configuration.
+        /// The folder, its configuration, or what lies on the way to it.
         path: PathBuf,
-        /// Who owns it.
-        owner: u32,
+        /// Who owns it, if that is another user; else it is the mode that lets others write.
+        owner: Option<u32>,
     },
     /// Another process has it.
     Busy {
@@ -384,12 +384,23 @@ impl fmt::Display for FolderError {
             FolderError::NotEmpty { folder } => {
                 write!(out, "{} is there and not empty; name a new folder", folder.display())
             }
-            FolderError::OfAnother { path, owner } => write!(
-                out,
-                "{} is of user {owner} or others may write to it, who could choose what is written as devices; run this as \
-                 that user, or take it over with chown and 'chmod go-w' when you have read its volume.conf",
-                path.display()
-            ),
+            FolderError::OfAnother { path, owner } => {
+                let path = path.display();
+                write!(
+                    out,
+                    "others than you may write to {path}, and so choose what is written as devices; "
+                )?;
+                match owner {
+                    None => {
+                        write!(out, "take that from them when you have read volume.conf: 'chmod go-w {path}'")
+                    }
+                    Some(owner) => write!(
+                        out,
+                        "it is of user {owner}: run this as that user, with sudo if it must be root ('SUDO_UID={owner}' in \
+                         the environment of root says the same), or read volume.conf and take it over: 'chown root {path}'"
+                    ),
+                }
+            }
             FolderError::Busy { folder } => write!(
                 out,
                 "another process works on the volume in {} and does not answer; wait for it or end it",

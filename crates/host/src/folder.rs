@@ -8,7 +8,9 @@ use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
-use crate::private::{create_dir, create_private, open_private, open_to_read, refuse_if_of_another};
+use crate::private::{
+    chosen_by, create_dir, create_private, lock, lock_to_read, open_to_read, refuse_if_of_another,
+};
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
     newest_superblock_of, superblocks,
@@ -22,7 +24,7 @@ use pantile_volume::{
     Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, choose_side, format_volume,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, TryLockError};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -31,9 +33,6 @@ use std::time::{Duration, Instant};
 
 /// The file that says where the devices are.
 pub(crate) const CONFIG: &str = "volume.conf";
-
-/// EACCES, EPERM, EROFS.
-const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
 
 /// The longest configuration that is read: of 256 devices and some hundred spares, each with as
 /// long a path as there may be.
@@ -55,6 +54,8 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 pub struct Folder {
     root: PathBuf,
     config: Config,
+    /// Why nothing is written, if somebody else may choose what the configuration says.
+    chosen_by: Option<FolderError>,
     /// Who claims the volume from here, from the first time on.
     own: Option<Own>,
     /// Bytes of buffers that the volume is held to, if not as many as usual.
@@ -183,7 +184,15 @@ impl Folder {
 
     fn with(root: &Path, config: Config, lock: File) -> Folder {
         let root = root.to_path_buf();
-        Folder { root, config, own: None, memory_bytes: None, patches_stripes: false, _lock: lock }
+        Folder {
+            root,
+            config,
+            chosen_by: None,
+            own: None,
+            memory_bytes: None,
+            patches_stripes: false,
+            _lock: lock,
+        }
     }
 
     /// Takes the folder of a volume for this process.
@@ -198,14 +207,14 @@ impl Folder {
             return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
         }
         let lock = lock(root).or_else(|error| lock_to_read(root, &path, error))?;
-        let config = read_config(&path)?;
-        Ok(Folder::with(root, config, lock))
+        let (config, chosen_by) = read_config(&path)?;
+        Ok(Folder { chosen_by, ..Folder::with(root, config, lock) })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
-        if let Ok(config) = read_config(&self.root.join(CONFIG)) {
-            self.config = config;
+        if let Ok(read) = read_config(&self.root.join(CONFIG)) {
+            (self.config, self.chosen_by) = read;
         }
     }
 
@@ -310,8 +319,14 @@ impl Folder {
         self.root.join(path)
     }
 
-    fn save(&self) -> Result<(), FolderError> {
+    /// Refuses to write where somebody else may choose the devices, or has.
+    fn refuse_choice_of_another(&self) -> Result<(), FolderError> {
         refuse_if_of_another(&self.root)?;
+        self.chosen_by.clone().map_or(Ok(()), Err)
+    }
+
+    fn save(&self) -> Result<(), FolderError> {
+        self.refuse_choice_of_another()?;
         let (path, new) = (self.root.join(CONFIG), self.root.join(format!("{CONFIG}.new")));
         let text = self.config.text()?;
         let write = || {
@@ -466,7 +481,7 @@ impl Folder {
 
     /// Opens the devices and runs the volume on them.
     pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
-        refuse_if_of_another(&self.root)?;
+        self.refuse_choice_of_another()?;
         let opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
@@ -519,10 +534,15 @@ impl Folder {
     }
 }
 
-fn read_config(path: &Path) -> Result<Config, FolderError> {
+/// What a configuration says, and why that is another's choice if it is.
+fn read_config(path: &Path) -> Result<(Config, Option<FolderError>), FolderError> {
     let mut bytes = Vec::new();
-    let read = open_to_read(path).and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes));
-    read.map_err(|error| FolderError::file("read", path, &error))?;
+    let read = open_to_read(path).and_then(|file| {
+        let chosen_by = chosen_by(path, &file.metadata()?);
+        file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        Ok(chosen_by)
+    });
+    let chosen_by = read.map_err(|error| FolderError::file("read", path, &error))?;
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
         let expected = "no more than 4 MiB in all";
         return Err(FolderError::Config { path: path.to_path_buf(), line: 1, expected });
@@ -532,7 +552,7 @@ fn read_config(path: &Path) -> Result<Config, FolderError> {
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
         FolderError::Config { path: path.to_path_buf(), line, expected: "text in UTF-8" }
     })?;
-    Config::parse(path, &text)
+    Ok((Config::parse(path, &text)?, chosen_by))
 }
 
 /// What is said of a device that is another one, which is used.
@@ -567,37 +587,6 @@ fn unmake_root(root: &Path, made_root: bool) {
     let _ = std::fs::remove_file(root.join("lock"));
     if made_root {
         let _ = std::fs::remove_dir(root);
-    }
-}
-
-fn lock(root: &Path) -> Result<File, FolderError> {
-    refuse_if_of_another(root)?;
-    let path = root.join("lock");
-    let file = open_private(&path, false).map_err(|error| FolderError::file("open", &path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
-        Err(TryLockError::Error(error)) => Err(FolderError::file("lock", &path, &error)),
-    }
-}
-
-/// Locks a folder that cannot be written, or that is not to be, beside others that only read: its lock, or `config` where
-/// there is none.
-///
-/// Errors: `error`, if the folder can be written or another process has it.
-fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, FolderError> {
-    match &error {
-        FolderError::OfAnother { .. } => {}
-        FolderError::File { errno, .. } if CANNOT_WRITE.contains(errno) => {}
-        _ => return Err(error),
-    }
-    let Ok(file) = open_to_read(&root.join("lock")).or_else(|_| open_to_read(config)) else {
-        return Err(error);
-    };
-    match file.try_lock_shared() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
-        Err(TryLockError::Error(_)) => Err(error),
     }
 }
 

@@ -9,34 +9,105 @@
 use crate::FolderError;
 use crate::folder::CONFIG;
 use rustix::fs::OFlags;
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const OWNER_ALONE: u32 = 0o600;
 
-/// Whether somebody else than the user who runs this and root may choose what a file or folder
-/// holds.
-fn is_of_another(found: &Metadata) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    // Groups of ordinary users are what they have made them; the group of root is root's.
-    let by_group = me == 0 && found.gid() != 0 && found.mode() & 0o020 != 0;
-    (found.uid() != 0 && found.uid() != me) || found.mode() & 0o002 != 0 || by_group
+/// EACCES, EPERM, EROFS.
+const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
+
+/// The user whose folders root takes for root's own: who gave the command by `sudo`, and so may do
+/// as root whatever she likes, or whom root has named in the same variable.
+fn sudo_uid() -> Option<u32> {
+    std::env::var("SUDO_UID").ok()?.parse().ok()
+}
+
+/// Who acts, and whom that user trusts.
+struct Caller {
+    me: u32,
+    also: Option<u32>,
+}
+
+impl Caller {
+    fn now() -> Caller {
+        let me = rustix::process::geteuid().as_raw();
+        Caller { me, also: if me == 0 { sudo_uid() } else { None } }
+    }
+
+    fn trusts(&self, owner: u32) -> bool {
+        owner == 0 || owner == self.me || self.also == Some(owner)
+    }
+
+    /// Whether somebody else may choose what a file or folder holds. Groups of ordinary users are
+    /// what they have made them, and the group of root is root's.
+    fn is_of_another(&self, found: &Metadata) -> bool {
+        self.is_owned_by_another(found.uid(), found.gid(), found.mode())
+    }
+
+    fn is_owned_by_another(&self, owner: u32, group: u32, mode: u32) -> bool {
+        let by_group = self.me == 0 && self.also != Some(owner) && group != 0 && mode & 0o020 != 0;
+        !self.trusts(owner) || mode & 0o002 != 0 || by_group
+    }
+
+    /// Why something is another's.
+    fn fault(&self, path: PathBuf, owner: u32) -> FolderError {
+        FolderError::OfAnother { path, owner: Some(owner).filter(|&owner| !self.trusts(owner)) }
+    }
+
+    /// A directory or link on the way to a path that somebody else may exchange. Of a sticky
+    /// directory only the owners of what it holds may.
+    fn exchangeable(&self, path: &Path, links: usize) -> Option<FolderError> {
+        for above in path.ancestors() {
+            let Ok(found) = above.symlink_metadata() else { continue };
+            let safe = match found.is_symlink() {
+                true => self.trusts(found.uid()),
+                false => {
+                    !self.is_of_another(&found) || found.mode() & 0o1000 != 0 && self.trusts(found.uid())
+                }
+            };
+            if !safe || links == 0 {
+                return Some(self.fault(above.to_path_buf(), found.uid()));
+            }
+            if let (true, Ok(to)) = (found.is_symlink(), std::fs::read_link(above)) {
+                let to = above.parent().unwrap_or(Path::new("/")).join(to);
+                if let found @ Some(_) = self.exchangeable(&to, links - 1) {
+                    return found;
+                }
+            }
+        }
+        None
+    }
 }
 
 /// Refuses to write in the folder of a volume whose devices somebody else may choose: a device that
 /// is made anew may be any file of whoever serves it, and a lock or log another name of any file.
 ///
+/// Of root, who may write anywhere, no directory on the way may be another's either.
+///
 /// Errors: `OfAnother`. What is not there is nobody's.
 pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
+    const LINKS_MOST: usize = 40;
+    let caller = Caller::now();
     for path in [root.to_path_buf(), root.join(CONFIG)] {
-        if let Some(found) = std::fs::metadata(&path).ok().filter(is_of_another) {
-            return Err(FolderError::OfAnother { path, owner: found.uid() });
+        if let Some(found) = std::fs::metadata(&path).ok().filter(|found| caller.is_of_another(found)) {
+            return Err(caller.fault(path, found.uid()));
         }
     }
-    Ok(())
+    let above = std::path::absolute(root).ok().filter(|_| caller.me == 0);
+    match above.and_then(|root| caller.exchangeable(&root, LINKS_MOST)) {
+        Some(fault) => Err(fault),
+        None => Ok(()),
+    }
+}
+
+/// Why a configuration that was opened is another's, if somebody else may choose what it says.
+pub(crate) fn chosen_by(path: &Path, found: &Metadata) -> Option<FolderError> {
+    let caller = Caller::now();
+    caller.is_of_another(found).then(|| caller.fault(path.to_path_buf(), found.uid()))
 }
 
 /// Opens a file to read it, through no link. A pipe in its place keeps nobody waiting.
@@ -77,6 +148,38 @@ pub fn open_private(path: &Path, append: bool) -> std::io::Result<File> {
     Ok(file)
 }
 
+/// Locks a folder for this process alone.
+pub(crate) fn lock(root: &Path) -> Result<File, FolderError> {
+    refuse_if_of_another(root)?;
+    let path = root.join("lock");
+    let file = open_private(&path, false).map_err(|error| FolderError::file("open", &path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(FolderError::file("lock", &path, &error)),
+    }
+}
+
+/// Locks a folder that cannot be written, or that is not to be, beside others that only read: its
+/// lock, or `config` where there is none.
+///
+/// Errors: `error`, if the folder can be written or another process has it.
+pub(crate) fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, FolderError> {
+    match &error {
+        FolderError::OfAnother { .. } => {}
+        FolderError::File { errno, .. } if CANNOT_WRITE.contains(errno) => {}
+        _ => return Err(error),
+    }
+    let Ok(file) = open_to_read(&root.join("lock")).or_else(|_| open_to_read(config)) else {
+        return Err(error);
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
+        Err(TryLockError::Error(_)) => Err(error),
+    }
+}
+
 /// Makes an empty file that is not there yet, for its owner alone; what stands there is removed.
 pub(crate) fn create_private(path: &Path) -> std::io::Result<File> {
     match std::fs::remove_file(path) {
@@ -113,4 +216,29 @@ pub(crate) fn listen_private(path: &Path) -> std::io::Result<UnixListener> {
     });
     clear();
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of a person in her home, which root serves for her by sudo, and those of others.
+    #[test]
+    fn root_acts_for_whoever_gave_the_command_and_for_nobody_else() {
+        let (plain, by_sudo) = (Caller { me: 0, also: None }, Caller { me: 0, also: Some(1000) });
+        let herself = Caller { me: 1000, also: None };
+        for (owner, group, mode, of_another) in [
+            // Whether it is another's for root, for root by sudo from user 1000, for that user.
+            (0, 0, 0o755, [false, false, false]),
+            (0, 0, 0o775, [false, false, false]),
+            (0, 6, 0o775, [true, true, false]),
+            (1000, 1000, 0o755, [true, false, false]),
+            (1000, 1000, 0o775, [true, false, false]),
+            (1000, 1000, 0o777, [true, true, true]),
+            (1001, 1001, 0o755, [true, true, true]),
+        ] {
+            let found = [&plain, &by_sudo, &herself].map(|who| who.is_owned_by_another(owner, group, mode));
+            assert_eq!(found, of_another, "{owner}:{group} {mode:o}");
+        }
+    }
 }

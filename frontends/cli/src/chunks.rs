@@ -395,67 +395,6 @@ pub fn failure(error: ShardError, data: (&str, &Path), folder: &Path, verb: &str
     }
 }
 
-/// A temporary file beside the one that it becomes, removed unless it does.
-pub struct Temporary {
-    file: Option<File>,
-    temp: PathBuf,
-    path: PathBuf,
-}
-
-impl Temporary {
-    /// Beside a file that is there or not. A link stays a link; what is no file is not replaced.
-    pub fn create(path: &Path) -> Result<Temporary, Failure> {
-        let path = match path.symlink_metadata() {
-            Ok(meta) if meta.is_symlink() => {
-                path.canonicalize().map_err(|error| Failure::file("follow the link", path, &error))?
-            }
-            _ => path.to_path_buf(),
-        };
-        let before = path.metadata().ok();
-        if before.as_ref().is_some_and(|meta| !meta.is_file()) {
-            return Err(Failure::Input(format!(
-                "{} is no file, and only files are replaced",
-                path.display()
-            )));
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temp = path.with_file_name(format!(".{name}.pantile-{}.tmp", std::process::id()));
-        let made = File::create_new(&temp).map_err(|error| Failure::file("create", &temp, &error))?;
-        let mut made = Temporary { file: Some(made), temp, path };
-        if let Some(before) = before {
-            let kept = made.file().set_permissions(before.permissions());
-            kept.map_err(|error| Failure::file("create", &made.temp, &error))?;
-        }
-        Ok(made)
-    }
-
-    /// The file, open for writing.
-    pub fn file(&mut self) -> &mut File {
-        self.file.as_mut().expect("it is open until it is named")
-    }
-
-    /// Brings what was written to the disk.
-    pub fn sync(&mut self) -> Result<(), Failure> {
-        self.file().sync_all().map_err(|error| Failure::file("write", &self.path, &error))
-    }
-
-    /// Gives it its name.
-    pub fn name(mut self) -> Result<(), Failure> {
-        std::fs::rename(&self.temp, &self.path).map_err(|error| Failure::file("name", &self.path, &error))?;
-        self.file = None;
-        Ok(())
-    }
-}
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // Best effort: the error at hand says more than a second one would.
-            let _ = std::fs::remove_file(&self.temp);
-        }
-    }
-}
-
 /// The chunks of a folder that are there, of the right length, open; and why others are not.
 pub struct Present {
     pub files: Vec<Option<File>>,

@@ -1,35 +1,265 @@
 //! Files that a command makes for its user.
+//!
+//! All of them are reached through opened directories: links are followed only if nobody else can
+//! have put them there, and whoever exchanges names meanwhile leads the writing nowhere else.
+//! `pantile_seal::disk` has the rules.
 
+use crate::failure::Failure;
+use pantile_format::Timestamp;
+use pantile_seal::disk::{Access, Disk, DiskFile, SystemDisk, is_led_to_by_nobody_else, real_path};
 use std::fs::File;
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Do not follow a link at the end of a path.
+const NO_LINK: i32 = 0o400000;
+/// The longest name that is part of the name of the file beside it: a name has at most 255 bytes.
+const NAME_BYTES_MOST: usize = 200;
+
+/// Where a file is written that a person names.
+enum Place {
+    /// It is a file, or nothing yet; without links.
+    File(PathBuf),
+    /// A device or a pipe: written to, never replaced.
+    Special(PathBuf),
+    /// A link of hers that leads to nothing with a name, such as `/dev/stdout`.
+    Link(PathBuf),
+}
+
+/// Where a path leads.
+///
+/// Errors: `PermissionDenied` for a link that somebody else may have put there.
+fn place(path: &Path) -> io::Result<Place> {
+    match real_path(path) {
+        Ok(real) if real.symlink_metadata().is_ok_and(|meta| meta.is_file()) => Ok(Place::File(real)),
+        Ok(real) => Ok(Place::Special(real)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            match path.is_symlink() && is_led_to_by_nobody_else(parent(path)) {
+                true => Ok(Place::Link(path.to_path_buf())),
+                false => Ok(Place::File(path.to_path_buf())),
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Opens what is no file to write to it.
+fn open_special(path: &Path) -> io::Result<File> {
+    let file = File::options().write(true).custom_flags(NO_LINK).open(path)?;
+    // A directory on the way may have been exchanged. Nothing was made or cut off by opening it.
+    match file.metadata()?.is_file() {
+        true => Err(io::Error::other("another file took its place just now")),
+        false => Ok(file),
+    }
+}
+
+/// Opens what is written in one go, whole or not at all where it is a file.
+pub fn output(path: &Path) -> io::Result<Output> {
+    Ok(match place(path)? {
+        Place::File(path) => Output::New(NewFile::at(&path)?),
+        Place::Special(path) => Output::Other(open_special(&path)?),
+        Place::Link(path) => {
+            Output::Other(File::options().write(true).create(true).truncate(true).open(path)?)
+        }
+    })
+}
+
+/// What is written by [`output`].
+pub enum Output {
+    /// A file, which has its name when all is written.
+    New(NewFile),
+    /// A device, a pipe, or what a link made: it has no content to lose.
+    Other(File),
+}
+
+impl Output {
+    /// Ends the writing.
+    pub fn end(self) -> io::Result<()> {
+        match self {
+            Output::New(file) => file.sync().and_then(|()| file.give_name()),
+            Output::Other(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Output::New(file) => file.write(bytes),
+            Output::Other(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 /// Writes a file whole or not at all: into another beside it, which then takes its name.
 ///
-/// A link stays a link. What is no file, such as a device, and a link that leads to nothing have no
-/// content to lose.
+/// A link stays a link, and is followed only if nobody else can have put it there. What is no file,
+/// such as a device, and a link that leads to nothing have no content to lose.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let before = match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => return std::fs::write(path, bytes),
-        Err(_) if path.is_symlink() => return std::fs::write(path, bytes),
-        other => other.ok(),
-    };
-    let path = match before {
-        Some(_) => path.canonicalize()?,
-        None => path.to_path_buf(),
-    };
-    let temp = path.with_file_name(format!(".pantile-{}.tmp", std::process::id()));
-    let written = File::create_new(&temp).and_then(|mut file| {
-        file.write_all(bytes)?;
-        if let Some(before) = before {
-            file.set_permissions(before.permissions())?;
-        }
-        file.sync_all()
-    });
-    let done = written.and_then(|()| std::fs::rename(&temp, &path));
-    if done.is_err() {
-        // Best effort: the error at hand says more than a second one would.
-        let _ = std::fs::remove_file(&temp);
+    let mut out = output(path)?;
+    out.write_all(bytes)?;
+    out.end()
+}
+
+/// Says whether [`write_whole`] could write there; nothing that is there is touched.
+pub fn can_write(path: &Path) -> io::Result<()> {
+    match place(path)? {
+        Place::File(path) => NewFile::at(&path).map(drop),
+        Place::Special(_) | Place::Link(_) => Ok(()),
     }
-    done
+}
+
+/// Makes a directory and those above it, as far as they are not there; its path without links.
+pub fn make_dir(path: &Path) -> io::Result<PathBuf> {
+    SystemDisk::new().make_root(path)
+}
+
+/// Removes a file that is there or not.
+pub fn remove(path: &Path) -> io::Result<()> {
+    let disk = SystemDisk::new();
+    let dir = disk.root(parent(path), Access::Write)?;
+    match disk.remove(&dir.join(path.file_name().ok_or(ErrorKind::InvalidInput)?)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A file beside the one that it becomes, for its owner alone until then, and removed unless it
+/// does.
+pub struct NewFile {
+    disk: SystemDisk,
+    file: Box<dyn DiskFile>,
+    temp: PathBuf,
+    to: PathBuf,
+    /// What is written next.
+    at: u64,
+}
+
+impl NewFile {
+    /// In place of a file that is there or not. A link stays a link; what is no file is not replaced.
+    pub fn create(path: &Path) -> Result<NewFile, Failure> {
+        match place(path).map_err(|error| Failure::file("create", path, &error))? {
+            Place::File(real) => NewFile::at(&real).map_err(|error| Failure::file("create", path, &error)),
+            Place::Special(_) => {
+                Err(Failure::Input(format!("{} is no file, and only files are replaced", path.display())))
+            }
+            Place::Link(_) => Err(Failure::file("follow the link", path, &ErrorKind::NotFound.into())),
+        }
+    }
+
+    fn at(path: &Path) -> io::Result<NewFile> {
+        let disk = SystemDisk::new();
+        let dir = disk.root(parent(path), Access::Write)?;
+        let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
+        let mut temp = std::ffi::OsString::from(".");
+        if name.len() <= NAME_BYTES_MOST {
+            temp.push(name);
+            temp.push(".");
+        }
+        temp.push(format!("pantile-{}.tmp", std::process::id()));
+        let temp = dir.join(temp);
+        let file = disk.create(&temp)?;
+        Ok(NewFile { disk, file, temp, to: dir.join(name), at: 0 })
+    }
+
+    /// Brings what was written to the disk.
+    pub fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    /// Gives it its name, and the permission bits of what had it before, or those of a new file.
+    pub fn give_name(&self) -> io::Result<()> {
+        let before = self.to.symlink_metadata().ok().filter(|meta| meta.is_file());
+        let mode = before.map_or(0o666 & !self.disk.umask(), |before| before.mode() & 0o777);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
+        self.file.set_meta(mode, now)?;
+        self.file.give_name(&self.to)
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        // It is not there if it has its name. Best effort: the error at hand says more than a
+        // second one would.
+        let _ = self.disk.remove(&self.temp);
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write_at(bytes, self.at)?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for NewFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+            SeekFrom::End(by) => self.file.meta()?.size.checked_add_signed(by),
+        };
+        self.at = at.ok_or(ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Whoever may write to the directory above exchanges it for a link to another one.
+    #[test]
+    fn a_directory_that_is_exchanged_for_a_link_leads_nothing_elsewhere() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [shared, elsewhere] = ["shared", "elsewhere"].map(|name| folder.path().join(name));
+        let [dir, aside] = ["dir", "aside"].map(|name| shared.join(name));
+        fs::create_dir_all(&dir).expect("a folder");
+        fs::create_dir(&elsewhere).expect("a folder");
+        fs::write(elsewhere.join("kept"), "kept").expect("a file");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).expect("a mode");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20_000 {
+                    fs::rename(&dir, &aside).expect("it is there");
+                    symlink(&elsewhere, &dir).expect("a link");
+                    fs::remove_file(&dir).expect("the link is there");
+                    fs::rename(&aside, &dir).expect("it is there");
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            while !done.load(Ordering::Relaxed) {
+                let _ = write_whole(&dir.join("out"), b"out");
+                let _ = NewFile::create(&dir.join("new"));
+                let _ = can_write(&dir.join("could"));
+                let _ = remove(&dir.join("kept"));
+            }
+        });
+        let names: Vec<_> = fs::read_dir(&elsewhere)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
+        assert_eq!(names, ["kept"]);
+        write_whole(&dir.join("out"), b"out").expect("nobody exchanges it any more");
+    }
 }

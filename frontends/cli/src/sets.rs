@@ -20,6 +20,7 @@ use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -125,10 +126,26 @@ pub fn records() -> Option<PathBuf> {
     Some(state.join("pantile/sealed"))
 }
 
-/// A word for a shell.
+/// A word for a shell, which no terminal obeys: what one would is written as bash, zsh and the
+/// POSIX shell of 2024 have it, `$'\033'`.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
+    let word = word.as_ref();
+    let Some(text) = word.to_str().filter(|text| text.chars().all(is_harmless)) else {
+        let mut out = String::from("$'");
+        for &byte in word.as_bytes() {
+            match byte {
+                b'\'' | b'\\' => out.extend(['\\', char::from(byte)]),
+                b' '..=b'~' => out.push(char::from(byte)),
+                _ => {
+                    let _ = write!(out, "\\{byte:03o}");
+                }
+            }
+        }
+        out.push('\'');
+        return out;
+    };
     let mut out = String::new();
-    for c in path_text(word.as_ref()).chars() {
+    for c in text.chars() {
         if !c.is_alphanumeric() && !"_-./:,+@%=".contains(c) {
             out.push('\\');
         }
@@ -293,15 +310,22 @@ impl Progress for Shown {
     }
 }
 
+/// Whether a terminal shows a character as what it is: it is nothing to be obeyed, and does not hide
+/// how the text is read.
+fn is_harmless(c: char) -> bool {
+    let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    !c.is_control() && !hides
+}
+
 /// A name in a text: what a terminal would obey, or what would hide how the name is read, is shown
 /// as an escape.
 pub fn name(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        match c.is_control() || turns(c) {
-            true => out.extend(c.escape_default()),
-            false => out.push(c),
+        match is_harmless(c) {
+            true => out.push(c),
+            false => out.extend(c.escape_default()),
         }
     }
     out
@@ -790,7 +814,7 @@ pub fn losses(losses: Option<&Losses>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Phase, SILENT_MOST, bytes, name, speak};
+    use super::{OsStr, OsStrExt, Phase, SILENT_MOST, bytes, name, speak};
     use std::sync::{Arc, Mutex};
     use std::time::Instant;
 
@@ -814,6 +838,21 @@ mod tests {
     fn a_name_cannot_command_the_terminal_or_lie_about_its_letters() {
         assert_eq!(name("plain é 漢.txt"), "plain é 漢.txt");
         assert_eq!(name("a\nb\x1b[2Jc\u{202e}txt"), "a\\nb\\u{1b}[2Jc\\u{202e}txt");
+        assert_eq!(name("a\u{61c}b\u{e0041}"), "a\\u{61c}b\\u{e0041}");
+    }
+
+    /// A command that is given to the user is one that the shell takes for what it was, whatever a
+    /// stranger called the source of a set.
+    #[test]
+    fn a_word_of_a_command_is_the_same_to_a_shell_and_nothing_to_a_terminal() {
+        for word in ["a b", "a\nb", "\x1b]0;x\x07'\\", "\u{202e}gpj", "é 漢", "\u{9b}31m7"] {
+            let quoted = super::quoted(word);
+            assert_eq!(name(&quoted), quoted);
+            let read =
+                std::process::Command::new("bash").args(["-c", &format!("printf %s {quoted}")]).output();
+            assert_eq!(read.expect("a shell").stdout, word.as_bytes(), "{quoted}");
+        }
+        assert_eq!(super::quoted(OsStr::from_bytes(b"a\xff")), "$'a\\377'");
     }
 
     #[test]

@@ -118,3 +118,59 @@ fn a_folder_whose_devices_others_may_choose_is_looked_at_and_not_written() {
     }
     Service::start(Folder::open(&root).expect("a folder"), None).expect("it opens").stop().expect("it stops");
 }
+
+/// A pipe in the place of the lock keeps nobody waiting, whoever put it there.
+#[test]
+fn a_lock_that_is_a_pipe_is_refused_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let lock = root.join("lock");
+    std::fs::remove_file(&lock).expect("it goes");
+    assert!(std::process::Command::new("mkfifo").arg(&lock).status().expect("mkfifo").success());
+    for mode in [0o755, 0o777] {
+        std::fs::set_permissions(&root, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        let (told, refused) = std::sync::mpsc::channel();
+        let root = root.clone();
+        std::thread::spawn(move || told.send(Folder::open(&root).map(drop)));
+        let refused = refused.recv_timeout(std::time::Duration::from_secs(60)).expect("nobody waits for it");
+        match mode {
+            0o755 => assert!(matches!(refused, Err(FolderError::File { .. })), "{refused:?}"),
+            _ => assert_eq!(refused, Ok(()), "the configuration is locked in its place, to look"),
+        }
+    }
+}
+
+/// Root may write anywhere, and so must not be led by a directory that a user can exchange.
+#[test]
+fn of_root_no_directory_on_the_way_is_anothers() {
+    if std::fs::metadata("/proc/self").expect("a process").uid() != 0 {
+        println!("not root: only root can make a directory of another user");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).expect("a folder");
+    let root = home.join("v");
+    create(&root);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&home, &link).expect("a link");
+    std::os::unix::fs::chown(&home, Some(1000), Some(1000)).expect("it is root");
+    for root in [root.clone(), link.join("v")] {
+        match pantile_host::refuse_if_of_another(&root) {
+            Err(FolderError::OfAnother { path, owner: Some(1000) }) => assert!(path.ends_with("home")),
+            other => panic!("{other:?}"),
+        }
+        assert!(
+            ControlServer::start(
+                &root,
+                Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at").into()
+            )
+            .is_err()
+        );
+    }
+    std::fs::set_permissions(&home, std::fs::Permissions::from_mode(0o1777)).expect("a mode");
+    assert!(pantile_host::refuse_if_of_another(&root).is_err(), "its owner may exchange names all the same");
+    std::os::unix::fs::chown(&home, Some(0), Some(0)).expect("it is root");
+    assert_eq!(pantile_host::refuse_if_of_another(&root), Ok(()), "as in /tmp");
+}

@@ -1,9 +1,10 @@
 //! `pantile decode`: a file from raw chunks.
 
 use super::encode::refuse_what_is_there;
-use crate::chunks::{self, Layout, LayoutArgs, MADE, Present, Temporary, Watched};
+use crate::chunks::{self, Layout, LayoutArgs, MADE, Present, Watched};
 use crate::describe::{count, set};
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files::NewFile;
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
@@ -119,12 +120,13 @@ impl Decode {
             present.tell(&self.folder);
             return Ok(Verdict::Good);
         }
-        let mut temp = Temporary::create(&self.out)?;
-        let mut out = Watched::new(temp.file(), &progress, &message, len);
+        let cannot = |verb, error| Failure::file(verb, &self.out, &error);
+        let mut new = NewFile::create(&self.out)?;
+        let mut out = Watched::new(&mut new, &progress, &message, len);
         layout.decode_file(&mut readers, &mut out, len).map_err(fault)?;
         drop(progress);
-        temp.sync()?;
-        temp.name()?;
+        new.sync().map_err(|error| cannot("write", error))?;
+        new.give_name().map_err(|error| cannot("name", error))?;
         self.answer(&layout, len, &present)
     }
 

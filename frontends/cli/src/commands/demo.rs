@@ -5,8 +5,9 @@ use crate::terminal::{Terminal, print};
 use clap::Args;
 use serde_json::Value;
 use std::collections::HashSet;
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -61,7 +62,8 @@ impl Demo {
         let program = std::env::current_exe()
             .map_err(|error| Failure::System(format!("cannot find this program: {error}.")))?;
         let root = std::env::temp_dir().join(format!("pantile-demo-{}", std::process::id()));
-        std::fs::create_dir(&root).map_err(|error| Failure::file("make", &root, &error))?;
+        let made = DirBuilder::new().mode(0o700).create(&root);
+        made.map_err(|error| Failure::file("make", &root, &error))?;
         let stage = Stage { terminal, program, root: root.clone() };
         let told = stage.play(&self.code);
         if told.is_err() {

@@ -1,8 +1,9 @@
 //! `pantile encode`: raw chunks of a file.
 
-use crate::chunks::{self, Layout, LayoutArgs, MADE, Temporary, Watched};
+use crate::chunks::{self, Layout, LayoutArgs, MADE, Watched};
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files::{self, NewFile};
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
@@ -78,29 +79,27 @@ impl Encode {
         layout.code().check_stores().map_err(Failure::input)?;
         let source = self.source(&layout)?;
         let columns = layout.code().columns();
-        std::fs::create_dir_all(&self.out).map_err(|error| Failure::file("make", &self.out, &error))?;
+        files::make_dir(&self.out).map_err(|error| Failure::file("make", &self.out, &error))?;
         if !self.overwrite {
             let paths = (0..columns).map(|column| chunks::path(&self.out, column));
             let texts = layout.texts().map(|name| self.out.join(name));
             refuse_what_is_there(paths.chain(texts))?;
         }
-        let mut files = Vec::with_capacity(columns);
+        let mut new = Vec::with_capacity(columns);
         for column in 0..columns {
-            files.push(Temporary::create(&chunks::path(&self.out, column))?);
+            new.push(NewFile::create(&chunks::path(&self.out, column))?);
         }
-        let len = self.encode(&layout, source, &mut files, terminal)?;
-        for file in &mut files {
-            file.sync()?;
-        }
+        let len = self.encode(&layout, source, &mut new, terminal)?;
+        let each = |verb: &str, done: fn(&NewFile) -> std::io::Result<()>| {
+            (0..).zip(&new).try_for_each(|(column, file)| {
+                done(file).map_err(|error| Failure::file(verb, &chunks::path(&self.out, column), &error))
+            })
+        };
+        each("write", NewFile::sync)?;
         // From here on until the end chunks may be of two makings, and nothing says that they fit.
         let made = self.out.join(MADE);
-        match std::fs::remove_file(&made) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Failure::file("replace", &made, &error));
-            }
-            _ => {}
-        }
-        files.into_iter().try_for_each(Temporary::name)?;
+        files::remove(&made).map_err(|error| Failure::file("replace", &made, &error))?;
+        each("name", NewFile::give_name)?;
         layout.write_made(&self.out, len)?;
         self.answer(&layout, len)
     }
@@ -137,13 +136,13 @@ impl Encode {
         &self,
         layout: &Layout,
         source: Source,
-        files: &mut [Temporary],
+        files: &mut [NewFile],
         terminal: &Terminal,
     ) -> Result<u64, Failure> {
         let message = format!("encoding {}", sets::name(&self.file.to_string_lossy()));
         let progress = Progress::start(terminal, message.as_str());
         let mut writers: Vec<&mut dyn Write> =
-            files.iter_mut().map(|file| -> &mut dyn Write { file.file() }).collect();
+            files.iter_mut().map(|file| -> &mut dyn Write { file }).collect();
         let coded = match source {
             Source::Stream(stream) => {
                 layout.encode(&mut Watched::new(stream, &progress, &message, 0), &mut writers)

@@ -4,6 +4,7 @@ use crate::commands::durability;
 use crate::commands::prove::threads;
 use crate::commands::{exascale, lab_delayed, replay};
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files;
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print, print_json};
@@ -12,7 +13,6 @@ use pantile_lab::figure::{Figure, Listing, Quote, number};
 use pantile_lab::html::deviation;
 use pantile_lab::papers::{dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
 use pantile_lab::{Measure, Nearness, Report, page};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Run the experiments of the papers again, each published number beside ours
@@ -242,18 +242,7 @@ pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) 
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
         .map(|(name, value)| (name.to_string(), value));
     let text = page(title, &format!("pantile {}", command.join(" ")), &inputs, reports);
-    if is_special(file) {
-        // A device or a pipe is written to, never replaced.
-        return std::fs::write(file, text).map_err(|error| cannot_write(file, &error));
-    }
-    // What a link points at is replaced, not the link.
-    let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
-    let (aside, mut out) = beside(file)?;
-    let written = out.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&aside, file));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&aside);
-        cannot_write(file, &error)
-    })
+    files::write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
 }
 
 /// A word as a shell takes it for one.
@@ -274,34 +263,7 @@ pub fn can_write(file: &Path) -> Result<(), Failure> {
             file.join("report.html").display()
         )));
     }
-    if is_special(file) {
-        return Ok(());
-    }
-    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
-    let (aside, _) = beside(&file)?;
-    let _ = std::fs::remove_file(aside);
-    Ok(())
-}
-
-/// Whether something is there that is no file.
-fn is_special(file: &Path) -> bool {
-    file.metadata().is_ok_and(|metadata| !metadata.is_file())
-}
-
-/// A new file beside one: nothing that is there is touched.
-fn beside(file: &Path) -> Result<(PathBuf, std::fs::File), Failure> {
-    let mut name = file.file_name().unwrap_or_default().to_os_string();
-    // A name of its own, short enough that a name that may be used may be used with it.
-    name = match name.len() > 200 {
-        true => format!(".pantile-{}.part", std::process::id()).into(),
-        false => {
-            name.push(format!(".{}.part", std::process::id()));
-            name
-        }
-    };
-    let aside = file.with_file_name(name);
-    let out = std::fs::File::create_new(&aside).map_err(|error| cannot_write(file, &error))?;
-    Ok((aside, out))
+    files::can_write(file).map_err(|error| cannot_write(file, &error))
 }
 
 fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {

@@ -8,7 +8,10 @@ use crate::terminal::Terminal;
 use clap::Args;
 use pantile_lab::delayed::{DelayedError, Options, record, run};
 use pantile_lab::exascale;
+use pantile_seal::disk::is_led_to_by_nobody_else;
+use std::fs::DirBuilder;
 use std::io::Read;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the
@@ -65,8 +68,16 @@ impl LabDelayed {
         };
         let folder = match &self.execute {
             Some(within) => {
+                if !is_led_to_by_nobody_else(within) {
+                    return Err(Failure::Input(format!(
+                        "--execute: others may exchange {} or a directory on its way, and so choose where volumes are \
+                         made; name another folder, such as /tmp",
+                        within.display()
+                    )));
+                }
                 let folder = within.join(format!("pantile-delayed-{}", std::process::id()));
-                std::fs::create_dir(&folder).map_err(|error| say(within, error))?;
+                let made = DirBuilder::new().mode(0o700).create(&folder);
+                made.map_err(|error| say(within, error))?;
                 Some(folder)
             }
             None => None,

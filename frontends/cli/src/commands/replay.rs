@@ -3,6 +3,7 @@
 use crate::args::{self, Reading};
 use crate::commands::lab::{Shown, answer, can_write, write_page};
 use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::files;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
@@ -448,17 +449,27 @@ impl Generate {
             Some(path) => ("write", path.as_path()),
             None => ("write to", Path::new("standard output")),
         };
-        let to: Box<dyn Write> = match &self.out {
-            Some(path) => Box::new(File::create(path).map_err(|error| Failure::file(verb, name, &error))?),
-            None => Box::new(std::io::stdout().lock()),
-        };
-        let written = Writer::new(BufWriter::with_capacity(1 << 20, to), format).and_then(|mut writer| {
-            made.iter().try_for_each(|request| writer.push(&request))?;
+        interrupt::listen();
+        let write = |to: &mut dyn Write| {
+            let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, to), format)?;
+            for request in made.iter() {
+                if interrupt::asked() {
+                    return Err(std::io::Error::other("interrupted"));
+                }
+                writer.push(&request)?;
+            }
             writer.finish()
-        });
+        };
+        let written = match &self.out {
+            Some(path) => files::output(path).and_then(|mut out| write(&mut out).and_then(|()| out.end())),
+            None => write(&mut std::io::stdout().lock()),
+        };
         match written {
             // A reader that has had enough is no fault.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Verdict::Good),
+            Err(_) if interrupt::asked() => {
+                Err(Failure::Interrupted("interrupted; no file was changed".into()))
+            }
             Err(error) => Err(Failure::file(verb, name, &error)),
             Ok(()) => Ok(Verdict::Good),
         }

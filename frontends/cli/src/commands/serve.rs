@@ -120,7 +120,14 @@ struct ServeJson<'s> {
 impl Serve {
     pub fn run(self) -> Outcome {
         let root = volumes::absolute(&self.folder)?;
-        refuse_if_of_another(&root).map_err(|error| volumes::failure(&error))?;
+        // Whoever only reads needs nothing of the folder but its configuration.
+        let writes_there =
+            !self.read_only || !self.foreground || (self.socket.is_none() && self.tcp.is_none());
+        let of_another = refuse_if_of_another(&root).map_err(|error| volumes::failure(&error));
+        let is_of_another = of_another.is_err();
+        if writes_there {
+            of_another?;
+        }
         let begun = Instant::now();
         // Says what is wrong before a server is started, and that no other has the folder.
         let log_path = root.join(volumes::SERVE_LOG);
@@ -128,6 +135,9 @@ impl Serve {
             // Of two that begin at once one locks the log, and the other waits here until the first
             // serves.
             if volumes::take(&root, begun)?.is_some() {
+                if is_of_another {
+                    break None;
+                }
                 match lock_log(&log_path) {
                     Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break Some(log),
                     Ok(_) => {}
