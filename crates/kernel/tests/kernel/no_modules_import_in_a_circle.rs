@@ -6,7 +6,7 @@ use std::path::Path;
 /// The path of a module, such as `["arch", "x86_64", "avx2"]`; the crate's root has none.
 type Module = Vec<String>;
 
-/// What the modules of a folder say, without comments and tests. `arch::native` stands for x86.
+/// What the modules of a folder say, without comments, and without tests, which stand at the end.
 fn modules(folder: &Path, above: &Module, all: &mut BTreeMap<Module, String>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -19,7 +19,8 @@ fn modules(folder: &Path, above: &Module, all: &mut BTreeMap<Module, String>) {
             modules(&path, &module, all);
         } else {
             let text = std::fs::read_to_string(&path).expect("a source file");
-            let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let tests = ["#[cfg(test)]", "#[cfg(all(test,"].iter().filter_map(|start| text.find(start)).min();
+            let before_tests = &text[..tests.unwrap_or(text.len())];
             let lines = before_tests.lines().map(|line| line.split("//").next().unwrap_or_default());
             all.insert(module, lines.collect::<Vec<_>>().join("\n"));
         }
@@ -77,6 +78,15 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
     let mut texts = BTreeMap::new();
     modules(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &Vec::new(), &mut texts);
     let root = texts.remove(&Vec::new()).expect("the crate's root");
+    // Files of tests alone are declared among the tests.
+    let declared = |module: &Module| {
+        let (name, parent) = module.split_last().expect("not the root");
+        let parent = if parent.is_empty() { Some(&root) } else { texts.get(parent) };
+        parent.is_none_or(|text| text.contains(&format!("mod {name}")))
+    };
+    let of_tests: Vec<Module> = texts.keys().filter(|module| !declared(module)).cloned().collect();
+    of_tests.iter().for_each(|module| drop(texts.remove(module)));
+    // `arch::native` stands for x86.
     // What the root hands on lies in the module it comes from.
     let mut handed_on = BTreeMap::new();
     for line in root.split("pub use ").skip(1) {

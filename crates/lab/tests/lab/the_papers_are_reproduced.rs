@@ -117,7 +117,7 @@ fn plans_meet_the_closed_forms() {
         assert_eq!(form.kind, Kind::Computed);
         seen += 1;
     }
-    assert_eq!(seen, 24);
+    assert_eq!(seen, 28);
 }
 
 /// The numbers of a line: digits with their decimal places and exponents, per cents also as shares,
