@@ -465,6 +465,7 @@ impl Engine {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         fetch.asked.remove(&cell);
         let word = fetch.word.clone();
+        let is_kept = self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
             IoResult::Checksums(sums) => {
                 let expected =
@@ -477,7 +478,7 @@ impl Engine {
         let counts = &mut self.counts[slot.0 as usize];
         match result {
             IoResult::MediaError => counts.media_errors += 1,
-            IoResult::Checksums(_) if !good => counts.checksum_errors += 1,
+            IoResult::Checksums(_) if !good => counts.checksum_errors += u64::from(is_kept),
             _ => counts.blocks_read += u64::from(good),
         }
         if good {
@@ -492,6 +493,22 @@ impl Engine {
             }
         }
         self.advance(id);
+    }
+
+    /// Whether nothing else can have been written where a fetch reads. A stripe that is read is
+    /// pinned; but an epoch writes its own again in the same place, and a row of the log that is let
+    /// go may be written before its readers are done. What they then find says nothing about its
+    /// device.
+    fn is_kept(&self, fetch: &Fetch) -> bool {
+        match (&fetch.word, fetch.requester) {
+            (Word::Stripe { .. }, Requester::Epoch { owed, version, .. }) => {
+                self.is_settled_as_of(owed, version)
+            }
+            (Word::Stripe { .. }, _) => true,
+            (Word::Row { row, generation, .. }, _) => {
+                self.maps.rows.get(row).is_some_and(|now| now.generation == *generation)
+            }
+        }
     }
 
     /// The header of a cell's chunk has been read, or could not be.
@@ -509,7 +526,8 @@ impl Engine {
             _ => None,
         };
         let known = sums.is_some();
-        self.count_header(slot, result, known);
+        let is_kept = self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
+        self.count_header(slot, result, known || !is_kept);
         if let Some(sums) = sums {
             self.keep_sums(mapping.physical, slot, sums);
         }

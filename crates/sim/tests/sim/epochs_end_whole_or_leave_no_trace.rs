@@ -308,7 +308,7 @@ fn no_power_failure_leaves_a_part_of_an_epoch() {
         real.config.epochs = true;
         let mut total = Exhausted::default();
         for seed in 0..seeds {
-            total += exhaust(seed, |start| real.make(start), &real.config, states_most)
+            total += exhaust(seed, |start| real.make_watched(start), &real.config, states_most)
                 .unwrap_or_else(|failure| panic!("{code}: {failure}"));
         }
         println!("{code}: {total:?}");

@@ -26,7 +26,7 @@ fn small(code: &'static str, bug: Option<Bug>) -> Real {
 #[allow(clippy::result_large_err, reason = "one a run")]
 fn run(code: &'static str, bug: Option<Bug>, seed: u64, states_most: u64) -> Result<Exhausted, Failure> {
     let real = small(code, bug);
-    exhaust(seed, |start| real.make(start), &real.config, states_most)
+    exhaust(seed, |start| real.make_watched(start), &real.config, states_most)
 }
 
 /// `SIM_STATES=4096` tries more subsets at each step, `SIM_SEEDS=10` more scripts.

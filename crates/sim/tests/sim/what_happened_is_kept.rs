@@ -8,7 +8,8 @@ use crate::real::hand::Hand;
 use crate::real::{Real, SHAPES, Shape, WEATHERS, all_worlds, hush, number, usual};
 use pantile_sim::{self as sim, Ask, Data, Engine, Failure, Told};
 use pantile_volume::{
-    DeviceBlock, DeviceState, Event, EventKind, Found, RangeKind, Reason, Scrub, Slot, Status, UserBlock,
+    Action, DeviceBlock, DeviceState, Event, EventKind, Found, RangeKind, Reason, Scrub, Slot, Status,
+    UserBlock,
 };
 
 const CODES: [&str; 4] = ["raid6:3", "mirror:3", "dcode:5", "raid5:2"];
@@ -265,6 +266,31 @@ fn why_and_when_a_device_was_lost_and_what_it_did_wrong_is_kept() {
         let whats: Vec<EventKind> = status(&hand).events.iter().map(|event| event.what).collect();
         for what in [EventKind::LOST, EventKind::BACK, EventKind::NEW, EventKind::WHOLE] {
             assert!(whats.contains(&what), "{code}: {what:?} of {whats:?}");
+        }
+    }
+}
+
+/// The log has two rows, and lets go of one whose block a user is still reading.
+#[test]
+fn no_device_is_blamed_for_a_row_of_the_log_that_was_written_again_while_it_was_read() {
+    for code in CODES {
+        let mut hand = Hand::new(&Shape { log_rows: 2, ..usual(code) });
+        hand.fill(1);
+        let write = |at, byte| Ask::Write { first: UserBlock(at), contents: vec![[byte; 16]], durable: true };
+        hand.ask(&write(0, 2));
+        let (_, event) = hand.world.ask(&Ask::Read { first: UserBlock(0), count: 1 });
+        hand.volume.handle(event);
+        let late: Vec<Action> = std::iter::from_fn(|| hand.volume.next_action()).collect();
+        assert!(late.iter().any(|action| matches!(action, Action::Read { .. })), "{code}: {late:?}");
+        for at in 1..hand.real.config.user_blocks {
+            assert_eq!(hand.ask(&write(at, 3)), Told::Done, "{code}");
+        }
+        for action in late {
+            hand.world.perform(action).expect("no rule is broken");
+        }
+        assert_eq!(hand.rest(None), Some(Told::Blocks(vec![Some([2; 16])])), "{code}");
+        for device in status(&hand).devices {
+            assert_eq!((device.counts.checksum_errors, device.known.checksum_errors), (0, 0), "{code}");
         }
     }
 }

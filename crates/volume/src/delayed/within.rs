@@ -244,9 +244,8 @@ impl Engine {
         block: UserBlock,
         content: Option<Operand>,
     ) {
-        let as_it_was = self.delayed.stripes.get(&owed).is_some_and(|o| o.version == version && o.settled);
         match content {
-            None if !as_it_was => self.resolve_within(id, vec![index]),
+            None if !self.is_settled_as_of(owed, version) => self.resolve_within(id, vec![index]),
             content => {
                 self.deliver(Requester::User(id, index), block, content);
                 if let Some(Operand::Buffer(buffer)) = content {
@@ -255,6 +254,11 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Whether the parity of a stripe is made, and nobody has written to it since this version.
+    pub(crate) fn is_settled_as_of(&self, owed: OwedId, version: u64) -> bool {
+        self.delayed.stripes.get(&owed).is_some_and(|owed| owed.version == version && owed.settled)
     }
 
     /// Begins to read a block from where the epoch wrote it.

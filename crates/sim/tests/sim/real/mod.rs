@@ -190,7 +190,7 @@ pub fn patched_worlds() -> Vec<Real> {
     let shapes = WEATHERS.iter().flat_map(|faults| PATCHED_SHAPES.iter().map(move |shape| (faults, shape)));
     let world = |(number, (faults, shape)): (usize, (&&[Fault], &Shape))| {
         let dirty_mark = [None, Some(4)][(number + number / PATCHED_SHAPES.len()) % 2];
-        let mut real = Real { dirty_mark, is_sound: true, ..Real::new(shape, faults) };
+        let mut real = Real { dirty_mark, ..Real::new(shape, faults) };
         // Who has nothing else to do merges what is in the log.
         real.config.idles = number % 4 == 3;
         real.config.requests = 500;
@@ -220,9 +220,6 @@ pub struct Real {
     pub dirty_mark: Option<usize>,
     /// Whether stripes may be patched.
     pub patches: bool,
-    /// Where no fault is in the weather no device may be said to have given wrong blocks.
-    pub is_sound: bool,
-
     /// It is made in version 1.
     pub version_1: bool,
     /// It is upgraded in some sessions.
@@ -273,7 +270,6 @@ impl Real {
             epoch_blocks: None,
             dirty_mark: None,
             patches: true,
-            is_sound: false,
             version_1: false,
             upgrades: false,
         }
@@ -300,12 +296,14 @@ impl Real {
         // In some sessions early, in some late, in some not at all.
         let after = [Some(1), Some(40), Some(400), None][start.session as usize % 4];
         let upgrades_in = after.filter(|_| self.upgrades);
-        Ok(Driven { volume, upgrades_in, checks: true, is_sound: self.is_sound(), patched: 0 })
+        Ok(Driven { volume, upgrades_in, checks: true, is_sound: false, patched: 0 })
     }
 
-    /// Nothing but crashes happens to its devices, and nobody may be blamed for what they leave.
-    fn is_sound(&self) -> bool {
-        self.is_sound && self.bug.is_none() && self.config.faults.is_empty()
+    /// As [`Real::make`] does. Where nothing but crashes happens to its devices none of them may be
+    /// said to have given wrong blocks.
+    pub fn make_watched(&self, start: Start<'_>) -> Result<Driven, Refusal> {
+        let is_sound = self.bug.is_none() && self.config.faults.is_empty();
+        Ok(Driven { is_sound, ..self.make(start)? })
     }
 
     /// Opens it without a session.
@@ -315,7 +313,7 @@ impl Real {
             volume: Volume::open_to_read(self.geometry.clone(), &there),
             upgrades_in: None,
             checks: true,
-            is_sound: self.is_sound(),
+            is_sound: false,
             patched: 0,
         }
     }
@@ -343,7 +341,7 @@ impl Real {
 
     #[allow(clippy::result_large_err, reason = "one a run")]
     pub fn run(&self, seed: u64) -> Result<Stats, Failure> {
-        sim::run_seed(seed, |start| self.make(start), &self.config)
+        sim::run_seed(seed, |start| self.make_watched(start), &self.config)
     }
 }
 
