@@ -278,9 +278,10 @@ fn ceph_jerasure(words: &mut Words) -> Result<OfJerasure, CodeError> {
         }
     };
     let (code, packet, word) = technique_code(words, &technique, Some(2048))?;
-    // Ceph rounds an object up to k chunks of w packets of integers or, per chunk, of vectors.
+    // Ceph rounds an object up to k chunks of w packets of integers or, per chunk, of vectors: in
+    // reed_sol_van and the two of cauchy. The others take the key and do not look at it.
     let align = match (is_per_chunk, packet) {
-        (true, None) => word * 16,
+        (true, None) if technique == "reed_sol_van" => word * 16,
         (true, Some(packet)) if technique.starts_with("cauchy") && (word * packet).is_multiple_of(16) => {
             word * packet
         }

@@ -29,7 +29,7 @@ struct Shards {
 constexpr unsigned SHARDS_MOST = 128;
 
 struct Shape {
-    uint32_t chunks, data;
+    uint32_t chunks, data, sub_chunks;
     const int32_t *mapping;
     uint8_t is_bytewise;
 };
@@ -44,6 +44,10 @@ void pantile_ceph_words(const Instance *, void *to, void (*visit)(void *, Word))
 Shape pantile_ceph_shape(const Instance *);
 uint32_t pantile_ceph_chunk_bytes(const Instance *, uint32_t object_bytes);
 int pantile_ceph_minimum(const Instance *, Shards wanted, Shards there, const int32_t *costs, Shards *minimum);
+int pantile_ceph_parts(const Instance *, Shards wanted, Shards there, Shards *minimum, void *to,
+                       void (*visit)(void *, uint32_t));
+int pantile_ceph_repair(const Instance *, uint32_t shard, const uint8_t *const *parts, size_t part_bytes,
+                        uint8_t *chunk, size_t len);
 int pantile_ceph_encode(const Instance *, const uint8_t *const *data, uint8_t *const *parity, size_t len);
 int pantile_ceph_decode(const Instance *, const uint8_t *const *there, uint8_t *const *wanted, size_t len);
 int pantile_ceph_add_delta(const Instance *, uint32_t shard, const uint8_t *delta, uint8_t *const *parity,
@@ -125,7 +129,7 @@ public:
     }
 
     const Instance *instance = nullptr;
-    Shape shape = {0, 0, nullptr, 0};
+    Shape shape = {0, 0, 1, nullptr, 0};
     Profile profile;
 };
 

@@ -31,17 +31,12 @@ public:
     unsigned get_chunk_count() const override { return stripes.chunks(); }
     unsigned get_data_chunk_count() const override { return stripes.data(); }
     unsigned get_coding_chunk_count() const override { return stripes.chunks() - stripes.data(); }
-    int get_sub_chunk_count() override { return 1; }
+    int get_sub_chunk_count() override { return int(stripes.sub_chunks()); }
     unsigned get_chunk_size(unsigned object_bytes) const override { return stripes.chunk_bytes(object_bytes); }
 
     int minimum_to_decode(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) override
     {
-        return caught("minimum_to_decode", [&] {
-            Set found;
-            if (int failed = stripes.minimum(wanted, there, nullptr, &found)) return failed;
-            for (int shard : found) (*minimum)[shard] = {{0, 1}};
-            return 0;
-        });
+        return stripes.minimum_parts(wanted, there, minimum);
     }
 
     int minimum_to_decode_with_cost(const Set &wanted, const std::map<int, int> &there, Set *minimum) override
@@ -55,7 +50,12 @@ public:
 
     int encode(const Set &wanted, const ceph::bufferlist &in, Chunks *encoded) override { return stripes.encode(wanted, in, encoded); }
     int encode_chunks(const Set &, Chunks *encoded) override { return stripes.encode_chunks(encoded); }
-    int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int) override { return stripes.decode(wanted, there, decoded); }
+    // Chunks that are shorter than `chunk_bytes` are parts of them.
+    int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int chunk_bytes) override
+    {
+        bool is_parts = stripes.sub_chunks() > 1 && !there.empty() && chunk_bytes > int(there.begin()->second.length());
+        return is_parts ? stripes.repair(wanted, there, decoded, unsigned(chunk_bytes)) : stripes.decode(wanted, there, decoded);
+    }
     int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) override { return stripes.decode_chunks(wanted, there, decoded); }
     const std::vector<int> &get_chunk_mapping() const override { return mapping; }
     int decode_concat(const Chunks &there, ceph::bufferlist *decoded) override { return stripes.decode_concat(nullptr, there, decoded); }

@@ -100,7 +100,7 @@ public:
     unsigned get_chunk_count() const override { return stripes.chunks(); }
     unsigned get_data_chunk_count() const override { return stripes.data(); }
     unsigned get_coding_chunk_count() const override { return stripes.chunks() - stripes.data(); }
-    int get_sub_chunk_count() override { return 1; }
+    int get_sub_chunk_count() override { return int(stripes.sub_chunks()); }
     unsigned get_chunk_size(unsigned object_bytes) const override { return stripes.chunk_bytes(object_bytes); }
 
     int minimum_to_decode_of_shards(const ShardSet &wanted, const ShardSet &there, ShardSet &minimum,
@@ -111,7 +111,7 @@ public:
             if (int failed = stripes.minimum(keys(wanted), keys(there), nullptr, &found)) return failed;
             for (int shard : found) {
                 minimum.set.insert(unsigned(shard));
-                if (sub_chunks) sub_chunks->set(shard, {{0, 1}});
+                if (sub_chunks) sub_chunks->set(shard, {{0, int(stripes.sub_chunks())}});
             }
             return 0;
         });
@@ -122,7 +122,7 @@ public:
         return caught("minimum_to_decode", [&] {
             Set found;
             if (int failed = stripes.minimum(wanted, there, nullptr, &found)) return failed;
-            for (int shard : found) (*minimum)[shard] = {{0, 1}};
+            for (int shard : found) (*minimum)[shard] = {{0, int(stripes.sub_chunks())}};
             return 0;
         });
     }

@@ -66,6 +66,30 @@ int Stripes::minimum(const Set &wanted, const Set &there, const std::map<int, in
     });
 }
 
+int Stripes::minimum_parts(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) const
+{
+    return caught("minimum_to_decode", [&] {
+        SubChunks parts;
+        auto visit = [](void *to, uint32_t sub_chunk) {
+            auto &parts = *static_cast<SubChunks *>(to);
+            if (!parts.empty() && parts.back().first + parts.back().second == int(sub_chunk))
+                ++parts.back().second;
+            else
+                parts.push_back({int(sub_chunk), 1});
+        };
+        Shards found;
+        if (pantile_ceph_parts(pool.instance, shards(wanted, chunks()), shards(there, chunks()), &found, &parts, visit)) {
+            for (unsigned shard = 0; shard < chunks(); ++shard)
+                if (found.contains(shard)) (*minimum)[int(shard)] = parts;
+            return 0;
+        }
+        Set whole;
+        if (int failed = this->minimum(wanted, there, nullptr, &whole)) return failed;
+        for (int shard : whole) (*minimum)[shard] = {{0, int(sub_chunks())}};
+        return 0;
+    });
+}
+
 int Stripes::encode(const Set &wanted, const bufferlist &in, Chunks *encoded) const
 {
     return caught("encode", [&] {
@@ -126,6 +150,29 @@ int Stripes::decode(const Set &wanted, const Chunks &there, Chunks *decoded) con
             (*decoded)[shard] = std::move(made);
         }
         return decode_chunks(wanted, there, decoded);
+    });
+}
+
+int Stripes::repair(const Set &wanted, const Chunks &there, Chunks *decoded, unsigned chunk_bytes) const
+{
+    return caught("decode", [&] {
+        std::array<const uint8_t *, SHARDS_MOST> read = {};
+        shards(wanted, chunks()), shards(there, chunks());
+        size_t len = 0;
+        if (!one_length(there, &len)) return refused("decode: the chunks are not of one length");
+        if (wanted.size() != 1) return refused("decode: parts of chunks are given, and not one chunk is wanted");
+        std::vector<bufferlist> whole(there.size());
+        auto piece = whole.begin();
+        for (const auto &chunk : there) {
+            *piece = chunk.second;
+            read[unsigned(chunk.first)] = bytes(*piece++);
+        }
+        bufferlist made;
+        made.push_back(fresh(chunk_bytes));
+        int lost = *wanted.begin();
+        if (int failed = pantile_ceph_repair(pool.instance, uint32_t(lost), read.data(), len, bytes(made), chunk_bytes)) return failed;
+        (*decoded)[lost] = std::move(made);
+        return 0;
     });
 }
 

@@ -22,13 +22,18 @@ public:
     int open(Pool::Profile &profile, std::ostream *why);
     unsigned chunks() const { return pool.shape.chunks; }
     unsigned data() const { return pool.shape.data; }
+    unsigned sub_chunks() const { return pool.shape.sub_chunks; }
     unsigned chunk_bytes(unsigned object_bytes) const { return pantile_ceph_chunk_bytes(pool.instance, object_bytes); }
     // `costs` by shard, of those that are there; none is 1 for each.
     int minimum(const Set &wanted, const Set &there, const std::map<int, int> *costs, Set *minimum) const;
+    // Whole chunks or, for one that is lost, the same sub-chunks of each of some others.
+    int minimum_parts(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) const;
     int encode(const Set &wanted, const ceph::bufferlist &in, Chunks *encoded) const;
     // `encoded` has all data and the parities to be computed.
     int encode_chunks(Chunks *encoded) const;
     int decode(const Set &wanted, const Chunks &there, Chunks *decoded) const;
+    // The one chunk that is wanted, from what minimum_parts names, one sub-chunk behind the other.
+    int repair(const Set &wanted, const Chunks &there, Chunks *decoded, unsigned chunk_bytes) const;
     // `decoded` has room for each chunk that is wanted and not there.
     int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) const;
     // The chunks of `wanted` that hold data, or all of data, one behind the other.

@@ -44,6 +44,8 @@ pub struct Word {
 pub struct Shape {
     chunks: u32,
     data: u32,
+    /// Of a chunk.
+    sub_chunks: u32,
     /// As many shards as chunks, data first; null where chunk i is shard i.
     mapping: *const i32,
     /// 1 if any byte of parity follows from the bytes at its place.
@@ -52,6 +54,8 @@ pub struct Shape {
 
 /// Called with a text.
 pub type Say = extern "C" fn(*mut c_void, Text);
+/// Called with a sub-chunk, ascending.
+pub type VisitPart = extern "C" fn(*mut c_void, u32);
 /// Called with each word of a profile.
 pub type Visit = extern "C" fn(*mut c_void, Word);
 
@@ -152,7 +156,7 @@ pub unsafe extern "C" fn pantile_ceph_open(
             say(
                 to,
                 Text::of(&format!(
-                    "{name}: this file is no plug-in of that name; it is pantile, shec and jerasure"
+                    "{name}: this file is no plug-in of that name; it is pantile, shec, clay and jerasure"
                 )),
             );
             return -libc::EINVAL;
@@ -199,6 +203,7 @@ pub extern "C" fn pantile_ceph_shape(instance: &Instance) -> Shape {
     Shape {
         chunks: instance.pool.chunks() as u32,
         data: instance.pool.data().len() as u32,
+        sub_chunks: instance.pool.sub_chunks() as u32,
         mapping: if mapping.is_empty() { std::ptr::null() } else { mapping.as_ptr() },
         is_bytewise: instance.is_bytewise.into(),
     }
@@ -237,6 +242,54 @@ pub unsafe extern "C" fn pantile_ceph_minimum(
             }
             Err(_) => -libc::EIO,
         }
+    })
+}
+
+/// 1 if the one chunk that is wanted follows from parts of others: these shards, and of each the
+/// sub-chunks that `visit` is called with. 0 if whole chunks are to be read.
+///
+/// # Safety
+///
+/// `minimum` can be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_parts(
+    instance: &Instance,
+    wanted: Shards,
+    there: Shards,
+    minimum: *mut Shards,
+    to: *mut c_void,
+    visit: VisitPart,
+) -> c_int {
+    let Some(parts) = caught(None, || instance.pool.parts(wanted, there)) else { return 0 };
+    // SAFETY: the caller's promise.
+    unsafe { minimum.write(parts.shards) };
+    parts.rows.iter().for_each(|&row| visit(to, row as u32));
+    1
+}
+
+/// Computes one chunk from parts of others, as [`pantile_ceph_parts`] names them.
+///
+/// # Safety
+///
+/// `parts` has an entry for each shard, null or `part_bytes` bytes; `chunk` has `len` bytes and is
+/// apart from all of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pantile_ceph_repair(
+    instance: &Instance,
+    shard: u32,
+    parts: *const *const u8,
+    part_bytes: usize,
+    chunk: *mut u8,
+    len: usize,
+) -> c_int {
+    static WAS_SAID: Once = Once::new();
+    on_chunks("repairing from sub-chunks", instance, || {
+        trace("repairing from sub-chunks", &WAS_SAID);
+        // SAFETY: the caller's promise.
+        let (parts, chunk) = unsafe {
+            (read(parts, instance.pool.chunks(), part_bytes), std::slice::from_raw_parts_mut(chunk, len))
+        };
+        instance.pool.repair(shard as usize, &parts, chunk)
     })
 }
 

@@ -2,30 +2,41 @@
 //!
 //! A chunk is one column. Where a column has several rows their elements are interleaved in
 //! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
-//! each. So many bytes are a *group*, which is a stripe of its own; a code of one row per column
-//! has one group, the chunk. The buffers of Ceph are read where they lie and never written.
+//! each. So many bytes are a *group*, which is a stripe of its own. Without packets a chunk is one
+//! group and its rows lie one behind the other: Ceph's *sub-chunks*, of which parts can be read. A
+//! code of one row has one. The buffers of Ceph are read where they lie and never written.
 
 use crate::kept::CACHE_BYTES;
 use crate::shards::Shards;
 use pantile::plan::Request;
 use pantile::{
-    Buffer, CellIndex, CellSet, Code, Codec, Costs, Effort, PlanError, RecoverError, StripeError, Use,
+    Buffer, CellIndex, CellSet, Code, Codec, Costs, Effort, PlanError, RecoverError, Recovery, StripeError,
+    Use,
 };
 use smallvec::SmallVec;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 /// What tells one pool's chunks from another's.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     /// The code; column i is shard i.
     pub code: Code,
-    /// Bytes of a packet where columns have several rows.
+    /// Bytes of a packet where the rows of a column are interleaved; `None` if a row is one piece.
     pub packet_bytes: Option<usize>,
     /// Every chunk length is a multiple of this.
     pub chunk_multiple: usize,
+}
+
+/// What is read to repair one chunk: the same sub-chunks of each of some others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The others.
+    pub shards: Shards,
+    /// Sub-chunks of each, ascending.
+    pub rows: Vec<usize>,
 }
 
 /// Why chunks were not computed.
@@ -37,6 +48,11 @@ pub enum ChunkFault {
         have: usize,
         /// What it must be a multiple of.
         multiple_of: usize,
+    },
+    /// What is handed over is not what a repair reads.
+    NotTheParts {
+        /// The shard to repair.
+        shard: usize,
     },
     /// A delta is of a data chunk.
     NotData {
@@ -56,6 +72,11 @@ impl fmt::Display for ChunkFault {
                 out,
                 "chunks of {have} bytes are no multiple of {multiple_of} bytes, of which this code's chunks are made; \
                  look at the shards' lengths"
+            ),
+            ChunkFault::NotTheParts { shard } => write!(
+                out,
+                "the sub-chunks given are not those that yield shard {shard}; read what minimum_to_decode names, or \
+                 whole chunks"
             ),
             ChunkFault::NotData { shard } => {
                 write!(out, "shard {shard} holds no data, and a delta is of data")
@@ -157,6 +178,49 @@ impl Pool {
     pub fn chunk_bytes(&self, object_bytes: u32) -> Option<u32> {
         let chunk = (object_bytes as usize).div_ceil(self.data.len());
         u32::try_from(chunk.next_multiple_of(self.layout.chunk_multiple)).ok()
+    }
+
+    /// Sub-chunks of a chunk: 1 unless the rows of a column lie one behind the other.
+    pub fn sub_chunks(&self) -> usize {
+        match self.layout.packet_bytes {
+            None => self.layout.code.rows_max(),
+            Some(_) => 1,
+        }
+    }
+
+    /// The sub-chunks that repair the one chunk that is wanted, where that is less than whole
+    /// chunks; `None` if it is there, if more are wanted or if the code has no such repair.
+    ///
+    /// Invariant: of its own shards alone the answer is the same. Cost: planned once per pattern.
+    pub fn parts(&self, wanted: Shards, there: Shards) -> Option<Parts> {
+        self.repair_of(wanted, there).map(|(_, parts)| parts)
+    }
+
+    fn repair_of(&self, wanted: Shards, there: Shards) -> Option<(Arc<Recovery>, Parts)> {
+        let code = &self.layout.code;
+        let column = wanted.iter().next().filter(|&column| wanted.len() == 1 && !there.contains(column))?;
+        if self.sub_chunks() == 1 || column >= self.chunks() {
+            return None;
+        }
+        let named = code.partial_repair(column)?;
+        let mut helpers: Few<usize> = (0..self.chunks()).filter(|&other| there.contains(other)).collect();
+        helpers.sort_by_key(|other| !named.among.contains(other));
+        helpers.truncate(named.helpers);
+        let is_read = |cell: &CellIndex| {
+            let cell = code.cell(*cell);
+            helpers.contains(&cell.column) && named.rows.binary_search(&cell.row).is_ok()
+        };
+        let lost: Vec<CellIndex> = code.cells().filter(|cell| !is_read(cell)).collect();
+        let wanted: Vec<CellIndex> = code.column_cells(column).collect();
+        let recovery =
+            self.codec.recovery(&CellSet::of_cells(code, &lost), &wanted, &Costs::uniform()).ok()?;
+        let (mut shards, mut rows) = (Shards::NONE, BTreeSet::new());
+        for cell in recovery.plan().reads.iter().map(|&cell| code.cell(cell)) {
+            shards.insert(cell.column);
+            rows.insert(cell.row);
+        }
+        let is_less = shards.len() * rows.len() < self.data.len() * self.sub_chunks();
+        is_less.then(|| (recovery, Parts { shards, rows: rows.into_iter().collect() }))
     }
 
     /// The shards to read for those that are wanted: the least, each at its cost (1 without
@@ -301,6 +365,44 @@ impl Pool {
         })
     }
 
+    /// Computes a chunk from the sub-chunks of others that [`Pool::parts`] names.
+    ///
+    /// Shape: `there` has an entry for each shard, with the named sub-chunks one behind the other;
+    /// `chunk` is a whole one. Errors: it is not whole sub-chunks, or others are given than are
+    /// read; nothing is then written.
+    pub fn repair(&self, shard: usize, there: &[Option<&[u8]>], chunk: &mut [u8]) -> Result<(), ChunkFault> {
+        let code = &self.layout.code;
+        let sub_chunk = self.packet(self.group_bytes(chunk.len())?);
+        let given: Shards = (0..self.chunks()).filter(|&other| there[other].is_some()).collect();
+        let fault = ChunkFault::NotTheParts { shard };
+        let Some((recovery, parts)) = self.repair_of([shard].into_iter().collect(), given) else {
+            return Err(fault);
+        };
+        let is_it =
+            |other: usize| there[other].is_some_and(|part| part.len() == parts.rows.len() * sub_chunk);
+        if sub_chunk == 0 || !parts.shards.iter().all(is_it) {
+            return Err(fault);
+        }
+        let is_written = |cell: CellIndex| recovery.use_of(cell) == Use::Written;
+        let is_between = |cell: CellIndex| is_written(cell) && code.column_of(cell) != shard;
+        let between = code.cells().filter(|&cell| is_between(cell)).count();
+        with_room(between * sub_chunk, 0, |mut room, _| {
+            let mut cells: Few<Buffer<'_>> = (0..code.cell_count()).map(|_| Buffer::Absent).collect();
+            for other in parts.shards.iter() {
+                let given = there[other].into_iter().flat_map(|part| part.chunks_exact(sub_chunk));
+                let named = parts.rows.iter().filter_map(|&row| code.column_cells(other).nth(row));
+                named.zip(given).for_each(|(cell, bytes)| cells[cell.usize()] = Buffer::Read(bytes));
+            }
+            for cell in code.cells().filter(|&cell| is_between(cell)) {
+                cells[cell.usize()] = Buffer::Write(take_room(&mut room, sub_chunk));
+            }
+            for (cell, bytes) in code.column_cells(shard).zip(chunk.chunks_exact_mut(sub_chunk)) {
+                cells[cell.usize()] = Buffer::Write(bytes);
+            }
+            Ok(recovery.run_given(&mut cells)?)
+        })
+    }
+
     /// Adds a change of a data chunk, old content plus new, to the parities that are given.
     ///
     /// Shape: an entry of `parity` for each shard; all are of `len` bytes. Errors: the shard holds
@@ -345,21 +447,20 @@ impl Pool {
 
     /// Bytes of a group in chunks of `len` bytes.
     fn group_bytes(&self, len: usize) -> Result<usize, ChunkFault> {
-        match self.layout.packet_bytes {
-            None => Ok(len),
-            Some(packet) => {
-                let group = packet * self.layout.code.rows_max();
-                match len.is_multiple_of(group) {
-                    true => Ok(group),
-                    false => Err(ChunkFault::Length { have: len, multiple_of: group }),
-                }
-            }
+        let rows = self.layout.code.rows_max();
+        let (group, multiple_of) = match self.layout.packet_bytes {
+            None => (len, rows),
+            Some(packet) => (packet * rows, packet * rows),
+        };
+        match len.is_multiple_of(multiple_of) {
+            true => Ok(group),
+            false => Err(ChunkFault::Length { have: len, multiple_of }),
         }
     }
 
     /// Bytes of a cell in a group.
     fn packet(&self, group: usize) -> usize {
-        self.layout.packet_bytes.unwrap_or(group)
+        self.layout.packet_bytes.unwrap_or(group / self.layout.code.rows_max())
     }
 
     fn read_cells<'b>(&self, cells: &mut Few<Buffer<'b>>, group: &'b [u8]) {

@@ -1,9 +1,10 @@
 //! From the words of a profile to the layout of a pool, or the reason why there is none.
 //!
 //! `plugin=pantile` takes a code by its spec (`code=shec:6,4,3`) or Ceph's words for it (`k= m=`,
-//! with `c=` shec, with `l=` lrc, with `technique=` one of jerasure's), and refuses every word that
-//! it does not know: a typo is no default. `plugin=shec` and `plugin=jerasure` take what Ceph's own
-//! plug-ins take, with the same defaults, since such pools exist. What a name leaves out is written
+//! with `c=` shec, with `l=` lrc, with `d=` clay, with `technique=` one of jerasure's), and refuses
+//! every word that it does not know: a typo is no default. `plugin=shec`, `plugin=clay` and
+//! `plugin=jerasure` take what Ceph's own plug-ins take, with the same defaults, since such pools
+//! exist; clay over another code than jerasure's reed_sol_van is refused. What a name leaves out is written
 //! into the profile, as Ceph wants it.
 //!
 //! Which layout a name of Ceph has is known in one place, [`pantile::code::foreign`].
@@ -26,6 +27,8 @@ pub enum Plugin {
     Pantile,
     /// In the place of Ceph's own.
     Shec,
+    /// In the place of Ceph's own.
+    Clay,
     /// In the place of Ceph's own.
     Jerasure,
 }
@@ -207,6 +210,7 @@ impl Plugin {
         match name {
             "pantile" => Some(Plugin::Pantile),
             "shec" => Some(Plugin::Shec),
+            "clay" => Some(Plugin::Clay),
             "jerasure" => Some(Plugin::Jerasure),
             _ => None,
         }
@@ -217,11 +221,12 @@ impl Plugin {
         let layout = match self {
             Plugin::Pantile => pantile(&mut words)?,
             Plugin::Shec => shec(&mut words)?,
+            Plugin::Clay => clay(&mut words)?,
             Plugin::Jerasure => jerasure(&mut words)?,
         };
         check(self, &layout)?;
         place(&mut words);
-        let is_bytewise = layout.packet_bytes.is_none();
+        let is_bytewise = layout.code.rows_max() == 1;
         Ok(Opened { words, layout, is_bytewise })
     }
 }
@@ -348,11 +353,13 @@ fn named(spec: &str, words: &mut Words) -> Result<Layout, Refusal> {
     }
     let code = Code::parse(spec)?;
     let rows = code.rows_max();
-    if rows == 1 {
+    // Rows that are read one by one lie in one piece.
+    let has_parts = (0..code.columns()).any(|column| code.partial_repair(column).is_some());
+    if rows == 1 || has_parts {
         if words.contains_key("packetsize") {
             return Err(Refusal::Excluded { word: "packetsize", with: "code" });
         }
-        return Ok(Layout { code, packet_bytes: None, chunk_multiple: CHUNK_MULTIPLE });
+        return Ok(Layout { code, packet_bytes: None, chunk_multiple: CHUNK_MULTIPLE * rows });
     }
     let packet = number(words, "packetsize", Some(PACKET_BYTES_USUAL), 1)?.unwrap_or(PACKET_BYTES_USUAL);
     Ok(Layout { code, packet_bytes: Some(packet), chunk_multiple: packet.saturating_mul(rows) })
@@ -375,8 +382,7 @@ fn in_cephs_words(words: &mut Words) -> Result<Layout, Refusal> {
             let l = needed(words, "l", "the size of a group")?;
             foreign(&format!("ceph:plugin=lrc k={k} m={m} l={l}"))
         }
-        (Some(_), _) => Err(Profile::parse("ceph:plugin=clay")
-            .map_or_else(Refusal::Code, |profile| Refusal::MixedColumns { spec: profile.name })),
+        (Some(_), _) => clay(words),
         (None, true) => jerasure(words),
         (None, false) => {
             let code = Code::parse(&format!("rs:{k}+{m}"))?;
@@ -407,6 +413,24 @@ fn shec(words: &mut Words) -> Result<Layout, Refusal> {
         refuse_wide(w)?;
     }
     foreign(&format!("ceph:plugin=shec k={k} m={m} c={c} technique={technique}"))
+}
+
+/// Ceph's clay, over jerasure's reed_sol_van alone.
+fn clay(words: &mut Words) -> Result<Layout, Refusal> {
+    let or = |value: Option<usize>, usual: usize| value.unwrap_or(usual);
+    let k = or(number(words, "k", Some(4), 2)?, 4);
+    let m = or(number(words, "m", Some(2), 1)?, 2);
+    let most = k.saturating_add(m).saturating_sub(1);
+    let d = or(number(words, "d", Some(most), 1)?, most);
+    for (word, only, known) in [
+        ("scalar_mds", "jerasure", "jerasure; others are in Ceph's own plug-in alone, up to Ceph 21"),
+        ("technique", "reed_sol_van", "reed_sol_van; others are in Ceph's own plug-in alone, up to Ceph 21"),
+    ] {
+        if let Some(value) = words.get(word).filter(|value| !["", only].contains(&value.as_str())) {
+            return Err(Refusal::Choice { word, value: value.clone(), known });
+        }
+    }
+    foreign(&format!("ceph:plugin=clay k={k} m={m} d={d}"))
 }
 
 const PER_CHUNK: &str = "jerasure-per-chunk-alignment";

@@ -65,6 +65,11 @@ fn chunks_have_the_lengths_that_their_system_allows() {
         ("ceph:plugin=isa k=8 m=3 stripe_unit=65536", None, stripes(65536, 32)),
         ("ceph:plugin=jerasure k=8 m=3", None, stripes(4096, 32)),
         ("ceph:plugin=jerasure k=8 m=3 jerasure-per-chunk-alignment=true", None, stripes(4096, 128)),
+        (
+            "ceph:plugin=jerasure technique=reed_sol_r6_op k=5 m=2 jerasure-per-chunk-alignment=true",
+            None,
+            stripes(4096, 32),
+        ),
         ("ceph:plugin=jerasure technique=cauchy_good k=8 m=3", Some(2048), stripes(65536, 65536)),
         ("ceph:plugin=jerasure technique=liberation k=4 m=2 packetsize=64", Some(64), stripes(5376, 1792)),
         ("ceph:plugin=shec k=6 m=4 c=3", None, stripes(4096, 32)),

@@ -24,7 +24,9 @@ fn with_one_useful_sentence() {
         ("k=4 m=2 c=2 l=3", "l= does not go with c="),
         ("k=4 m=2 l=3 technique=cauchy_good", "technique= does not go with l="),
         ("k=4 m=2 technique=cauchy", "technique=cauchy is not known"),
-        ("k=4 m=2 d=5", "Clay"),
+        ("k=4 m=2 d=6", "4 to 5"),
+        ("k=4 m=2 d=5 technique=reed_sol_van", "technique= does not go with d="),
+        ("code=clay:4,2,5 packetsize=64", "packetsize= does not go with code="),
         ("k=4 m=2 technique=reed_sol_van w=16", "GF(2^16)"),
     ] {
         let refused = read(&format!("plugin=pantile {profile}")).unwrap_err().to_string();
@@ -34,6 +36,12 @@ fn with_one_useful_sentence() {
         ("plugin=shec k=6 m=4", "c= is missing"),
         ("plugin=shec k=6 m=4 c=2 technique=both", "single or multiple"),
         ("plugin=shec k=6 m=4 c=3 w=32", "GF(2^32)"),
+        ("plugin=clay k=1", "k=1 is no number from 2 on"),
+        ("plugin=clay k=4 m=2 d=3", "4 to 5"),
+        ("plugin=clay k=4 m=2 d=x", "d=x is no number"),
+        ("plugin=clay scalar_mds=isa", "give jerasure"),
+        ("plugin=clay technique=cauchy_good", "give reed_sol_van"),
+        ("plugin=clay k=20 m=4", "a smaller d has fewer"),
         ("plugin=jerasure", "technique= is missing"),
         ("plugin=jerasure technique=reed_sol_van k=1 m=1", "k=1 is no number from 2 on"),
     ] {
@@ -50,6 +58,8 @@ fn what_is_written_into_a_profile_is_read_again() {
         "plugin=pantile k=4 m=2 l=3",
         "plugin=pantile k=4 m=2 technique=liberation w=5",
         "plugin=shec",
+        "plugin=clay",
+        "plugin=pantile k=4 m=2 d=5",
         "plugin=jerasure technique=reed_sol_r6_op",
     ] {
         let first = read(profile).unwrap();

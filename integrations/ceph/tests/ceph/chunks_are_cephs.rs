@@ -24,7 +24,7 @@ fn vectors(name: &str) -> Vec<Value> {
 fn ours(profile: &str) -> Option<String> {
     let profile = profile.replace(',', " ");
     match profile.split(' ').next()? {
-        "plugin=shec" | "plugin=jerasure" => Some(profile),
+        "plugin=shec" | "plugin=clay" | "plugin=jerasure" => Some(profile),
         "plugin=lrc" => Some(profile.replace("plugin=lrc", "plugin=pantile")),
         _ => None,
     }

@@ -4,13 +4,16 @@ use crate::common::{encoded, pattern, pool};
 use pantile_ceph::Shards;
 use pantile_ceph::pool::{ChunkFault, Pool};
 
-const PROFILES: [&str; 14] = [
+const PROFILES: [&str; 17] = [
     "plugin=shec k=6 m=4 c=3",
     "plugin=shec k=6 m=4 c=2 technique=single",
     "plugin=jerasure technique=reed_sol_van k=5 m=3",
     "plugin=jerasure technique=cauchy_good k=4 m=3 packetsize=8",
     "plugin=jerasure technique=liberation k=4 m=2 w=5 packetsize=8",
     "plugin=jerasure technique=blaum_roth k=4 m=2 w=7 packetsize=8",
+    "plugin=clay k=4 m=2 d=5",
+    "plugin=clay k=3 m=2 d=3",
+    "plugin=pantile code=clay:3,2,4",
     "plugin=pantile code=shec:6,4,3",
     "plugin=pantile code=lrc:6,2,2",
     "plugin=pantile k=4 m=2 l=3",
@@ -92,6 +95,52 @@ fn shecs_reads_are_the_papers() {
         let of = |lost: Shards| pool.minimum(lost, all.without(lost), None).unwrap().len();
         let sum: usize = sets(10, losses).filter(|lost| lost.len() == losses).map(of).sum();
         assert_eq!(sum, reads, "{losses} lost");
+    }
+}
+
+/// One lost chunk of clay is repaired from sub-chunks, as many as the code has it; the same are
+/// named of the shards that are read alone.
+#[test]
+fn of_one_lost_chunk_parts_are_read() {
+    for (profile, reads) in [
+        ("plugin=clay k=4 m=2 d=5", 20),
+        ("plugin=clay k=3 m=3 d=5", 15),
+        ("plugin=clay k=5 m=2 d=6", 48),
+        ("plugin=clay k=6 m=4 d=8", 216),
+        ("plugin=pantile code=clay:6,3,8", 72),
+    ] {
+        let pool = pool(profile);
+        let chunks = stripe(&pool);
+        let all = Shards::first(pool.chunks());
+        let sub_chunk = chunks[0].len() / pool.sub_chunks();
+        for shard in all.iter() {
+            let lost: Shards = [shard].into_iter().collect();
+            let parts = pool.parts(lost, all.without(lost)).unwrap();
+            assert_eq!(parts.shards.len() * parts.rows.len(), reads, "{profile} without {shard}");
+            assert_eq!(pool.parts(lost, parts.shards).as_ref(), Some(&parts), "{profile} without {shard}");
+            let part = |chunk: &[u8]| -> Vec<u8> {
+                parts.rows.iter().flat_map(|row| chunk[row * sub_chunk..][..sub_chunk].to_vec()).collect()
+            };
+            let read: Vec<Option<Vec<u8>>> = (0..chunks.len())
+                .map(|other| parts.shards.contains(other).then(|| part(&chunks[other])))
+                .collect();
+            let mut given: Vec<Option<&[u8]>> = read.iter().map(Option::as_deref).collect();
+            let mut made = vec![0x33; chunks[0].len()];
+            pool.repair(shard, &given, &mut made).unwrap();
+            assert_eq!(made, chunks[shard], "{profile}: chunk {shard}");
+            let first = parts.shards.iter().next().unwrap();
+            given[first] = given[first].map(|part| &part[1..]);
+            assert_eq!(pool.repair(shard, &given, &mut made), Err(ChunkFault::NotTheParts { shard }));
+            assert_eq!(made, chunks[shard], "nothing is written");
+        }
+        let two: Shards = [0, 1].into_iter().collect();
+        assert_eq!(pool.parts(two, all.without(two)), None, "{profile}: two lost");
+        assert_eq!(pool.parts(two, all), None, "{profile}: none lost");
+    }
+    let one: Shards = [0].into_iter().collect();
+    for whole in ["plugin=pantile code=rs:4+2", "plugin=pantile code=rdp:4", "plugin=clay k=4 m=2 d=4"] {
+        let pool = pool(whole);
+        assert_eq!(pool.parts(one, Shards::first(pool.chunks()).without(one)), None, "{whole}");
     }
 }
 
