@@ -8,6 +8,7 @@
 
 use crate::FolderError;
 use crate::folder::CONFIG;
+use pantile_trust::Caller;
 use rustix::fs::OFlags;
 use std::fs::{DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io::ErrorKind;
@@ -20,67 +21,30 @@ const OWNER_ALONE: u32 = 0o600;
 /// EACCES, EPERM, EROFS.
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
 
-/// The user whose folders root takes for root's own: who gave the command by `sudo`, and so may do
-/// as root whatever she likes, or whom root has named in the same variable.
-fn sudo_uid() -> Option<u32> {
-    std::env::var("SUDO_UID").ok()?.parse().ok()
+/// Why something is another's.
+fn fault(caller: &Caller, path: PathBuf, owner: u32) -> FolderError {
+    FolderError::OfAnother { path, owner: Some(owner).filter(|&owner| !caller.trusts(owner)) }
 }
 
-/// Who acts, and whom that user trusts.
-struct Caller {
-    me: u32,
-    also: Option<u32>,
-}
-
-impl Caller {
-    fn now() -> Caller {
-        let me = rustix::process::geteuid().as_raw();
-        Caller { me, also: if me == 0 { sudo_uid() } else { None } }
-    }
-
-    fn trusts(&self, owner: u32) -> bool {
-        owner == 0 || owner == self.me || self.also == Some(owner)
-    }
-
-    /// Whether somebody else may choose what a file or folder holds. Groups of ordinary users are
-    /// what they have made them, and the group of root is root's.
-    fn is_of_another(&self, found: &Metadata) -> bool {
-        self.is_owned_by_another(found.uid(), found.gid(), found.mode())
-    }
-
-    fn is_owned_by_another(&self, owner: u32, group: u32, mode: u32) -> bool {
-        let by_group = self.me == 0 && self.also != Some(owner) && group != 0 && mode & 0o020 != 0;
-        !self.trusts(owner) || mode & 0o002 != 0 || by_group
-    }
-
-    /// Why something is another's.
-    fn fault(&self, path: PathBuf, owner: u32) -> FolderError {
-        FolderError::OfAnother { path, owner: Some(owner).filter(|&owner| !self.trusts(owner)) }
-    }
-
-    /// A directory or link on the way to a path that somebody else may exchange. Of a sticky
-    /// directory only the owners of what it holds may.
-    fn exchangeable(&self, path: &Path, links: usize) -> Option<FolderError> {
-        for above in path.ancestors() {
-            let Ok(found) = above.symlink_metadata() else { continue };
-            let safe = match found.is_symlink() {
-                true => self.trusts(found.uid()),
-                false => {
-                    !self.is_of_another(&found) || found.mode() & 0o1000 != 0 && self.trusts(found.uid())
-                }
-            };
-            if !safe || links == 0 {
-                return Some(self.fault(above.to_path_buf(), found.uid()));
-            }
-            if let (true, Ok(to)) = (found.is_symlink(), std::fs::read_link(above)) {
-                let to = above.parent().unwrap_or(Path::new("/")).join(to);
-                if let found @ Some(_) = self.exchangeable(&to, links - 1) {
-                    return found;
-                }
+/// A directory or link on the way to a path that somebody else may exchange.
+fn exchangeable(caller: &Caller, path: &Path, links: usize) -> Option<FolderError> {
+    for above in path.ancestors() {
+        let Ok(found) = above.symlink_metadata() else { continue };
+        let safe = match found.is_symlink() {
+            true => caller.trusts(found.uid()),
+            false => !caller.names_may_be_exchanged(&found),
+        };
+        if !safe || links == 0 {
+            return Some(fault(caller, above.to_path_buf(), found.uid()));
+        }
+        if let (true, Ok(to)) = (found.is_symlink(), std::fs::read_link(above)) {
+            let to = above.parent().unwrap_or(Path::new("/")).join(to);
+            if let found @ Some(_) = exchangeable(caller, &to, links - 1) {
+                return found;
             }
         }
-        None
     }
+    None
 }
 
 /// Refuses to write in the folder of a volume whose devices somebody else may choose: a device that
@@ -91,14 +55,14 @@ impl Caller {
 /// Errors: `OfAnother`. What is not there is nobody's.
 pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
     const LINKS_MOST: usize = 40;
-    let caller = Caller::now();
+    let caller = Caller::or_by_sudo();
     for path in [root.to_path_buf(), root.join(CONFIG)] {
         if let Some(found) = std::fs::metadata(&path).ok().filter(|found| caller.is_of_another(found)) {
-            return Err(caller.fault(path, found.uid()));
+            return Err(fault(&caller, path, found.uid()));
         }
     }
-    let above = std::path::absolute(root).ok().filter(|_| caller.me == 0);
-    match above.and_then(|root| caller.exchangeable(&root, LINKS_MOST)) {
+    let above = std::path::absolute(root).ok().filter(|_| caller.is_root());
+    match above.and_then(|root| exchangeable(&caller, &root, LINKS_MOST)) {
         Some(fault) => Err(fault),
         None => Ok(()),
     }
@@ -106,8 +70,8 @@ pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
 
 /// Why a configuration that was opened is another's, if somebody else may choose what it says.
 pub(crate) fn chosen_by(path: &Path, found: &Metadata) -> Option<FolderError> {
-    let caller = Caller::now();
-    caller.is_of_another(found).then(|| caller.fault(path.to_path_buf(), found.uid()))
+    let caller = Caller::or_by_sudo();
+    caller.is_of_another(found).then(|| fault(&caller, path.to_path_buf(), found.uid()))
 }
 
 /// Opens a file to read it, through no link. A pipe in its place keeps nobody waiting.
@@ -216,29 +180,4 @@ pub(crate) fn listen_private(path: &Path) -> std::io::Result<UnixListener> {
     });
     clear();
     made
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A folder of a person in her home, which root serves for her by sudo, and those of others.
-    #[test]
-    fn root_acts_for_whoever_gave_the_command_and_for_nobody_else() {
-        let (plain, by_sudo) = (Caller { me: 0, also: None }, Caller { me: 0, also: Some(1000) });
-        let herself = Caller { me: 1000, also: None };
-        for (owner, group, mode, of_another) in [
-            // Whether it is another's for root, for root by sudo from user 1000, for that user.
-            (0, 0, 0o755, [false, false, false]),
-            (0, 0, 0o775, [false, false, false]),
-            (0, 6, 0o775, [true, true, false]),
-            (1000, 1000, 0o755, [true, false, false]),
-            (1000, 1000, 0o775, [true, false, false]),
-            (1000, 1000, 0o777, [true, true, true]),
-            (1001, 1001, 0o755, [true, true, true]),
-        ] {
-            let found = [&plain, &by_sudo, &herself].map(|who| who.is_owned_by_another(owner, group, mode));
-            assert_eq!(found, of_another, "{owner}:{group} {mode:o}");
-        }
-    }
 }

@@ -14,6 +14,7 @@ use crate::disk::{
 };
 use crate::names::LOCK;
 use pantile_format::Timestamp;
+use pantile_trust::Caller;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, StatxFlags, Timespec,
@@ -253,14 +254,14 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
         if links > LINKS_MOST {
             return Err(Errno::LOOP.into());
         }
-        if meta.uid() != 0 && meta.uid() != rustix::process::geteuid().as_raw() {
+        if !Caller::alone().trusts(meta.uid()) {
             let why = format!("{} is a link of another user; name what it leads to", real.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         let to = fs::read_link(&real)?;
         let called = real.display().to_string();
         real.pop();
-        if may_be_put_by_others(&fs::metadata(&real)?) {
+        if Caller::alone().names_may_be_exchanged(&fs::metadata(&real)?) {
             let why = format!(
                 "{called} is a link in a directory that other users may write to; name what it leads to"
             );
@@ -281,18 +282,9 @@ pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
         return false;
     };
     let Ok(real) = real_path(there) else { return false };
-    let safe = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !may_be_put_by_others(&meta));
+    let caller = Caller::alone();
+    let safe = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !caller.names_may_be_exchanged(&meta));
     real.ancestors().all(safe)
-}
-
-/// Whether others than the user who runs this and root may rename links into a directory that are
-/// theirs to take. Of a sticky one only the owner of a link may move it away.
-fn may_be_put_by_others(directory: &fs::Metadata) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    let of_another = directory.uid() != 0 && directory.uid() != me;
-    // Groups of ordinary users are what they have made them; the group of root is root's.
-    let by_group = me == 0 && directory.gid() != 0 && directory.mode() & 0o020 != 0;
-    of_another || ((by_group || directory.mode() & 0o002 != 0) && directory.mode() & 0o1000 == 0)
 }
 
 impl Disk for SystemDisk {
