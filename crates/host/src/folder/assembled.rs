@@ -1,0 +1,112 @@
+//! A volume made out from its devices alone, given under any name and in any order.
+
+use super::{CLOSING, open_to_look, ran_separately};
+use crate::margin::margin;
+use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::{FolderError, HostError};
+use pantile_device::{Device, FileDevice};
+use pantile_format::volume::Superblock;
+use pantile_volume::{Slot, choose_side};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What a scan of devices has found.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// The newest superblock.
+    pub superblock: Superblock,
+    /// Columns of the code.
+    pub slots: usize,
+    /// By slot.
+    pub devices: BTreeMap<u32, PathBuf>,
+    /// Slots whose device is an older one, which will be caught up.
+    pub stale: Vec<u32>,
+    /// Whether the code bears what is missing or stale, so that the volume can be opened.
+    pub enough: bool,
+    /// Devices that hold nothing of any volume, or cannot be looked at, and why.
+    pub left_out: Vec<(PathBuf, String)>,
+}
+
+/// Of each device the newest; older copies of it are left out. The one with the higher session and
+/// update was written to after the other was, if its history goes on from that of the other.
+///
+/// Errors: `SlotTwice` of two where nothing tells which of them was written last.
+fn without_older_copies(
+    found: Vec<(PathBuf, FileDevice, Superblock)>,
+    left_out: &mut Vec<(PathBuf, String)>,
+) -> Result<Vec<(PathBuf, Superblock)>, FolderError> {
+    let order = |superblock: &Superblock| (superblock.session, superblock.update);
+    let mut found: Vec<(PathBuf, Superblock)> =
+        found.into_iter().map(|(path, _, superblock)| (path, superblock)).collect();
+    found.sort_by_key(|(_, superblock)| (superblock.slot, std::cmp::Reverse(order(superblock))));
+    let mut newest: Vec<(PathBuf, Superblock)> = Vec::new();
+    for (path, superblock) in found {
+        let Some((first, used)) = newest.last().filter(|(_, used)| used.slot == superblock.slot) else {
+            newest.push((path, superblock));
+            continue;
+        };
+        let goes_on = used.history == superblock.history || used.ancestors.contains(&superblock.history);
+        if !goes_on || order(used) == order(&superblock) {
+            return Err(FolderError::SlotTwice { slot: used.slot, first: first.clone(), second: path });
+        }
+        let why =
+            format!("it is an older copy of device {}, as which {} is used", used.slot.0, first.display());
+        left_out.push((path, why));
+    }
+    Ok(newest)
+}
+
+/// Looks at devices, under any name and in any order; the newest superblock says what the volume
+/// is.
+pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
+    let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
+    let (mut left_out, mut without) = (Vec::new(), Vec::new());
+    let nothing = "it holds no superblock of a volume";
+    let closed = Instant::now() + CLOSING;
+    for path in paths {
+        match open_to_look(path, closed) {
+            Err(error) => left_out.push((path.clone(), error.to_string())),
+            Ok(device) => match newest_superblock(&device, None) {
+                None => without.push((path.clone(), device)),
+                Some(superblock) => found.push((path.clone(), device, superblock)),
+            },
+        }
+    }
+    let order = |superblock: &Superblock| (superblock.session, superblock.update);
+    let Some((_, _, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
+        left_out.extend(without.into_iter().map(|(path, _)| (path, nothing.into())));
+        return Err(FolderError::NothingFound { first: left_out.into_iter().next() });
+    };
+    let newest = newest.clone();
+    if let Some((_, _, other)) = found.iter().find(|(_, _, superblock)| superblock.volume != newest.volume) {
+        return Err(FolderError::SeveralVolumes { first: newest.volume, second: other.volume });
+    }
+    let geometry = geometry_of(&newest, found.iter().map(|(_, device, _)| device as &dyn Device))?;
+    for (path, device) in without {
+        match newest_superblock_of(&device, &geometry) {
+            Some(superblock) => found.push((path, device, superblock)),
+            None => left_out.push((path, nothing.into())),
+        }
+    }
+    let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
+    let mut stale = Vec::new();
+    let found = without_older_copies(found, &mut left_out)?;
+    let superblocks: Vec<Superblock> = found.iter().map(|(_, superblock)| superblock.clone()).collect();
+    let (newest, apart) = choose_side(&superblocks, &geometry).map_err(HostError::Open)?;
+    for (path, superblock) in &found {
+        let slot = superblock.slot;
+        if let Some((_, history)) = apart.iter().find(|(apart, _)| *apart == slot) {
+            left_out.push((path.clone(), format!("as device {} {}", slot.0, ran_separately(*history))));
+            continue;
+        }
+        if superblock.history != newest.history {
+            stale.push(slot.0);
+        }
+        devices.insert(slot.0, path.clone());
+    }
+    let is_whole = |slot: &u32| devices.contains_key(slot) && !stale.contains(slot);
+    let lost: Vec<Slot> = (0..geometry.slots() as u32).filter(|slot| !is_whole(slot)).map(Slot).collect();
+    let enough = margin(&geometry.code, geometry.placement, &lost).survives;
+    Ok(Assembled { superblock: newest, slots: geometry.slots(), devices, stale, enough, left_out })
+}

@@ -1,0 +1,242 @@
+//! Which set is meant: what looks like a shard where a person says, and the manifest of the newest
+//! state that can be had from it.
+
+use crate::SealError;
+use crate::bounds::{Bounds, Codes};
+use crate::copies::combined;
+use crate::disk::{Access, Disk, spelt_one_way};
+use crate::names::{column_of, parent, path_of, set_of, shown};
+use crate::options::SetPaths;
+use crate::pin::Pin;
+use crate::shard::{Candidate, Unusable, is_called_shard};
+use pantile::{CellSet, Codec};
+use pantile_format::{FormatError, Manifest, Mode, Part, SetId};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The directories that paths are or lie in, each once, as it is spelt first.
+pub(super) fn directories(
+    disk: &dyn Disk,
+    paths: &[PathBuf],
+    access: Access,
+) -> Result<Vec<PathBuf>, SealError> {
+    let mut dirs = Vec::new();
+    let mut seen = HashSet::new();
+    for path in paths {
+        let dir = if open_root(disk, path, access)? { path.clone() } else { parent(path) };
+        if seen.insert(spelt_one_way(&dir)) {
+            dirs.push(dir);
+        }
+    }
+    Ok(dirs)
+}
+
+/// Opens a directory, or that in which a file lies, as a root; whether it is a directory. A link to
+/// one is as good.
+pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, SealError> {
+    let failed = |e| SealError::io("opening", path, e);
+    let error = match disk.root(path, access) {
+        Ok(_) => return Ok(true),
+        Err(error) => error,
+    };
+    // A link that leads nowhere is a shard that is lost.
+    if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound)
+        && disk.root(&parent(path), access).is_ok()
+        && disk.meta(path).is_ok()
+    {
+        return Ok(false);
+    }
+    Err(failed(error))
+}
+
+/// Everything that looks like a shard, each name in a directory once.
+pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !open_root(disk, path, Access::Read)? {
+            files.push(path.clone());
+            continue;
+        }
+        for name in disk.list(path).map_err(|e| SealError::io("reading", path, e))? {
+            if is_called_shard(name.as_os_str()) {
+                files.push(path.join(name));
+            }
+        }
+    }
+    let mut seen = HashSet::new();
+    let mut spelt = HashMap::new();
+    files.retain(|path| {
+        let dir = parent(path);
+        let dir = spelt.entry(dir).or_insert_with_key(|dir| spelt_one_way(dir)).clone();
+        seen.insert((dir, path.file_name().map(std::ffi::OsStr::to_os_string)))
+    });
+    // Each stays open, and so does what is written beside it.
+    const OTHERS: u64 = 32;
+    let (need, most) = (files.len() as u64 + OTHERS, crate::system::open_files_most());
+    if need > most {
+        return Err(SealError::OpenFiles { need, most });
+    }
+    Ok(files.into_iter().map(|path| Candidate::open(disk, path)).collect())
+}
+
+fn by_set(candidates: &[Candidate]) -> BTreeMap<SetId, Vec<&Candidate>> {
+    let mut sets: BTreeMap<SetId, Vec<&Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        if let Some(set) = candidate.set() {
+            sets.entry(set).or_default().push(candidate);
+        }
+    }
+    sets
+}
+
+/// The sets of which good shards lie in a directory: the name of each, and what it was sealed from.
+pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
+    let candidates = find(disk, &[dir.to_path_buf()]).unwrap_or_default();
+    let sets = by_set(&candidates);
+    let bounds = Bounds::new(None);
+    let mut codes = Codes::new(bounds);
+    let manifests = sets.values().filter_map(|shards| newest(shards, (bounds, None), &mut codes).ok());
+    let sources = |manifest: &Manifest| {
+        manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
+    };
+    let mut found: Vec<_> = manifests.map(|manifest| (shown(&manifest.name), sources(&manifest))).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The one set that is meant, and its manifest of the newest generation that can be restored from
+/// what is there.
+pub(super) fn choose(
+    candidates: &[Candidate],
+    (paths, pin): (&SetPaths, Option<&Pin>),
+    codes: &mut Codes,
+) -> Result<(Manifest, SetId), SealError> {
+    let sets = by_set(candidates);
+    let mut manifests: Vec<(usize, Manifest)> = Vec::new();
+    let mut first_error = None;
+    for shards in sets.values() {
+        match newest(shards, (Bounds::new(paths.effort), pin), codes) {
+            Ok(manifest) => manifests.push((shards.len(), manifest)),
+            Err(error) => first_error = first_error.or(Some((shards[0].path.clone(), error))),
+        }
+    }
+    if let Some(name) = &paths.name {
+        manifests.retain(|(_, m)| shown(&m.name) == *name || is_uuid(m.set, name));
+    }
+    manifests.sort_by_key(|(shards, _)| std::cmp::Reverse(*shards));
+    let of_first = candidates.iter().filter(|c| c.set() == manifests.first().map(|(_, m)| m.set));
+    let columns: Vec<usize> =
+        of_first.filter_map(|c| column_of(c.path.file_name()?, &manifests.first()?.1.name)).collect();
+    // A stray shard of another set in the place of one of this set's is a fault of this set, to be
+    // reported.
+    let strays = |manifest: &Manifest| {
+        let own = |c: &&Candidate| c.set() == Some(manifest.set);
+        candidates.iter().filter(own).all(|c| {
+            let file = c.path.file_name();
+            let column = file.and_then(|file| column_of(file, &manifests[0].1.name));
+            // Beside a shard that this set has, it is no stray but part of another set that was
+            // named.
+            column.is_some_and(|column| !columns.contains(&column))
+        })
+    };
+    if manifests.len() > 1
+        && (manifests[0].0 == manifests[1].0 || !manifests[1..].iter().all(|(_, m)| strays(m)))
+    {
+        let shown = |(count, m): &(usize, Manifest)| (shown(&m.name), m.set.to_string(), *count);
+        return Err(SealError::SeveralSets { sets: manifests.iter().map(shown).collect() });
+    }
+    if manifests.is_empty() {
+        // A shard whose name nobody can read is known by the name of its file.
+        let is_meant = |path: &Path| match (&paths.name, path.file_name()) {
+            (Some(name), Some(file)) => set_of(file).is_some_and(|set| shown(&set) == *name),
+            (name, _) => name.is_none(),
+        };
+        let meant = || candidates.iter().filter(|c| is_meant(&c.path));
+        let of_format = meant().find_map(|c| match &c.header {
+            Err(Unusable::Format(error)) => Some((c.path.clone(), error.clone())),
+            _ => None,
+        });
+        let of_system = meant().find_map(|c| match &c.header {
+            Err(Unusable::System(reason) | Unusable::Now(reason)) => Some((c.path.clone(), reason.clone())),
+            _ => None,
+        });
+        let first_error = first_error.filter(|(path, _)| is_meant(path));
+        return match (first_error.or(of_format), of_system) {
+            (Some((path, error)), _) => Err(SealError::NoGoodShard { path, error }),
+            (None, Some((path, reason))) => Err(SealError::NoShardOpens { path, reason }),
+            (None, None) => Err(SealError::NoShards { paths: paths.paths.clone() }),
+        };
+    }
+    let (_, manifest) = manifests.swap_remove(0);
+    let set = manifest.set;
+    Ok((manifest, set))
+}
+
+/// The manifest that is pinned, if one of the shards has it; of the newest generation that what is
+/// there suffices for, or of the newest if none does.
+fn newest(
+    shards: &[&Candidate],
+    (bounds, pin): (Bounds, Option<&Pin>),
+    codes: &mut Codes,
+) -> Result<Manifest, FormatError> {
+    // What a forger made of some of the shards is no reason to refuse the others.
+    let is_pinned = |manifest: &Manifest| pin.is_some_and(|pin| pin.is_of(manifest));
+    let mut own = shards.iter().filter(|_| pin.is_some()).filter_map(|shard| shard.manifest(bounds).ok());
+    if let Some(manifest) = own.find(is_pinned) {
+        return Ok(manifest);
+    }
+    let mut generations: BTreeMap<u64, Vec<&Candidate>> = BTreeMap::new();
+    for &shard in shards {
+        if let Ok((header, _)) = &shard.header {
+            generations.entry(header.generation.0).or_default().push(shard);
+        }
+    }
+    let mut best = None;
+    let mut error = FormatError::NotPantile { part: Part::Manifest };
+    for shards in generations.values().rev() {
+        let found = shards.iter().find_map(|shard| match shard.manifest(bounds) {
+            Ok(manifest) => Some(manifest),
+            Err(e) => {
+                error = e;
+                None
+            }
+        });
+        let Some(manifest) = found.or_else(|| combined(shards)) else { continue };
+        if generations.len() == 1 || suffices(&manifest, shards, codes) {
+            return Ok(manifest);
+        }
+        best = best.or(Some(manifest));
+    }
+    best.ok_or(error)
+}
+
+fn suffices(manifest: &Manifest, shards: &[&Candidate], codes: &mut Codes) -> bool {
+    let Ok(code) = codes.make(&manifest.code) else { return false };
+    let column = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.column.0 as usize);
+    let present: Vec<usize> = shards.iter().filter_map(column).collect();
+    let stored = |column: usize| {
+        manifest.mode == Mode::Full || code.column_cells(column).any(|cell| code.is_parity(cell))
+    };
+    let missing: Vec<usize> = (0..code.columns()).filter(|c| !present.contains(c) && stored(*c)).collect();
+    let lost = CellSet::of_columns(&code, &missing);
+    let wanted: Vec<_> = lost.iter().collect();
+    let codec = Codec::new(&code);
+    manifest.mode == Mode::Beside || codec.recovery(&lost, &wanted, &pantile::Costs::uniform()).is_ok()
+}
+
+/// Where lost shards belong: beside most of the others.
+pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
+    let mut dirs: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for candidate in candidates.iter().filter(|c| c.set() == Some(set)) {
+        *dirs.entry(parent(&candidate.path)).or_default() += 1;
+    }
+    dirs.into_iter().max_by_key(|(_, count)| *count).map(|(dir, _)| dir).unwrap_or_default()
+}
+
+/// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by
+/// chance.
+pub(super) fn is_uuid(set: SetId, text: &str) -> bool {
+    const DIGITS_LEAST: usize = 8;
+    text.len() >= DIGITS_LEAST && set.to_string().starts_with(text)
+}
