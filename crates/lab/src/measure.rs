@@ -158,6 +158,22 @@ pub struct Report {
     pub figures: Vec<Figure>,
 }
 
+/// [`Report::row`] by the name of its kind.
+macro_rules! rows {
+    ($($(#[$doc:meta])* $name:ident $kind:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(
+            &mut self,
+            case: impl Into<String>,
+            quantity: impl Into<String>,
+            value: f64,
+            published: impl Into<Option<Printed>>,
+        ) -> &mut Measure {
+            self.row(Kind::$kind, case, quantity, value, published)
+        }
+    )*};
+}
+
 impl Report {
     /// A report without numbers yet.
     pub fn new(experiment: &'static str, title: impl Into<String>) -> Report {
@@ -218,59 +234,17 @@ impl Report {
         &mut self.measures[last]
     }
 
-    /// Adds a number that ran.
-    pub fn measured(
-        &mut self,
-        case: impl Into<String>,
-        quantity: impl Into<String>,
-        value: f64,
-        published: impl Into<Option<Printed>>,
-    ) -> &mut Measure {
-        self.row(Kind::Measured, case, quantity, value, published)
-    }
-
-    /// Adds a number counted in plans or equations.
-    pub fn counted(
-        &mut self,
-        case: impl Into<String>,
-        quantity: impl Into<String>,
-        value: f64,
-        published: impl Into<Option<Printed>>,
-    ) -> &mut Measure {
-        self.row(Kind::Counted, case, quantity, value, published)
-    }
-
-    /// Adds the result of a model that ran.
-    pub fn simulated(
-        &mut self,
-        case: impl Into<String>,
-        quantity: impl Into<String>,
-        value: f64,
-        published: impl Into<Option<Printed>>,
-    ) -> &mut Measure {
-        self.row(Kind::Simulated, case, quantity, value, published)
-    }
-
-    /// Adds the result of a formula.
-    pub fn computed(
-        &mut self,
-        case: impl Into<String>,
-        quantity: impl Into<String>,
-        value: f64,
-        published: impl Into<Option<Printed>>,
-    ) -> &mut Measure {
-        self.row(Kind::Computed, case, quantity, value, published)
-    }
-
-    /// Adds the result of a formula with a fitted constant.
-    pub fn fitted(
-        &mut self,
-        case: impl Into<String>,
-        quantity: impl Into<String>,
-        value: f64,
-        published: impl Into<Option<Printed>>,
-    ) -> &mut Measure {
-        self.row(Kind::Fitted, case, quantity, value, published)
+    rows! {
+        /// Adds a number that ran.
+        measured Measured;
+        /// Adds a number counted in plans or equations.
+        counted Counted;
+        /// Adds the result of a model that ran.
+        simulated Simulated;
+        /// Adds the result of a formula.
+        computed Computed;
+        /// Adds the result of a formula with a fitted constant.
+        fitted Fitted;
     }
 
     /// Adds a number that a document prints and that nothing here stands beside, with the reason.

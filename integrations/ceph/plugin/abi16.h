@@ -1,12 +1,9 @@
 // The erasure-code interface of Ceph 14.2 to 18.2: the order of virtual functions is what counts.
 // tests/vtable.py holds it against the plug-ins of the distribution.
 #pragma once
-#include "stripes.h"
-#include <memory>
+#include "maker.h"
 
 namespace pantile::abi16 {
-
-using Profile = std::map<std::string, std::string>;
 
 class ErasureCodeInterface {
 public:
@@ -29,13 +26,6 @@ public:
     virtual int decode_concat(const Chunks &chunks, ceph::bufferlist *decoded) = 0;               // 17
 };
 
-class ErasureCodePlugin {
-public:
-    // Ceph keeps the handle of the shared object here.
-    void *library = nullptr;
-    virtual ~ErasureCodePlugin() {}
-    virtual int factory(const std::string &directory, Profile &profile, std::shared_ptr<ErasureCodeInterface> *code,
-                        std::ostream *why) = 0;
-};
+using ErasureCodePlugin = pantile::ErasureCodePlugin<ErasureCodeInterface>;
 
 } // namespace pantile::abi16

@@ -2,13 +2,10 @@
 // sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins of
 // Ceph.
 #pragma once
-#include "stripes.h"
-#include <memory>
+#include "maker.h"
 #include <optional>
 
 namespace pantile::abi20 {
-
-using Profile = std::map<std::string, std::string>;
 
 struct Shard {
     int8_t number;
@@ -103,13 +100,6 @@ public:
     virtual std::string get_optimizations_flags_string() const = 0;                               // 29
 };
 
-class ErasureCodePlugin {
-public:
-    // Ceph keeps the handle of the shared object here.
-    void *library = nullptr;
-    virtual ~ErasureCodePlugin() {}
-    virtual int factory(const std::string &directory, Profile &profile, std::shared_ptr<ErasureCodeInterface> *code,
-                        std::ostream *why) = 0;
-};
+using ErasureCodePlugin = pantile::ErasureCodePlugin<ErasureCodeInterface>;
 
 } // namespace pantile::abi20

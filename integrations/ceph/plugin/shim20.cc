@@ -255,33 +255,10 @@ private:
     Set data_shards;
 };
 
-class Plugin final : public ErasureCodePlugin {
-public:
-    explicit Plugin(std::string name) : name(std::move(name)) {}
-
-    int factory(const std::string &, Profile &profile, std::shared_ptr<ErasureCodeInterface> *code,
-                std::ostream *why) override
-    {
-        return caught("factory", [&] {
-            auto made = std::make_shared<Code>(name);
-            if (int failed = made->init(profile, why)) return failed;
-            *code = made;
-            return 0;
-        });
-    }
-
-private:
-    const std::string name;
-};
-
 } // namespace
 } // namespace pantile::abi20
 
 int pantile::register20(const char *name)
 {
-    return caught("init of the plug-in", [&] {
-        auto *plugin = new abi20::Plugin(name);
-        // The class of Ceph, which has the same layout.
-        return ceph::ErasureCodePluginRegistry::singleton.add(name, reinterpret_cast<ceph::ErasureCodePlugin *>(plugin));
-    });
+    return register_maker<abi20::ErasureCodeInterface, abi20::Code>(name);
 }

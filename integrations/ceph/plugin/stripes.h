@@ -9,6 +9,7 @@
 
 namespace pantile {
 
+using Profile = Pool::Profile;
 using Chunks = std::map<int, ceph::bufferlist>;
 using Set = std::set<int>;
 // First sub-chunk and how many.
@@ -19,7 +20,7 @@ class Stripes {
 public:
     explicit Stripes(std::string plugin) : plugin(std::move(plugin)) {}
 
-    int open(Pool::Profile &profile, std::ostream *why);
+    int open(Profile &profile, std::ostream *why);
     unsigned chunks() const { return pool.shape.chunks; }
     unsigned data() const { return pool.shape.data; }
     unsigned sub_chunks() const { return pool.shape.sub_chunks; }

@@ -20,6 +20,7 @@
 #include <sstream>
 
 using namespace pantile::abi16;
+using pantile::Profile;
 using pantile::Chunks, pantile::Set, pantile::SubChunks;
 using ceph::bufferlist;
 using Code = std::shared_ptr<ErasureCodeInterface>;
