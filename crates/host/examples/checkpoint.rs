@@ -9,7 +9,7 @@
 //! you like. The folder is made if it is not there.
 
 use pantile_code::Code;
-use pantile_host::{EpochOptions, Folder, Handle, HostError, NewDevices, NewFolder, Policy, Service};
+use pantile_host::{EpochOptions, Folder, Handle, HostError, NewDevices, NewFolder, Service};
 use std::io::Write;
 
 /// Numbers of the state: 8 MiB.
@@ -27,16 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !folder.join("volume.conf").exists() {
         let code = Code::parse("raid6:4")?;
         let devices = NewDevices::Made { user_bytes: 256 << 20 };
-        let new = NewFolder {
-            code,
-            devices,
-            policy: Policy::Wcl,
-            epoch_bytes: 0,
-            patches_stripes: false,
-            name: None,
-            overwrite: false,
-        };
-        Folder::create(&folder, &new)?;
+        Folder::create(&folder, &NewFolder::new(code, devices))?;
     }
     let service = Service::start(Folder::open(&folder)?, None)?;
     let handle = service.handle();

@@ -636,6 +636,20 @@ fn check_code(code: &Code) -> Result<(), FolderError> {
 }
 
 impl NewFolder {
+    /// A volume as most are: policy `wcl`, named after its folder, on devices that hold nothing.
+    pub fn new(code: Code, devices: NewDevices) -> NewFolder {
+        let policy = Policy::Wcl;
+        NewFolder {
+            code,
+            devices,
+            policy,
+            epoch_bytes: 0,
+            patches_stripes: false,
+            name: None,
+            overwrite: false,
+        }
+    }
+
     fn wanted(&self, volume: VolumeId) -> Wanted<'_> {
         Wanted { code: &self.code, policy: self.policy, volume, epoch_bytes: self.epoch_bytes }
     }

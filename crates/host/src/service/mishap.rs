@@ -98,22 +98,15 @@ impl Planted {
 mod tests {
     use super::*;
     use crate::control::{ControlServer, StatusReport, order};
-    use crate::{Answer, Folder, NewDevices, NewFolder, Order, Policy};
+    use crate::{Answer, Folder, NewDevices, NewFolder, Order};
     use pantile_code::Code;
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     fn service(root: &Path) -> Arc<Service> {
-        let new = NewFolder {
-            code: Code::parse("raid6:3").expect("a code"),
-            devices: NewDevices::Made { user_bytes: 1 << 20 },
-            policy: Policy::Wcl,
-            epoch_bytes: 0,
-            patches_stripes: false,
-            name: None,
-            overwrite: false,
-        };
+        let code = Code::parse("raid6:3").expect("a code");
+        let new = NewFolder::new(code, NewDevices::Made { user_bytes: 1 << 20 });
         let (folder, _) = Folder::create(root, &new).expect("a volume");
         let service = Arc::new(Service::start(folder, None).expect("it opens"));
         service.serves(crate::Deaths::default());

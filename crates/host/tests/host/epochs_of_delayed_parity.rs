@@ -1,11 +1,11 @@
 //! Epochs through a host: what others see, who may write, what ends one, and a program that is
 //! killed in the middle of a checkpoint.
 
+use crate::common::folders::new;
 use crate::common::{format, geometry, memory, open, painted, until};
-use pantile_code::Code;
 use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, EpochOptions, Failure, Folder, FolderError, Host, HostError,
-    NewDevices, NewFolder, OnTimeout, Order, Policy, Service, Slot,
+    NewDevices, NewFolder, OnTimeout, Order, Service, Slot,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -145,21 +145,8 @@ fn what_is_owed_too_long_gets_its_parity() {
 fn an_epoch_ends_with_its_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("vol");
-    let code = Code::parse("raid5:3").expect("a code");
     let devices = NewDevices::Made { user_bytes: 4 << 20 };
-    Folder::create(
-        &root,
-        &NewFolder {
-            code,
-            devices,
-            policy: Policy::Wcl,
-            epoch_bytes: 0,
-            patches_stripes: false,
-            name: None,
-            overwrite: false,
-        },
-    )
-    .expect("it is made");
+    Folder::create(&root, &new("raid5:3", devices)).expect("it is made");
     let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
     let control = ControlServer::start(&root, service.clone()).expect("it listens");
     let epochs = || service.host().report().expect("it serves").epochs.len();
@@ -234,17 +221,8 @@ fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let written_over = |epoch_bytes: u64| -> Result<(), HostError> {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("vol");
-        let code = Code::parse("raid5:3").expect("a code");
         let devices = NewDevices::Made { user_bytes: 24 << 20 };
-        let new = NewFolder {
-            code,
-            devices,
-            policy: Policy::Wcl,
-            epoch_bytes,
-            patches_stripes: false,
-            name: None,
-            overwrite: false,
-        };
+        let new = NewFolder { epoch_bytes, ..new("raid5:3", devices) };
         Folder::create(&root, &new).expect("it is made");
         let service = Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts");
         let handle = service.handle();
@@ -273,17 +251,8 @@ fn epochs_that_no_record_could_name_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("vol");
     let create = |epoch_bytes: u64| {
-        let code = Code::parse("raid5:3").expect("a code");
         let devices = NewDevices::Made { user_bytes: 24 << 20 };
-        let new = NewFolder {
-            code,
-            devices,
-            policy: Policy::Wcl,
-            epoch_bytes,
-            patches_stripes: false,
-            name: None,
-            overwrite: false,
-        };
+        let new = NewFolder { epoch_bytes, ..new("raid5:3", devices) };
         Folder::create(&root, &new)
     };
     let refused = create(u64::MAX).err();

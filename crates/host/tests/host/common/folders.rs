@@ -3,15 +3,14 @@
 
 use pantile_code::Code;
 use pantile_device::FileDevice;
-use pantile_host::{Answer, Folder, NewDevices, NewFolder, Order, Policy, Service, StatusReport, Verdict};
+use pantile_host::{Answer, Folder, NewDevices, NewFolder, Order, Service, StatusReport, Verdict};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// What a new volume of a code is to be.
 pub fn new(code: &str, devices: NewDevices) -> NewFolder {
-    let (code, policy) = (Code::parse(code).expect("a spec"), Policy::Wcl);
-    NewFolder { code, devices, policy, epoch_bytes: 0, patches_stripes: false, name: None, overwrite: false }
+    NewFolder::new(Code::parse(code).expect("a spec"), devices)
 }
 
 /// A new volume of 8 MiB.
