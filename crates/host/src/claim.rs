@@ -322,8 +322,8 @@ mod tests {
         }
     }
 
-    /// It was taken out, the server was killed, and the next one gets it back: it holds the claim of
-    /// one that is no more.
+    /// It was taken out, the server was killed, and the next one gets it back: it holds the claim
+    /// of one that is no more.
     #[test]
     fn what_a_device_that_comes_back_has_of_a_server_before_stops_nobody() {
         let (geometry, devices, superblock) = volume();

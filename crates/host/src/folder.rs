@@ -465,8 +465,8 @@ impl Folder {
         self.memory_bytes = Some(memory_bytes);
     }
 
-    /// Patches single blocks where they lie when the volume is opened the next time, and ever after.
-    /// It need not have been made so.
+    /// Patches single blocks where they lie when the volume is opened the next time, and ever
+    /// after. It need not have been made so.
     pub fn patch_stripes(&mut self) {
         self.patches_stripes = true;
     }

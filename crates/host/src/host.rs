@@ -47,8 +47,8 @@ pub struct HostOptions {
     /// A device that takes far longer than the others for so long is given up, if another may still
     /// be lost then; `None`: it is not.
     pub evicts_slow_after: Option<Duration>,
-    /// Whether single blocks of a full log are patched where they lie, also in a volume that was not
-    /// made so (`Volume::patch_stripes`).
+    /// Whether single blocks of a full log are patched where they lie, also in a volume that was
+    /// not made so (`Volume::patch_stripes`).
     pub patches_stripes: bool,
     /// Threads for long computations.
     pub workers: usize,

@@ -36,7 +36,8 @@ pub(crate) struct FewStreams {
     /// As many if they begin at different places of their pages, so that few of their lines share a
     /// set of the first-level cache.
     pub(crate) most_apart: usize,
-    /// The same of kernels that double ([`doubling_kernel`](crate::engine::Engine::doubling_kernel)).
+    /// The same of kernels that double
+    /// ([`doubling_kernel`](crate::engine::Engine::doubling_kernel)).
     pub(crate) most_apart_doubling: usize,
     /// Shorter streams are read as they come: finding those of each group anew takes longer than it
     /// gains.

@@ -54,8 +54,8 @@ pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[
     out
 }
 
-/// How near the published numbers are and what stands beside them, per report that has any, if there
-/// are several.
+/// How near the published numbers are and what stands beside them, per report that has any, if
+/// there are several.
 fn summary(out: &mut String, reports: &[Report]) {
     let with_published: Vec<&Report> =
         reports.iter().filter(|report| report.published().next().is_some()).collect();

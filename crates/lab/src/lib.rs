@@ -2,8 +2,9 @@
 //!
 //! The lab counts plans, the same that a volume executes; it has no engine and no codes of its own.
 //! An experiment is a function from its options to a [`Report`]: what was asked, by which
-//! convention it was counted, a list of [`Measure`]s (each with its [`Kind`], and with the published
-//! value beside ours if there is one), and [`Figure`]s. [`page()`] prints reports as one self-contained page.
+//! convention it was counted, a list of [`Measure`]s (each with its [`Kind`], and with the
+//! published value beside ours if there is one), and [`Figure`]s. [`page()`] prints reports as one
+//! self-contained page.
 //!
 //! * [`durability`]: how likely a code loses data;
 //! * [`papers`]: the evaluations of four papers, run again;

@@ -29,8 +29,8 @@ struct Way {
 }
 
 impl Planner {
-    /// Solver 5. `None` if the code names no parts, or these and whole columns do not yield all that
-    /// is missing.
+    /// Solver 5. `None` if the code names no parts, or these and whole columns do not yield all
+    /// that is missing.
     ///
     /// Cost: eliminations over the equations of the rows that are named, or where whole columns are
     /// read over all.

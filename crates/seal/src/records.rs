@@ -62,8 +62,8 @@ pub(crate) fn sealed_at(
     let found = || {
         disk.root(records, Access::Read)?;
         let (text, at) = read(disk, &records.join(set))?;
-        // Whoever may exchange a directory on the way may put another one of this user there, in which
-        // she restored what somebody else made.
+        // Whoever may exchange a directory on the way may put another one of this user there, in
+        // which she restored what somebody else made.
         let is_hers = is_ours(&disk.meta(records)?, MetaKind::Dir) && is_led_to_by_nobody_else(records);
         let fits = is_hers && text == describe(disk, sources)?;
         Ok::<Option<Timestamp>, io::Error>(fits.then_some(at))

@@ -496,9 +496,9 @@ impl Engine {
     }
 
     /// Whether nothing else can have been written where a fetch reads. A stripe that is read is
-    /// pinned; but an epoch writes its own again in the same place, and a row of the log that is let
-    /// go may be written before its readers are done. What they then find says nothing about its
-    /// device.
+    /// pinned; but an epoch writes its own again in the same place, and a row of the log that is
+    /// let go may be written before its readers are done. What they then find says nothing about
+    /// its device.
     fn is_kept(&self, fetch: &Fetch) -> bool {
         match (&fetch.word, fetch.requester) {
             (Word::Stripe { .. }, Requester::Epoch { owed, version, .. }) => {

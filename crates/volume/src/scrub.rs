@@ -360,7 +360,8 @@ impl Engine {
             }
             return;
         }
-        // Each trial gave pairs of checksums that must be equal, and how much of its column differs.
+        // Each trial gave pairs of checksums that must be equal, and how much of its column
+        // differs.
         let (mut sums, mut counts) = (&found[..], &differing[..]);
         let mut explained = Vec::new();
         for (column, trial) in trials.iter().enumerate() {

@@ -146,7 +146,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// In place of a file that is there or not. A link stays a link; what is no file is not replaced.
+    /// In place of a file that is there or not. A link stays a link; what is no file is not
+    /// replaced.
     pub fn create(path: &Path) -> Result<NewFile, Failure> {
         match place(path).map_err(|error| Failure::file("create", path, &error))? {
             Place::File(real) => NewFile::at(&real).map_err(|error| Failure::file("create", path, &error)),

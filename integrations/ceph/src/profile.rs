@@ -4,8 +4,8 @@
 //! with `c=` shec, with `l=` lrc, with `d=` clay, with `technique=` one of jerasure's), and refuses
 //! every word that it does not know: a typo is no default. `plugin=shec`, `plugin=clay` and
 //! `plugin=jerasure` take what Ceph's own plug-ins take, with the same defaults, since such pools
-//! exist; clay over another code than jerasure's reed_sol_van is refused. What a name leaves out is written
-//! into the profile, as Ceph wants it.
+//! exist; clay over another code than jerasure's reed_sol_van is refused. What a name leaves out is
+//! written into the profile, as Ceph wants it.
 //!
 //! Which layout a name of Ceph has is known in one place, [`pantile::code::foreign`].
 

@@ -1,11 +1,11 @@
 // Loads erasure-code plug-ins of Ceph 14 to 18, the distribution's and ours, without a cluster.
 //
-//   probe check FILE NAME            loads a file as a daemon of this version would, and says yes or no
+//   probe check FILE NAME            loads a file as a daemon of this version would: yes or no
 //   probe profiles DIR               what a plug-in makes of profiles, one a line of standard input
-//   probe compare CEPHS OURS LOSSES  both on profiles, one a line: results, sizes, bytes, recoveries
+//   probe compare CEPHS OURS LOSSES  both on profiles, one a line: sizes, bytes, recoveries
 //   probe exhaust DIR LOSSES         ours alone: every set of so many losses and of one more
 //   probe wrong DIR                  calls that no daemon should make, each answered with an error
-//   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, and decoding of two losses
+//   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, decoding two losses
 //
 // A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is
 // the version that the host claims to be; this machine's Ceph unless told otherwise.

@@ -106,7 +106,8 @@ macro_rules! families {
     };
 }
 
-// Simple codes first, then Reed-Solomon and its kin, local codes and Clay, array codes, replication.
+// Simple codes first, then Reed-Solomon and its kin, local codes and Clay, array codes,
+// replication.
 families! {
     raid0, mirror, raid5, raid6, raidq, cauchy, rs, lch, crs,
     shec, lrc, xorbas, slpg, clay,

@@ -258,7 +258,8 @@ impl Dump {
 }
 
 impl Pool {
-    /// Why a release will not have what the pool needs, as a sentence; `None` if nothing is dropped.
+    /// Why a release will not have what the pool needs, as a sentence; `None` if nothing is
+    /// dropped.
     pub fn stranded(&self) -> Option<String> {
         let PoolKind::Erasure { profile: Some(profile), .. } = &self.kind else { return None };
         profile.stranded().map(|what| format!("{what}: Ceph {WARNS} warns, Ceph {STRANDS} has it no more"))

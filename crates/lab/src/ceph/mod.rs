@@ -6,9 +6,9 @@
 //! * [`reads`]: what Ceph's own plug-ins read for a recovery;
 //! * [`ways_out`]: the commands that take the data of a pool elsewhere.
 //!
-//! Stranded: Ceph 21 (Umbrella) deprecates the plug-ins shec and clay and all techniques of jerasure
-//! but reed_sol_van, with a health warning; Ceph 22 (Vampire) has them no more (ceph/ceph#69026).
-//! The plug-ins isa and lrc stay.
+//! Stranded: Ceph 21 (Umbrella) deprecates the plug-ins shec and clay and all techniques of
+//! jerasure but reed_sol_van, with a health warning; Ceph 22 (Vampire) has them no more
+//! (ceph/ceph#69026). The plug-ins isa and lrc stay.
 
 mod dump;
 pub mod reads;

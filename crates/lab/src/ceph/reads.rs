@@ -5,8 +5,8 @@
 //!
 //! Ceph's own, release 16 to 20: jerasure and isa read the first k chunks left. shec tries all sets
 //! of parities and takes the least for the lost data alone ([`shec_minimum`]). lrc reads the other
-//! chunks of the smallest layer for one chunk; for two nothing is said here. clay reads its rows of d
-//! chunks for one, k chunks for two.
+//! chunks of the smallest layer for one chunk; for two nothing is said here. clay reads its rows of
+//! d chunks for one, k chunks for two.
 
 use super::Profile;
 use pantile::code::foreign;

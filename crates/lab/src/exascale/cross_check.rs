@@ -2,9 +2,9 @@
 //! the same service times.
 //!
 //! Writers write a block each, round after round, every write durable; a round fills one stripe or
-//! several, and with delayed parity it is an epoch. The engine runs on the devices of `pantile_sim`'s world,
-//! one queue each and virtual time, so every number here is exact and the same on every machine.
-//! What the devices do is told apart by what it is for ([`Use`]):
+//! several, and with delayed parity it is an epoch. The engine runs on the devices of
+//! `pantile_sim`'s world, one queue each and virtual time, so every number here is exact and the
+//! same on every machine. What the devices do is told apart by what it is for ([`Use`]):
 //!
 //! * *data* and *parity*, read and written: what the paper's model counts, too. One request at a
 //!   time both sides do the same, operation for operation and block for block, but for two things:
@@ -319,12 +319,12 @@ impl From<FormatError> for CheckError {
 /// What a volume does for one request at a time that the model does not do, by use: operations and
 /// blocks.
 ///
-/// With N writes, R rounds, S stripes, n devices, d of them data and q parity, E blocks in an element: a write
-/// in place changes 1 + q headers, and one in E lies beside its header, so that both are one
-/// operation; a stripe is marked with a record before its first write in place; a write to the log
-/// has a record of its own; an end writes every header, those of parity together with it, and one
-/// record. Records go to all devices, and all are flushed after each, and after each write; within
-/// an epoch only the device that was written.
+/// With N writes, R rounds, S stripes, n devices, d of them data and q parity, E blocks in an
+/// element: a write in place changes 1 + q headers, and one in E lies beside its header, so that
+/// both are one operation; a stripe is marked with a record before its first write in place; a
+/// write to the log has a record of its own; an end writes every header, those of parity together
+/// with it, and one record. Records go to all devices, and all are flushed after each, and after
+/// each write; within an epoch only the device that was written.
 pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     let (writes, rounds, element) =
         (setup.writes(), u64::from(setup.rounds()), u64::from(setup.element_blocks));

@@ -71,8 +71,8 @@ impl Device {
         Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
     }
 
-    /// The virtual disk of the machine that this was built on, as fio measured it beside other work:
-    /// `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
+    /// The virtual disk of the machine that this was built on, as fio measured it beside other
+    /// work: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
     pub fn virtual_disk() -> Device {
         const LOG: &str = include_str!("../../records/virtual-disk.log");
         let Ok(times) = ServiceTimes::parse(LOG.as_bytes()) else { unreachable!("the record is a log") };
@@ -142,12 +142,12 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// Lustre's: a message is a header of 32 bytes with 4 for the length of each of its parts, filled
-    /// up to a multiple of 8, and the parts; each transfer of the network layer has a header of 72
-    /// bytes. Parts: `ptlrpc_body` 184, `ost_body` 208, `obd_ioobj` 24, `niobuf_remote` 16, and 4 for
-    /// each result code, filled up to 8. A request of one extent is
-    /// 48 + 184 + 208 + 24 + 16 = 480, the answer to a write 48 + 184 + 208 + 8 = 448, to a read
-    /// 48 + 184 + 208 = 440. Content travels in a transfer of its own.
+    /// Lustre's: a message is a header of 32 bytes with 4 for the length of each of its parts,
+    /// filled up to a multiple of 8, and the parts; each transfer of the network layer has a header
+    /// of 72 bytes. Parts: `ptlrpc_body` 184, `ost_body` 208, `obd_ioobj` 24, `niobuf_remote` 16,
+    /// and 4 for each result code, filled up to 8. A request of one extent is 48 + 184 + 208 + 24 +
+    /// 16 = 480, the answer to a write 48 + 184 + 208 + 8 = 448, to a read 48 + 184 + 208 = 440.
+    /// Content travels in a transfer of its own.
     ///
     /// Source: the structures of `lustre/include/uapi/linux/lustre/lustre_idl.h` and
     /// `lnet/include/uapi/linux/lnet/lnet-types.h`.
@@ -184,8 +184,8 @@ impl Default for Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// A stripe after the other, each unit on the next server, from the file's start on; parity
-    /// behind the data. So an application whose stripes are as wide as there are servers has all its
-    /// parity on the same ones, as Figure 2 has it.
+    /// behind the data. So an application whose stripes are as wide as there are servers has all
+    /// its parity on the same ones, as Figure 2 has it.
     Striped,
     /// The units of every stripe anew on servers drawn by the seed.
     Random,

@@ -16,14 +16,14 @@
 //! * wcl: write data into the cache zone, and at the same time at every parity's server: read
 //!   parity, write parity;
 //! * delayed: all clients of an application write; when the last has, every unit that they filled
-//!   is read where it was written and sent to the server of each of its parities, and each parity of
-//!   each stripe is written once; then all go on.
+//!   is read where it was written and sent to the server of each of its parities, and each parity
+//!   of each stripe is written once; then all go on.
 //!
-//! Where a write goes: an application has a file of its own. Its clients' writes number `n` lie side
-//! by side from the beginning of a stripe on (with regions of their own: one after the other in the
-//! client's region); which server has a unit, and which its parities, says the placement. Writes in
-//! one unit change the same range of its parities, so that the end of an epoch reads, sends and
-//! writes whole units: Figure 2 on the wire.
+//! Where a write goes: an application has a file of its own. Its clients' writes number `n` lie
+//! side by side from the beginning of a stripe on (with regions of their own: one after the other
+//! in the client's region); which server has a unit, and which its parities, says the placement.
+//! Writes in one unit change the same range of its parities, so that the end of an epoch reads,
+//! sends and writes whole units: Figure 2 on the wire.
 
 use super::model::{Device, Log, Message, Placement, Run, Scheme};
 use pantile_sim::Random;
@@ -747,8 +747,8 @@ impl<'r> World<'r> {
         self.at(came - self.now, Event::Epoch { app });
     }
 
-    /// Notes a write of a stripe, and moves the stripe back when it was the last of its round: units
-    /// are read and written whole, and so are their parities.
+    /// Notes a write of a stripe, and moves the stripe back when it was the last of its round:
+    /// units are read and written whole, and so are their parities.
     fn fill(&mut self, app: u32, unit: u64, round: u32) {
         let data = self.run.stripe.data();
         let bytes = self.run.bytes_of_write(round);

@@ -40,8 +40,8 @@ fn closed_forms(rival: Rival, p: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Clay codes with the reads d q^(t-1) of their closed form, and codes of the same space and about as
-/// many disks.
+/// Clay codes with the reads d q^(t-1) of their closed form, and codes of the same space and about
+/// as many disks.
 const AT_EQUAL_SPACE: [(&str, Option<usize>); 14] = [
     ("clay:4,2,5", Some(20)),
     ("dcode:6", None),

@@ -15,8 +15,9 @@ pub struct Birth {
     pub name: String,
     /// Now, in seconds since 1970.
     pub created: i64,
-    /// Single blocks are patched where they lie ([`Volume::patch_stripes`](crate::Volume::patch_stripes)),
-    /// and programs that cannot read that refuse the volume from the beginning.
+    /// Single blocks are patched where they lie
+    /// ([`Volume::patch_stripes`](crate::Volume::patch_stripes)), and programs that cannot read
+    /// that refuse the volume from the beginning.
     pub patches: bool,
 }
 

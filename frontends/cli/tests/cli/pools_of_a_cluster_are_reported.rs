@@ -1,5 +1,5 @@
-//! `pantile ceph report` on the dump of a real cluster (Ceph 16.2.15, a monitor and no OSDs up), and on
-//! what is no dump.
+//! `pantile ceph report` on the dump of a real cluster (Ceph 16.2.15, a monitor and no OSDs up),
+//! and on what is no dump.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -37,8 +37,8 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
     assert_eq!(of("cold")["one_lost"], value!({"ceph": 0.34375, "least": 0.34375, "is_least": true}));
     assert_eq!((&of("cold")["proved"], &of("cold")["durability_of"]), (&value!(4), &value!("rs:8+4")));
     assert_eq!(of("good")["one_lost"], value!({"ceph": 1.0, "least": 1.0, "is_least": true}));
-    // Ceph reads the six others of the group. The first global parity is the XOR of all data, so that
-    // the two locals and the three other globals add up to zero.
+    // Ceph reads the six others of the group. The first global parity is the XOR of all data, so
+    // that the two locals and the three other globals add up to zero.
     assert_eq!(of("local")["one_lost"], value!({"ceph": 0.75, "least": 0.625, "is_least": true}));
     // Ceph lets blaum_roth have w=7, of which not every pair may be lost.
     assert_eq!(of("blaum")["proved"], 1);

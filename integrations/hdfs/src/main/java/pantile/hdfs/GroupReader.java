@@ -23,8 +23,8 @@ import org.apache.hadoop.security.UserGroupInformation;
  *
  * <p>The bytes at one offset of all blocks are a stripe of the code: cells of a stripe lie at the
  * same offset of their blocks, and behind the end of the data there are zeros. Blocks are read
- * once, in windows; one that cannot be read any further is absent from there on, and says why. Memory: a
- * window of each block.
+ * once, in windows; one that cannot be read any further is absent from there on, and says
+ * why. Memory: a window of each block.
  */
 final class GroupReader implements Closeable {
   /** Of each block at a time. */

@@ -20,7 +20,8 @@ import org.slf4j.LoggerFactory;
  * directory is mounted noexec or a library of one's own is wanted.
  *
  * <p>Where it cannot be loaded, every use throws {@link UnsatisfiedLinkError} with the reason,
- * which makes Hadoop try the next coder of the codec; the reason is logged once, because Hadoop does not.
+ * which makes Hadoop try the next coder of the codec; the reason is logged once,
+ * because Hadoop does not.
  */
 final class Native {
   /** Names the file to load in the place of the one in the jar. */

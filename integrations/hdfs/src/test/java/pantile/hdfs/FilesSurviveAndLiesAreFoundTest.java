@@ -15,7 +15,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** A cluster with our coders: what is written comes back, and `verify` names the block that lies. */
+/** On a cluster with our coders what is written comes back, and `verify` names the wrong block. */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class FilesSurviveAndLiesAreFoundTest {
   private static final Object[][] POLICIES = {{"rs", 6, 3}, {"raidq", 8, 4}, {"raidq", 12, 4}};

@@ -11,8 +11,8 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureDecoder;
 import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureEncoder;
 
 /**
- * libisal as a coder of Hadoop, for direct buffers, by a call of the same shape as ours: what {@link
- * Benchmark} compares with, since libhadoop is in no registry. It checks nothing.
+ * libisal as a coder of Hadoop, for direct buffers, by a call of the same shape as ours: what
+ * {@link Benchmark} compares with, since libhadoop is in no registry. It checks nothing.
  */
 final class Isal implements RawErasureCoderFactory {
   static native long prepare(int k, int m, int[] wanted);

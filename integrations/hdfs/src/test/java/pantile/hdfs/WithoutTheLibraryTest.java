@@ -13,7 +13,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A library that cannot be loaded is said once, with the reason, and Hadoop takes another coder. */
+/** A library that cannot be loaded is logged once, with the reason; Hadoop takes another coder. */
 class WithoutTheLibraryTest {
   @TempDir Path folder;
 
