@@ -10,8 +10,8 @@ import org.junit.jupiter.api.BeforeEach;
 
 /**
  * Hadoop's own suites of raw coders, from its published test jars, with our coders. Those of 3.4
- * are JUnit 4's, those of 3.5 Jupiter's: hence both annotations. One of the tests makes coders without
- * saying of what size, which would be none: hence the sizes here; the others say theirs.
+ * are JUnit 4's, those of 3.5 Jupiter's: hence both annotations. One of the tests makes coders
+ * without saying of what size, which would be none: hence the sizes here; the others say theirs.
  */
 final class HadoopsSuites {
   private HadoopsSuites() {}
