@@ -35,8 +35,8 @@
  * OVERLAP   Buffers that are written overlap no other buffer and no list of the call; that is
  *           checked. Where a number, a list or an error is to be put lies outside of these; that is
  *           not checked. What is only read may overlap, may lie in memory that must not be written,
- *           and may be read by other threads meanwhile. Alignment is never needed; 64 bytes are
- *           fastest.
+ *           and may be read by other threads meanwhile. Bytes need no alignment; 64 bytes are
+ *           fastest. Lists, structures and results lie as C aligns their types.
  * THREADS   Handles never change and may be used by any number of threads at the same time. Only
  *           *_free must be the last use. There is no state beside handles that a caller can see.
  * FORK      A child may use everything, if no other thread was inside a call when it was forked.

@@ -6,7 +6,7 @@ use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::code::{Labels, Purpose};
 use pantile::plan::{Method, ProveOptions};
 use pantile::{CellIndex, plan};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 use std::collections::hash_map::DefaultHasher;
@@ -55,12 +55,25 @@ pub fn terms(code: &pantile::Code, all: &[(CellIndex, pantile::gf::Gf)]) -> Vec<
 }
 
 /// A code, or the spec of one, as an argument.
-#[derive(FromPyObject)]
 pub enum CodeLike {
     /// A code.
     Code(Code),
     /// Its spec.
     Spec(String),
+}
+
+impl FromPyObject<'_, '_> for CodeLike {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<CodeLike> {
+        if let Ok(code) = object.extract() {
+            return Ok(CodeLike::Code(code));
+        }
+        object.extract().map(CodeLike::Spec).map_err(|_| {
+            let kind = object.get_type();
+            PyTypeError::new_err(format!("{kind} names no code; give a Code, or a spec such as \"rs:10+4\""))
+        })
+    }
 }
 
 impl CodeLike {

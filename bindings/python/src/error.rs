@@ -1,6 +1,8 @@
 //! Exceptions: the library's sentence, under the name of who is to act on it.
 //!
-//! The classes are Python's (`pantile/_errors.py`), as most of them have two bases.
+//! The classes are Python's (`pantile/_errors.py`), as most of them have two bases. They are
+//! looked up once in a process: another interpreter of the process has others, and is refused by
+//! `pantile/__init__.py`.
 
 use pantile::{PlanError, ShardError, StripeError};
 use pyo3::exceptions::PyValueError;
@@ -9,6 +11,7 @@ use std::fmt::Display;
 
 import_exception!(pantile._errors, BusyError);
 import_exception!(pantile._errors, CodeError);
+import_exception!(pantile._errors, Error);
 import_exception!(pantile._errors, NotRecoverable);
 import_exception!(pantile._errors, SealError);
 import_exception!(pantile._errors, ShapeError);

@@ -19,6 +19,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _pantile(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    // Of the interpreter that is the first to import this.
+    module.add("Error", module.py().get_type::<error::Error>())?;
     module.add_class::<code::Code>()?;
     module.add_class::<code::Equation>()?;
     module.add_class::<code::Level>()?;

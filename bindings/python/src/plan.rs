@@ -6,18 +6,33 @@ use crate::interrupt::interruptible;
 use pantile::plan::{Planner, Request};
 use pantile::{Cell, CellIndex, CellSet, Costs, Effort, Optimality};
 use pantile_lab::compare::{Line, Options, line};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 /// A column, or one cell of it.
-#[derive(FromPyObject)]
 pub enum Named {
     /// All cells of a column.
     Column(usize),
     /// A cell.
     Cell(Place),
+}
+
+impl FromPyObject<'_, '_> for Named {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, '_, PyAny>) -> PyResult<Named> {
+        if let Ok(column) = object.extract() {
+            return Ok(Named::Column(column));
+        }
+        object.extract().map(Named::Cell).map_err(|_| {
+            let said = object.repr().map_or_else(|_| object.get_type().to_string(), |repr| repr.to_string());
+            PyTypeError::new_err(format!(
+                "{said} names no cells; give a column, or a cell as (row, column), both from 0"
+            ))
+        })
+    }
 }
 
 /// The cells that are named, ascending.

@@ -64,6 +64,10 @@ def test_results_go_where_they_are_told():
         (lambda: CODEC.update(stripe(), 0, b"a", offset=2**63), ValueError, "reach beyond a cell"),
         (lambda: CODEC.update([*stripe()[:4], None, None], 0, b"a"), ValueError, "the change reaches it"),
         (lambda: pantile.Codec("rs:4+"), pantile.CodeError, "rs:4+"),
+        (lambda: pantile.Codec(3), TypeError, "<class 'int'> names no code; give a Code, or a spec such as"),
+        (lambda: pantile.compare(["rs:4+2", b"rs:4+2"]), TypeError, "<class 'bytes'> names no code"),
+        (lambda: pantile.plan("rs:4+2", lost=[-1]), TypeError, "-1 names no cells; give a column, or a cell as"),
+        (lambda: pantile.plan("rs:4+2", lost=[(0, "a")]), TypeError, "(0, 'a') names no cells"),
         (lambda: pantile.Codec("dcode:9,raw"), pantile.CodeError, "is here to be studied"),
         (lambda: pantile.plan("rs:4+2", lost=[6]), ValueError, "no column 6"),
         (lambda: pantile.plan("rs:4+2", lost=[(1, 0)]), ValueError, "no cell in row 1 of column 0"),
@@ -81,6 +85,7 @@ def test_bad_input_is_one_sentence(make, error, sentence):
     with pytest.raises(error) as raised:
         make()
     assert sentence in str(raised.value), raised.value
+    assert "\n" not in str(raised.value), raised.value
     assert issubclass(pantile.CodeError, ValueError) and issubclass(pantile.NotRecoverable, pantile.Error)
 
 

@@ -63,6 +63,32 @@ def test_what_progress_raises_ends_the_work(folder):
     assert pantile.verify(folder / "shards").clean
 
 
+def test_another_interpreter_of_the_process_is_refused():
+    other = """if True:
+        try:
+            import pantile
+        except ImportError as error:
+            assert "another interpreter" in str(error) or "subinterpreters" in str(error), error
+        else:
+            raise AssertionError("imported")
+    """
+    program = (
+        "import pantile, sys\n"
+        "try:\n"
+        "    import _interpreters as interpreters\n"
+        "except ImportError:\n"
+        "    import _xxsubinterpreters as interpreters\n"
+        f"failure = interpreters.run_string(interpreters.create(), f'import sys; sys.path[:] = {{sys.path}}\\n' + {other!r})\n"
+        "assert failure is None, failure\n"
+        "try:\n"
+        "    pantile.Codec('nope:1')\n"
+        "except pantile.CodeError:\n"
+        "    print('as before')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "as before\n"), done.stderr
+
+
 def test_control_c_ends_a_proof():
     program = (
         "import pantile\n"

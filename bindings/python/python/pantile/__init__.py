@@ -19,6 +19,10 @@ from . import _pantile
 from ._errors import BusyError, CodeError, Error, NotRecoverable, SealError, ShapeError
 from ._pantile import Code, Codec, Equation, Finding, Level, Plan, Proof, __version__, plan
 
+if _pantile.Error is not Error:
+    raise ImportError("this process has imported pantile before, in another interpreter or before it was taken out "
+                      "of sys.modules, and can do so once; use one interpreter, or processes")
+
 __all__ = [
     "BusyError", "Code", "CodeError", "Codec", "Comparison", "Equation", "Error", "Finding", "Level",
     "NotRecoverable", "Plan", "Proof", "Report", "SealError", "ShapeError", "compare", "heal", "plan",

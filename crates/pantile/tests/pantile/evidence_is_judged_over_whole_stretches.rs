@@ -169,6 +169,22 @@ fn of_a_million_errors_of_each_kind_none_is_mistaken_beyond_what_is_derived() {
     whole_blocks_are_never_mistaken(20_000, 4096);
 }
 
+#[test]
+fn pairs_of_columns_are_located_in_every_one_of_many_stripes() {
+    // Other pairs, one behind the other: what the searches of one call may cost is enough for all.
+    for (spec, stripes) in [("raidq:16+4", 4000), ("raidq:40+4", 8000)] {
+        let trial = Trial::new(spec, (stripes, 64), 2, 32, &mut Random(7));
+        let findings = trial.locate(&trial.checker());
+        assert_eq!(findings.len(), trial.wrong.len(), "{spec}");
+        for (finding, wrong) in findings.iter().zip(&trial.wrong) {
+            let Verdict::Located { columns, certain: true, .. } = &finding.verdict else {
+                panic!("{spec}, {wrong:?}: {finding:?}")
+            };
+            assert_eq!(columns, wrong, "{spec}: {finding:?}");
+        }
+    }
+}
+
 /// A checker, and a stripe of zeros with errors in some ranges of some columns.
 fn stripe_with(spec: &str, len: usize, wrong: &[(usize, Range<usize>)]) -> (Codec, Vec<Vec<u8>>) {
     let codec = Codec::parse(spec).unwrap();
