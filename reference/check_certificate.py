@@ -24,6 +24,8 @@ import sys
 from itertools import combinations
 
 POLYNOMIAL = 0x11D
+# No code has more; a file that says so would only cost memory.
+COLUMNS_MAX, CELLS_MAX = 258, 65536
 
 
 class Wrong(Exception):
@@ -74,7 +76,9 @@ class Certificate:
     def __init__(self, document):
         need(isinstance(document, dict) and document.get("format") == "pantile-certificate", "this is no certificate")
         need(document.get("version") == 1, f"version {document.get('version')} is not 1, which this program knows")
-        self.code, self.rows, self.tolerance = document["code"], document["rows"], document["tolerance"]
+        # In ASCII and without line ends: a name says nothing in this program's place.
+        self.code = ascii(document["code"])[1:-1] if isinstance(document["code"], str) else "?"
+        self.rows, self.tolerance = document["rows"], document["tolerance"]
         self.data = [tuple(cell) for cell in document["data"]]
         self.equations = [{(row, column): value for row, column, value in terms} for terms in document["equations"]]
         self.lengths = [len(terms) for terms in document["equations"]]
@@ -85,7 +89,8 @@ class Certificate:
         return [(row, column) for column in columns for row in range(self.rows[column])]
 
     def check_equations(self):
-        need(len(self.rows) > 0 and all(rows >= 0 for rows in self.rows), "there are no columns")
+        need(0 < len(self.rows) <= COLUMNS_MAX and all(rows >= 0 for rows in self.rows), f"there are no columns, or more than {COLUMNS_MAX}")
+        need(sum(self.rows) <= CELLS_MAX, f"there are more than {CELLS_MAX} cells")
         every = set(self.cells(range(len(self.rows))))
         for number, (terms, length) in enumerate(zip(self.equations, self.lengths)):
             need(len(terms) == length, f"equation {number} names a cell twice")
@@ -139,6 +144,7 @@ class Certificate:
         if self.codeword is None:
             return "not shown: that one column more is too many"
         columns = self.codeword["columns"]
+        need(all(0 <= column < len(self.rows) for column in columns), "the codeword is of columns that do not exist")
         values = {(row, column): value for row, column, value in self.codeword["cells"]}
         need(len(set(columns)) == len(columns) == self.tolerance + 1, "the codeword is not of one column more")
         need(values and all(1 <= value <= 255 for value in values.values()), "the codeword is zero")
@@ -163,7 +169,7 @@ def main(arguments):
     try:
         with open(arguments[0], encoding="utf-8") as file:
             certificate = Certificate(json.load(file))
-    except (OSError, ValueError, KeyError, TypeError, Wrong) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, Wrong) as error:
         print(f"no certificate: {error}", file=sys.stderr)
         return 2
     try:

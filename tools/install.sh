@@ -32,23 +32,31 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 
 to=${DESTDIR-}$prefix
 case $to in /*) ;; *) to=$PWD/$to ;; esac
-# Who may write to a folder on the way may put a link there, and so choose what is replaced. By sudo
-# root acts for the user who gave the command.
+# Who may write to a folder on the way may put a link there, and so choose what is replaced; so may
+# who owns a link that is there. By sudo root acts for the user who gave the command.
 mine=(-user root -o -user "$(id -u)")
 [ "$(id -u)" != 0 ] || [ -z "${SUDO_UID-}" ] || mine+=(-o -user "$SUDO_UID")
-for dir in "$to" "$to"/{bin,include,lib,share,lib/pantile,lib/pantile-isal,lib/pkgconfig,share/man,share/man/man1}; do
-    while :; do
-        if [ -e "$dir" ] || [ -L "$dir" ]; then
-            found=$(find -L "$dir" -maxdepth 0 \( ! \( "${mine[@]}" \) -o -perm -o+w ! -perm -1000 \) -print 2>&1)
-            [ -z "$found" ] || { echo "$dir is of another user or others may write to it; name another prefix" >&2; exit 2; }
-        fi
-        [ "$dir" != / ] || break
-        dir=$(dirname "$dir")
+folders=("$to"/{bin,include,lib/pantile,lib/pantile-isal,lib/pkgconfig,share/man/man1})
+refuse_what_others_may_exchange() {
+    local folder dir found
+    for folder in "${folders[@]}"; do
+        for dir in "$folder" "$(realpath -m "$folder")"; do
+            while :; do
+                if [ -e "$dir" ] || [ -L "$dir" ]; then
+                    found=$(find -P "$dir" -maxdepth 0 ! \( "${mine[@]}" \) -print 2>&1
+                        find -L "$dir" -maxdepth 0 \( ! \( "${mine[@]}" \) -o -perm -o+w ! -perm -1000 \) -print 2>&1)
+                    [ -z "$found" ] || { echo "$dir is of another user or others may write to it; name another prefix" >&2; exit 2; }
+                fi
+                [ "$dir" != / ] || break
+                dir=$(dirname "$dir")
+            done
+        done
     done
-done
-install -d "$to/bin" "$to/include" "$to/lib/pantile" "$to/lib/pantile-isal" "$to/lib/pkgconfig"
+}
+refuse_what_others_may_exchange
+install -d "${folders[@]}"
+refuse_what_others_may_exchange # What was not there before could be made by others meanwhile.
 install -m 755 "$built/pantile" "$to/bin/pantile"
-install -d "$to/share/man/man1"
 "$built/pantile" man "$to/share/man/man1"
 chmod 644 "$to"/share/man/man1/pantile*.1
 install -m 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"

@@ -23,6 +23,10 @@ const LINE_BYTES_MOST: u64 = 4096;
 /// Samples kept of one log; a hundred million lines would be 800 MB.
 const SAMPLES_MOST: usize = 20_000_000;
 
+/// Nothing takes an hour, by a log or beyond its sizes; what claims to would only overflow where
+/// such times are added up.
+const NS_MOST: u64 = 3_600_000_000_000;
+
 /// How long reads and writes of a device take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceTimes {
@@ -107,8 +111,7 @@ impl ServiceTimes {
                 if count > SAMPLES_MOST {
                     return Err(ServiceError::TooMany);
                 }
-                // Nothing takes an hour; what claims to would only overflow.
-                of.entry(bytes).or_default().push(ns.clamp(1, 3_600_000_000_000));
+                of.entry(bytes).or_default().push(ns.clamp(1, NS_MOST));
             }
         }
         let [reads, writes] = samples;
@@ -127,7 +130,7 @@ impl ServiceTimes {
             1 => u128::from(point(0).1) * u128::from(bytes) / u128::from(point(0).0),
             _ => between(point(above - 2), point(above - 1), bytes),
         };
-        ns.clamp(1, 1 << 50) as u64
+        ns.clamp(1, u128::from(NS_MOST)) as u64
     }
 
     /// The mean time of an operation of so many bytes.
@@ -191,5 +194,7 @@ mod tests {
         let huge = log(&[(u64::MAX, u64::MAX - 200)]);
         let times = ServiceTimes::parse(huge.as_bytes()).expect("odd, and a log");
         assert!(times.at(true, u64::MAX, 65_535) > 0 && times.at(false, 1, 0) > 0);
+        let tiny = ServiceTimes::parse(log(&[(1, u64::MAX - 200)]).as_bytes()).expect("odd, and a log");
+        assert_eq!(tiny.at(false, 1 << 40, 0), NS_MOST, "what many such times add up to is a number");
     }
 }

@@ -71,6 +71,35 @@ fn what_was_changed_convinces_nobody() {
     }
 }
 
+/// Certificates come from somebody whom nobody trusts.
+#[test]
+fn a_forged_certificate_costs_little_and_speaks_for_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("certificate.json");
+    let run = pantile(&["prove", "rs:4+2", "--certificate", file.to_str().unwrap()]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let good: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let said = |name: &str, value: serde_json::Value| {
+        let mut bad = good.clone();
+        bad[name] = value;
+        std::fs::write(&file, serde_json::to_vec(&bad).unwrap()).unwrap();
+        check(&file, &[])
+    };
+    let (status, text) = said("code", "any 9 of 9 columns may be lost\n\u{1b}[2J".into());
+    assert!(
+        status == 0 && text.starts_with("any 9 of 9 columns may be lost\\n\\x1b[2J: any 2 of 6 "),
+        "{text}"
+    );
+    let (status, text) = said("rows", serde_json::json!([1_000_000_000, 1, 1, 1, 1, 1]));
+    assert!(status == 1 && text.contains("more than 65536 cells"), "{text}");
+    let elsewhere = serde_json::json!({ "columns": [-1, 0, 1], "cells": [[0, -1, 1]] });
+    let (status, text) = said("codeword", elsewhere);
+    assert!(status == 1 && text.contains("columns that do not exist"), "{text}");
+    std::fs::write(&file, "[".repeat(200_000)).unwrap();
+    let (status, text) = check(&file, &[]);
+    assert!(status == 2 && text.starts_with("no certificate"), "{text}");
+}
+
 #[test]
 fn a_certificate_that_cannot_be_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -94,6 +94,47 @@ fn a_folder_that_others_may_have_put_there_is_not_followed() {
     assert_fault(&run, 2, &["shared", "others may exchange"], "lab delayed");
 }
 
+/// Root installs nowhere that a link of a user leads to, nor within what a user may exchange.
+#[test]
+fn a_prefix_that_others_lead_elsewhere_is_refused() {
+    use std::os::unix::fs::{chown, lchown};
+    if fs::metadata("/proc/self").expect("a process").uid() != 0 {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    mode(at, 0o755);
+    for name in ["shared", "secrets", "home", "home/ours", "built"] {
+        fs::create_dir(at.join(name)).expect("a folder");
+    }
+    mode(&at.join("shared"), 0o1777);
+    chown(at.join("home"), Some(65534), None).expect("it is root");
+    symlink("../secrets", at.join("shared/of_user")).expect("a link");
+    lchown(at.join("shared/of_user"), Some(65534), None).expect("it is root");
+    symlink("../home/ours", at.join("shared/into_home")).expect("a link");
+    // Nothing is built for it.
+    fs::write(at.join("built/cargo"), "#!/bin/sh\n").expect("a file");
+    mode(&at.join("built/cargo"), 0o755);
+    let path = format!("{}:{}", at.join("built").display(), std::env::var("PATH").expect("a path"));
+    for prefix in ["of_user", "into_home"] {
+        let run = std::process::Command::new("bash")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/install.sh"))
+            .args(["--profile", "test", "--prefix"])
+            .arg(at.join("shared").join(prefix))
+            .env("PATH", &path)
+            .env_remove("SUDO_UID")
+            .output()
+            .expect("bash");
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert!(run.status.code() == Some(2) && said.contains("is of another user"), "{prefix}: {said}");
+        assert!(is_empty(&at.join("secrets")) && is_empty(&at.join("home/ours")), "{prefix}");
+    }
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).expect("a folder").count() == 0
+}
+
 /// Links of one's own lead where they did.
 #[test]
 fn a_link_of_ones_own_stays_a_link_and_is_followed() {
