@@ -56,6 +56,8 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 pub struct Folder {
     root: PathBuf,
     config: Config,
+    /// Why nothing is written, if somebody else may choose which folder this is.
+    led_by: Option<FolderError>,
     /// Why nothing is written, if somebody else may choose what the configuration says.
     chosen_by: Option<FolderError>,
     /// Who claims the volume from here, from the first time on.
@@ -189,6 +191,7 @@ impl Folder {
         Folder {
             root,
             config,
+            led_by: None,
             chosen_by: None,
             own: None,
             memory_bytes: None,
@@ -208,9 +211,13 @@ impl Folder {
         if !path.is_file() {
             return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
         }
-        let lock = lock(root).or_else(|error| lock_to_read(root, &path, error))?;
+        let (lock, led_by) = match lock(root) {
+            Ok(lock) => (lock, None),
+            Err(error) => (lock_to_read(root, &path, error.clone())?, Some(error)),
+        };
+        let led_by = led_by.filter(|error| matches!(error, FolderError::OfAnother { .. }));
         let (config, chosen_by) = read_config(&path)?;
-        Ok(Folder { chosen_by, ..Folder::with(root, config, lock) })
+        Ok(Folder { led_by, chosen_by, ..Folder::with(root, config, lock) })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
@@ -324,7 +331,7 @@ impl Folder {
     /// Refuses to write where somebody else may choose the devices, or has.
     fn refuse_choice_of_another(&self) -> Result<(), FolderError> {
         refuse_if_of_another(&self.root)?;
-        self.chosen_by.clone().map_or(Ok(()), Err)
+        self.led_by.clone().or_else(|| self.chosen_by.clone()).map_or(Ok(()), Err)
     }
 
     fn save(&self) -> Result<(), FolderError> {

@@ -54,8 +54,16 @@ fn exchangeable(caller: &Caller, path: &Path, links: usize) -> Option<FolderErro
 ///
 /// Errors: `OfAnother`. What is not there is nobody's.
 pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
+    refuse_to(Caller::or_by_sudo(), root)
+}
+
+fn refuse_to(caller: Caller, root: &Path) -> Result<(), FolderError> {
     const LINKS_MOST: usize = 40;
-    let caller = Caller::or_by_sudo();
+    // Whoever made a link chooses which volume it names.
+    let link = root.symlink_metadata().ok().filter(Metadata::is_symlink);
+    if let Some(link) = link.filter(|link| !caller.trusts(link.uid())) {
+        return Err(fault(&caller, root.to_path_buf(), link.uid()));
+    }
     for path in [root.to_path_buf(), root.join(CONFIG)] {
         if let Some(found) = std::fs::metadata(&path).ok().filter(|found| caller.is_of_another(found)) {
             return Err(fault(&caller, path, found.uid()));
@@ -180,4 +188,29 @@ pub(crate) fn listen_private(path: &Path) -> std::io::Result<UnixListener> {
     });
     clear();
     made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever made it chooses which of a person's own volumes she takes a device out of.
+    #[test]
+    fn a_link_of_another_user_names_no_volume() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (volume, link) = (folder.path().join("volume"), folder.path().join("link"));
+        create_dir(&volume).expect("a folder");
+        std::os::unix::fs::symlink(&volume, &link).expect("a link");
+        let maker = volume.metadata().expect("it is there").uid();
+        assert_eq!(refuse_to(Caller::of(maker), &link), Ok(()));
+        // What root made is trusted by all.
+        let another = Caller::of(if maker == 0 { 0 } else { maker + 1 });
+        assert_eq!(refuse_to(another, &link).is_ok(), maker == 0);
+        if maker == 0 {
+            std::os::unix::fs::lchown(&link, Some(1000), None).expect("it is root");
+            let refused = FolderError::OfAnother { path: link.clone(), owner: Some(1000) };
+            assert_eq!(refuse_to(Caller::of(1001), &link), Err(refused));
+            assert_eq!(refuse_to(Caller::of(1000), &link), Ok(()));
+        }
+    }
 }

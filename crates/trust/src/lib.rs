@@ -27,7 +27,12 @@ pub struct Caller {
 impl Caller {
     /// The user of this process.
     pub fn alone() -> Caller {
-        Caller { me: rustix::process::geteuid().as_raw(), also: None }
+        Caller::of(rustix::process::geteuid().as_raw())
+    }
+
+    /// A user by number.
+    pub fn of(user: u32) -> Caller {
+        Caller { me: user, also: None }
     }
 
     /// The user of this process. Root also trusts the user named in `SUDO_UID`: who gave the
