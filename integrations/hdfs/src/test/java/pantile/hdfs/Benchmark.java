@@ -15,7 +15,7 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureCoderFactory;
  * coders, interleaved: Hadoop's Java coder, libisal, ours. Its list of coders is fixed, so two of
  * its places are given to others. Prints medians in MB of user data per second.
  *
- * <p>Arguments: rounds, and the library of libisal's calls. integrations/hdfs/benchmark runs it.
+ * <p>Argument: rounds. integrations/hdfs/benchmark runs it.
  */
 final class Benchmark {
   private static final Pattern THROUGHPUT = Pattern.compile("[Tt]hroughput:? *([0-9.]+) *MB/s");
@@ -75,7 +75,7 @@ final class Benchmark {
   /** Runs all. */
   public static void main(String[] arguments) throws Exception {
     int rounds = Integer.parseInt(arguments[0]);
-    System.load(arguments[1]);
+    System.out.println("libisal: " + Isal.file());
     Benchmark benchmark = new Benchmark();
     System.out.println("operation  KiB   rs_java  libisal  pantile   pantile/java  pantile/libisal");
     for (String operation : new String[] {"encode", "decode"}) {

@@ -11,29 +11,46 @@ import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureDecoder;
 import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureEncoder;
 
 /**
- * libisal as a coder of Hadoop, for direct buffers, by a call of the same shape as ours: what
- * {@link Benchmark} compares with, since libhadoop is in no registry. It checks nothing.
+ * What the loader has as {@code libisal.so.2}, opened and called as libhadoop does, which is in no
+ * registry; a coder of Hadoop for direct buffers, by calls of the same shape as ours. It checks
+ * nothing, and its coders are never freed.
  */
 final class Isal implements RawErasureCoderFactory {
-  static native long prepare(int k, int m, int[] wanted);
+  private static final String FILE;
 
-  static native void run(long prepared, ByteBuffer[] columns, int[] offsets, int bytes);
+  static {
+    System.load(System.getProperty("pantile.isal"));
+    FILE = open();
+  }
 
-  private static void run(long prepared, ByteBuffer[] columns, ByteBuffer[] inputs) {
+  /** The file that the library is. */
+  static String file() {
+    return FILE;
+  }
+
+  private static native String open();
+
+  static native long encoder(int k, int m);
+
+  private static native void decodes(long coder, int[] sources, int[] wanted);
+
+  private static native void run(
+      long coder, ByteBuffer[] columns, int[] offsets, int bytes, boolean byUpdates);
+
+  /** Runs a coder on the bytes between position and limit of each buffer. */
+  static void run(long coder, ByteBuffer[] columns, boolean byUpdates) {
     int[] offsets = new int[columns.length];
-    int bytes = Coder.length(inputs);
     for (int i = 0; i < columns.length; i++) {
       offsets[i] = columns[i] == null ? 0 : columns[i].position();
     }
-    run(prepared, columns, offsets, bytes);
-    Coder.consume(inputs);
+    run(coder, columns, offsets, Coder.length(columns), byUpdates);
   }
 
   @Override
   public RawErasureEncoder createEncoder(ErasureCoderOptions options) {
     int k = options.getNumDataUnits();
     int m = options.getNumParityUnits();
-    long prepared = prepare(k, m, IntStream.range(k, k + m).toArray());
+    long coder = encoder(k, m);
     return new DummyRawEncoder(options) {
       @Override
       public boolean preferDirectBuffer() {
@@ -44,16 +61,19 @@ final class Isal implements RawErasureCoderFactory {
       public void encode(ByteBuffer[] inputs, ByteBuffer[] outputs) {
         ByteBuffer[] columns = Arrays.copyOf(inputs, k + m);
         System.arraycopy(outputs, 0, columns, k, m);
-        Isal.run(prepared, columns, inputs);
+        Isal.run(coder, columns, false);
+        Coder.consume(inputs);
       }
     };
   }
 
   @Override
   public RawErasureDecoder createDecoder(ErasureCoderOptions options) {
+    int k = options.getNumDataUnits();
+    long coder = encoder(k, options.getNumParityUnits());
     return new DummyRawDecoder(options) {
-      private int[] last = {};
-      private long prepared;
+      private int[] sources = {};
+      private int[] wanted = {};
 
       @Override
       public boolean preferDirectBuffer() {
@@ -62,15 +82,19 @@ final class Isal implements RawErasureCoderFactory {
 
       @Override
       public synchronized void decode(ByteBuffer[] inputs, int[] erased, ByteBuffer[] outputs) {
-        if (!Arrays.equals(erased, last)) {
-          prepared = prepare(getNumDataUnits(), getNumParityUnits(), erased);
-          last = erased.clone();
+        int[] first =
+            IntStream.range(0, inputs.length).filter(i -> inputs[i] != null).limit(k).toArray();
+        if (!Arrays.equals(first, sources) || !Arrays.equals(erased, wanted)) {
+          sources = first;
+          wanted = erased.clone();
+          decodes(coder, sources, wanted);
         }
         ByteBuffer[] columns = inputs.clone();
         for (int i = 0; i < erased.length; i++) {
           columns[erased[i]] = outputs[i];
         }
-        Isal.run(prepared, columns, inputs);
+        Isal.run(coder, columns, false);
+        Coder.consume(inputs);
       }
     };
   }
