@@ -6,6 +6,7 @@
 //! published value beside ours if there is one), and [`Figure`]s. [`page()`] prints reports as one
 //! self-contained page.
 //!
+//! * [`advise`]: which code for this workload;
 //! * [`durability`]: how likely a code loses data;
 //! * [`papers`]: the evaluations of four papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
@@ -24,6 +25,7 @@
 //! a folder, of [`delayed`] measure this machine, and say so.
 #![forbid(unsafe_code)]
 
+pub mod advise;
 pub mod bars;
 pub mod ceph;
 pub mod compare;

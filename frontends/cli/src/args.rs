@@ -313,6 +313,25 @@ pub fn size(text: &str) -> Result<u64, String> {
     value.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
+/// More than 0 bytes.
+pub fn some_bytes(text: &str) -> Result<f64, String> {
+    match size(text)? {
+        0 => Err("expected more than 0 bytes, such as 150M or 16T (powers of 1024)".into()),
+        bytes => Ok(bytes as f64),
+    }
+}
+
+/// Bytes per second; none: no limit.
+pub type Bandwidth = Option<f64>;
+
+/// A limit of bytes per second, or `none`.
+pub fn bandwidth(text: &str) -> Result<Bandwidth, String> {
+    match text {
+        "none" => Ok(None),
+        _ => some_bytes(text).map(Some).map_err(|error| format!("{error}, or 'none'")),
+    }
+}
+
 /// `30s`, `5m`, `1h`, or seconds.
 pub fn seconds(text: &str) -> Result<u64, String> {
     let wrong = || "expected a time such as 30s, 5m, 1h or 0".to_string();

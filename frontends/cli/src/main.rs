@@ -12,6 +12,7 @@
 mod args;
 mod chunks;
 mod commands;
+mod csv;
 mod describe;
 mod failure;
 mod files;

@@ -47,10 +47,16 @@ pub(super) const FAMILY: Family = Family {
     forms: &["clay:k,m,d"],
     examples: &["clay:4,2,5", "clay:3,3,5", "clay:6,3,8"],
     small: &["clay:2,2,3", "clay:3,2,4", "clay:4,2,4", "clay:3,3,4", "clay:2,1,2"],
-    width: Width::Undecided,
+    width: Width::Undecided(choices),
     source: "Vajha et al., Clay codes: moulding MDS codes to yield an MSR code (FAST 2018); Ceph plugin clay",
     build,
 };
+
+/// Repair from all others, as Ceph has it unless told otherwise.
+fn choices(disks: usize, survive: usize) -> Vec<String> {
+    let k = disks.saturating_sub(survive);
+    if survive == 0 || k < 2 { Vec::new() } else { vec![format!("clay:{k},{survive},{}", disks - 1)] }
+}
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let few = Hint { below: "Ceph's least", above: "Ceph's limit on k + m" };

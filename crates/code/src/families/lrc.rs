@@ -26,7 +26,7 @@
 //! groups. Ceph's plugin `lrc` is another layout (its locals also cover globals); it can be written
 //! as a code file.
 
-use super::{Family, Width};
+use super::{Family, Width, equal_groups};
 use crate::parts::cauchy::{MOST_DATA, extended_cauchy};
 use crate::parts::{MOST_COLUMNS, one_row};
 use crate::{Arguments, Claim, Code, CodeError};
@@ -38,10 +38,16 @@ pub(super) const FAMILY: Family = Family {
     forms: &["lrc:k,l,g"],
     examples: &["lrc:12,2,2", "lrc:6,2,1", "lrc:12,3,4"],
     small: &["lrc:6,2,0", "lrc:6,3,1", "lrc:6,2,2", "lrc:6,2,3"],
-    width: Width::Undecided,
+    width: Width::Undecided(choices),
     source: "Huang et al., Erasure coding in Windows Azure Storage (USENIX ATC 2012)",
     build,
 };
+
+/// As many global parities as are needed, and one more.
+fn choices(disks: usize, survive: usize) -> Vec<String> {
+    let globals = survive.saturating_sub(1)..=survive;
+    globals.flat_map(|g| equal_groups(disks, g).map(move |(l, k)| format!("lrc:{k},{l},{g}"))).collect()
+}
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let k = arguments.count("k, the number of data columns,", 1, MOST_COLUMNS, "no code has more columns")?;

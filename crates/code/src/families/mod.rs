@@ -28,7 +28,7 @@ pub struct Family {
 }
 
 /// Which code of a family is meant by a number of disks alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Width {
     /// `family:n` has n disks.
     Disks,
@@ -36,8 +36,10 @@ pub enum Width {
     DataAnd(usize),
     /// `family:k+m`, where m is so many unless somebody says otherwise.
     DataPlus(usize),
-    /// Groups, locality or overlap are a choice that the number of disks does not make.
-    Undecided,
+    /// Groups, locality or overlap are a choice that the number of disks does not make. The specs
+    /// that come into question on so many disks, any so many of which may be lost: fewest parities
+    /// first, some of them perhaps of no code, or of one that bears less.
+    Undecided(fn(usize, usize) -> Vec<String>),
 }
 
 /// Why a number of disks names no code of a family.
@@ -94,9 +96,42 @@ impl Family {
             Width::Disks => Ok(format!("{family}:{disks}")),
             Width::DataAnd(parities) => Ok(format!("{family}:{}", without(parities)?)),
             Width::DataPlus(parities) => Ok(format!("{family}:{}+{parities}", without(parities)?)),
-            Width::Undecided => Err(WidthError::Undecided { family, disks, form: self.forms[0] }),
+            Width::Undecided(_) => Err(WidthError::Undecided { family, disks, form: self.forms[0] }),
         }
     }
+}
+
+impl Family {
+    /// The specs of this family that come into question on so many disks where any `survive` of
+    /// them may be lost. Whether a code exists and what it claims is asked by parsing it.
+    ///
+    /// Shape: one spec where the number of disks decides, otherwise a handful.
+    pub fn specs_that_may_bear(&self, disks: usize, survive: usize) -> Vec<String> {
+        /// Some families begin with more parities than are asked for.
+        const PARITIES_BEYOND: usize = 2;
+        let family = self.name;
+        match self.width {
+            Width::Disks | Width::DataAnd(_) => self.spec_on(disks).into_iter().collect(),
+            Width::DataPlus(_) => (survive.max(1)..=survive.saturating_add(PARITIES_BEYOND))
+                .filter(|&parities| parities < disks)
+                .map(|parities| format!("{family}:{}+{parities}", disks - parities))
+                .find(|spec| Code::parse(spec).is_ok())
+                .into_iter()
+                .collect(),
+            Width::Undecided(choices) => choices(disks, survive),
+        }
+    }
+}
+
+/// Ways to cut `disks` into groups of equal size, each with a parity of its own, beside `others`
+/// columns: how many groups, and how many data columns there are.
+fn equal_groups(disks: usize, others: usize) -> impl Iterator<Item = (usize, usize)> {
+    /// With more groups parities cost more space than what a repair reads less is worth.
+    const GROUPS_MOST: usize = 6;
+    (2..=GROUPS_MOST).filter_map(move |groups| {
+        let data = disks.checked_sub(groups + others)?;
+        (data >= 2 * groups && data.is_multiple_of(groups)).then_some((groups, data))
+    })
 }
 
 macro_rules! families {

@@ -45,10 +45,23 @@ pub(super) const FAMILY: Family = Family {
     forms: &["shec:k,m,l", "shec:k,m,c=C", "shec:k,m,c=C,single"],
     examples: &["shec:6,4,3", "shec:10,6,5", "shec:6,4,c=3", "shec:6,4,c=2,single"],
     small: &["shec:4,3,3", "shec:5,3,3", "shec:7,4,3"],
-    width: Width::Undecided,
+    width: Width::Undecided(choices),
     source: "Miyamae, Nakao, Shiozawa, Erasure code with shingled local parity groups (HotDep 2014); Ceph plugin shec",
     build,
 };
+
+/// One and two parities more than may be lost; Ceph's layouts as far as they go.
+fn choices(disks: usize, survive: usize) -> Vec<String> {
+    let shape = |m: usize| {
+        let k = disks.checked_sub(m).filter(|&k| k >= m && survive > 0)?;
+        Some(match is_cephs_size(k, m) {
+            true => format!("shec:{k},{m},c={survive}"),
+            // So wide that each data column is covered as often.
+            false => format!("shec:{k},{m},{}", (k * survive).div_ceil(m)),
+        })
+    };
+    (survive + 1..=survive + 2).filter_map(shape).collect()
+}
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let k = match arguments.count_value("k", 1, 255, "k + m is at most 256")? {

@@ -26,10 +26,19 @@ pub(super) const FAMILY: Family = Family {
     forms: &["slpg:k,m,l"],
     examples: &["slpg:6,4,3", "slpg:12,6,4"],
     small: &[],
-    width: Width::Undecided,
+    width: Width::Undecided(choices),
     source: "Miyamae, Nakao, Shiozawa, Erasure code with shingled local parity groups (HotDep 2014)",
     build,
 };
+
+/// Two groups that bear the losses each.
+fn choices(disks: usize, survive: usize) -> Vec<String> {
+    let m = 2 * survive;
+    match disks.checked_sub(m).filter(|&k| m > 0 && k >= 4 && k.is_multiple_of(2)) {
+        Some(k) => vec![format!("slpg:{k},{m},{}", k / 2)],
+        None => Vec::new(),
+    }
+}
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let k = arguments.count("k, the number of data columns,", 1, 255, "k + m is at most 256")?;

@@ -21,7 +21,7 @@
 //! 2013). Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is
 //! its section 2.1, and that is what is built for every size.
 
-use super::{Family, Width};
+use super::{Family, Width, equal_groups};
 use crate::parts::{MOST_COLUMNS, tolerance};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 use pantile_gf::Gf;
@@ -32,10 +32,16 @@ pub(super) const FAMILY: Family = Family {
     forms: &["xorbas:k,m,l"],
     examples: &["xorbas:10,6,5", "xorbas:12,6,6"],
     small: &["xorbas:4,4,2"],
-    width: Width::Undecided,
+    width: Width::Undecided(choices),
     source: "Sathiamoorthy et al., XORing elephants (VLDB 2013)",
     build,
 };
+
+/// As many Reed-Solomon parities as may be lost; there are two at least.
+fn choices(disks: usize, survive: usize) -> Vec<String> {
+    let g = survive.max(2);
+    equal_groups(disks, g).map(|(groups, k)| format!("xorbas:{k},{},{}", groups + g, k / groups)).collect()
+}
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let k = arguments.count("k, the number of data columns,", 1, 253, "k + g is at most 255")?;

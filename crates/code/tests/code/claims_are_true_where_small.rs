@@ -1,7 +1,7 @@
 //! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of
 //! all families, and where a code claims to be MDS one more lost column is fatal.
 
-use pantile_code::{Claim, Code, CodeError, Purpose, Width, families};
+use pantile_code::{Claim, Code, CodeError, ColumnRole, Purpose, Width, families};
 use pantile_gf::{Echelon, Gf};
 
 /// For each column the parity-check vectors of its cells.
@@ -325,12 +325,33 @@ fn local_claims_are_exact_where_the_family_says_so() {
 fn codes_that_a_number_of_disks_names() {
     for family in families() {
         // Groups and overlap are a choice; such codes are tried above.
-        if family.width == Width::Undecided {
+        if matches!(family.width, Width::Undecided(_)) {
             continue;
         }
         let specs = (1..=18).chain([25]).filter_map(|disks| family.spec_on(disks).ok());
         hold_all(8, specs);
     }
+}
+
+#[test]
+fn codes_that_disks_and_losses_name_bear_what_they_claim_on_so_many_disks() {
+    let (mut undecided, mut borne) = (0, 0);
+    for family in families() {
+        for (disks, survive) in (1..=11).flat_map(|disks| (0..=3).map(move |survive| (disks, survive))) {
+            let specs = family.specs_that_may_bear(disks, survive);
+            let codes: Vec<Code> = specs.iter().filter_map(|spec| built(spec)).collect();
+            for code in &codes {
+                let devices = (0..code.columns()).filter(|&c| code.role(c) == ColumnRole::Device).count();
+                assert_eq!(devices, disks, "{code}");
+            }
+            if matches!(family.width, Width::Undecided(_)) {
+                undecided += codes.len();
+                borne += codes.iter().filter(|code| code.claim().tolerance >= survive).count();
+                codes.iter().for_each(hold);
+            }
+        }
+    }
+    assert!(undecided > 60 && borne * 10 >= undecided * 9, "{borne} of {undecided}");
 }
 
 #[test]

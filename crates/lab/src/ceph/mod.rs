@@ -15,6 +15,7 @@ pub mod reads;
 mod way_out;
 
 pub use dump::{Dump, DumpError, LEN_BYTES_MAX, POOLS_MAX, Pool, PoolKind, Profile};
+pub(crate) use way_out::is_vandermonde_safe;
 pub use way_out::ways_out;
 
 use crate::durability;
@@ -118,9 +119,7 @@ fn examined(chunks: &foreign::Profile, profile: &Profile, threads: usize) -> Res
 
 fn durability_of(code: &Code, threads: usize) -> Result<Durability, String> {
     let options = durability::Options { cycles: 0, threads, ..durability::Options::default() };
-    let tolerance = code.claim().tolerance;
-    let plain = format!("rs:{}+{tolerance}", code.columns() - tolerance);
-    let one_row = (code.claim().mds && code.rows_max() > 1).then(|| Code::parse(&plain).ok()).flatten();
+    let one_row = durability::stand_in(code);
     let found = durability::examine(one_row.as_ref().unwrap_or(code), &options);
     let found = found.map_err(|refusal| refusal.to_string())?;
     Ok(Durability {

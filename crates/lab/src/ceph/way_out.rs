@@ -17,8 +17,7 @@ pub fn ways_out(pool: &Pool) -> Vec<String> {
     if k == 0 || m == 0 || k > 255 || m > 255 {
         return Vec::new();
     }
-    // Of isa's Vandermonde matrix Ceph takes no more than what is MDS.
-    let technique = if m <= 3 && k <= 32 || m == 4 && k <= 21 { "reed_sol_van" } else { "cauchy" };
+    let technique = if is_vandermonde_safe(k, m) { "reed_sol_van" } else { "cauchy" };
     let crush =
         ["crush-failure-domain", "crush-device-class", "crush-root"].map(|key| (key, profile.get(key)));
     let crush: String = crush
@@ -63,6 +62,11 @@ pub fn ways_out(pool: &Pool) -> Vec<String> {
         commands.push(format!("ceph osd pool rename {old} {kept} && ceph osd pool rename {new} {old}"));
     }
     commands
+}
+
+/// Of isa's Vandermonde matrix Ceph takes no more than what is MDS.
+pub(crate) fn is_vandermonde_safe(k: usize, m: usize) -> bool {
+    m <= 3 && k <= 32 || m == 4 && k <= 21
 }
 
 /// Whether nothing in it moves a cursor or ends a line.

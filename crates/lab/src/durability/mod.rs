@@ -187,6 +187,22 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     })
 }
 
+/// The code that stands for one whose sets are too many or whose rebuilds take too long to plan:
+/// as much may be lost, and a rebuild reads whole columns; `None` where the code itself is examined.
+/// It is on the safe side: where rebuilds read less, less is lost. Of a code that bears more than
+/// eight losses it is one of fewer columns that bears eight: when the code loses data, so many of
+/// any of its columns are lost that this one does, too.
+pub fn stand_in(code: &Code) -> Option<Code> {
+    /// Nobody tells apart how likely it is that more are lost at once.
+    const TOLERANCE_MOST: usize = 8;
+    let (tolerance, columns) = (code.claim().tolerance, code.columns());
+    let m = tolerance.min(TOLERANCE_MOST);
+    let has_many_rows = code.claim().mds && code.rows_max() > 1;
+    (has_many_rows || tolerance > TOLERANCE_MOST)
+        .then(|| Code::parse(&format!("rs:{}+{m}", columns - tolerance)).ok())
+        .flatten()
+}
+
 /// Examines codes on all threads and reports. `progress` is told how many are done.
 pub fn run(codes: &[Code], options: &Options, progress: &(dyn Fn(usize) + Sync)) -> Result<Report, Refusal> {
     let outer = options.threads.clamp(1, codes.len().max(1));
@@ -240,7 +256,7 @@ fn report(found: &[Durability], options: &Options) -> Report {
 }
 
 /// The disks that are assumed, as a sentence.
-pub(crate) fn assumptions(options: &Options) -> String {
+pub fn assumptions(options: &Options) -> String {
     let disks = &options.disks;
     let rebuild = disks.repair_bytes_per_s.map_or("the disks being the only limit".to_string(), |limit| {
         format!("all reads of a rebuild together at most {} MiB/s", number(limit / (1u64 << 20) as f64))

@@ -8,6 +8,7 @@
 //! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as
 //! it must be.
 
+mod comparison;
 pub mod count;
 pub mod counts;
 pub mod driven;
@@ -407,6 +408,8 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     cumulative(&mut report, replayed);
     tolerance(&mut report, replayed, options);
     stripes(&mut report, replayed, options);
+    let compared = comparison::comparison(&report, replayed, options);
+    report.figures.insert(0, Figure::Listing(compared));
     report
 }
 

@@ -19,7 +19,7 @@ Sizes are powers of 1024. Times are written 90m, 24h, 14d or 1y.
 
 Examples:
   pantile lab durability raid6:8 rs:10+4 lrc:12,2,2 mirror:3
-  pantile lab durability shec:6,4,3 rs:6+4 --repair-bandwidth 1G    where the network is the limit
+  pantile lab durability shec:6,4,3 rs:6+4 --repair-bandwidth 120M    where a link of 1 Gb/s is the limit
   pantile lab durability raid5:7 --scrub never --lse 0.01/TB
   pantile lab durability rs:6+3 --spares 1 --replace 3d --json")]
 pub struct Durability {
@@ -32,15 +32,15 @@ pub struct Durability {
     #[arg(long, value_name = "SHARE", default_value = "1.5%", allow_negative_numbers = true, value_parser = share)]
     disk_afr: f64,
     /// What a disk holds.
-    #[arg(long, value_name = "SIZE", default_value = "16T", allow_negative_numbers = true, value_parser = some_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "16T", allow_negative_numbers = true, value_parser = args::some_bytes)]
     disk_size: f64,
     /// Bytes per second that a disk reads or writes for a rebuild.
-    #[arg(long, value_name = "SIZE", default_value = "150M", allow_negative_numbers = true, value_parser = some_bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "150M", allow_negative_numbers = true, value_parser = args::some_bytes)]
     speed: f64,
-    /// Bytes per second that all reads of a rebuild may take together (default: the disks alone are
-    /// the limit).
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = some_bytes)]
-    repair_bandwidth: Option<f64>,
+    /// Bytes per second that all reads of a rebuild may take together, half of 10 Gb/s unless told;
+    /// 'none': the disks alone are the limit.
+    #[arg(long, value_name = "SIZE", default_value = "600M", allow_negative_numbers = true, value_parser = args::bandwidth)]
+    repair_bandwidth: args::Bandwidth,
     /// Disks that stand ready; 'immediate': there is always one.
     #[arg(long, value_name = "N", default_value = "immediate", allow_negative_numbers = true, value_parser = spares)]
     spares: Spares,
@@ -93,13 +93,6 @@ fn share(text: &str) -> Result<f64, String> {
     .and_then(|share| {
         if share >= 1e-12 { Ok(share) } else { Err(format!("expected {expected}; at least 1e-12")) }
     })
-}
-
-fn some_bytes(text: &str) -> Result<f64, String> {
-    match args::size(text)? {
-        0 => Err("expected more than 0 bytes, such as 150M or 16T (powers of 1024)".into()),
-        bytes => Ok(bytes as f64),
-    }
 }
 
 fn spares(text: &str) -> Result<Spares, String> {

@@ -3,6 +3,7 @@
 use crate::commands::durability;
 use crate::commands::prove::threads;
 use crate::commands::{exascale, lab_delayed, replay};
+use crate::csv;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::progress::Progress;
@@ -77,6 +78,9 @@ pub struct Shown {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Print every number as comma-separated values, for a spreadsheet or a program.
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
     /// Write a self-contained page with pictures.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -198,7 +202,7 @@ fn execute(shown: Shown, service_ms: u64, terminal: &Terminal) -> Outcome {
     added.map_err(|error| Failure::System(format!("--execute: {error}.")))?;
     let all = shown.all;
     answer("Read speed of array codes", &shown, &[report.clone()], terminal)?;
-    if !shown.json && !all {
+    if !shown.json && !shown.csv && !all {
         // No paper prints these: they would be hidden without --all.
         report.measures.retain(|measure| measure.case.ends_with("executed"));
         report.text.clear();
@@ -223,6 +227,9 @@ pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Termina
     if shown.json {
         let all: Vec<&Measure> = reports.iter().flat_map(|report| &report.measures).collect();
         return print_json(&all);
+    }
+    if shown.csv {
+        return print(&csv::measures(reports));
     }
     for report in reports {
         print(&text(report, shown.all, terminal))?;
@@ -312,7 +319,7 @@ fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
     out
 }
 
-fn listing(listing: &Listing, terminal: &Terminal) -> String {
+pub fn listing(listing: &Listing, terminal: &Terminal) -> String {
     let mut table = Table::new(&listing.head.iter().map(String::as_str).collect::<Vec<_>>());
     listing.rows.iter().for_each(|row| table.row(row.clone()));
     let caption = wrap(&listing.caption, terminal.width).join("\n");

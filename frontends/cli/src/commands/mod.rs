@@ -1,6 +1,7 @@
 //! One file per command; this one holds what they have in common: the top of the help and the way
 //! to them.
 
+mod advise;
 mod assemble;
 mod bench;
 mod ceph;
@@ -33,6 +34,7 @@ mod serve;
 mod show;
 mod status;
 mod stop;
+mod trace;
 mod unseal;
 mod upgrade;
 mod verify;
@@ -73,6 +75,7 @@ pub enum Command {
     Prove(prove::Prove),
     Plan(plan::PlanCommand),
     Compare(compare::Compare),
+    Advise(Box<advise::Advise>),
     Search(search::Search),
     Bench(bench::Bench),
     Lab(lab::Lab),
@@ -115,6 +118,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Prove(command) => command.run(terminal),
         Command::Plan(command) => command.run(terminal),
         Command::Compare(command) => command.run(terminal),
+        Command::Advise(command) => command.run(terminal),
         Command::Search(command) => command.run(terminal),
         Command::Bench(command) => command.run(terminal),
         Command::Lab(command) => command.run(terminal),

@@ -1,28 +1,22 @@
 //! `pantile lab replay` and `generate`: the user's own trace on many codes.
 
 use crate::args::{self, Reading};
-use crate::commands::lab::{Shown, answer, can_write, write_page};
-use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::commands::lab::{Shown, answer, can_write, listing, write_page};
+use crate::commands::trace::{Given, Played};
+use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::interrupt;
-use crate::progress::Progress;
-use crate::render::table::{Table, wrap};
+use crate::render::table::wrap;
 use crate::terminal::{Terminal, print};
 use clap::{Args, ValueEnum};
 use pantile::Code;
-use pantile_format::CrcStream;
 use pantile_host::Policy;
-use pantile_lab::Report;
-use pantile_lab::figure::number;
+use pantile_lab::Figure;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
-use pantile_lab::replay::{
-    BLOCK_BYTES, Circumstances, Format, Options, ReplayError, Trace, TraceError, Writer, report, run,
-};
+use pantile_lab::replay::{BLOCK_BYTES, Circumstances, Format, Options, Trace, Writer, report};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the
 /// plans that a volume executes.
@@ -132,12 +126,7 @@ enum Written {
 
 impl Replay {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        if !self.element.is_power_of_two() || !(BLOCK_BYTES..=1 << 22).contains(&self.element) {
-            return Err(Failure::Input(format!(
-                "--element: {} is no power of two from 4K to 4M, as the elements of volumes are; give 64K, for example",
-                self.element
-            )));
-        }
+        check_element(self.element)?;
         let codes = codes(&self.codes, self.disks, self.reading)?;
         if let Some(file) = &self.shown.html {
             can_write(file)?;
@@ -146,77 +135,27 @@ impl Replay {
             Some(lost) => args::devices("--lost", lost)?,
             None => Vec::new(),
         };
-        let (read, mut len) = (Arc::new(Taken::default()), 0);
-        let counting = |from| Counting { from, taken: Arc::clone(&read) };
-        let from: Box<dyn BufRead> = match self.trace.as_path() {
-            path if path == Path::new("-") => Box::new(BufReader::with_capacity(
-                1 << 20,
-                counting(Box::new(std::io::stdin()) as Box<dyn Read>),
-            )),
-            path => {
-                let file = File::open(path)
-                    .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;
-                len = file.metadata().map_or(0, |metadata| metadata.len());
-                Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(file))))
-            }
-        };
-        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
-        let mut trace = Trace::open(from).map_err(|error| {
-            Failure::Input(match error {
-                TraceError::Io(error) => format!("{}; name a trace", named(&error)),
-                other => named(&other),
-            })
-        })?;
+        let trace = Given::open(&self.trace)?;
         let mut options = self.options(lost)?;
         if options.is_driven() {
             options.space_bytes = self.space()?;
         }
-        interrupt::listen();
-        let progress = Progress::start(terminal, "replaying");
-        let ended = AtomicBool::new(false);
-        let done = run(&mut trace, &codes, &options, &|requests| {
-            let message = format!("{requests} requests of {}", self.trace.display());
-            let done = read.bytes.load(Ordering::Relaxed);
-            // Of standard input nobody knows the length: requests alone are told.
-            let of = if len == 0 { 0 } else { len.max(done) };
-            progress.set(message, "bytes", done, of);
-            ended.fetch_or(interrupt::asked(), Ordering::Relaxed);
-            !ended.load(Ordering::Relaxed)
-        });
-        drop(progress);
-        let (seen, replayed) = done.map_err(|error| match error {
-            ReplayError::Shape(error) => Failure::Input(error.to_string()),
-            ReplayError::Lost(_) | ReplayError::Unbearable { .. } => {
-                Failure::Losses(format!("--lost: {error}"))
-            }
-            ReplayError::TooLong { .. } => Failure::Input(format!("--space: {error}")),
-            ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
-            ReplayError::Trace(error) => Failure::System(named(&error)),
-        })?;
-        if ended.into_inner() {
-            // Numbers of a part of the trace look like those of all of it, in a picture and in JSON
-            // most of all.
-            return Err(Failure::Interrupted(format!(
-                "the replay was ended after {} requests, before the end of the trace; nothing is printed or written",
-                seen.requests
-            )));
-        }
-        for bad in &seen.first_bad {
-            note(&named(bad));
-        }
-        if seen.requests == 0 {
-            return Err(Failure::Input(named(&"it holds no request that reads or writes")));
-        }
+        let Played { seen, replayed, content } = trace.play(&codes, &options, terminal)?;
         let mut report = report(&seen, &replayed, &options);
-        report.given(self.trace.display().to_string(), read.told());
+        report.given(self.trace.display().to_string(), content);
         report.given_codes(&codes);
-        if self.shown.all || self.shown.json {
+        if self.shown.all || self.shown.json || self.shown.csv {
             answer("One trace, many codes", &self.shown, &[report], terminal)?;
         } else {
             for paragraph in &report.text {
                 print(&format!("{}\n\n", wrap(paragraph, terminal.width).join("\n")))?;
             }
-            print(&table(&report, &codes, &options, terminal))?;
+            let compared = report.figures.iter().find_map(|figure| match figure {
+                Figure::Listing(compared) => Some(compared),
+                _ => None,
+            });
+            print(&compared.map_or(String::new(), |compared| listing(compared, terminal)))?;
+            print("Every number by cause with --all.\n")?;
             if let Some(file) = &self.shown.html {
                 write_page(file, "One trace, many codes", &[report], options.threads)?;
                 print(&format!("{} holds the pictures and every number.\n", file.display()))?;
@@ -275,76 +214,14 @@ impl Replay {
     }
 }
 
-/// A line per code: what decides.
-fn table(report: &Report, codes: &[Code], options: &Options, terminal: &Terminal) -> String {
-    const COLUMNS: [(&str, &str); 8] = [
-        (">read", "blocks read"),
-        (">written", "blocks written"),
-        (">per user block", "blocks per user block"),
-        (">write ampl.", "write amplification"),
-        (">old read", "read-modify-write, blocks read"),
-        (">parity", "parity, blocks written"),
-        (">busiest/mean", "busiest device over the mean"),
-        (">rebuild", "rebuild reads over the stripe's data, mean over devices"),
-    ];
-    const DRIVEN: [(&str, &str); 3] = [
-        (">moved back", "move-back, blocks written"),
-        (">rebuild read", "rebuild, blocks read"),
-        (">in log", "blocks in the log at the end"),
-    ];
-    let driven = DRIVEN.iter().filter(|_| options.is_driven());
-    let delays = options.windows.iter().map(|window| {
-        (
-            format!(">after {window}"),
-            format!("blocks moved per block written, gathered over {window} requests"),
-        )
-    });
-    let columns: Vec<(String, String)> =
-        COLUMNS.iter().chain(driven).map(|&(head, of)| (head.into(), of.into())).chain(delays).collect();
-    let head: Vec<&str> =
-        std::iter::once("code").chain(columns.iter().map(|(head, _)| head.as_str())).collect();
-    let mut table = Table::new(&head);
-    for code in codes {
-        let value = |quantity: &str| report.find(code.spec(), quantity).map_or("-".to_string(), number);
-        let values = columns.iter().map(|(_, quantity)| value(quantity));
-        table.row(std::iter::once(code.spec().to_string()).chain(values).collect());
+/// Refuses elements that no volume has.
+pub fn check_element(bytes: u64) -> Result<(), Failure> {
+    if !bytes.is_power_of_two() || !(BLOCK_BYTES..=1 << 22).contains(&bytes) {
+        return Err(Failure::Input(format!(
+            "--element: {bytes} is no power of two from 4K to 4M, as the elements of volumes are; give 64K, for example"
+        )));
     }
-    format!("{}Blocks of 4 KiB; every number by cause with --all.\n", table.render(terminal))
-}
-
-/// What has been read of a trace.
-struct Taken {
-    bytes: AtomicU64,
-    crc: Mutex<CrcStream>,
-}
-
-impl Default for Taken {
-    fn default() -> Taken {
-        Taken { bytes: AtomicU64::new(0), crc: Mutex::new(CrcStream::new()) }
-    }
-}
-
-impl Taken {
-    /// By which anybody can see whether he has the same trace.
-    fn told(&self) -> String {
-        let crc = self.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).crc();
-        format!("{} bytes, CRC-64/NVME {:016x}", self.bytes.load(Ordering::Relaxed), crc.0)
-    }
-}
-
-/// A trace that is being read.
-struct Counting {
-    from: Box<dyn Read>,
-    taken: Arc<Taken>,
-}
-
-impl Read for Counting {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.from.read(into)?;
-        self.taken.bytes.fetch_add(n as u64, Ordering::Relaxed);
-        self.taken.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).update(&into[..n]);
-        Ok(n)
-    }
+    Ok(())
 }
 
 /// The codes of a list; a part without a colon that is neither a family nor another system's name

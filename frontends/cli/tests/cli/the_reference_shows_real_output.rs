@@ -1,5 +1,5 @@
 //! Every `console` block of docs/cli.md, docs/chunks.md and docs/ceph-report.md is what the command
-//! prints in the repository.
+//! prints in the repository, and of docs/advise.md in a folder of its own.
 //!
 //! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli
 //! the_reference_shows_real_output`.
@@ -9,10 +9,17 @@ use std::path::Path;
 
 #[test]
 fn every_console_block_is_what_is_printed() {
-    for (name, least) in [("cli.md", 12), ("chunks.md", 3), ("ceph-report.md", 1)] {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let own = tempfile::tempdir().expect("a folder");
+    for (name, least, folder) in [
+        ("cli.md", 12, repository.as_path()),
+        ("chunks.md", 3, &repository),
+        ("ceph-report.md", 1, &repository),
+        ("advise.md", 2, own.path()),
+    ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
         let page = std::fs::read_to_string(&path).expect("the reference is there");
-        let shown = with_real_output(&page);
+        let shown = with_real_output(&page, folder);
         if std::env::var_os("PANTILE_BLESS").is_some() {
             std::fs::write(&path, &shown).expect("the reference can be written");
             continue;
@@ -26,7 +33,7 @@ fn every_console_block_is_what_is_printed() {
 }
 
 /// The page with what each command of its console blocks prints now.
-fn with_real_output(page: &str) -> String {
+fn with_real_output(page: &str, folder: &Path) -> String {
     let mut out = String::new();
     let mut in_block = false;
     for line in page.lines() {
@@ -44,7 +51,7 @@ fn with_real_output(page: &str) -> String {
                     if !out.ends_with("```console\n") {
                         out.push('\n');
                     }
-                    out.push_str(&format!("{line}\n{}", printed(command)));
+                    out.push_str(&format!("{line}\n{}", printed(command, folder)));
                 }
             }
         }
@@ -53,13 +60,13 @@ fn with_real_output(page: &str) -> String {
 }
 
 /// What a command prints, or its fault, as far as `| head -N` lets it.
-fn printed(command: &str) -> String {
+fn printed(command: &str, folder: &Path) -> String {
     let (command, lines) = match command.split_once(" | head -") {
         Some((command, lines)) => (command, lines.parse().expect("head -N")),
         None => (command, usize::MAX),
     };
     let arguments: Vec<&str> = command.split(' ').collect();
-    let run = pantile_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."), &arguments);
+    let run = pantile_in(folder, &arguments);
     let mut out = String::new();
     // Beside an answer standard error has progress only, and that only where the machine is slow.
     let shown = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };

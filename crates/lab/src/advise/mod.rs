@@ -1,0 +1,234 @@
+//! Which code for this workload? Candidates on so many disks, ranked by what one trace, a lost disk
+//! and a year cost on each.
+//!
+//! * [`Candidates`]: the codes that come into question, from what the families say of themselves
+//!   ([`pantile::code::families`]), for a volume, Ceph or HDFS;
+//! * the trace is replayed on all of them ([`crate::replay`]), in place;
+//! * [`Advice::of`] examines rebuild and durability, ranks, and says why.
+//!
+//! A code is ranked by its score: the weighted geometric mean, over space, I/O, rebuild and
+//! durability, of how many times worse than the best candidate it is. 1 is the best of all in
+//! everything that counts. Every number is one that another command has, too: `lab replay`,
+//! `compare`, `lab durability`.
+
+mod candidates;
+mod reasons;
+mod target;
+mod weights;
+
+pub use candidates::{Candidate, Candidates, NoCandidate, Skipped};
+pub use reasons::notes;
+pub use target::Target;
+pub use weights::{Criterion, Weights, WeightsError};
+
+use crate::compare::{self, Line};
+use crate::durability::{self, HOURS_PER_YEAR};
+use crate::parallel;
+use crate::replay::{BLOCK_BYTES, Cause, Replayed, Seen};
+use pantile::{Code, Effort};
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+/// What is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// What counts, and how much.
+    pub weights: Weights,
+    /// The disks that a rebuild and a year are reckoned with; no Monte Carlo is made.
+    pub durability: durability::Options,
+    /// Threads; they change no number.
+    pub threads: usize,
+}
+
+/// More nines than these count for nothing: arrays are then lost by what no code helps against.
+pub const NINES_ENOUGH: f64 = 9.0;
+
+/// One code, examined.
+#[derive(Clone, Debug)]
+pub struct Ranked {
+    /// The candidate.
+    pub candidate: Candidate,
+    /// Others that are alike in every number.
+    pub same: Vec<String>,
+    /// Stored bytes per byte of users.
+    pub space: f64,
+    /// Blocks that all disks read and write per block that the trace asks for.
+    pub io: f64,
+    /// Of these blocks, the share that is users' data; the rest is old content, parity, checksums.
+    pub user_share: f64,
+    /// What the busiest disk bears over the mean of the disks.
+    pub busiest: f64,
+    /// Contents of disks that are read to rebuild a lost one, mean.
+    pub rebuild_disks: f64,
+    /// Whether no plan reads less.
+    pub rebuild_is_least: bool,
+    /// Hours to rebuild one.
+    pub rebuild_hours: f64,
+    /// How far no loss within a year is certain.
+    pub nines: f64,
+    /// Mean years to a loss.
+    pub mttdl_years: f64,
+    /// The code that the last two are of, if another stands for it.
+    pub durability_of: Option<String>,
+    /// Any so many disks may be lost.
+    pub tolerance: usize,
+    /// Whether that was proved here; else it is claimed.
+    pub is_proved: bool,
+    /// The lower the better, 1 at the least.
+    pub score: f64,
+}
+
+impl Ranked {
+    /// What it costs by a criterion, in its unit: the less the better.
+    pub fn cost(&self, criterion: Criterion) -> f64 {
+        match criterion {
+            Criterion::Space => self.space,
+            Criterion::Io => self.io,
+            Criterion::Rebuild => self.rebuild_hours,
+            Criterion::Durability => 1.0 / self.nines.clamp(0.1, NINES_ENOUGH),
+        }
+    }
+
+    fn is_like(&self, other: &Ranked) -> bool {
+        let numbers = |one: &Ranked| [one.space, one.io, one.busiest, one.rebuild_disks, one.nines];
+        let are_equal = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs();
+        numbers(self).into_iter().zip(numbers(other)).all(|(a, b)| are_equal(a, b))
+            && (self.tolerance, self.is_proved) == (other.tolerance, other.is_proved)
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// Codes by score, the best first; where scores are equal, as families are listed.
+    pub ranked: Vec<Ranked>,
+    /// What was left out, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Is told how many candidates are examined; `false` ends it.
+pub type Hear<'h> = dyn Fn(usize) -> bool + Sync + 'h;
+
+impl Advice {
+    /// Examines and ranks candidates on which a trace was replayed, in their order. `None` if the
+    /// hearer ended it.
+    ///
+    /// Cost: a plan for each disk of each candidate, and for each different durability a second at
+    /// the most.
+    pub fn of(
+        candidates: Candidates,
+        seen: &Seen,
+        replayed: &[Replayed],
+        options: &Options,
+        hear: &Hear<'_>,
+    ) -> Option<Advice> {
+        let durabilities = Mutex::new(HashMap::new());
+        let done = std::sync::atomic::AtomicUsize::new(0);
+        let both: Vec<(&Candidate, &Replayed)> = candidates.candidates.iter().zip(replayed).collect();
+        let found = parallel::map(options.threads, &both, |(candidate, replayed)| {
+            let ranked = examined(candidate, seen, replayed, options, &durabilities, hear, &done);
+            done.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            ranked
+        });
+        let mut ranked: Vec<Ranked> = Vec::new();
+        for one in found {
+            let one = one?;
+            match ranked.iter_mut().find(|other| other.is_like(&one)) {
+                Some(other) => other.same.push(one.candidate.name),
+                None => ranked.push(one),
+            }
+        }
+        let best =
+            Criterion::ALL.map(|of| ranked.iter().map(|one| one.cost(of)).fold(f64::INFINITY, f64::min));
+        for one in &mut ranked {
+            let worse = Criterion::ALL.map(|of| one.cost(of) / best[of as usize]);
+            one.score = options.weights.mean(worse);
+        }
+        ranked.sort_by(|a, b| a.score.total_cmp(&b.score));
+        Some(Advice { ranked, skipped: candidates.skipped })
+    }
+}
+
+fn examined(
+    candidate: &Candidate,
+    seen: &Seen,
+    replayed: &Replayed,
+    options: &Options,
+    durabilities: &Mutex<HashMap<String, Durable>>,
+    hear: &Hear<'_>,
+    done: &std::sync::atomic::AtomicUsize,
+) -> Option<Ranked> {
+    let code = &candidate.code;
+    let how = compare::Options { effort: Effort::Fast, all_columns: false, proves: false, threads: 1 };
+    let goes_on = |_, _, _| hear(done.load(std::sync::atomic::Ordering::Relaxed));
+    let line: Line = compare::line(code, &how, &goes_on)?;
+    let durable = durable(code, options, durabilities);
+    let total = replayed.counts.total();
+    let asked = (seen.bytes_read + seen.bytes_written) as f64 / BLOCK_BYTES as f64;
+    let moved = (total.read + total.written) as f64;
+    let of_users = replayed.counts.of(Cause::User);
+    let loads: Vec<u64> = replayed.counts.per_device().iter().map(|b| b.read + b.written).collect();
+    let most = loads.iter().copied().max().unwrap_or(0) as f64;
+    let rebuild_disks = line.rebuild.mean_reads / code.rows_max() as f64;
+    let disks = &options.durability.disks;
+    Some(Ranked {
+        candidate: candidate.clone(),
+        same: Vec::new(),
+        space: line.overhead,
+        io: moved / asked,
+        user_share: (of_users.read + of_users.written) as f64 / moved.max(1.0),
+        busiest: most * loads.len() as f64 / moved.max(1.0),
+        rebuild_disks,
+        rebuild_is_least: line.rebuild.exact,
+        rebuild_hours: disks.pass_hours(1.0).max(disks.traffic_hours(rebuild_disks)),
+        nines: durable.nines,
+        mttdl_years: durable.mttdl_years,
+        durability_of: durable.stands_for_it,
+        tolerance: durable.tolerance.unwrap_or(code.claim().tolerance),
+        is_proved: durable.is_proved,
+        score: 1.0,
+    })
+}
+
+#[derive(Clone)]
+struct Durable {
+    nines: f64,
+    mttdl_years: f64,
+    stands_for_it: Option<String>,
+    /// Found here; none if another code was examined.
+    tolerance: Option<usize>,
+    is_proved: bool,
+}
+
+/// Each durability is found once: codes of which any m columns may be lost have it in common.
+fn durable(code: &Code, options: &Options, known: &Mutex<HashMap<String, Durable>>) -> Durable {
+    let other = durability::stand_in(code);
+    let of = other.as_ref().unwrap_or(code);
+    let lock = || known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let cached = lock().get(of.spec()).cloned();
+    let found = cached.unwrap_or_else(|| {
+        let how = durability::Options { cycles: 0, threads: 1, ..options.durability.clone() };
+        let found = match durability::examine(of, &how) {
+            Ok(found) => Durable {
+                nines: found.nines(),
+                mttdl_years: found.hours / HOURS_PER_YEAR,
+                stands_for_it: None,
+                tolerance: Some(found.tolerance),
+                is_proved: found.is_proved,
+            },
+            Err(_) => unreachable!("without counted spares nothing is refused"),
+        };
+        lock().insert(of.spec().to_string(), found.clone());
+        found
+    });
+    match other {
+        None => found,
+        // Whether any so many may be lost is not asked of this code, but claimed by its family.
+        Some(other) => Durable {
+            stands_for_it: Some(other.spec().to_string()),
+            tolerance: None,
+            is_proved: false,
+            ..found
+        },
+    }
+}

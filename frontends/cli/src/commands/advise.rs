@@ -1,0 +1,356 @@
+//! `pantile advise`: which code for my workload?
+
+use crate::args;
+use crate::commands::prove::threads;
+use crate::commands::replay::check_element;
+use crate::commands::trace::{Given, Played};
+use crate::csv;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::interrupt;
+use crate::json::{OUTPUT_VERSION, rounded};
+use crate::progress::Progress;
+use crate::render::table::{Table, hanging, wrap};
+use crate::sets;
+use crate::terminal::{Terminal, print, print_json};
+use clap::{Args, ValueEnum};
+use pantile::Code;
+use pantile_lab::advise::{Advice, Candidates, Criterion, Options, Ranked, Target, Weights, notes};
+use pantile_lab::durability;
+use pantile_lab::replay::{self, BLOCK_BYTES, Seen};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Which code suits my workload, my disks and my risk, and how is it made
+///
+/// Answers: the trace is replayed on every code that has so many disks and bears so many losses,
+/// whatever its family; codes are ranked by the space they take, the blocks that this trace moves,
+/// the hours of a rebuild and how unlikely a loss is. The reasons are told, and the command that
+/// makes the first.
+#[derive(Args)]
+#[command(after_long_help = "\
+Traces are those of 'pantile lab replay', '-' is standard input. Requests are counted one by one, in place: the blocks of 'lab replay', \
+'rebuild' as 'compare' plans it, 'nines' by 'lab durability'. Ranked by the weighted geometric mean of how many times worse than the best \
+candidate a code is; with --weights what is not named does not count.
+
+Columns:
+  space    bytes stored per byte                  I/O    blocks moved per block that the trace asks for
+  rebuild  hours to rebuild one lost disk         nines  certainty that an array loses nothing within a year
+  score    1.00 is the best in everything that counts
+
+Exit status 1: lines of the trace could not be read.
+
+Examples:
+  pantile advise --trace trace.csv --disks 8 --survive 2
+  pantile advise --trace trace.csv --disks 9 --survive 2 --weights io=1,rebuild=1 --top 3
+  pantile advise --trace trace.csv --disks 14 --survive 3 --for ceph
+  pantile advise --trace trace.csv --disks 9 --survive 3 --for hdfs --json")]
+pub struct Advise {
+    /// The trace, or '-'.
+    #[arg(long, value_name = "FILE")]
+    trace: PathBuf,
+    /// Disks of an array; OSDs of a placement group, blocks of a group.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    disks: u32,
+    /// Any so many of them may be lost.
+    #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=255))]
+    survive: u32,
+    /// What the code is for.
+    #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = For::Volume)]
+    target: For,
+    /// What counts, and how much: numbers from 0 to 100 for space, io, rebuild and durability.
+    #[arg(long, value_name = "WEIGHTS", default_value_t = Weights::default(), value_parser = weights)]
+    weights: Weights,
+    /// Bytes of an element, a power of two from 4K to 4M.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
+    element: u64,
+    /// What a disk holds: it decides how long a rebuild takes.
+    #[arg(long, value_name = "SIZE", default_value = "16T", value_parser = args::some_bytes)]
+    disk_size: f64,
+    /// Bytes per second that all reads of a rebuild may take together; 'none': the disks alone are
+    /// the limit.
+    #[arg(long, value_name = "SIZE", default_value = "600M", value_parser = args::bandwidth)]
+    repair_bandwidth: args::Bandwidth,
+    /// So many codes are shown; all with --json.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    top: u32,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print a line of comma-separated values for each code.
+    #[arg(long)]
+    csv: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum For {
+    /// 'pantile create'.
+    Volume,
+    /// An erasure-coded pool of Ceph.
+    Ceph,
+    /// An erasure-coding policy of HDFS.
+    Hdfs,
+}
+
+fn weights(text: &str) -> Result<Weights, String> {
+    Weights::parse(text).map_err(|error| error.to_string())
+}
+
+#[derive(Serialize)]
+struct AdviceJson {
+    output_version: u32,
+    trace: TraceJson,
+    disks: u32,
+    survive: u32,
+    weights: WeightsJson,
+    disk_assumptions: String,
+    codes: Vec<CodeJson>,
+    skipped: Vec<SkippedJson>,
+}
+
+#[derive(Serialize)]
+struct TraceJson {
+    content: String,
+    requests: u64,
+    writes: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+    end_bytes: u64,
+    bad_lines: u64,
+}
+
+#[derive(Serialize)]
+struct WeightsJson {
+    space: f64,
+    io: f64,
+    rebuild: f64,
+    durability: f64,
+}
+
+#[derive(Serialize)]
+struct CodeJson {
+    rank: usize,
+    code: String,
+    same: Vec<String>,
+    score: f64,
+    space: f64,
+    io: f64,
+    user_share: f64,
+    busiest: f64,
+    rebuild_hours: f64,
+    rebuild_disks: f64,
+    rebuild_is_least: bool,
+    nines: f64,
+    mttdl_years: f64,
+    durability_of: Option<String>,
+    tolerance: usize,
+    proved: bool,
+    reasons: Vec<String>,
+    commands: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SkippedJson {
+    code: String,
+    why: String,
+}
+
+impl Advise {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        check_element(self.element)?;
+        let target = match self.target {
+            For::Volume => Target::Volume,
+            For::Ceph => Target::Ceph,
+            For::Hdfs => Target::Hdfs,
+        };
+        let progress = Progress::start(terminal, "making the candidates");
+        let candidates = Candidates::of(target, self.disks as usize, self.survive as usize);
+        drop(progress);
+        let candidates = candidates.map_err(Failure::input)?;
+        let codes: Vec<Code> = candidates.candidates.iter().map(|one| one.code.clone()).collect();
+        let threads = threads();
+        let how = replay::Options { element_bytes: self.element, threads, ..replay::Options::default() };
+        let Played { seen, replayed, content } = Given::open(&self.trace)?.play(&codes, &how, terminal)?;
+        let mut durability = durability::Options { cycles: 0, ..durability::Options::default() };
+        durability.disks.len_bytes = self.disk_size;
+        durability.disks.repair_bytes_per_s = self.repair_bandwidth;
+        let options = Options { weights: self.weights, durability, threads };
+        let progress = Progress::start(terminal, "examining codes");
+        let count = codes.len() as u64;
+        let advice = Advice::of(candidates, &seen, &replayed, &options, &|done| {
+            progress.set("examining codes", "codes", done as u64, count);
+            !interrupt::asked()
+        });
+        drop(progress);
+        let advice = advice.ok_or_else(|| {
+            Failure::Interrupted(
+                "the advice was ended before every code was examined; nothing is printed".into(),
+            )
+        })?;
+        match (self.json, self.csv) {
+            (true, _) => print_json(&self.in_json(&advice, &seen, content, &options))?,
+            (false, true) => print(&in_csv(&advice))?,
+            (false, false) => print(&self.in_words(&advice, &seen, count, &options, terminal))?,
+        }
+        Ok(if seen.bad > 0 { Verdict::Bad } else { Verdict::Good })
+    }
+
+    fn in_json(&self, advice: &Advice, seen: &Seen, content: String, options: &Options) -> AdviceJson {
+        let weight = |of| self.weights.of(of);
+        let codes = advice.ranked.iter().enumerate().map(|(place, one)| CodeJson {
+            rank: place + 1,
+            code: one.candidate.name.clone(),
+            same: one.same.clone(),
+            score: rounded(one.score),
+            space: rounded(one.space),
+            io: rounded(one.io),
+            user_share: rounded(one.user_share),
+            busiest: rounded(one.busiest),
+            rebuild_hours: rounded(one.rebuild_hours),
+            rebuild_disks: rounded(one.rebuild_disks),
+            rebuild_is_least: one.rebuild_is_least,
+            nines: rounded(one.nines),
+            mttdl_years: rounded(one.mttdl_years),
+            durability_of: one.durability_of.clone(),
+            tolerance: one.tolerance,
+            proved: one.is_proved,
+            reasons: advice.reasons(place),
+            commands: one.candidate.commands.clone(),
+        });
+        AdviceJson {
+            output_version: OUTPUT_VERSION,
+            trace: TraceJson {
+                content,
+                requests: seen.requests,
+                writes: seen.writes,
+                bytes_read: seen.bytes_read,
+                bytes_written: seen.bytes_written,
+                end_bytes: seen.end,
+                bad_lines: seen.bad,
+            },
+            disks: self.disks,
+            survive: self.survive,
+            weights: WeightsJson {
+                space: weight(Criterion::Space),
+                io: weight(Criterion::Io),
+                rebuild: weight(Criterion::Rebuild),
+                durability: weight(Criterion::Durability),
+            },
+            disk_assumptions: durability::assumptions(&options.durability),
+            codes: codes.collect(),
+            skipped: advice
+                .skipped
+                .iter()
+                .map(|one| SkippedJson { code: one.name.clone(), why: one.why.clone() })
+                .collect(),
+        }
+    }
+
+    fn in_words(
+        &self,
+        advice: &Advice,
+        seen: &Seen,
+        candidates: u64,
+        options: &Options,
+        terminal: &Terminal,
+    ) -> String {
+        let width = terminal.width;
+        let mut out = String::new();
+        let say = |out: &mut String, text: &str| {
+            wrap(text, width).iter().for_each(|line| {
+                out.push_str(line);
+                out.push('\n');
+            });
+        };
+        say(&mut out, &opening(seen, candidates, self.disks, self.survive));
+        out.push('\n');
+        let shown = &advice.ranked[..advice.ranked.len().min(self.top as usize)];
+        out += &table(shown, terminal);
+        let others = advice.ranked.len() - shown.len();
+        if others > 0 {
+            out += &format!("{others} more with --top {}.\n", advice.ranked.len());
+        }
+        for one in shown.iter().filter(|one| !one.same.is_empty()) {
+            let alike = format!("{} stands for {}.", one.candidate.name, one.same.join(", "));
+            say(&mut out, &sets::name(&alike));
+        }
+        out.push('\n');
+        for (place, one) in shown.iter().enumerate().take(3) {
+            let name = sets::name(&one.candidate.name);
+            let reasons = advice.reasons(place);
+            match place {
+                0 => {
+                    out += &format!("{}\n", terminal.bold(format!("{name} comes first.")));
+                    reasons.iter().for_each(|reason| out += &hanging("  ", reason, 4, width));
+                }
+                _ => out += &hanging(&format!("{name}: "), &format!("{}.", reasons.join(" ")), 2, width),
+            }
+        }
+        if let Some(first) = advice.ranked.first() {
+            out.push_str("\nTo make it:\n");
+            first.candidate.commands.iter().for_each(|command| out += &format!("  {command}\n"));
+        }
+        out.push('\n');
+        for skipped in &advice.skipped {
+            say(&mut out, &format!("Left out: {}: {}.", sets::name(&skipped.name), skipped.why));
+        }
+        notes(advice, &options.weights).iter().for_each(|note| say(&mut out, note));
+        say(&mut out, &durability::assumptions(&options.durability));
+        out
+    }
+}
+
+/// What the trace was, and how many codes were tried.
+fn opening(seen: &Seen, candidates: u64, disks: u32, survive: u32) -> String {
+    let share = 100.0 * seen.writes as f64 / seen.requests.max(1) as f64;
+    let mean = (seen.bytes_read + seen.bytes_written) / seen.requests.max(1);
+    let bad = match seen.bad {
+        0 => String::new(),
+        bad => format!(" {bad} lines could not be read."),
+    };
+    format!(
+        "{} requests of {} in the mean, {share:.0} % of them writes, within {}.{bad} {candidates} codes have {disks} disks and bear any \
+         {survive} lost; those that are alike in every number share a line.",
+        seen.requests,
+        sets::bytes(mean.max(1)),
+        sets::bytes(seen.end.max(BLOCK_BYTES))
+    )
+}
+
+fn table(shown: &[Ranked], terminal: &Terminal) -> String {
+    let mut table = Table::new(&[">", "code", ">space", ">I/O", ">rebuild", ">nines", ">score"]);
+    for (place, one) in shown.iter().enumerate() {
+        table.row(vec![
+            (place + 1).to_string(),
+            sets::name(&one.candidate.name),
+            format!("{:.3}", one.space),
+            format!("{:.2}", one.io),
+            format!("{}{:.1} h", if one.rebuild_is_least { "" } else { "~" }, one.rebuild_hours),
+            format!("{:.1}{}", one.nines, if one.durability_of.is_some() { "*" } else { "" }),
+            format!("{:.2}", one.score),
+        ]);
+    }
+    table.render(terminal)
+}
+
+fn in_csv(advice: &Advice) -> String {
+    let mut out = String::from(
+        "rank,code,space,io,busiest,rebuild_hours,rebuild_disks,nines,mttdl_years,tolerance,score,same\n",
+    );
+    for (place, one) in advice.ranked.iter().enumerate() {
+        let numbers = [
+            one.space,
+            one.io,
+            one.busiest,
+            one.rebuild_hours,
+            one.rebuild_disks,
+            one.nines,
+            one.mttdl_years,
+            one.tolerance as f64,
+            one.score,
+        ];
+        let numbers = numbers.map(|value| rounded(value).to_string()).join(",");
+        let (code, same) = (csv::field(&one.candidate.name), csv::field(&one.same.join(" ")));
+        out += &format!("{},{code},{numbers},{same}\n", place + 1);
+    }
+    out
+}

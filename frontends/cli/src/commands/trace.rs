@@ -1,0 +1,140 @@
+//! A trace of the user's: opened, read once, told by its content.
+
+use crate::failure::{Failure, note};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+use pantile::Code;
+use pantile_format::CrcStream;
+use pantile_lab::replay::{Options, ReplayError, Replayed, Seen, Trace, TraceError, run};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A trace that is open.
+pub struct Given {
+    path: PathBuf,
+    trace: Trace<Box<dyn BufRead>>,
+    taken: Arc<Taken>,
+    /// Of a file; 0 where nobody knows it.
+    len_bytes: u64,
+}
+
+/// What codes have made of a trace.
+pub struct Played {
+    pub seen: Seen,
+    /// In the order of the codes.
+    pub replayed: Vec<Replayed>,
+    /// Length and checksum of the trace.
+    pub content: String,
+}
+
+impl Given {
+    /// Opens a trace; '-' is standard input.
+    pub fn open(path: &Path) -> Result<Given, Failure> {
+        let taken = Arc::new(Taken::default());
+        let counting = |from| Counting { from, taken: Arc::clone(&taken) };
+        let mut len_bytes = 0;
+        let from: Box<dyn BufRead> = match path {
+            path if path == Path::new("-") => Box::new(BufReader::with_capacity(
+                1 << 20,
+                counting(Box::new(std::io::stdin()) as Box<dyn Read>),
+            )),
+            path => {
+                let file = File::open(path)
+                    .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;
+                len_bytes = file.metadata().map_or(0, |metadata| metadata.len());
+                Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(file))))
+            }
+        };
+        let trace = Trace::open(from).map_err(|error| {
+            Failure::Input(match error {
+                TraceError::Io(error) => format!("{}; name a trace", named(path, &error)),
+                other => named(path, &other),
+            })
+        })?;
+        Ok(Given { path: path.to_path_buf(), trace, taken, len_bytes })
+    }
+
+    /// Replays it on codes; lines that cannot be read are shown.
+    pub fn play(mut self, codes: &[Code], options: &Options, terminal: &Terminal) -> Result<Played, Failure> {
+        interrupt::listen();
+        let progress = Progress::start(terminal, "replaying");
+        let ended = AtomicBool::new(false);
+        let done = run(&mut self.trace, codes, options, &|requests| {
+            let message = format!("{requests} requests of {}", self.path.display());
+            let done = self.taken.bytes.load(Ordering::Relaxed);
+            // Of standard input nobody knows the length: requests alone are told.
+            let of = if self.len_bytes == 0 { 0 } else { self.len_bytes.max(done) };
+            progress.set(message, "bytes", done, of);
+            ended.fetch_or(interrupt::asked(), Ordering::Relaxed);
+            !ended.load(Ordering::Relaxed)
+        });
+        drop(progress);
+        let (seen, replayed) = done.map_err(|error| match error {
+            ReplayError::Shape(error) => Failure::Input(error.to_string()),
+            ReplayError::Lost(_) | ReplayError::Unbearable { .. } => {
+                Failure::Losses(format!("--lost: {error}"))
+            }
+            ReplayError::TooLong { .. } => Failure::Input(format!("--space: {error}")),
+            ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
+            ReplayError::Trace(error) => Failure::System(named(&self.path, &error)),
+        })?;
+        if ended.into_inner() {
+            // Numbers of a part of the trace look like those of all of it, in a picture and in JSON
+            // most of all.
+            return Err(Failure::Interrupted(format!(
+                "the replay was ended after {} requests, before the end of the trace; nothing is printed or written",
+                seen.requests
+            )));
+        }
+        for bad in &seen.first_bad {
+            note(&named(&self.path, bad));
+        }
+        if seen.requests == 0 {
+            return Err(Failure::Input(named(&self.path, &"it holds no request that reads or writes")));
+        }
+        Ok(Played { seen, replayed, content: self.taken.told() })
+    }
+}
+
+fn named(path: &Path, error: &dyn std::fmt::Display) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// What has been read of a trace.
+struct Taken {
+    bytes: AtomicU64,
+    crc: Mutex<CrcStream>,
+}
+
+impl Default for Taken {
+    fn default() -> Taken {
+        Taken { bytes: AtomicU64::new(0), crc: Mutex::new(CrcStream::new()) }
+    }
+}
+
+impl Taken {
+    /// By which anybody can see whether he has the same trace.
+    fn told(&self) -> String {
+        let crc = self.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).crc();
+        format!("{} bytes, CRC-64/NVME {:016x}", self.bytes.load(Ordering::Relaxed), crc.0)
+    }
+}
+
+/// A trace that is being read.
+struct Counting {
+    from: Box<dyn Read>,
+    taken: Arc<Taken>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.from.read(into)?;
+        self.taken.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        self.taken.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).update(&into[..n]);
+        Ok(n)
+    }
+}

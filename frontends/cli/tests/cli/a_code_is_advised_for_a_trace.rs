@@ -1,0 +1,257 @@
+//! `pantile advise`: the numbers are those of the other commands, the order is what the weights
+//! say, the first command makes a volume, and whatever is asked in vain is one sentence.
+
+use crate::common::*;
+use serde_json::Value;
+use std::path::Path;
+
+fn trace(folder: &Path, requests: &str) -> String {
+    let path = folder.join("trace.csv").to_str().expect("UTF-8").to_string();
+    text(&[
+        "lab",
+        "generate",
+        "zipf",
+        "--requests",
+        requests,
+        "--element",
+        "8K",
+        "--space",
+        "256M",
+        "--out",
+        &path,
+    ]);
+    path
+}
+
+/// Without the ends of lines.
+fn unwrapped(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn advise<'a>(trace: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["advise", "--trace", trace], more].concat()
+}
+
+fn code<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let all = answer["codes"].as_array().expect("a list");
+    let found = all.iter().find(|one| {
+        one["code"] == name
+            || one["same"].as_array().is_some_and(|same| same.iter().any(|other| other == name))
+    });
+    found.unwrap_or_else(|| panic!("{name} is missing in {answer}"))
+}
+
+#[test]
+fn every_number_is_that_of_another_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = trace(folder.path(), "3000");
+    let answer = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
+    let specs = "raid6:6,dcode:8,clay:6,2,7,shec:5,3,c=2,mirror:8";
+    let replayed = json(&["lab", "replay", &trace, "--codes", specs, "--json"]);
+    let compared =
+        json(&["compare", "raid6:6", "dcode:8", "clay:6,2,7", "shec:5,3,c=2", "mirror:8", "--json"]);
+    for line in compared["codes"].as_array().expect("a list") {
+        let name = line["code"].as_str().expect("a spec");
+        let found = code(&answer, name);
+        let measures = replayed.as_array().expect("a list");
+        let of = |quantity: &str| {
+            let measure = measures.iter().find(|m| m["case"] == name && m["quantity"] == quantity);
+            measure.unwrap_or_else(|| panic!("{name} has no {quantity}"))["value"].as_f64().expect("a number")
+        };
+        let near = |ours: &Value, theirs: f64| (ours.as_f64().expect("a number") / theirs - 1.0).abs() < 1e-4;
+        assert!(near(&found["io"], of("blocks per user block")), "{name}");
+        assert!(near(&found["busiest"], of("busiest device over the mean")), "{name}");
+        assert!(near(&found["space"], line["overhead"].as_f64().expect("a number")), "{name}");
+        let rows =
+            (line["data"].as_u64().zip(line["parity"].as_u64())).map(|(d, p)| (d + p) / 8).expect("rows");
+        let disks = line["rebuild"]["mean_reads"].as_f64().expect("a number") / rows as f64;
+        assert!(near(&found["rebuild_disks"], disks), "{name}");
+        // 16 TiB at 150 MiB/s are written, and read over 600 MiB/s.
+        let pass = 16.0 * 1024.0 * 1024.0 / 150.0 / 3600.0;
+        assert!(near(&found["rebuild_hours"], pass * f64::max(1.0, disks / 4.0)), "{name}");
+    }
+    let durable = json(&["lab", "durability", "shec:5,3,c=2", "rs:6+2", "--cycles", "0", "--json"]);
+    let nines = |name: &str| {
+        let all = durable.as_array().expect("a list");
+        all.iter().find(|m| m["case"] == name && m["quantity"] == "nines").expect("nines")["value"].as_f64()
+    };
+    let close =
+        |a: &Value, b: Option<f64>| (a.as_f64().expect("a number") - b.expect("a number")).abs() < 1e-3;
+    assert!(close(&code(&answer, "shec:5,3,c=2")["nines"], nines("shec:5,3,c=2")));
+    assert!(close(&code(&answer, "dcode:8")["nines"], nines("rs:6+2")));
+    assert_eq!(code(&answer, "dcode:8")["durability_of"], "rs:6+2");
+    assert_eq!(code(&answer, "raid6:6")["proved"], true);
+}
+
+#[test]
+fn the_order_is_that_of_the_score_which_the_weights_make() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = trace(folder.path(), "2000");
+    let by = |weights: &str, of: &str| {
+        let answer =
+            json(&advise(&trace, &["--disks", "8", "--survive", "2", "--weights", weights, "--json"]));
+        let codes = answer["codes"].as_array().expect("a list").clone();
+        let all: Vec<f64> = codes.iter().map(|one| one[of].as_f64().expect("a number")).collect();
+        (codes[0].clone(), all)
+    };
+    for (weights, of) in [("space=1", "space"), ("io=5", "io"), ("rebuild=0.5", "rebuild_hours")] {
+        let (first, all) = by(weights, of);
+        assert!(all.windows(2).all(|pair| pair[0] <= pair[1] + 1e-9), "{weights}: {all:?}");
+        assert_eq!(first["score"], 1.0);
+    }
+    let (_, scores) = by("space=2,io=2,rebuild=1,durability=1", "score");
+    assert!(scores.windows(2).all(|pair| pair[0] <= pair[1]) && scores[0] >= 1.0, "{scores:?}");
+    let usual = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
+    assert_eq!(usual["codes"][0]["score"].as_f64(), Some(scores[0]), "these are the usual weights");
+}
+
+#[test]
+fn the_answer_says_why_and_the_command_makes_a_volume() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = trace(folder.path(), "2000");
+    let arguments = advise(&trace, &["--disks", "6", "--survive", "2"]);
+    let answer = text(&arguments);
+    let sentences = unwrapped(&answer);
+    for word in [
+        "2000 requests",
+        "raid6:4 comes first",
+        "Space:",
+        "I/O:",
+        "Rebuild:",
+        "Durability:",
+        "To make it:",
+        "score",
+    ] {
+        assert!(answer.contains(word), "{word} is missing in\n{answer}");
+    }
+    assert!(sentences.contains("weights space=2,io=2,rebuild=1,durability=1"), "{answer}");
+    let head =
+        answer.lines().position(|line| line.contains("code") && line.contains("nines")).expect("a table");
+    assert!(answer.lines().skip(head).take(8).all(|line| line.chars().count() <= 80), "{answer}");
+    let command = answer.lines().find_map(|line| line.strip_prefix("  pantile ")).expect("a command");
+    let command = command.split("  #").next().expect("before the remark");
+    let devices: Vec<String> = (0..6).map(|i| format!("disk{i}.img")).collect();
+    for device in &devices {
+        let file = std::fs::File::create(folder.path().join(device)).expect("a file");
+        file.set_len(256 << 20).expect("a length");
+    }
+    let devices = devices.join(" ");
+    let command = command.replace("VOL", "vol").replace("DEVICE...", &devices);
+    let run = pantile_in(folder.path(), &command.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(run.status, 0, "{command}: {}", run.stderr);
+    let keys = [
+        "rank",
+        "code",
+        "same",
+        "score",
+        "space",
+        "io",
+        "user_share",
+        "busiest",
+        "rebuild_hours",
+        "rebuild_disks",
+        "rebuild_is_least",
+        "nines",
+        "mttdl_years",
+        "durability_of",
+        "tolerance",
+        "proved",
+        "reasons",
+        "commands",
+    ];
+    let answer = json(&[&arguments[..], &["--json"]].concat());
+    for (place, one) in answer["codes"].as_array().expect("a list").iter().enumerate() {
+        let fields = one.as_object().expect("an object");
+        assert!(keys.iter().all(|key| fields.contains_key(*key)) && fields.len() == keys.len(), "{one}");
+        assert_eq!(one["rank"], place as u64 + 1);
+        assert!(one["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty()), "{one}");
+    }
+    let csv = text(&[&arguments[..], &["--csv"]].concat());
+    assert!(csv.starts_with("rank,code,space,io,"), "{csv}");
+    assert_eq!(csv.lines().count(), 1 + answer["codes"].as_array().map_or(0, Vec::len));
+    assert!(csv.lines().nth(1).is_some_and(|line| line.starts_with("1,")), "{csv}");
+}
+
+#[test]
+fn other_systems_get_their_own_commands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = trace(folder.path(), "500");
+    let of =
+        |target: &str| json(&advise(&trace, &["--disks", "9", "--survive", "3", "--for", target, "--json"]));
+    let ceph = of("ceph");
+    let isa = code(&ceph, "rs:6+3,vandermonde")["commands"].to_string();
+    assert!(
+        isa.contains("ceph osd erasure-code-profile set PROFILE plugin=isa technique=reed_sol_van k=6 m=3")
+    );
+    let hdfs = of("hdfs");
+    let policy = code(&hdfs, "RS-6-3-1024k")["commands"].to_string();
+    assert!(policy.contains("hdfs ec -enablePolicy -policy RS-6-3-1024k"), "{policy}");
+    let skipped = ceph["skipped"].as_array().expect("a list");
+    assert!(skipped.iter().all(|one| one["why"].as_str().is_some_and(|why| !why.is_empty())), "{skipped:?}");
+}
+
+#[test]
+fn impossible_requests_and_odd_traces_are_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, content: &[u8]| {
+        let path = folder.path().join(name).to_str().expect("UTF-8").to_string();
+        std::fs::write(&path, content).expect("written");
+        path
+    };
+    let line = "128166372003061629,hm,0,Write,4096,8192,1\n";
+    let good = file("good", line.as_bytes());
+    let empty = file("empty", b"");
+    let blank = file("blank", b"\n\n\n");
+    let binary = file("binary", &[7; 5000]);
+    for (given, more, needles) in [
+        (&good, &["--disks", "1", "--survive", "1"][..], &["1 disk survives", "--disks 2"][..]),
+        (&good, &["--disks", "8", "--survive", "8"], &["one at least must be left", "--disks 9"]),
+        (&good, &["--disks", "255", "--survive", "255"], &["one at least must be left"]),
+        (&good, &["--disks", "17", "--survive", "3", "--for", "hdfs"], &["16 blocks"]),
+        (&good, &["--disks", "200", "--survive", "3", "--for", "ceph"], &["128 chunks"]),
+        (&good, &["--disks", "8"], &["--survive"]),
+        (&good, &["--disks", "0", "--survive", "1"], &["1..=255"]),
+        (&good, &["--disks", "256", "--survive", "1"], &["1..=255"]),
+        (&good, &["--disks", "8", "--survive", "2", "--weights", "speed=1"], &["'speed=1'", "space=2,io=1"]),
+        (&good, &["--disks", "8", "--survive", "2", "--weights", "io=0"], &["nothing counts"]),
+        (&good, &["--disks", "8", "--survive", "2", "--element", "5000"], &["power of two"]),
+        (&good, &["--disks", "8", "--survive", "2", "--repair-bandwidth", "0"], &["'none'"]),
+        (&good, &["--disks", "8", "--survive", "2", "--for", "zfs"], &["zfs", "ceph"]),
+        (&empty, &["--disks", "8", "--survive", "2"], &["no request"]),
+        (&blank, &["--disks", "8", "--survive", "2"], &[]),
+        (&binary, &["--disks", "8", "--survive", "2"], &[]),
+    ] {
+        assert_fault(&pantile(&advise(given, more)), 2, needles, &format!("{given} {more:?}"));
+    }
+    let absent = folder.path().join("absent").to_str().expect("UTF-8").to_string();
+    assert_fault(
+        &pantile(&advise(&absent, &["--disks", "4", "--survive", "1"])),
+        2,
+        &["name a trace"],
+        "absent",
+    );
+    let one = json(&advise(&good, &["--disks", "2", "--survive", "1", "--json"]));
+    assert_eq!((&one["trace"]["requests"], &one["trace"]["bytes_written"]), (&1.into(), &8192.into()));
+    let spoiled = file("spoiled", format!("{line}nonsense\n{line}").as_bytes());
+    let run = pantile(&advise(&spoiled, &["--disks", "4", "--survive", "1"]));
+    assert_eq!(run.status, 1, "{}", run.stderr);
+    assert!(
+        run.stderr.contains("line 2") && unwrapped(&run.stdout).contains("1 lines could not be read"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn the_widest_arrays_are_advised_in_bounded_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = trace(folder.path(), "200");
+    for (disks, survive) in [("255", "2"), ("255", "100"), ("64", "4"), ("24", "3")] {
+        let answer = json(&advise(&trace, &["--disks", disks, "--survive", survive, "--json"]));
+        let codes = answer["codes"].as_array().expect("a list");
+        assert!(!codes.is_empty() && codes.iter().all(|one| one["score"].as_f64() >= Some(1.0)), "{disks}");
+    }
+    let answer = json(&advise(&trace, &["--disks", "14", "--survive", "4", "--json"]));
+    let skipped = answer["skipped"].to_string();
+    assert!(skipped.contains("clay:10,4,13") && skipped.contains("planning takes too long"), "{skipped}");
+}
