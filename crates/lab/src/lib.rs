@@ -32,6 +32,7 @@ pub mod compare;
 pub mod delayed;
 pub mod drawing;
 pub mod durability;
+mod engine;
 pub mod exascale;
 pub mod figure;
 pub mod html;
@@ -43,6 +44,7 @@ mod points;
 pub mod replay;
 pub mod words;
 
+pub use engine::EngineFault;
 pub use figure::Figure;
 pub use html::page;
 pub use measure::{Kind, Measure, Nearness, Printed, Report, printed};

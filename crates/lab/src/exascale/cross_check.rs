@@ -20,6 +20,7 @@
 use super::model::{Device, Log, Messages, Network, Placement, Run, Scheme, Stripe};
 use super::service::ServiceTimes;
 use super::simulate;
+use crate::engine::{Engine, EngineFault, Watch};
 use pantile::Code;
 use pantile_device::{
     AlignedBuf, Count, Counted, Counts, Device as _, DeviceError, FileDevice, Throttle, Throttled,
@@ -27,12 +28,12 @@ use pantile_device::{
 use pantile_format::FormatError;
 use pantile_format::volume::{HistoryId, Place, VolumeId};
 use pantile_host::{EpochOptions, Host, HostError, HostOptions};
-use pantile_sim::{Answer, Ask, Content, IoKind, Lie, Told, World, WorldConfig};
+use pantile_sim::{Ask, IoKind};
 use pantile_volume::{
     Action, BLOCK_BYTES, Birth, BufferId, DeviceBlock, ENGINE_BUFFERS, EpochId, Geometry, NewVolume, Operand,
-    Piece, Policy, RequestId, Slot, UserBlock, Volume, format_volume,
+    Piece, Policy, Slot, UserBlock, format_volume,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -264,7 +265,7 @@ pub enum CheckError {
     /// No volume has this shape.
     Shape(FormatError),
     /// The engine did what it may not do, or refused what it should do.
-    Engine(String),
+    Engine(EngineFault),
     /// A device of the real volume.
     Device(DeviceError),
     /// The real volume.
@@ -289,14 +290,18 @@ impl fmt::Display for CheckError {
             CheckError::Shape(error) => error.fmt(out),
             CheckError::Device(error) => error.fmt(out),
             CheckError::Host(error) => error.fmt(out),
-            CheckError::Engine(what) => {
-                write!(out, "the volume's engine failed in the cross-check: {what}; report this")
-            }
+            CheckError::Engine(error) => error.fmt(out),
         }
     }
 }
 
 impl std::error::Error for CheckError {}
+
+impl From<EngineFault> for CheckError {
+    fn from(error: EngineFault) -> CheckError {
+        CheckError::Engine(error)
+    }
+}
 
 impl From<DeviceError> for CheckError {
     fn from(error: DeviceError) -> CheckError {
@@ -457,18 +462,13 @@ pub fn driven(
     layout: Layout,
     memory: Memory,
 ) -> Result<Ran, CheckError> {
-    let mut driver = Driver::new(setup, geometry(setup, scheme)?, coming, memory)?;
-    driver.fill()?;
-    let (begun_ns, worked_ns) = (driver.world.now_ns(), driver.world.worked_ns());
-    driver.ran = Ran::default();
-    match scheme {
-        Scheme::Delayed => driver.epochs(coming)?,
-        _ => driver.writes(coming, layout)?,
-    }
-    driver.ran.elapsed_ns = driver.world.now_ns() - begun_ns;
-    driver.rest()?;
-    driver.ran.device_ns = driver.world.worked_ns() - worked_ns;
-    Ok(driver.ran)
+    let geometry = geometry(setup, scheme)?;
+    let mut driver = Driver::new(setup, &geometry, coming, memory)?;
+    driver.engine.fill(&geometry, |_| [7; 16])?;
+    driver.measured(|driver| match scheme {
+        Scheme::Delayed => driver.epochs(coming),
+        _ => driver.writes(coming, layout),
+    })
 }
 
 /// The same, one request at a time, on a real volume: a host with its threads and buffers, and a
@@ -549,18 +549,16 @@ fn counted(disks: &[Arc<Counted<Throttled<FileDevice>>>]) -> Totals {
     Totals { reads: amount(|c| c.read), writes: amount(|c| c.write), flushes: amount(|c| c.flush).ops }
 }
 
-/// The engine and its world.
+/// The engine, and what its devices do.
 struct Driver<'s> {
     setup: &'s Setup,
+    engine: Engine<Uses>,
+}
+
+/// What devices were given, by use.
+struct Uses {
     geometry: Geometry,
-    volume: Volume,
-    world: World,
     ran: Ran,
-    /// Requests under way, and whose they are.
-    waiting: HashMap<RequestId, u64>,
-    /// Writers that were answered.
-    answered: Vec<u64>,
-    begun: Option<EpochId>,
     /// Users' blocks of which the log has a copy.
     logged: HashSet<BufferId>,
 }
@@ -568,27 +566,13 @@ struct Driver<'s> {
 impl<'s> Driver<'s> {
     fn new(
         setup: &'s Setup,
-        geometry: Geometry,
+        geometry: &Geometry,
         coming: Coming,
         memory: Memory,
     ) -> Result<Driver<'s>, CheckError> {
-        let slots = geometry.slots() as u32;
-        let config = WorldConfig {
-            volume: geometry.volume.0,
-            devices: slots,
-            device_blocks: (0..slots).map(|slot| geometry.device_blocks(Slot(slot))).max().unwrap_or(0),
-            tears: false,
-        };
-        let mut world = World::new(&config, 1);
-        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
-        for (slot, at, bytes) in format_volume(&geometry, &birth)? {
-            for (at, block) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
-                world.disks_mut()[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
-            }
-        }
-        let (of_world, zones) = (setup.clone(), geometry.clone());
-        let mut ends = vec![None; slots as usize];
-        world.serve(move |slot, kind, at, blocks| {
+        let (of_setup, zones) = (setup.clone(), geometry.clone());
+        let mut ends = vec![None; geometry.slots()];
+        let service_ns = move |slot: Slot, kind, at: DeviceBlock, blocks| {
             let of = match zones.zones(slot).place(at) {
                 _ if kind == IoKind::Flush => Use::Flush,
                 Some(Place::ChunkHeader { .. }) if blocks == u64::from(zones.header_blocks(slot)) => {
@@ -597,154 +581,97 @@ impl<'s> Driver<'s> {
                 Some(Place::Journal(_)) => Use::Record,
                 _ => Use::Other,
             };
-            if of_world.free.contains(&of) {
+            if of_setup.free.contains(&of) {
                 return 0;
             }
             if of == Use::Flush {
-                return of_world.service_ns(of, Amount { ops: 1, blocks: 0 });
+                return of_setup.service_ns(of, Amount { ops: 1, blocks: 0 });
             }
             let end = ends[slot.0 as usize].replace(at.0 + blocks);
             let follows = coming == Coming::AtOnce && end == Some(at.0);
-            of_world.service_ns(of, Amount { ops: u64::from(!follows), blocks })
-        });
-        let there = vec![true; slots as usize];
-        let mut volume = Volume::open(geometry.clone(), &there, HistoryId([2; 16]));
-        if memory == Memory::None {
-            volume.keep_epoch_blocks(0);
-        }
-        let mut driver = Driver {
-            setup,
-            geometry,
-            volume,
-            world,
-            ran: Ran::default(),
-            waiting: HashMap::new(),
-            answered: Vec::new(),
-            begun: None,
-            logged: HashSet::new(),
+            of_setup.service_ns(of, Amount { ops: u64::from(!follows), blocks })
         };
-        driver.rest()?;
-        Ok(driver)
+        let uses = Uses { geometry: geometry.clone(), ran: Ran::default(), logged: HashSet::new() };
+        let mut engine = Engine::new(geometry, uses, service_ns)?;
+        if memory == Memory::None {
+            engine.volume.keep_epoch_blocks(0);
+        }
+        engine.rest()?;
+        Ok(Driver { setup, engine })
     }
 
-    /// Writes all of it once, whole stripes at a time.
-    fn fill(&mut self) -> Result<(), CheckError> {
-        let per_stripe = self.geometry.stripe_blocks();
-        for stripe in 0..u64::from(self.geometry.logical_stripes()) {
-            let contents = vec![[7; 16]; per_stripe as usize];
-            self.ask(0, &Ask::Write { first: UserBlock(stripe * per_stripe), contents, durable: true })?;
-            self.answers()?;
-        }
-        self.rest()
+    /// What `run` does, without what came before it; all that is under way is ended.
+    fn measured(
+        mut self,
+        run: impl FnOnce(&mut Driver<'s>) -> Result<(), EngineFault>,
+    ) -> Result<Ran, CheckError> {
+        let (begun_ns, worked_ns) = (self.engine.world.now_ns(), self.engine.world.worked_ns());
+        self.engine.watch.ran = Ran::default();
+        run(&mut self)?;
+        let elapsed_ns = self.engine.world.now_ns() - begun_ns;
+        self.engine.rest()?;
+        let device_ns = self.engine.world.worked_ns() - worked_ns;
+        Ok(Ran { elapsed_ns, device_ns, ..self.engine.watch.ran })
     }
 
     /// A round is an epoch.
-    fn epochs(&mut self, coming: Coming) -> Result<(), CheckError> {
+    fn epochs(&mut self, coming: Coming) -> Result<(), EngineFault> {
         let writers = u64::from(self.setup.writers());
         for round in 0..u64::from(self.setup.rounds()) {
             let first = round * writers;
-            let begin = Ask::Begin { first: UserBlock(first), count: writers, owed_blocks_max: u64::MAX };
-            self.ask(0, &begin)?;
-            self.answers()?;
-            let begun = self.begun.take();
-            let epoch = begun.ok_or_else(|| CheckError::Engine("an epoch was not begun".into()))?;
+            let epoch = self.begin(first, writers, u64::MAX)?;
             for writer in 0..writers {
                 let write = Ask::Within(epoch, Box::new(write(first + writer)));
-                self.ask(writer, &write)?;
+                self.engine.ask(writer, &write)?;
                 if coming == Coming::OneByOne {
-                    self.answers()?;
+                    self.engine.answers()?;
                 }
             }
-            self.answers()?;
-            self.ask(0, &Ask::End(epoch))?;
-            self.answers()?;
+            self.engine.answers()?;
+            self.engine.ask(0, &Ask::End(epoch))?;
+            self.engine.answers()?;
         }
         Ok(())
     }
 
+    fn begin(&mut self, first: u64, count: u64, owed_blocks_max: u64) -> Result<EpochId, EngineFault> {
+        self.engine.ask(0, &Ask::Begin { first: UserBlock(first), count, owed_blocks_max })?;
+        self.engine.answers()?;
+        self.engine.begun.take().ok_or_else(|| EngineFault("an epoch was not begun".into()))
+    }
+
     /// Every writer writes its next block when it was answered.
-    fn writes(&mut self, coming: Coming, layout: Layout) -> Result<(), CheckError> {
+    fn writes(&mut self, coming: Coming, layout: Layout) -> Result<(), EngineFault> {
         let (writers, rounds) = (u64::from(self.setup.writers()), u64::from(self.setup.rounds()));
         if coming == Coming::OneByOne {
             for (round, writer) in (0..rounds).flat_map(|round| (0..writers).map(move |w| (round, w))) {
-                self.ask(writer, &write(self.setup.block(layout, writer, round)))?;
-                self.answers()?;
+                self.engine.ask(writer, &write(self.setup.block(layout, writer, round)))?;
+                self.engine.answers()?;
             }
             return Ok(());
         }
         let mut next = vec![0; writers as usize];
-        self.answered = (0..writers).collect();
+        self.engine.answered = (0..writers).collect();
         loop {
-            for writer in std::mem::take(&mut self.answered) {
+            for writer in std::mem::take(&mut self.engine.answered) {
                 let round = next[writer as usize];
                 if round < rounds {
                     next[writer as usize] += 1;
-                    self.ask(writer, &write(self.setup.block(layout, writer, round)))?;
+                    self.engine.ask(writer, &write(self.setup.block(layout, writer, round)))?;
                 }
             }
-            if self.waiting.is_empty() {
+            if self.engine.is_answered() {
                 return Ok(());
             }
-            while self.answered.is_empty() {
-                self.step_on()?;
+            while self.engine.answered.is_empty() {
+                self.engine.step_on()?;
             }
         }
     }
+}
 
-    fn ask(&mut self, writer: u64, ask: &Ask) -> Result<(), CheckError> {
-        let (id, event) = self.world.ask(ask);
-        self.waiting.insert(id, writer);
-        self.volume.handle(event);
-        self.act()
-    }
-
-    fn act(&mut self) -> Result<(), CheckError> {
-        while let Some(action) = self.volume.next_action() {
-            self.note(&action);
-            let answer =
-                self.world.perform(action).map_err(|breach| CheckError::Engine(breach.to_string()))?;
-            let Some(Answer { request, told }) = answer else { continue };
-            self.answered.extend(self.waiting.remove(&request));
-            match told {
-                Told::Failed(failure) => return Err(CheckError::Engine(format!("{failure:?}"))),
-                Told::Begun { epoch, .. } => self.begun = Some(epoch),
-                Told::Done | Told::Blocks(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn step(&mut self) -> Result<bool, CheckError> {
-        let Some(event) = self.world.step(Lie::Honest) else { return Ok(false) };
-        self.volume.handle(event);
-        self.act().map(|()| true)
-    }
-
-    fn step_on(&mut self) -> Result<(), CheckError> {
-        match self.step()? {
-            true => Ok(()),
-            false => Err(CheckError::Engine("a request is not answered and nothing is under way".into())),
-        }
-    }
-
-    /// Goes on until everybody is answered.
-    fn answers(&mut self) -> Result<(), CheckError> {
-        while !self.waiting.is_empty() {
-            self.step_on()?;
-        }
-        self.answered.clear();
-        Ok(())
-    }
-
-    /// Goes on until nothing is under way.
-    fn rest(&mut self) -> Result<(), CheckError> {
-        self.act()?;
-        while self.step()? {}
-        Ok(())
-    }
-
-    /// What an action is for.
-    fn note(&mut self, action: &Action) {
+impl Watch for Uses {
+    fn sees(&mut self, action: &Action) {
         let mut uses: BTreeMap<Use, u64> = BTreeMap::new();
         match action {
             Action::Read { slot, at, into, .. } => {
@@ -773,7 +700,9 @@ impl<'s> Driver<'s> {
             self.ran.add(of, Amount { ops: u64::from(i == 0), blocks });
         }
     }
+}
 
+impl Uses {
     fn read_for(&self, slot: Slot, at: DeviceBlock) -> Use {
         match self.geometry.zones(slot).place(at) {
             Some(Place::Element { stripe, row, .. }) if self.is_parity(slot, stripe.0 as u32, row) => {
@@ -836,41 +765,40 @@ pub fn checkpoint(code: &Code, scheme: Scheme, piece_blocks: u32, pieces: u64) -
         journal_blocks: 1024,
         policy: if is_moving { Policy::Wcl } else { Policy::Inplace },
     })?;
-    let mut driver = Driver::new(&setup, geometry, Coming::AtOnce, Memory::Kept)?;
-    let (begun_ns, worked_ns) = (driver.world.now_ns(), driver.world.worked_ns());
-    driver.ran = Ran::default();
-    let piece = u64::from(piece_blocks);
-    if scheme == Scheme::Delayed {
+    let driver = Driver::new(&setup, &geometry, Coming::AtOnce, Memory::Kept)?;
+    driver.measured(|driver| driver.checkpoint(scheme, u64::from(piece_blocks), pieces))
+}
+
+impl Driver<'_> {
+    fn checkpoint(&mut self, scheme: Scheme, piece: u64, pieces: u64) -> Result<(), EngineFault> {
         let owed_blocks_max = EpochOptions::default().owed_bytes_max / BLOCK_BYTES;
-        driver.ask(0, &Ask::Begin { first: UserBlock(0), count: pieces * piece, owed_blocks_max })?;
-        driver.answers()?;
-    }
-    let epoch = driver.begun.take();
-    let mut next = 0;
-    driver.answered = (0..CHECKPOINT_WRITERS).collect();
-    while next < pieces || !driver.waiting.is_empty() {
-        for writer in std::mem::take(&mut driver.answered) {
-            if next == pieces {
-                break;
+        let epoch = match scheme {
+            Scheme::Delayed => Some(self.begin(0, pieces * piece, owed_blocks_max)?),
+            _ => None,
+        };
+        let mut next = 0;
+        self.engine.answered = (0..CHECKPOINT_WRITERS).collect();
+        while next < pieces || !self.engine.is_answered() {
+            for writer in std::mem::take(&mut self.engine.answered) {
+                if next == pieces {
+                    break;
+                }
+                let contents = vec![[next as u8 | 1; 16]; piece as usize];
+                let write = Ask::Write { first: UserBlock(next * piece), contents, durable: true };
+                next += 1;
+                match epoch {
+                    Some(epoch) => self.engine.ask(writer, &Ask::Within(epoch, Box::new(write)))?,
+                    None => self.engine.ask(writer, &write)?,
+                }
             }
-            let contents = vec![[next as u8 | 1; 16]; piece as usize];
-            let write = Ask::Write { first: UserBlock(next * piece), contents, durable: true };
-            next += 1;
-            match epoch {
-                Some(epoch) => driver.ask(writer, &Ask::Within(epoch, Box::new(write)))?,
-                None => driver.ask(writer, &write)?,
+            while self.engine.answered.is_empty() && !self.engine.is_answered() {
+                self.engine.step_on()?;
             }
         }
-        while driver.answered.is_empty() && !driver.waiting.is_empty() {
-            driver.step_on()?;
+        if let Some(epoch) = epoch {
+            self.engine.ask(0, &Ask::End(epoch))?;
+            self.engine.answers()?;
         }
+        Ok(())
     }
-    if let Some(epoch) = epoch {
-        driver.ask(0, &Ask::End(epoch))?;
-        driver.answers()?;
-    }
-    driver.ran.elapsed_ns = driver.world.now_ns() - begun_ns;
-    driver.rest()?;
-    driver.ran.device_ns = driver.world.worked_ns() - worked_ns;
-    Ok(driver.ran)
 }

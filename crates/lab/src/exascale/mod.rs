@@ -17,7 +17,7 @@ mod model;
 mod service;
 mod world;
 
-pub use model::{Device, Log, Message, Messages, Network, PLOT_SHARE, Placement, Run, Scheme, Stripe};
+pub use model::{Device, FLASH, Log, Message, Messages, Network, Placement, Run, Scheme, Stripe};
 pub use service::{ServiceError, ServiceTimes};
 pub use world::{Operations, Outcome};
 
@@ -149,7 +149,7 @@ pub struct Options {
     pub reads_per_mille: u32,
     /// Bytes of a write whatever the scaling says.
     pub write_bytes: Option<u32>,
-    /// Whether two of three writes are those of small plot files.
+    /// Whether two of three writes are those of small plot files: [`FLASH`].
     pub has_plots: bool,
     /// Which server.
     pub placement: Placement,
@@ -334,7 +334,11 @@ fn say(report: &mut Report, options: &Options) {
          intervals over {} seeds. Every run ends when the interval of its throughput is below 2 %, or after {} million events.",
         (SERVERS / options.scale).max(4),
         CLIENTS_PER_APP,
-        if options.placement == Placement::Random { "random" } else { "striped" },
+        match options.placement {
+            Placement::Random => "random",
+            Placement::Striped => "striped",
+            Placement::Aligned => "aligned",
+        },
         if options.log == Log::Random { "as costly as any place" } else { "sequential, neighbours merged" },
         match options.reads_per_mille {
             0 => "writes only".to_string(),

@@ -2,6 +2,7 @@
 
 use super::service::ServiceTimes;
 use pantile::Code;
+use pantile_sim::Random;
 use std::sync::Arc;
 
 /// How writes are made redundant.
@@ -79,12 +80,27 @@ impl Device {
         Device { name: "virtual-disk", ..Device::measured(times) }
     }
 
+    /// How long one operation takes; `follows`: it is where the last one ended.
+    pub(crate) fn service_ns(&self, is_write: bool, bytes: u64, follows: bool, random: &mut Random) -> u64 {
+        if let Some(times) = &self.service {
+            // A log does not say what followed what: the fastest that was seen did.
+            let quantile = if follows { 0 } else { random.below(65_536) };
+            return times.at(is_write, bytes, quantile);
+        }
+        let position = match follows {
+            true => 0,
+            false => self.position_ns * (500 + random.below(1000)) / 1000,
+        };
+        let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };
+        position + ns_of(bytes, rate)
+    }
+
     /// Mean time of an operation.
     pub fn mean_ns(&self, is_write: bool, bytes: u64) -> u64 {
         let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };
         match &self.service {
             Some(times) => times.mean(is_write, bytes),
-            None => self.position_ns + bytes * 1_000_000_000 / rate.max(1),
+            None => self.position_ns + ns_of(bytes, rate),
         }
     }
 
@@ -100,6 +116,12 @@ impl Device {
             service: None,
         }
     }
+}
+
+/// Nanoseconds for so many bytes.
+pub(super) fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
+    // Messages and units are far below the 18 GB at which this would overflow.
+    bytes * 1_000_000_000 / bytes_per_s.max(1)
 }
 
 /// Links: serial at either end.
@@ -133,26 +155,35 @@ pub enum Message {
 pub struct Messages {
     /// Of [`Message::Write`].
     pub write: u64,
-    /// Of [`Message::Read`].
+    /// Of [`Message::Read`], with what acknowledges the bytes.
     pub read: u64,
-    /// Of [`Message::Written`].
+    /// Of [`Message::Written`], with what fetches the bytes.
     pub written: u64,
     /// Of [`Message::Data`].
     pub data: u64,
 }
 
 impl Messages {
-    /// Lustre's: a message is a header of 32 bytes with 4 for the length of each of its parts,
-    /// filled up to a multiple of 8, and the parts; each transfer of the network layer has a header
-    /// of 72 bytes. Parts: `ptlrpc_body` 184, `ost_body` 208, `obd_ioobj` 24, `niobuf_remote` 16,
-    /// and 4 for each result code, filled up to 8. A request of one extent is 48 + 184 + 208 + 24 +
-    /// 16 = 480, the answer to a write 48 + 184 + 208 + 8 = 448, to a read 48 + 184 + 208 = 440.
-    /// Content travels in a transfer of its own.
+    /// Lustre's, of version 2.9.59, which is of the paper's year.
     ///
-    /// Source: the structures of `lustre/include/uapi/linux/lustre/lustre_idl.h` and
-    /// `lnet/include/uapi/linux/lnet/lnet-types.h`.
+    /// A message is `lustre_msg_v2`, 32 bytes and 4 for the length of each part, filled up to a
+    /// multiple of 8, and the parts, each filled up likewise. A request to read or write one extent
+    /// has `ptlrpc_body_v3` 184, `ost_body` 208, `obd_ioobj` 24, `niobuf_remote` 16 and a
+    /// capability, which is empty and has its length all the same: 56 + 184 + 208 + 24 + 16 = 488.
+    /// The answer to a write has body, `ost_body` and a result code of 4: 48 + 184 + 208 + 8 = 448;
+    /// that to a read has body and `ost_body`: 40 + 184 + 208 = 432.
+    ///
+    /// What travels over LNet has a header of 72 bytes. The bytes of a write are fetched by the
+    /// server (a GET to the client, a REPLY with them), those of a read are PUT and acknowledged.
+    /// Headers of what carries LNet are left out.
+    ///
+    /// Source: `lustre/utils/wiretest.c` (sizes), `lustre/ptlrpc/layout.c` (`ost_brw_client`,
+    /// `ost_brw_write_server`, `ost_brw_read_server`), `lustre/ptlrpc/pack_generic.c`
+    /// (`lustre_msg_size_v2`), `lustre/ptlrpc/niobuf.c` and `lnet/lnet/api-ni.c` (`lnet_hdr`) of
+    /// github.com/lustre/lustre-release at 2.9.59. Versions from 2.11 on have one more part, empty
+    /// as well, in requests (still 56) and in answers to reads (48).
     pub const LUSTRE: Messages =
-        Messages { write: 480 + 2 * 72, read: 480 + 72, written: 448 + 72, data: 440 + 2 * 72 };
+        Messages { write: 488 + 2 * 72, read: 488 + 2 * 72, written: 448 + 2 * 72, data: 432 + 2 * 72 };
 
     /// Messages of nothing but content.
     pub const NONE: Messages = Messages { write: 0, read: 0, written: 0, data: 0 };
@@ -189,6 +220,10 @@ pub enum Placement {
     Striped,
     /// The units of every stripe anew on servers drawn by the seed.
     Random,
+    /// The stripes of one round of writes on the same servers, the next round one server further.
+    /// So the parities of neighbouring stripes are neighbours on one server, as in Figure 2: an
+    /// epoch writes them as one.
+    Aligned,
 }
 
 /// A stripe: how many units it has, and which parities each changes.
@@ -270,7 +305,7 @@ pub struct Run {
     pub reads_per_mille: u32,
     /// Of one write.
     pub write_bytes: u32,
-    /// Whether two of three writes are small, as [`PLOT_SHARE`] has it.
+    /// Whether two of three writes are small: the plot files of [`FLASH`].
     pub has_plots: bool,
     /// Whether each client writes a region of its own, one write after the other, instead of all
     /// clients of an application side by side. Needs `writes_each`; epochs are side by side.
@@ -299,18 +334,21 @@ pub struct Run {
     pub events_most: u64,
 }
 
-/// A plot file over a checkpoint of FLASH: 4 variables in single precision of 24 in double. An
-/// output is one checkpoint and two plot files, with corners and without, as its benchmark of
-/// outputs writes them.
-pub const PLOT_SHARE: u32 = 12;
+/// Bytes of a block of FLASH in each file of an output, which its benchmark of outputs writes one
+/// after the other: a checkpoint of 24 variables in double precision; a plot file of 4 in single
+/// precision; the same at the corners of the 8 x 8 x 8 cells.
+///
+/// Source: `benchmarks/FLASH-IO` of github.com/Parallel-NetCDF/PnetCDF (`physicaldata.fh`,
+/// `plotfile_ncmpi_parallel.F90`, `flash_benchmark_io.F90`), the benchmark of flash.uchicago.edu
+/// with another library. The run that its README shows has other shares, a sixth and a fifth:
+/// blocks of 16 x 16 x 16, and variables of plot files as long as those of checkpoints.
+pub const FLASH: [u64; 3] = [24 * 8 * 8 * 8 * 8, 4 * 4 * 8 * 8 * 8, 4 * 4 * 9 * 9 * 9];
 
 impl Run {
     /// Bytes of a client's write number `n`.
     pub fn bytes_of_write(&self, n: u32) -> u32 {
-        match self.has_plots && !n.is_multiple_of(3) {
-            true => (self.write_bytes / PLOT_SHARE).max(1),
-            false => self.write_bytes,
-        }
+        let share = if self.has_plots { FLASH[n as usize % FLASH.len()] } else { FLASH[0] };
+        ((u64::from(self.write_bytes) * share / FLASH[0]) as u32).max(1)
     }
 
     /// Device time of one write of a client and the reads before it, all devices together, in

@@ -23,9 +23,10 @@
 //! side by side from the beginning of a stripe on (with regions of their own: one after the other
 //! in the client's region); which server has a unit, and which its parities, says the placement.
 //! Writes in one unit change the same range of its parities, so that the end of an epoch reads,
-//! sends and writes whole units: Figure 2 on the wire.
+//! sends and writes whole units; where stripes of a round are aligned, their parities as one write:
+//! Figure 2 on the wire.
 
-use super::model::{Device, Log, Message, Placement, Run, Scheme};
+use super::model::{Device, Log, Message, Placement, Run, Scheme, ns_of};
 use pantile_sim::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -282,12 +283,6 @@ pub(super) struct World<'r> {
     unfilled: HashMap<(u32, u64), u32>,
 }
 
-/// Nanoseconds for so many bytes.
-fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
-    // Messages and units are far below the 18 GB at which this would overflow.
-    bytes * 1_000_000_000 / bytes_per_s.max(1)
-}
-
 impl<'r> World<'r> {
     pub(super) fn new(run: &'r Run, seed: u64) -> World<'r> {
         let servers = (0..run.servers)
@@ -482,6 +477,10 @@ impl<'r> World<'r> {
                 let step = if width.is_multiple_of(servers) { 1 } else { width % servers };
                 u64::from(start) + stripe % servers * step + position
             }
+            Placement::Aligned => {
+                let stripes = self.units_apart(app) / self.run.stripe.data();
+                u64::from(start) + stripe / stripes % servers + position
+            }
             Placement::Random => {
                 let drawn = mixed(draw ^ mixed(stripe));
                 let step = self.steps[(drawn >> 32) as usize % self.steps.len()];
@@ -625,7 +624,7 @@ impl<'r> World<'r> {
                 self.count(server, &next);
                 merged.push(next);
             }
-            let ns = self.service_ns(io.is_write, bytes, follows);
+            let ns = self.device.service_ns(io.is_write, bytes, follows, &mut self.random);
             let io = self.keep(io);
             self.at(ns, Event::Done { server, io });
             for one in merged {
@@ -633,21 +632,6 @@ impl<'r> World<'r> {
                 self.at(ns, Event::Merged { server, io });
             }
         }
-    }
-
-    /// How long a device takes; `follows`: it is where the last one ended.
-    fn service_ns(&mut self, is_write: bool, bytes: u64, follows: bool) -> u64 {
-        if let Some(times) = &self.device.service {
-            // A log does not say what followed what: the fastest that was seen did.
-            let quantile = if follows { 0 } else { self.random.below(65_536) };
-            return times.at(is_write, bytes, quantile);
-        }
-        let position = match follows {
-            true => 0,
-            false => self.device.position_ns * (500 + self.random.below(1000)) / 1000,
-        };
-        let rate = if is_write { self.device.write_bytes_per_s } else { self.device.read_bytes_per_s };
-        position + ns_of(bytes, rate)
     }
 
     fn count(&mut self, server: u16, io: &Io) {
@@ -829,17 +813,23 @@ impl<'r> World<'r> {
         let run = self.run;
         let (data, write_bytes) = (run.stripe.data(), self.epoch_write_bytes(app));
         let units = self.units(app, write_bytes);
-        let mut left = 0;
+        let mut parities: Vec<(u16, u32)> = Vec::new();
         for begin in (0..units).step_by(data as usize) {
             let unit = self.epoch_unit(app, begin);
             let bytes = self.filled(app, write_bytes, begin);
             for parity in run.stripe.written((units - begin).min(data)) {
                 let home = self.parity_home(app, unit, parity);
-                let then = Then::ParityWritten;
-                left += 1;
-                self.apps[app as usize].left = left;
-                self.enqueue(home, Io { bytes, is_write: true, in_log: false, then, who: app, unit: 0 });
+                match parities.iter_mut().find(|one| one.0 == home && run.placement == Placement::Aligned) {
+                    // Behind the one of the stripe before.
+                    Some(one) => one.1 = one.1.saturating_add(bytes),
+                    None => parities.push((home, bytes)),
+                }
             }
+        }
+        self.apps[app as usize].left = parities.len() as u32;
+        for (home, bytes) in parities {
+            let then = Then::ParityWritten;
+            self.enqueue(home, Io { bytes, is_write: true, in_log: false, then, who: app, unit: 0 });
         }
         if run.move_back {
             for i in 0..units {

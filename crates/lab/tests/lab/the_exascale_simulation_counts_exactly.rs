@@ -2,7 +2,7 @@
 //! small and at the same load.
 
 use pantile_lab::exascale::{
-    CLIENTS_PER_APP, Device, Level, Log, Network, Options, Outcome, Placement, Run, Scaling, Scheme,
+    CLIENTS_PER_APP, Device, Level, Log, Messages, Network, Options, Outcome, Placement, Run, Scaling, Scheme,
     ServiceTimes, Stripe, run, simulate,
 };
 
@@ -142,7 +142,8 @@ fn whole_units_are_moved_back_with_their_parity() {
     }
 }
 
-/// An output of FLASH: a checkpoint and two plot files of a twelfth.
+/// An output of FLASH: a checkpoint, a plot file of a twelfth, and one at the corners of the cells,
+/// of which there are 729 for 512 cells.
 #[test]
 fn plot_files_are_small_writes_between_checkpoints() {
     let run = Run {
@@ -151,10 +152,54 @@ fn plot_files_are_small_writes_between_checkpoints() {
         batches_most: u64::MAX,
         ..run_of(Scheme::Delayed, 1, CLIENTS_PER_APP)
     };
-    assert_eq!([0, 1, 2, 3].map(|n| run.bytes_of_write(n)), [128 << 10, 10_922, 10_922, 128 << 10]);
+    assert_eq!([0, 1, 2, 3].map(|n| run.bytes_of_write(n)), [128 << 10, 10_922, 15_552, 128 << 10]);
     let o = simulate(&run, 1).operations;
-    // 19 units of a checkpoint, 2 of a plot file; a parity at the end of each.
-    assert_eq!((o.epochs, o.data_reads, o.parity_writes), (6, 2 * (19 + 2 + 2), 6));
+    // 19 units of a checkpoint, 2 and 3 of the plot files; a parity at the end of each.
+    assert_eq!((o.epochs, o.data_reads, o.parity_writes), (6, 2 * (19 + 2 + 3), 6));
+}
+
+/// Sizes of Lustre's messages are what its own assertions and formats of messages come to.
+#[test]
+fn messages_have_lustres_sizes() {
+    let message = |parts: &[u64]| {
+        let up = |bytes: u64| bytes.next_multiple_of(8);
+        up(32 + 4 * parts.len() as u64) + parts.iter().map(|&part| up(part)).sum::<u64>()
+    };
+    let (body, ost_body, object, extent, capability, result_code) = (184, 208, 24, 16, 0, 4);
+    let lnet = 72;
+    let request = message(&[body, ost_body, object, extent, capability]);
+    let lustre = Messages {
+        write: request + 2 * lnet,
+        read: request + 2 * lnet,
+        written: message(&[body, ost_body, result_code]) + 2 * lnet,
+        data: message(&[body, ost_body]) + 2 * lnet,
+    };
+    assert_eq!((request, Messages::LUSTRE), (488, lustre));
+    // The part that later versions have more changes no request.
+    assert_eq!(message(&[body, ost_body, object, extent, capability, 0]), request);
+}
+
+/// Figure 2: the stripes of a round have their parity on one server, one behind the other, and it is
+/// written as one; all its bytes are.
+#[test]
+fn parities_of_neighbouring_stripes_are_one_write_where_stripes_are_aligned() {
+    for (spec, stripes, q) in [("raid5:4", 37, 1), ("raid6:6", 25, 2)] {
+        let of = |placement| {
+            let run = Run {
+                write_bytes: 1 << 20,
+                writes_each: Some(4),
+                batches_most: u64::MAX,
+                placement,
+                stripe: Stripe::of(&pantile::Code::parse(spec).expect("a code")),
+                ..run_of(Scheme::Delayed, 1, CLIENTS_PER_APP)
+            };
+            simulate(&run, 1).operations
+        };
+        let (striped, aligned) = (of(Placement::Striped), of(Placement::Aligned));
+        assert_eq!((striped.parity_writes, aligned.parity_writes), (4 * q * stripes, 4 * q), "{spec}");
+        assert_eq!(striped.data_reads, aligned.data_reads);
+        assert_eq!(striped.sent_to_parity, aligned.sent_to_parity);
+    }
 }
 
 /// Half of all requests read: a request costs the mean of both, and what reads cost is the same

@@ -55,7 +55,8 @@ pub struct Exascale {
     /// reads and writes.
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     service: Option<PathBuf>,
-    /// On which servers the units of a stripe lie: one after the other, or drawn for each stripe.
+    /// On which servers the units of a stripe lie: one after the other, drawn for each stripe, or on
+    /// the same for all stripes of an epoch, whose parities are then written as one.
     #[arg(long, value_enum, default_value_t = PlacementName::Striped)]
     placement: PlacementName,
     /// What writing to the cache zone costs.
@@ -66,7 +67,7 @@ pub struct Exascale {
     #[arg(long)]
     move_back: bool,
     /// What an application writes: checkpoints alone, or FLASH's outputs, each a checkpoint and two
-    /// plot files of a twelfth.
+    /// plot files of a twelfth and a little less than an eighth.
     #[arg(long, value_enum, default_value_t = MixName::Checkpoint)]
     mix: MixName,
     /// Seeds.
@@ -103,6 +104,7 @@ enum ScalingName {
 enum PlacementName {
     Random,
     Striped,
+    Aligned,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -172,6 +174,7 @@ impl Exascale {
             placement: match self.placement {
                 PlacementName::Random => Placement::Random,
                 PlacementName::Striped => Placement::Striped,
+                PlacementName::Aligned => Placement::Aligned,
             },
             log: match self.log {
                 LogName::Random => Log::Random,

@@ -1,0 +1,172 @@
+//! The volume's own engine over devices in virtual time: it is asked, acts, and is answered.
+//!
+//! Devices are those of `pantile_sim`'s world, one queue each; how long an operation takes, the
+//! caller says. Computing takes no time. So every number found here is exact and the same on every
+//! machine.
+
+use pantile_format::FormatError;
+use pantile_format::volume::HistoryId;
+use pantile_sim::{Answer, Ask, Content, Data, IoKind, Lie, Told, World, WorldConfig};
+use pantile_volume::{
+    Action, BLOCK_BYTES, Birth, DeviceBlock, EpochId, Event, Geometry, RequestId, Slot, UserBlock, Volume,
+    format_volume,
+};
+use std::collections::HashMap;
+use std::fmt;
+
+/// The engine did what it may not do, or refused what it should do: a fault of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineFault(pub String);
+
+impl fmt::Display for EngineFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "the volume's engine failed in the lab: {}; report this", self.0)
+    }
+}
+
+impl std::error::Error for EngineFault {}
+
+/// Sees every action before it is performed.
+pub(crate) trait Watch {
+    fn sees(&mut self, action: &Action);
+}
+
+/// Nobody looks.
+impl Watch for () {
+    fn sees(&mut self, _: &Action) {}
+}
+
+/// A volume, its devices, and who watches.
+pub(crate) struct Engine<W> {
+    pub(crate) volume: Volume,
+    pub(crate) world: World,
+    pub(crate) watch: W,
+    /// Requests under way, and whose they are.
+    waiting: HashMap<RequestId, u64>,
+    /// Who was answered since somebody last looked.
+    pub(crate) answered: Vec<u64>,
+    /// The epoch that was begun last.
+    pub(crate) begun: Option<EpochId>,
+    /// The blocks that were read last.
+    pub(crate) blocks: Vec<Option<Data>>,
+}
+
+impl<W: Watch> Engine<W> {
+    /// A volume that nobody has written to, about to be opened: [`Engine::rest`] lets it.
+    ///
+    /// `service_ns` says how long a device takes for so many blocks from one on.
+    ///
+    /// Errors: no volume has this shape.
+    pub(crate) fn new(
+        geometry: &Geometry,
+        watch: W,
+        service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static,
+    ) -> Result<Engine<W>, FormatError> {
+        let slots = geometry.slots() as u32;
+        let config = WorldConfig {
+            volume: geometry.volume.0,
+            devices: slots,
+            device_blocks: (0..slots).map(|slot| geometry.device_blocks(Slot(slot))).max().unwrap_or(0),
+            tears: false,
+        };
+        let mut world = World::new(&config, 1);
+        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+        for (slot, at, bytes) in format_volume(geometry, &birth)? {
+            for (at, block) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
+                world.disks_mut()[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
+            }
+        }
+        world.serve(service_ns);
+        let there = vec![true; slots as usize];
+        Ok(Engine {
+            volume: Volume::open(geometry.clone(), &there, HistoryId([2; 16])),
+            world,
+            watch,
+            waiting: HashMap::new(),
+            answered: Vec::new(),
+            begun: None,
+            blocks: Vec::new(),
+        })
+    }
+
+    /// Writes all of it once, whole stripes at a time, each block with what `content` says.
+    pub(crate) fn fill(
+        &mut self,
+        geometry: &Geometry,
+        content: impl Fn(u64) -> Data,
+    ) -> Result<(), EngineFault> {
+        let per_stripe = geometry.stripe_blocks();
+        for stripe in 0..u64::from(geometry.logical_stripes()) {
+            let first = stripe * per_stripe;
+            let contents = (first..first + per_stripe).map(&content).collect();
+            self.ask(0, &Ask::Write { first: UserBlock(first), contents, durable: true })?;
+            self.answers()?;
+        }
+        self.rest()
+    }
+
+    /// Asks for something in somebody's name.
+    pub(crate) fn ask(&mut self, who: u64, ask: &Ask) -> Result<(), EngineFault> {
+        let (id, event) = self.world.ask(ask);
+        self.waiting.insert(id, who);
+        self.tell(event)
+    }
+
+    /// Tells the volume what happened.
+    pub(crate) fn tell(&mut self, event: Event) -> Result<(), EngineFault> {
+        self.volume.handle(event);
+        self.act()
+    }
+
+    fn act(&mut self) -> Result<(), EngineFault> {
+        while let Some(action) = self.volume.next_action() {
+            self.watch.sees(&action);
+            let answer = self.world.perform(action).map_err(|breach| EngineFault(breach.to_string()))?;
+            let Some(Answer { request, told }) = answer else { continue };
+            self.answered.extend(self.waiting.remove(&request));
+            match told {
+                Told::Failed(failure) => return Err(EngineFault(format!("{failure:?}"))),
+                Told::Begun { epoch, .. } => self.begun = Some(epoch),
+                Told::Blocks(blocks) => self.blocks = blocks,
+                Told::Done => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nobody waits.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    fn step(&mut self) -> Result<bool, EngineFault> {
+        match self.world.step(Lie::Honest) {
+            Some(event) => self.tell(event).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes on until the next thing happens.
+    pub(crate) fn step_on(&mut self) -> Result<(), EngineFault> {
+        match self.step()? {
+            true => Ok(()),
+            false => Err(EngineFault("a request is not answered and nothing is under way".into())),
+        }
+    }
+
+    /// Goes on until everybody is answered.
+    pub(crate) fn answers(&mut self) -> Result<(), EngineFault> {
+        while !self.is_answered() {
+            self.step_on()?;
+        }
+        self.answered.clear();
+        Ok(())
+    }
+
+    /// Goes on until nothing is under way.
+    pub(crate) fn rest(&mut self) -> Result<(), EngineFault> {
+        self.act()?;
+        while self.step()? {}
+        Ok(())
+    }
+}
