@@ -98,17 +98,16 @@ public:
                                     ShardMap<SubChunks> *sub_chunks) override
     {
         return caught("minimum_to_decode", [&] {
-            Set found;
-            if (int failed = stripes.minimum(keys(wanted), keys(there), nullptr, &found)) return failed;
-            for (int shard : found) {
-                minimum.set.insert(unsigned(shard));
-                if (sub_chunks) sub_chunks->set(shard, {{0, int(stripes.sub_chunks())}});
+            std::map<int, SubChunks> found;
+            if (int failed = sub_chunks ? stripes.minimum_parts(keys(wanted), keys(there), &found) : whole(wanted, there, &found)) return failed;
+            for (auto &shard : found) {
+                minimum.set.insert(unsigned(shard.first));
+                if (sub_chunks) sub_chunks->set(shard.first, std::move(shard.second));
             }
             return 0;
         });
     }
 
-    // Of pools that are not optimised, which may read parts of chunks.
     int minimum_to_decode(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) override
     {
         return stripes.minimum_parts(wanted, there, minimum);
@@ -189,11 +188,11 @@ public:
         });
     }
 
-    int decode_of_shards(const ShardSet &wanted, const ShardChunks &there, ShardChunks *decoded, int) override
+    int decode_of_shards(const ShardSet &wanted, const ShardChunks &there, ShardChunks *decoded, int chunk_bytes) override
     {
         return caught("decode", [&] {
             Chunks made;
-            if (int failed = stripes.decode(keys(wanted), copy(there), &made)) return failed;
+            if (int failed = stripes.decode_parts(keys(wanted), copy(there), &made, chunk_bytes)) return failed;
             for (auto &chunk : made) decoded->set(chunk.first, std::move(chunk.second));
             return 0;
         });
@@ -237,6 +236,14 @@ protected:
     Stripes stripes;
 
 private:
+    int whole(const ShardSet &wanted, const ShardSet &there, std::map<int, SubChunks> *minimum) const
+    {
+        Set found;
+        int failed = stripes.minimum(keys(wanted), keys(there), nullptr, &found);
+        for (int shard : found) (*minimum)[shard] = {};
+        return failed;
+    }
+
     void write(ShardBuffers &out, Buffers *buffers) const
     {
         for (unsigned shard = 0; shard < stripes.chunks(); ++shard)
