@@ -1,13 +1,15 @@
-// The erasure-code interface of Ceph 14.2 to 18.2: the order of virtual functions is what counts.
-// tests/vtable.py holds it against the plug-ins of the distribution.
+// The erasure-code interfaces of Ceph 14.2 to 18.2 and of 19.2: the order of virtual functions is
+// what counts. tests/vtable.py holds the first against the plug-ins of the distribution, and
+// tests/slots.cc the second against the header of its Ceph.
 #pragma once
 #include "maker.h"
 
 namespace pantile::abi16 {
 
-class ErasureCodeInterface {
+// What both have first.
+class FirstSlots {
 public:
-    virtual ~ErasureCodeInterface() {}                                                            // 0, 1
+    virtual ~FirstSlots() {}                                                                      // 0, 1
     virtual int init(Profile &profile, std::ostream *why) = 0;                                    // 2
     virtual const Profile &get_profile() const = 0;                                               // 3
     virtual int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const = 0; // 4
@@ -23,9 +25,23 @@ public:
     virtual int decode(const Set &wanted, const Chunks &chunks, Chunks *decoded, int chunk_bytes) = 0; // 14
     virtual int decode_chunks(const Set &wanted, const Chunks &chunks, Chunks *decoded) = 0;      // 15
     virtual const std::vector<int> &get_chunk_mapping() const = 0;                                // 16
+};
+
+class ErasureCodeInterface : public FirstSlots {
+public:
     virtual int decode_concat(const Chunks &chunks, ceph::bufferlist *decoded) = 0;               // 17
 };
 
 using ErasureCodePlugin = pantile::ErasureCodePlugin<ErasureCodeInterface>;
 
 } // namespace pantile::abi16
+
+namespace pantile::abi19 {
+
+class ErasureCodeInterface : public abi16::FirstSlots {
+public:
+    virtual int decode_concat_of_wanted(const Set &wanted, const Chunks &chunks, ceph::bufferlist *decoded) = 0; // 17
+    virtual int decode_concat(const Chunks &chunks, ceph::bufferlist *decoded) = 0;               // 18
+};
+
+} // namespace pantile::abi19

@@ -1,6 +1,6 @@
-// The erasure-code interface of Ceph 20: the order of virtual functions is what counts, and how
-// sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins of
-// Ceph.
+// The erasure-code interfaces of Ceph 20 and 21: the order of virtual functions is what counts, and
+// how sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins of
+// Ceph 20, tests/slots.cc all of it against Ceph's headers.
 #pragma once
 #include "maker.h"
 #include <optional>
@@ -64,12 +64,16 @@ constexpr uint64_t PARTIAL_READ = 1 << 0, PARTIAL_WRITE = 1 << 1, ZEROS_OF_ZEROS
 
 // Names end in _of_shards where Ceph has two functions of one name: compilers differ in the order
 // of overloads.
-class ErasureCodeInterface {
+class FirstSlots {
 public:
-    virtual ~ErasureCodeInterface() {}                                                            // 0, 1
+    virtual ~FirstSlots() {}                                                                      // 0, 1
     virtual int init(Profile &profile, std::ostream *why) = 0;                                    // 2
     virtual const Profile &get_profile() const = 0;                                               // 3
     virtual int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const = 0; // 4
+};
+
+template <class First> class LaterSlots : public First {
+public:
     virtual unsigned get_chunk_count() const = 0;                                                 // 5
     virtual unsigned get_data_chunk_count() const = 0;                                            // 6
     virtual unsigned get_coding_chunk_count() const = 0;                                          // 7
@@ -100,6 +104,21 @@ public:
     virtual std::string get_optimizations_flags_string() const = 0;                               // 29
 };
 
+using ErasureCodeInterface = LaterSlots<FirstSlots>;
 using ErasureCodePlugin = pantile::ErasureCodePlugin<ErasureCodeInterface>;
 
 } // namespace pantile::abi20
+
+// A rule for several zones is one more slot, before all later ones; what else it takes than a number
+// of zones differs between sources of 21.
+namespace pantile::abi21 {
+
+template <class... Domains> class FirstSlots : public abi20::FirstSlots {
+public:
+    virtual int create_rule_of_zones(const std::string &name, int zones, Domains... domains, CrushWrapper &crush,
+                                     std::ostream *why) const = 0;
+};
+
+template <class... Domains> using ErasureCodeInterface = abi20::LaterSlots<FirstSlots<Domains...>>;
+
+} // namespace pantile::abi21

@@ -12,7 +12,7 @@ public:
     __attribute__((weak)) int add_simple_rule(std::string name, std::string root, std::string failure_domain,
                                               std::string device_class, std::string mode, int rule_type,
                                               std::ostream *why);
-    // Ceph 20.
+    // From Ceph 19 on.
     __attribute__((weak)) int add_simple_rule(std::string name, std::string root, std::string failure_domain,
                                               int failure_domains, std::string device_class, std::string mode,
                                               int rule_type, std::ostream *why);
@@ -36,7 +36,11 @@ constexpr int RULE_TYPE_ERASURE = 3;
 // Ceph 20's alignment of chunks; 32 before.
 constexpr unsigned CHUNK_ALIGN = 64;
 
-// Registers a plug-in of one generation under a name.
+// Registers a plug-in of one generation under a name; of 21 there are two, without and with domains
+// for the rule of several zones.
 int register16(const char *name);
+int register19(const char *name);
 int register20(const char *name);
+int register21(const char *name);
+int register21_domains(const char *name);
 } // namespace pantile

@@ -2,6 +2,7 @@
 // its own interface of a code.
 #pragma once
 #include "stripes.h"
+#include <cerrno>
 #include <memory>
 
 namespace pantile {
@@ -32,6 +33,25 @@ public:
 private:
     const std::string name;
 };
+
+// Failure domains that Ceph names beside the profile: of zones, of OSDs, and a class of devices.
+struct Given {
+    std::string zone, failure_domain, device_class;
+};
+
+// A rule of the profile's words, made as Ceph 19 and later do it.
+inline int simple_rule(const Pool &pool, const std::string &name, CrushWrapper &crush, std::ostream *why,
+                       const Given &given = {})
+{
+    std::string per_domain = pool.word("crush-osds-per-failure-domain");
+    if (!per_domain.empty() && per_domain != "0" && per_domain != "1") {
+        if (why) *why << "crush-osds-per-failure-domain=" << per_domain << " is not known to this plug-in; make a rule of your own and leave it out";
+        return -EINVAL;
+    }
+    auto or_word = [&](const std::string &given, const char *word) { return given.empty() ? pool.word(word) : given; };
+    return crush.add_simple_rule(name, pool.word("crush-root"), or_word(given.failure_domain, "crush-failure-domain"), 0,
+                                 or_word(given.device_class, "crush-device-class"), "indep", RULE_TYPE_ERASURE, why);
+}
 
 // Gives Ceph a maker for a name.
 template <class Interface, class Code> int register_maker(const char *name)

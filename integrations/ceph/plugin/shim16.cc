@@ -1,12 +1,12 @@
-// The interface of Ceph 14.2 to 18.2.
+// The interfaces of Ceph 14.2 to 18.2 and of 19.2.
 #include "abi16.h"
 
-namespace pantile::abi16 {
+namespace pantile {
 namespace {
 
-class Code final : public ErasureCodeInterface {
+template <class Interface> class Code16 : public Interface {
 public:
-    explicit Code(std::string plugin) : stripes(std::move(plugin)) {}
+    explicit Code16(std::string plugin) : stripes(std::move(plugin)) {}
 
     int init(Profile &profile, std::ostream *why) override
     {
@@ -50,25 +50,47 @@ public:
 
     int encode(const Set &wanted, const ceph::bufferlist &in, Chunks *encoded) override { return stripes.encode(wanted, in, encoded); }
     int encode_chunks(const Set &, Chunks *encoded) override { return stripes.encode_chunks(encoded); }
-    // Chunks that are shorter than `chunk_bytes` are parts of them.
     int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int chunk_bytes) override
     {
-        bool is_parts = stripes.sub_chunks() > 1 && !there.empty() && chunk_bytes > int(there.begin()->second.length());
-        return is_parts ? stripes.repair(wanted, there, decoded, unsigned(chunk_bytes)) : stripes.decode(wanted, there, decoded);
+        return stripes.decode_parts(wanted, there, decoded, chunk_bytes);
     }
     int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) override { return stripes.decode_chunks(wanted, there, decoded); }
     const std::vector<int> &get_chunk_mapping() const override { return mapping; }
     int decode_concat(const Chunks &there, ceph::bufferlist *decoded) override { return stripes.decode_concat(nullptr, there, decoded); }
 
-private:
+protected:
     Stripes stripes;
+
+private:
     std::vector<int> mapping;
 };
 
-} // namespace
-} // namespace pantile::abi16
+class Code19 final : public Code16<abi19::ErasureCodeInterface> {
+public:
+    using Code16::Code16;
 
-int pantile::register16(const char *name)
+    // The call of Ceph 20.
+    int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const override
+    {
+        return caught("create_rule", [&] { return simple_rule(stripes.pool, name, crush, why); });
+    }
+
+    int decode_concat_of_wanted(const Set &wanted, const Chunks &there, ceph::bufferlist *decoded) override
+    {
+        return stripes.decode_concat(&wanted, there, decoded);
+    }
+};
+
+} // namespace
+
+int register16(const char *name)
 {
-    return register_maker<abi16::ErasureCodeInterface, abi16::Code>(name);
+    return register_maker<abi16::ErasureCodeInterface, Code16<abi16::ErasureCodeInterface>>(name);
 }
+
+int register19(const char *name)
+{
+    return register_maker<abi19::ErasureCodeInterface, Code19>(name);
+}
+
+} // namespace pantile

@@ -1,4 +1,4 @@
-// The interface of Ceph 20, with what its optimised pools (FastEC) call: buffers of shards of which
+// The interfaces of Ceph 20 and 21, with what its optimised pools (FastEC) call: buffers of shards of which
 // some are absent, and deltas.
 #include "abi20.h"
 #include <array>
@@ -66,7 +66,7 @@ private:
     const unsigned chunks;
 };
 
-class Code final : public ErasureCodeInterface {
+template <class First> class Code : public LaterSlots<First> {
 public:
     explicit Code(std::string plugin) : stripes(std::move(plugin)) {}
 
@@ -85,16 +85,7 @@ public:
 
     int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const override
     {
-        return caught("create_rule", [&] {
-            const Pool &pool = stripes.pool;
-            std::string per_domain = pool.word("crush-osds-per-failure-domain");
-            if (!per_domain.empty() && per_domain != "0" && per_domain != "1") {
-                if (why) *why << "crush-osds-per-failure-domain=" << per_domain << " is not known to this plug-in; make a rule of your own and leave it out";
-                return -EINVAL;
-            }
-            return crush.add_simple_rule(name, pool.word("crush-root"), pool.word("crush-failure-domain"), 0,
-                                         pool.word("crush-device-class"), "indep", RULE_TYPE_ERASURE, why);
-        });
+        return caught("create_rule", [&] { return simple_rule(stripes.pool, name, crush, why); });
     }
 
     unsigned get_chunk_count() const override { return stripes.chunks(); }
@@ -107,11 +98,11 @@ public:
                                     ShardMap<SubChunks> *sub_chunks) override
     {
         return caught("minimum_to_decode", [&] {
-            Set found;
-            if (int failed = stripes.minimum(keys(wanted), keys(there), nullptr, &found)) return failed;
-            for (int shard : found) {
-                minimum.set.insert(unsigned(shard));
-                if (sub_chunks) sub_chunks->set(shard, {{0, int(stripes.sub_chunks())}});
+            std::map<int, SubChunks> found;
+            if (int failed = sub_chunks ? stripes.minimum_parts(keys(wanted), keys(there), &found) : whole(wanted, there, &found)) return failed;
+            for (auto &shard : found) {
+                minimum.set.insert(unsigned(shard.first));
+                if (sub_chunks) sub_chunks->set(shard.first, std::move(shard.second));
             }
             return 0;
         });
@@ -119,12 +110,7 @@ public:
 
     int minimum_to_decode(const Set &wanted, const Set &there, std::map<int, SubChunks> *minimum) override
     {
-        return caught("minimum_to_decode", [&] {
-            Set found;
-            if (int failed = stripes.minimum(wanted, there, nullptr, &found)) return failed;
-            for (int shard : found) (*minimum)[shard] = {{0, int(stripes.sub_chunks())}};
-            return 0;
-        });
+        return stripes.minimum_parts(wanted, there, minimum);
     }
 
     int minimum_to_decode_with_cost_of_shards(const ShardSet &wanted, const ShardMap<int> &there, ShardSet *minimum) override
@@ -202,17 +188,20 @@ public:
         });
     }
 
-    int decode_of_shards(const ShardSet &wanted, const ShardChunks &there, ShardChunks *decoded, int) override
+    int decode_of_shards(const ShardSet &wanted, const ShardChunks &there, ShardChunks *decoded, int chunk_bytes) override
     {
         return caught("decode", [&] {
             Chunks made;
-            if (int failed = stripes.decode(keys(wanted), copy(there), &made)) return failed;
+            if (int failed = stripes.decode_parts(keys(wanted), copy(there), &made, chunk_bytes)) return failed;
             for (auto &chunk : made) decoded->set(chunk.first, std::move(chunk.second));
             return 0;
         });
     }
 
-    int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int) override { return stripes.decode(wanted, there, decoded); }
+    int decode(const Set &wanted, const Chunks &there, Chunks *decoded, int chunk_bytes) override
+    {
+        return stripes.decode_parts(wanted, there, decoded, chunk_bytes);
+    }
 
     int decode_chunks_of_shards(const ShardSet &, ShardBuffers &in, ShardBuffers &out) override
     {
@@ -243,16 +232,44 @@ public:
         return stripes.pool.shape.is_bytewise ? "partialread,partialwrite,zeroinout,paritydelta,optimizedsupport" : "";
     }
 
+protected:
+    Stripes stripes;
+
 private:
+    int whole(const ShardSet &wanted, const ShardSet &there, std::map<int, SubChunks> *minimum) const
+    {
+        Set found;
+        int failed = stripes.minimum(keys(wanted), keys(there), nullptr, &found);
+        for (int shard : found) (*minimum)[shard] = {};
+        return failed;
+    }
+
     void write(ShardBuffers &out, Buffers *buffers) const
     {
         for (unsigned shard = 0; shard < stripes.chunks(); ++shard)
             if (bufferptr *buffer = out.find(int(shard)); buffer && !data_shards.count(int(shard))) buffers->write(int(shard), *buffer);
     }
 
-    Stripes stripes;
     std::vector<Shard> mapping;
     Set data_shards;
+};
+
+// Where there are domains they stand for the profile's own.
+template <class... Domains> class Code21 final : public Code<abi21::FirstSlots<Domains...>> {
+public:
+    using Code<abi21::FirstSlots<Domains...>>::Code;
+
+    int create_rule_of_zones(const std::string &name, int zones, Domains... domains, CrushWrapper &crush,
+                             std::ostream *why) const override
+    {
+        return caught("create_rule", [&] {
+            if (zones > 1) {
+                if (why) *why << "num_zones=" << zones << ": this plug-in makes no rules of several zones; make a rule of your own";
+                return -EINVAL;
+            }
+            return simple_rule(this->stripes.pool, name, crush, why, Given{domains...});
+        });
+    }
 };
 
 } // namespace
@@ -260,5 +277,16 @@ private:
 
 int pantile::register20(const char *name)
 {
-    return register_maker<abi20::ErasureCodeInterface, abi20::Code>(name);
+    return register_maker<abi20::ErasureCodeInterface, abi20::Code<abi20::FirstSlots>>(name);
+}
+
+int pantile::register21(const char *name)
+{
+    return register_maker<abi21::ErasureCodeInterface<>, abi20::Code21<>>(name);
+}
+
+int pantile::register21_domains(const char *name)
+{
+    using Domain = const std::string &;
+    return register_maker<abi21::ErasureCodeInterface<Domain, Domain, Domain>, abi20::Code21<Domain, Domain, Domain>>(name);
 }

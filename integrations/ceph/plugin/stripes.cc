@@ -153,6 +153,12 @@ int Stripes::decode(const Set &wanted, const Chunks &there, Chunks *decoded) con
     });
 }
 
+int Stripes::decode_parts(const Set &wanted, const Chunks &there, Chunks *decoded, int chunk_bytes) const
+{
+    bool is_parts = sub_chunks() > 1 && !there.empty() && chunk_bytes > int(there.begin()->second.length());
+    return is_parts ? repair(wanted, there, decoded, unsigned(chunk_bytes)) : decode(wanted, there, decoded);
+}
+
 int Stripes::repair(const Set &wanted, const Chunks &there, Chunks *decoded, unsigned chunk_bytes) const
 {
     return caught("decode", [&] {

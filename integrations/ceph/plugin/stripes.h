@@ -33,6 +33,8 @@ public:
     // `encoded` has all data and the parities to be computed.
     int encode_chunks(Chunks *encoded) const;
     int decode(const Set &wanted, const Chunks &there, Chunks *decoded) const;
+    // From chunks or, where they are shorter than `chunk_bytes`, parts of them.
+    int decode_parts(const Set &wanted, const Chunks &there, Chunks *decoded, int chunk_bytes) const;
     // The one chunk that is wanted, from what minimum_parts names, one sub-chunk behind the other.
     int repair(const Set &wanted, const Chunks &there, Chunks *decoded, unsigned chunk_bytes) const;
     // `decoded` has room for each chunk that is wanted and not there.

@@ -49,7 +49,7 @@ def name(function):
 
 def of_header(path):
     text = open(path).read()
-    body = text[text.index("class ErasureCodeInterface") : text.index("using ErasureCodePlugin")]
+    body = text[text.index("class FirstSlots") : text.index("using ErasureCodePlugin")]
     # Where Ceph has two functions of one name, one is called *_of_something in the header.
     names = [re.sub("_of_.*", "", name) for name in re.findall(r"virtual [^;{]*?(~?\w+)\(", body)]
     return [names[0], names[0]] + names[1:]

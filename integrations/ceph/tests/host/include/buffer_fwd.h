@@ -1,0 +1,3 @@
+// Where Ceph's own headers look for it.
+#pragma once
+#include <rados/buffer_fwd.h>
