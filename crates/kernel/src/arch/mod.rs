@@ -8,7 +8,12 @@
 //!
 //! A folder has its engines by name, and `for_engines`, which hands them to a macro;
 //! `horner_engine`, `row_loops` and `spread_loops`; and in `cpu` what the processor is like:
-//! `streaming_footprint_bytes`, `counting` and `fence`.
+//! `streaming_footprint_bytes`, `counting`, `fetch` and `fence`. What is written for vectors of any
+//! width lies in `common`.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[macro_use]
+mod common;
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 pub(crate) mod none;

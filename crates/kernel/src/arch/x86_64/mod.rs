@@ -4,9 +4,7 @@
 #[macro_use]
 mod pick;
 #[macro_use]
-mod loops;
-#[macro_use]
-mod xor_loops;
+mod carry;
 
 #[cfg(feature = "run-time-code")]
 mod ahead;
