@@ -11,16 +11,20 @@
 //! `streaming_footprint_bytes`, `counting`, `fetch` and `fence`. What is written for vectors of any
 //! width lies in `common`.
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 #[macro_use]
 mod common;
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub(crate) mod aarch64;
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 pub(crate) mod none;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod x86_64;
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub(crate) use aarch64 as native;
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 pub(crate) use none as native;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use x86_64 as native;

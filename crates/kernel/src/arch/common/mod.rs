@@ -4,6 +4,8 @@
 #[macro_use]
 mod pick;
 #[macro_use]
+mod carry;
+#[macro_use]
 mod change;
 #[macro_use]
 mod fft;

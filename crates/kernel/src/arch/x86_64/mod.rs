@@ -3,8 +3,6 @@
 
 #[macro_use]
 mod pick;
-#[macro_use]
-mod carry;
 
 #[cfg(feature = "run-time-code")]
 mod ahead;

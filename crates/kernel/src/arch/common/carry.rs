@@ -1,8 +1,8 @@
-//! The loop of Horner's rule ([`crate::horner`]), written once for vectors of 32 and of 64 bytes
-//! whose products are by matrices.
+//! The loop of Horner's rule ([`crate::horner`]), written once for vectors of any instruction set to
+//! which a product by two is as dear as any other.
 
 /// Defines `carry::<D, C, U, K, F, STORES, SOLVES>`, a
-/// [`HornerKernel`](crate::horner::HornerKernel) for products by matrices: visits of C vectors of
+/// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of
 /// each plane, then single ones, then what is left. `live` is as in `define_change`.
 macro_rules! define_carry {
     ($feature:literal, $again:path, $load:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
