@@ -92,7 +92,7 @@ mod tests {
         let error = parse_forced("mmx").unwrap_err();
         assert_eq!(
             error.to_string(),
-            "PANTILE_KERNEL=mmx names no tier; use one of portable avx2 avx2-gfni avx512-gfni"
+            "PANTILE_KERNEL=mmx names no tier; use one of portable neon avx2 avx2-gfni avx512-gfni"
         );
         for tier in Tier::ALL {
             match parse_forced(tier.name()) {

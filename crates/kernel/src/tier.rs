@@ -5,23 +5,27 @@ use std::fmt;
 /// An instruction-set tier. The order is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tier {
-    /// Tables, a byte at a time: every machine, and the specification of the others.
+    /// No instruction that a processor might lack: every machine, and what the others are held to.
     Portable,
-    /// 32-byte vectors, products by `vpshufb` of nibbles.
+    /// aarch64: 16-byte vectors, products by `tbl` of nibbles.
+    Neon,
+    /// x86-64: 32-byte vectors, products by `vpshufb` of nibbles.
     Avx2,
-    /// 32-byte vectors, products by `vgf2p8affineqb`.
+    /// x86-64: 32-byte vectors, products by `vgf2p8affineqb`.
     Avx2Gfni,
-    /// 64-byte vectors, products by `vgf2p8affineqb`, sums of three by `vpternlogq`.
+    /// x86-64: 64-byte vectors, products by `vgf2p8affineqb`, sums of three by `vpternlogq`.
     Avx512Gfni,
 }
 
 impl Tier {
-    pub(crate) const ALL: [Tier; 4] = [Tier::Portable, Tier::Avx2, Tier::Avx2Gfni, Tier::Avx512Gfni];
+    pub(crate) const ALL: [Tier; 5] =
+        [Tier::Portable, Tier::Neon, Tier::Avx2, Tier::Avx2Gfni, Tier::Avx512Gfni];
 
     /// The name that `PANTILE_KERNEL` takes.
     pub fn name(self) -> &'static str {
         match self {
             Tier::Portable => "portable",
+            Tier::Neon => "neon",
             Tier::Avx2 => "avx2",
             Tier::Avx2Gfni => "avx2-gfni",
             Tier::Avx512Gfni => "avx512-gfni",

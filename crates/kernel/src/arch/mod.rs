@@ -8,14 +8,23 @@
 //!
 //! A folder has its engines by name, and `for_engines`, which hands them to a macro;
 //! `horner_engine`, `row_loops` and `spread_loops`; and in `cpu` what the processor is like:
-//! `streaming_footprint_bytes`, `counting` and `fence`.
+//! `streaming_footprint_bytes`, `counting`, `fetch` and `fence`. What is written for vectors of any
+//! width lies in `common`.
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+#[macro_use]
+mod common;
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub(crate) mod aarch64;
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 pub(crate) mod none;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod x86_64;
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+pub(crate) use aarch64 as native;
+#[cfg(not(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 pub(crate) use none as native;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) use x86_64 as native;

@@ -30,7 +30,7 @@ Columns:
 Times are CPU times of this thread, medians of nine turns; the stripe stays in the caches unless it is larger than 2 MiB, \
 then stripes of 256 MiB take turns. With --cold they do in any case, and what is encoded and decoded goes past the caches: so it is with \
 data that was just received and parity that is sent on. With --packet the elements of a column are interleaved, a packet of each in turn; the limit is then \
-also taken of whole columns, as many as are read and written. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
+also taken of whole columns, as many as are read and written. PANTILE_KERNEL=portable|neon|avx2|avx2-gfni|avx512-gfni forces a kernel.
 
 Examples:
   pantile bench raid6:16 cauchy:16+4 dcode:13

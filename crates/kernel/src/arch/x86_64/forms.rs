@@ -1,7 +1,8 @@
-//! What the kernels of all instruction sets are told by constants: forms of sums, of transforms and
-//! of stores, and products as bit matrices.
+//! What the kernels of these instruction sets are told by constants: forms of sums and of stores, and
+//! products as bit matrices.
 
 use super::cpu::Kind;
+pub(super) use crate::arch::common::forms::*;
 use crate::portable;
 
 /// Multiplication by c as the 8 x 8 bit matrix that `vgf2p8affineqb` takes.
@@ -52,49 +53,19 @@ pub(super) const EXPANDED: u8 = 8;
 /// are lost with data half of its products are such; whoever has none loses by looking.
 pub(super) const LOOKING: u8 = 4;
 
-/// What an additive FFT finishes: [`Finish`](crate::fft::Finish).
-pub(super) const STATES_ALONE: u8 = 0;
-pub(super) const VALUES: u8 = 1;
-pub(super) const ROWS: u8 = 2;
-pub(super) const ROWS_AND_LEFT: u8 = 3;
-
-/// Whether a factor is the first of its level, of so many points.
-pub(super) const fn is_first(points: usize, factor: usize) -> bool {
-    factor < points && (points - factor).is_power_of_two()
-}
-
-/// Where kernels of networks store: [`To`](crate::network::To).
-pub(super) const TO_SLOTS: u8 = 0;
-pub(super) const TO_BUFFERS: u8 = 1;
-pub(super) const TO_PAST: u8 = 2;
-
-/// Bytes of a line of any cache, and what goes past it as a whole.
-pub(super) const LINE: usize = crate::packets::LINE_BYTES;
-
 /// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does
 /// not hold a line each. What comes with a line that is read is evicted before the next visit then;
 /// so a visit takes all that it can.
 pub(super) const WAYS: usize = 8;
 
-/// How a kernel stores, through the cache or past it, and what it fetches into the first-level
-/// cache while it reads: nothing, what its next visit reads, what one of the visits after it does,
-/// or what comes much later.
-pub(super) const CACHED: u8 = 0;
+/// How else a kernel stores, through the cache or past it, by what it fetches into the first-level
+/// cache while it reads: what its next visit reads, what one of the visits after it does, or what
+/// comes much later.
 pub(super) const CACHED_NEXT: u8 = 1;
 pub(super) const CACHED_LATER: u8 = 2;
-/// Through the cache, of less than a vector, where whole ones are taken one at a time, too: these
-/// are compiled apart, without what only this needs. A mask costs nothing (AVX-512, two vectors and
-/// more).
-pub(super) const SHORT: u8 = 3;
-pub(super) const PAST: u8 = 4;
 pub(super) const PAST_NEXT: u8 = 5;
 pub(super) const PAST_LATER: u8 = 6;
 pub(super) const PAST_AHEAD: u8 = 7;
-
-/// Whether kernels store past the cache.
-pub(super) const fn is_past(stores: u8) -> bool {
-    stores >= PAST
-}
 
 /// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire
 /// Rapids: 16 % gained at (16,4) from memory; Ice Lake: 16 to 29), and takes from hardware that

@@ -3,10 +3,6 @@
 
 #[macro_use]
 mod pick;
-#[macro_use]
-mod loops;
-#[macro_use]
-mod xor_loops;
 
 #[cfg(feature = "run-time-code")]
 mod ahead;

@@ -1,5 +1,5 @@
-//! Loops of sums alone, written once for vectors of 32 and of 64 bytes: of [`crate::xor_rows`], and
-//! of changes in packets ([`crate::update`]).
+//! Loops of sums alone, written once for vectors of any instruction set: of [`crate::xor_rows`],
+//! and of changes in packets ([`crate::update`]).
 
 /// Defines `rows::<C, STREAMING>`, a [`RowLoop`](crate::xor_rows::RowLoop), and `spread::<C>`, a
 /// [`SpreadLoop`](crate::packets::SpreadLoop), both of slices of C vectors.
