@@ -33,39 +33,62 @@ version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo
 to=${DESTDIR-}$prefix
 case $to in /*) ;; *) to=$PWD/$to ;; esac
 # Who may write to a folder on the way may put a link there, and so choose what is replaced; so may
-# who owns a link that is there. By sudo root acts for the user who gave the command.
+# who made a link, or moved one there that somebody else made. By sudo root acts for the user who
+# gave the command.
 mine=(-user root -o -user "$(id -u)")
 [ "$(id -u)" != 0 ] || [ -z "${SUDO_UID-}" ] || mine+=(-o -user "$SUDO_UID")
 folders=("$to"/{bin,include,lib/pantile,lib/pantile-isal,lib/pkgconfig,share/man/man1})
-refuse_what_others_may_exchange() {
-    local folder dir found
-    for folder in "${folders[@]}"; do
-        for dir in "$folder" "$(realpath -m "$folder")"; do
-            while :; do
-                if [ -e "$dir" ] || [ -L "$dir" ]; then
-                    found=$(find -P "$dir" -maxdepth 0 ! \( "${mine[@]}" \) -print 2>&1
-                        find -L "$dir" -maxdepth 0 \( ! \( "${mine[@]}" \) -o -perm -o+w ! -perm -1000 \) -print 2>&1)
-                    [ -z "$found" ] || { echo "$dir is of another user or others may write to it; name another prefix" >&2; exit 2; }
-                fi
-                [ "$dir" != / ] || break
-                dir=$(dirname "$dir")
-            done
-        done
+refuse() { echo "$1 is of another user or others may write to it; name another prefix" >&2; exit 2; }
+# refuse_unless_mine PATH TEST...: whatever is there passes the tests and is of nobody else.
+refuse_unless_mine() {
+    [ -z "$(find -P "$1" -maxdepth 0 \( ! \( "${mine[@]}" \) -o "${@:2}" \) -print 2>&1)" ] || refuse "$1"
+}
+refuse_what_others_may_exchange() { # PATH [LINKS]: each folder and link on the way, and on theirs
+    local dir=$1 links=${2:-40} target
+    [ "$links" != 0 ] || refuse "$1"
+    while :; do
+        if [ -L "$dir" ]; then
+            refuse_unless_mine "$dir" -false
+            refuse_unless_mine "$(realpath "$(dirname "$dir")")" -perm -o+w
+            target=$(readlink "$dir")
+            case $target in /*) ;; *) target=$(realpath "$(dirname "$dir")")/$target ;; esac
+            refuse_what_others_may_exchange "$target" $((links - 1))
+        elif [ -e "$dir" ]; then
+            refuse_unless_mine "$dir" -perm -o+w ! -perm -1000
+        fi
+        [ "$dir" != / ] || break
+        dir=$(dirname "$dir")
     done
 }
-refuse_what_others_may_exchange
-install -d "${folders[@]}"
-refuse_what_others_may_exchange # What was not there before could be made by others meanwhile.
-install -m 755 "$built/pantile" "$to/bin/pantile"
-"$built/pantile" man "$to/share/man/man1"
-chmod 644 "$to"/share/man/man1/pantile*.1
-install -m 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"
-install -m 644 "$built/libpantile_c.so" "$to/lib/libpantile.so.$version"
-install -m 755 "$built/libpantile_isal.so" "$to/lib/pantile-isal/libisal.so.2"
-ln -sf "libpantile.so.$version" "$to/lib/libpantile.so.${version%%.*}"
-ln -sf "libpantile.so.${version%%.*}" "$to/lib/libpantile.so"
-install -m 644 "$built/libpantile_c.a" "$to/lib/libpantile.a"
-install -m 644 bindings/c/include/pantile.h "$to/include/pantile.h"
-sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" bindings/c/pantile.pc.in >"$to/lib/pkgconfig/pantile.pc"
-chmod 644 "$to/lib/pkgconfig/pantile.pc"
+refuse_any() {
+    local folder
+    for folder in "${folders[@]}"; do
+        refuse_what_others_may_exchange "$folder"
+        # In a sticky folder others may put what is not there yet.
+        [ ! -e "$folder" ] || refuse_unless_mine "$(realpath "$folder")" -perm -o+w
+    done
+}
+make_folder() { # One that is there keeps its mode; one that another user makes meanwhile is refused.
+    [ -d "$1" ] || { make_folder "$(dirname "$1")" && mkdir -m 755 "$1"; }
+}
+refuse_any
+for folder in "${folders[@]}"; do make_folder "$folder"; done
+refuse_any # What was not there before could be made by others meanwhile.
+# What is written is made in a folder of our own, and then replaces what is there: it never goes
+# through a link.
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+put() { install -T -m "$1" "$2" "$3"; }
+put 755 "$built/pantile" "$to/bin/pantile"
+"$built/pantile" man "$stage"
+for page in "$stage"/*.1; do put 644 "$page" "$to/share/man/man1/${page##*/}"; done
+put 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"
+put 644 "$built/libpantile_c.so" "$to/lib/libpantile.so.$version"
+put 755 "$built/libpantile_isal.so" "$to/lib/pantile-isal/libisal.so.2"
+ln -sfT "libpantile.so.$version" "$to/lib/libpantile.so.${version%%.*}"
+ln -sfT "libpantile.so.${version%%.*}" "$to/lib/libpantile.so"
+put 644 "$built/libpantile_c.a" "$to/lib/libpantile.a"
+put 644 bindings/c/include/pantile.h "$to/include/pantile.h"
+sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" bindings/c/pantile.pc.in >"$stage/pantile.pc"
+put 644 "$stage/pantile.pc" "$to/lib/pkgconfig/pantile.pc"
 echo "installed below $to: bin/pantile, lib/libpantile.so.${version%%.*}, lib/libpantile.a, include/pantile.h, lib/pkgconfig/pantile.pc, lib/pantile-isal/libisal.so.2, share/man/man1"

@@ -1,6 +1,8 @@
 //! Regular files and block devices, past the page cache where the system lets us.
 //!
-//! Opening, in this order: the kind is looked at first (a pipe would block), then the device is
+//! Opening, in this order: the kind is looked at first (a pipe would block, and some devices act
+//! when they are opened), and what was looked at is opened, whatever the name leads to by then; the
+//! device is
 //! claimed (`flock` for a file, `O_EXCL` for a block device, so mounted ones and those of another
 //! volume are refused), and only then is anything done to it. The lock belongs to the open file,
 //! not to the name or the process: a second opening is refused under any name, also by ourselves,
@@ -33,7 +35,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -105,6 +107,18 @@ pub struct OpenOptions {
     pub caching: Caching,
 }
 
+/// Opens what was seen at a path, not what has taken its place since: another user may have
+/// exchanged it for a device that acts when it is opened, such as a watchdog or a tape.
+fn open_seen(seen: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let open = |path: &Path| retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty()));
+    match open(Path::new(&format!("/proc/self/fd/{}", seen.as_raw_fd()))) {
+        // A system without /proc. What is opened is looked at again, and nobody waits for the other
+        // end of a pipe.
+        Err(Errno::NOENT) => open(path),
+        done => done,
+    }
+}
+
 impl FileDevice {
     /// Opens a file or block device for everything, direct where that works.
     ///
@@ -120,9 +134,9 @@ impl FileDevice {
     pub fn open_with(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let refused = |errno| opening(path, OpKind::Open, errno);
-        let kind = FileType::from_raw_mode(rustix::fs::stat(path).map_err(refused)?.st_mode);
-        // The name may be that of a pipe or a terminal by the time it is opened: nobody waits for
-        // the other end of that.
+        let seen = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty());
+        let seen = seen.map_err(refused)?;
+        let kind = FileType::from_raw_mode(fstat(&seen).map_err(refused)?.st_mode);
         let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags |= match options.access {
             Access::ReadWrite => OFlags::RDWR,
@@ -134,8 +148,7 @@ impl FileDevice {
             FileType::BlockDevice => {}
             _ => return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) }),
         }
-        let file =
-            retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty())).map_err(refused)?;
+        let file = open_seen(&seen, path, flags).map_err(refused)?;
         // Not for what follows: io_uring would give up where it has to wait.
         let opened = fcntl_getfl(&file).map_err(refused)?;
         fcntl_setfl(&file, opened - OFlags::NONBLOCK).map_err(refused)?;
@@ -535,6 +548,18 @@ mod tests {
         assert_eq!(moved(4096, &[Ok(1024), Ok(0)]).0, Err(Stop::Ended { done: 1024 }));
         assert_eq!(moved(4096, &[Ok(1024), Ok(100)]).0, Err(Stop::Ended { done: 1124 }));
         assert_eq!(moved(4096, &[Ok(512), Err(Errno::IO)]).0, Err(Stop::Errno(Errno::IO)));
+    }
+
+    #[test]
+    fn what_was_seen_is_opened_and_not_what_took_its_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, other] = ["seen", "other"].map(|name| dir.path().join(name));
+        [&path, &other].iter().for_each(|path| std::fs::write(path, "").unwrap());
+        let seen = rustix::fs::open(&path, OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        std::fs::rename(&other, &path).unwrap();
+        let file = open_seen(&seen, &path, OFlags::RDWR).unwrap();
+        let inode = |file: &OwnedFd| fstat(file).unwrap().st_ino;
+        assert_eq!(inode(&file), inode(&seen));
     }
 
     #[test]

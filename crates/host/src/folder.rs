@@ -12,7 +12,8 @@ use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::memory::BLOCK;
 use crate::private::{
-    chosen_by, create_dir, create_private, lock, lock_to_read, open_to_read, refuse_if_of_another,
+    chosen_by, create_dir, create_private, lock, lock_to_read, open_to_read, refuse_if_exchangeable,
+    refuse_if_of_another,
 };
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
@@ -149,16 +150,15 @@ impl Folder {
         id[6] = id[6] & 0x0f | 0x40;
         id[8] = id[8] & 0x3f | 0x80;
         let volume = VolumeId(id);
-        let made_root = make_root(root)?;
-        let result = Folder::create_in(root, new, volume);
-        if result.is_err() {
-            unmake_root(root, made_root);
-        }
-        result
+        in_new_root(root, |lock| Folder::create_in(root, new, volume, lock))
     }
 
-    fn create_in(root: &Path, new: &NewFolder, volume: VolumeId) -> Result<(Folder, Geometry), FolderError> {
-        let lock = lock(root)?;
+    fn create_in(
+        root: &Path,
+        new: &NewFolder,
+        volume: VolumeId,
+        lock: File,
+    ) -> Result<(Folder, Geometry), FolderError> {
         let (geometry, places, devices) = match &new.devices {
             NewDevices::Given(paths) => given(new, volume, paths)?,
             NewDevices::Made { user_bytes } => made(root, new, volume, *user_bytes)?,
@@ -229,13 +229,8 @@ impl Folder {
 
     /// Finds the devices of a volume among some, and makes its folder anew.
     pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
-        let found = scan(paths)?;
-        let made_root = make_root(root)?;
-        let result = Folder::assemble_in(root, &found);
-        if result.is_err() {
-            unmake_root(root, made_root);
-        }
-        let (mut folder, mut found) = (result?, found);
+        let mut found = scan(paths)?;
+        let mut folder = in_new_root(root, |lock| Folder::assemble_in(root, &found, lock))?;
         folder.judge(&mut found)?;
         Ok((folder, found))
     }
@@ -264,8 +259,7 @@ impl Folder {
         Ok(())
     }
 
-    fn assemble_in(root: &Path, found: &Assembled) -> Result<Folder, FolderError> {
-        let lock = lock(root)?;
+    fn assemble_in(root: &Path, found: &Assembled, lock: File) -> Result<Folder, FolderError> {
         let devices = found.devices.iter().map(|(&slot, path)| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             (slot, Place { path, joining: false })
@@ -419,7 +413,7 @@ impl Folder {
             match devices.get(line as usize) {
                 None => drop(problems.insert(line, "the volume has no such device".into())),
                 // The name may be that of another device by now, which nobody has offered.
-                Some(None) if is_joining && device.len_bytes() >= need => match check_no_volume(&*device) {
+                Some(None) if is_joining && device.len_bytes() >= need => match check_offered(&*device) {
                     Ok(()) => {
                         joining.push((Slot(line), device));
                         lines.insert(line, line);
@@ -591,12 +585,21 @@ fn make_root(root: &Path) -> Result<bool, FolderError> {
     }
 }
 
-/// Leaves nothing behind of what [`make_root`] and [`lock`] have made.
-fn unmake_root(root: &Path, made_root: bool) {
-    let _ = std::fs::remove_file(root.join("lock"));
-    if made_root {
+/// Makes something in a new folder, which is locked; leaves nothing behind if that fails.
+///
+/// A folder that was not locked may be a link of another user by now: nothing is removed in it.
+fn in_new_root<T>(root: &Path, make: impl FnOnce(File) -> Result<T, FolderError>) -> Result<T, FolderError> {
+    let made_root = make_root(root)?;
+    let locked = lock(root);
+    let is_locked = locked.is_ok();
+    let result = locked.and_then(make);
+    if result.is_err() && is_locked {
+        let _ = std::fs::remove_file(root.join("lock"));
+    }
+    if result.is_err() && made_root {
         let _ = std::fs::remove_dir(root);
     }
+    result
 }
 
 /// Opens a device, and waits until a time for whoever has it. One that was just given up takes a
@@ -682,9 +685,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
         let device = FileDevice::open(path)?;
-        if !new.overwrite {
-            check_blank(&device)?;
-        }
+        check_to_make(&device, new.overwrite)?;
         devices.push(device);
     }
     let len: Vec<u64> = devices.iter().map(Device::len_bytes).collect();
@@ -747,7 +748,7 @@ fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Resu
 }
 
 /// Refuses a device that is part of a volume or holds anything at its front.
-pub(crate) fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
+fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     check_no_volume(device)?;
     let path = device.path().to_path_buf();
     let len = FRONT_BYTES.min(device.len_bytes()) as usize;
@@ -756,8 +757,21 @@ pub(crate) fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     if front.iter().any(|&byte| byte != 0) { Err(FolderError::HoldsData { path }) } else { Ok(()) }
 }
 
+/// Refuses a device that cannot be made anew: one that holds something, unless that is to be written
+/// over, and of root one that another user may have put there.
+pub(crate) fn check_to_make(device: &dyn Device, overwrite: bool) -> Result<(), FolderError> {
+    refuse_if_exchangeable(device.path())?;
+    if overwrite { Ok(()) } else { check_blank(device) }
+}
+
+/// The same of one that was offered before, and may hold something by now, but no volume.
+pub(crate) fn check_offered(device: &dyn Device) -> Result<(), FolderError> {
+    refuse_if_exchangeable(device.path())?;
+    check_no_volume(device)
+}
+
 /// Refuses a device that is part of a volume.
-pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
+fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
     let path = device.path().to_path_buf();
     match newest_superblock(device, None) {
         Some(found) => Err(FolderError::HoldsVolume { path, volume: found.volume, name: found.name }),

@@ -21,6 +21,9 @@ const OWNER_ALONE: u32 = 0o600;
 /// EACCES, EPERM, EROFS.
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
 
+/// As many links as the system follows.
+const LINKS_MOST: usize = 40;
+
 /// Why something is another's.
 fn fault(caller: &Caller, path: PathBuf, owner: u32) -> FolderError {
     FolderError::OfAnother { path, owner: Some(owner).filter(|&owner| !caller.trusts(owner)) }
@@ -31,8 +34,8 @@ fn exchangeable(caller: &Caller, path: &Path, links: usize) -> Option<FolderErro
     for above in path.ancestors() {
         let Ok(found) = above.symlink_metadata() else { continue };
         let safe = match found.is_symlink() {
-            true => caller.trusts(found.uid()),
-            false => !caller.names_may_be_exchanged(&found),
+            true => !is_led_by_another(caller, above, &found),
+            false => !found.is_dir() || !caller.names_may_be_exchanged(&found),
         };
         if !safe || links == 0 {
             return Some(fault(caller, above.to_path_buf(), found.uid()));
@@ -47,6 +50,23 @@ fn exchangeable(caller: &Caller, path: &Path, links: usize) -> Option<FolderErro
     None
 }
 
+/// Whether somebody else may have made a link, or put it where it is.
+fn is_led_by_another(caller: &Caller, link: &Path, found: &Metadata) -> bool {
+    let directory = link.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = std::fs::metadata(directory.unwrap_or(Path::new(".")));
+    directory.map_or(true, |directory| caller.is_led_by_another(found, &directory))
+}
+
+/// Refuses a device that root is to make anew where another user may exchange what its path leads
+/// to: what is written could be any file.
+///
+/// Errors: `OfAnother`.
+pub(crate) fn refuse_if_exchangeable(path: &Path) -> Result<(), FolderError> {
+    let caller = Caller::or_by_sudo();
+    let path = std::path::absolute(path).ok().filter(|_| caller.is_root());
+    path.and_then(|path| exchangeable(&caller, &path, LINKS_MOST)).map_or(Ok(()), Err)
+}
+
 /// Refuses to write in the folder of a volume whose devices somebody else may choose: a device that
 /// is made anew may be any file of whoever serves it, and a lock or log another name of any file.
 ///
@@ -58,10 +78,9 @@ pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
 }
 
 fn refuse_to(caller: Caller, root: &Path) -> Result<(), FolderError> {
-    const LINKS_MOST: usize = 40;
     // Whoever made a link chooses which volume it names.
     let link = root.symlink_metadata().ok().filter(Metadata::is_symlink);
-    if let Some(link) = link.filter(|link| !caller.trusts(link.uid())) {
+    if let Some(link) = link.filter(|link| is_led_by_another(&caller, root, link)) {
         return Err(fault(&caller, root.to_path_buf(), link.uid()));
     }
     for path in [root.to_path_buf(), root.join(CONFIG)] {

@@ -12,6 +12,7 @@
 
 use crate::folder::{CLOSING, fresh_history, open_as, open_to_look};
 use crate::memory::BLOCK;
+use crate::private::refuse_if_exchangeable;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::{FolderError, Host, HostError, HostOptions, margin};
 use pantile_device::{
@@ -123,6 +124,7 @@ impl Plan {
     pub fn carry_out(&self) -> Result<(), FolderError> {
         let mut devices: BTreeMap<Slot, FileDevice> = BTreeMap::new();
         for (&slot, path) in &self.devices {
+            refuse_if_exchangeable(path)?;
             devices.insert(Slot(slot), open_as(path, Access::ReadWrite, Instant::now() + CLOSING)?);
         }
         for step in &self.anew.steps {

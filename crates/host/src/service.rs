@@ -13,7 +13,7 @@ use self::status::{damaged, rebuilding};
 use crate::Place;
 use crate::claim::{self, Own};
 use crate::control::{Answer, Order};
-use crate::folder::{CLOSING, Folder, Opened, check_blank, check_no_volume, open_soon, ran_separately, wipe};
+use crate::folder::{CLOSING, Folder, Opened, check_offered, check_to_make, open_soon, ran_separately, wipe};
 use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
 use crate::superblocks::{newest_superblock, newest_superblock_of};
@@ -130,8 +130,9 @@ impl State {
         for path in &folder.config().spares {
             let tried = open_soon(&folder.path(path), Instant::now() + CLOSING).map_err(FolderError::from);
             // The name may be that of another device by now, which nobody has offered.
-            let is_good =
-                |device: &FileDevice| check_every_len(geometry, device).and_then(|()| check_blank(device));
+            let is_good = |device: &FileDevice| {
+                check_every_len(geometry, device).and_then(|()| check_to_make(device, false))
+            };
             match tried.and_then(|device| is_good(&device).map(|()| device)) {
                 Ok(device) => self.spares.push((path.clone(), Arc::new(device))),
                 Err(error) => drop(self.bad_spares.insert(path.clone(), error.to_string())),
@@ -529,8 +530,8 @@ impl Service {
         };
         // First what no confirmation helps against.
         self.check_len(slot, &*new)?;
-        if found == Found::Blank && !overwrite {
-            check_blank(&*new)?;
+        if found == Found::Blank {
+            check_to_make(&*new, overwrite)?;
         }
         let has_failed = report.status.failed;
         if found == Found::Blank {
@@ -670,9 +671,7 @@ impl Service {
         check_strange(&self.lock(), &self.host().report()?, path)?;
         let device = FileDevice::open(path)?;
         check_every_len(&self.geometry, &device)?;
-        if !overwrite {
-            check_blank(&device)?;
-        }
+        check_to_make(&device, overwrite)?;
         wipe(&device)?;
         let mut state = self.lock();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
@@ -733,12 +732,12 @@ impl Service {
                             // The name may be that of another device by now, which nobody has
                             // offered.
                             if newest_superblock_of(&*device, &self.geometry).is_none() {
-                                check_no_volume(&*device)?;
+                                check_offered(&*device)?;
                             }
                             self.put(&mut state, slot, &place.path, device, found)
                         }
                         // Only its operator may say that what is in it can go.
-                        false => check_blank(&*device),
+                        false => check_to_make(&*device, false),
                     }
                 });
             if let Err(error) = tried {

@@ -170,6 +170,8 @@ fn shown(paths: &[PathBuf]) -> Vec<String> {
 pub(crate) fn left_out(tree: &Tree) -> SealReport {
     SealReport {
         skipped: shown(&tree.skipped),
+        too_long: shown(&tree.too_long.0),
+        too_long_count: tree.too_long.1,
         strays: shown(&tree.strays),
         other_systems: shown(&tree.other_systems),
         excluded: tree.excluded,

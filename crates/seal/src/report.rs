@@ -424,6 +424,11 @@ pub struct SealReport {
     pub changed_meanwhile: Vec<String>,
     /// Paths that are neither file, directory nor link, and were left out. The first 100.
     pub skipped: Vec<String>,
+    /// Paths of more than 4,095 bytes below their source, which no system opens; they were left out
+    /// with what lies in them. The first 100.
+    pub too_long: Vec<String>,
+    /// How many there are.
+    pub too_long_count: u64,
     /// Temporary files that a killed command left, which were left out. The first 100.
     pub strays: Vec<String>,
     /// Paths that a pattern leaves out; what lies in a directory that is left out is not counted.

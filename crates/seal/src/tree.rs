@@ -28,6 +28,9 @@ pub(crate) struct Tree {
     /// Paths that are neither file, directory nor link, and what other sets have in the directory
     /// of the shards.
     pub(crate) skipped: Vec<PathBuf>,
+    /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how many
+    /// there are.
+    pub(crate) too_long: (Vec<PathBuf>, u64),
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
     /// What is left out, as it was asked for.
@@ -37,6 +40,12 @@ pub(crate) struct Tree {
     /// Directories on which another file system is mounted, which was left out.
     pub(crate) other_systems: Vec<PathBuf>,
 }
+
+/// The longest path below a source that a system opens.
+const PATH_BYTES_MOST: usize = 4095;
+
+/// How many longer ones are kept.
+const TOO_LONG_MOST: usize = 100;
 
 /// What the walk leaves out. Where the directory of the shards lies within a source: the files of
 /// sets there, and the directory itself if it holds nothing else.
@@ -130,6 +139,7 @@ impl Tree {
             entries: Vec::new(),
             ctimes: Vec::new(),
             skipped: Vec::new(),
+            too_long: (Vec::new(), 0),
             strays: Vec::new(),
             left_out: own.left_out.clone(),
             excluded: 0,
@@ -149,6 +159,14 @@ impl Tree {
         let mut device = None;
         while let Some((path, above)) = todo.pop() {
             let full = join(root, &path);
+            if path.len() > PATH_BYTES_MOST {
+                let (paths, count) = &mut self.too_long;
+                *count += 1;
+                if paths.len() < TOO_LONG_MOST {
+                    paths.push(full);
+                }
+                continue;
+            }
             let meta = match disk.meta(&full) {
                 Ok(meta) => meta,
                 // It went away since the directory was read.

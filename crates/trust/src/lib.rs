@@ -6,7 +6,8 @@
 //! The rules: root is trusted, and the user who acts. A directory or file that everybody may write
 //! to is another's. For root so is one that a group other than root's may write to; the groups of
 //! ordinary users are what those users have made them. Names in a sticky directory can be exchanged
-//! by the owners of the files alone.
+//! by the owners of the files alone; but whoever may write there may put a link there that its
+//! owner made elsewhere, such as one that root restored in a directory of another user.
 
 #![forbid(unsafe_code)]
 
@@ -62,6 +63,11 @@ impl Caller {
     pub fn names_may_be_exchanged(&self, directory: &Metadata) -> bool {
         let is_kept = directory.mode() & STICKY != 0 && self.trusts(directory.uid());
         self.is_of_another(directory) && !is_kept
+    }
+
+    /// Whether somebody else may have made a link, or put it in the directory that it lies in.
+    pub fn is_led_by_another(&self, link: &Metadata, directory: &Metadata) -> bool {
+        !self.trusts(link.uid()) || self.is_of_another(directory)
     }
 
     fn is_owned_by_another(&self, owner: u32, group: u32, mode: u32) -> bool {

@@ -9,12 +9,10 @@ use pantile_format::Timestamp;
 use pantile_seal::disk::{Access, Disk, DiskFile, SystemDisk, is_led_to_by_nobody_else, real_path};
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Do not follow a link at the end of a path.
-const NO_LINK: i32 = 0o400000;
 /// The longest name that is part of the name of the file beside it: a name has at most 255 bytes.
 const NAME_BYTES_MOST: usize = 200;
 
@@ -49,14 +47,12 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Opens what is no file to write to it.
+/// Opens what is no file to write to it. A directory on the way that was exchanged for a link leads
+/// to no other device.
 fn open_special(path: &Path) -> io::Result<File> {
-    let file = File::options().write(true).custom_flags(NO_LINK).open(path)?;
-    // A directory on the way may have been exchanged. Nothing was made or cut off by opening it.
-    match file.metadata()?.is_file() {
-        true => Err(io::Error::other("another file took its place just now")),
-        false => Ok(file),
-    }
+    let disk = SystemDisk::new();
+    let dir = disk.root(parent(path), Access::Write)?;
+    disk.open_special(&dir.join(path.file_name().ok_or(ErrorKind::InvalidInput)?))
 }
 
 /// Opens what is written in one go, whole or not at all where it is a file.

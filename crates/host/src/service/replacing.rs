@@ -7,7 +7,7 @@
 //! place as a spare would.
 
 use super::{Service, State};
-use crate::folder::{CLOSING, check_no_volume, wipe};
+use crate::folder::{CLOSING, check_offered, wipe};
 use crate::memory::BLOCK;
 use crate::twin::{Phase, Step, Twin};
 use crate::{FolderError, Host, HostError, Place, Report};
@@ -179,7 +179,7 @@ impl Service {
             }
             let Some(folder) = &state.folder else { return };
             let tried = FileDevice::open(folder.path(&path)).map_err(FolderError::from).and_then(|new| {
-                check_no_volume(&new)?;
+                check_offered(&new)?;
                 self.check_len(Slot(number), &new)?;
                 let new: Arc<dyn Device> = Arc::new(new);
                 match is_attached {

@@ -2,7 +2,10 @@
 //! there.
 
 use crate::common::folders::*;
-use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, Service, open_private};
+use pantile_host::{
+    CONTROL_SOCKET, ControlServer, Folder, FolderError, NewDevices, Order, Service, open_private,
+};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -173,4 +176,82 @@ fn of_root_no_directory_on_the_way_is_anothers() {
     assert!(pantile_host::refuse_if_of_another(&root).is_err(), "its owner may exchange names all the same");
     std::os::unix::fs::chown(&home, Some(0), Some(0)).expect("it is root");
     assert_eq!(pantile_host::refuse_if_of_another(&root), Ok(()), "as in /tmp");
+}
+
+/// Of two names in a folder of another user one is exchanged for the other while root makes a
+/// volume there: it is refused, and nothing is removed where the link leads.
+#[test]
+fn what_a_refused_folder_leads_to_is_left_alone() {
+    use std::os::unix::fs::{chown, lchown};
+    let folder = tempfile::tempdir().expect("a folder");
+    if folder.path().metadata().expect("it is there").uid() != 0 {
+        return;
+    }
+    let [home, victim] = ["home", "victim"].map(|name| folder.path().join(name));
+    for path in [&home, &victim] {
+        std::fs::create_dir(path).expect("a folder");
+    }
+    let [root, link] = ["v", "link"].map(|name| home.join(name));
+    std::fs::create_dir(&root).expect("a folder");
+    std::os::unix::fs::symlink(&victim, &link).expect("a link");
+    chown(&home, Some(1000), None).expect("it is root");
+    chown(&root, Some(1000), None).expect("it is root");
+    lchown(&link, Some(1000), None).expect("it is root");
+    let precious = victim.join("lock");
+    std::fs::write(&precious, "").expect("it writes");
+    let new = new("raid5:2", NewDevices::Made { user_bytes: 1 << 20 });
+    let ended = AtomicBool::new(false);
+    let is_left = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                renameat_with(CWD, &root, CWD, &link, RenameFlags::EXCHANGE).expect("they are exchanged");
+            }
+        });
+        let is_left = (0..5000).all(|_| Folder::create(&root, &new).is_err() && precious.exists());
+        ended.store(true, Ordering::Relaxed);
+        is_left
+    });
+    assert!(is_left, "it was made, or removed what the link leads to");
+}
+
+/// Root names a device below a folder of a user, who may put a link to any file in its place before
+/// it is written.
+#[test]
+fn root_makes_no_device_anew_that_another_user_may_exchange() {
+    use std::os::unix::fs::chown;
+    let folder = tempfile::tempdir().expect("a folder");
+    if folder.path().metadata().expect("it is there").uid() != 0 {
+        return;
+    }
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).expect("a folder");
+    let paths = ["a", "b", "c", "d"].map(|name| home.join(name));
+    for path in &paths {
+        std::fs::File::create(path).and_then(|file| file.set_len(32 << 20)).expect("a device");
+    }
+    let root = folder.path().join("v");
+    let new = new("raid5:2", NewDevices::Given(paths[..3].to_vec()));
+    chown(&home, Some(1000), None).expect("it is root");
+    let refused = Folder::create(&root, &new).err();
+    assert!(matches!(&refused, Some(FolderError::OfAnother { path, .. }) if *path == home), "{refused:?}");
+    chown(&home, Some(0), None).expect("it is root");
+    drop(Folder::create(&root, &new).expect("it is made"));
+    let service = start(&root);
+    chown(&home, Some(1000), None).expect("it is root");
+    let path = paths[3].clone();
+    for order in [
+        Order::Replace { device: 0, path: path.clone(), overwrite: true },
+        Order::AddSpare { path: path.clone(), overwrite: true },
+    ] {
+        let said = format!("{:?}", service.obey(&order));
+        assert!(said.contains("others than you may write to"), "{said}");
+    }
+    // What a folder says of one that was offered counts no more either.
+    service.stop().expect("it stops");
+    let said = std::fs::read_to_string(root.join("volume.conf")).expect("it reads");
+    std::fs::write(root.join("volume.conf"), format!("{said}spare {}\n", path.display())).expect("it writes");
+    let service = start(&root);
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    assert!(std::fs::read(&path).expect("it reads").iter().all(|&byte| byte == 0), "nothing is written");
+    service.stop().expect("it stops");
 }

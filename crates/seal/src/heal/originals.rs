@@ -5,7 +5,7 @@ use super::not_done;
 use crate::SealError;
 use crate::attributes::{self, Rights, SETUID_SETGID, give};
 use crate::batch::{self, Batch, Written};
-use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind};
+use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, is_own};
 use crate::names::parent;
 use crate::options::Progress;
 use crate::records::is_ours;
@@ -15,9 +15,32 @@ use crate::system::is_led_to_by_nobody_else;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
-use pantile_format::{EntryKind, Timestamp};
+use pantile_format::{Entry, EntryKind, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+/// The rights of an owner.
+const OF_OWNER: u32 = 0o700;
+
+/// An original to be healed.
+#[derive(Clone, Copy)]
+struct Original<'p> {
+    path: &'p Path,
+    /// When directories on the way may have been renamed; `None`: never.
+    moved_at: Option<Timestamp>,
+    /// Whether its mode, and those of the directories above it, let everybody read it when it was
+    /// sealed.
+    was_open: bool,
+}
+
+/// What is in the place of an original, and what was written.
+struct Restored {
+    there: Option<FileMeta>,
+    /// Whether what is there was put there, or touched, since this user sealed it.
+    is_touched: bool,
+    blocks: u64,
+}
+
 /// Originals that are missing, or that rotted under an unchanged time of modification.
 pub(super) fn heal_files(
     set: &Set<'_>,
@@ -36,14 +59,16 @@ pub(super) fn heal_files(
     let mut dirs = Vec::new();
     let mut not_kept = Vec::new();
     let filled = filled_dirs(set, &files);
+    let closed = closed_dirs(set);
     for (entry, moved_at) in files {
         let path = set.original_path(entry);
+        let original = Original { path: &path, moved_at, was_open: was_open(set, entry, &closed) };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
             false => heal_file(
                 set,
                 entry,
-                (&path, moved_at),
+                original,
                 (damage, rights),
                 &mut window,
                 (batch, &mut not_kept),
@@ -187,17 +212,17 @@ enum Done {
     Link,
 }
 
-/// Repairs one original, at a path to which directories lead that were last changed then.
+/// Repairs one original.
 fn heal_file(
     set: &Set<'_>,
     index: usize,
-    (path, moved_at): (&Path, Option<Timestamp>),
+    original: Original<'_>,
     (damage, rights): (&Damage, Rights),
     window: &mut Window,
     (batch, not_kept): (&mut Batch<'_>, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
 ) -> Result<Done, SealError> {
-    let disk = set.world.disk;
+    let (disk, path) = (set.world.disk, original.path);
     let entry = &set.manifest.entries[index];
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     let size = match &entry.kind {
@@ -218,36 +243,42 @@ fn heal_file(
     };
     let temp = batch.temp(&dir);
     let done = batch.create(&dir, &temp).and_then(|file| {
-        let (there, blocks) =
-            write_original(set, index, (path, &temp, &*file), (damage, rights), window, not_kept, progress)?;
-        Ok((file, there, blocks))
+        let made = (&*temp, &*file);
+        let restored =
+            write_original(set, index, original, made, (damage, rights), (window, not_kept), progress)?;
+        Ok((file, restored))
     });
-    let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
+    let (file, Restored { there, is_touched, blocks }) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
     // Rot leaves no trace in times. What does may be the work of a program that sets the time of
     // modification back, or lie in another directory, which was renamed to this. Only her own
     // record tells her time, and only shards that nobody else can write tell her content.
     let is_kept = there.is_some_and(|there| {
-        let is_since = |at| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at);
-        let since_record = set.trust.recorded.is_none_or(is_since);
-        since_record || set.sealed_at.is_some_and(is_since) || !set.is_hers_alone()
+        let since_shards = set.sealed_at.is_some_and(|at| original.is_since(&there, at));
+        is_touched || since_shards || !set.is_hers_alone()
     });
     let (path, mtime) = (path.to_path_buf(), entry.mtime);
     batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });
     Ok(Done::Waits)
 }
 
-/// Writes an original to a temporary file; what is there in its place, and how many blocks were
-/// computed.
+impl Original<'_> {
+    /// Whether what is there was changed since a time, or may have been moved there.
+    fn is_since(&self, there: &FileMeta, at: Timestamp) -> bool {
+        there.ctime >= at || self.moved_at.is_some_and(|changed_at| changed_at >= at)
+    }
+}
+
+/// Writes an original to a temporary file.
 fn write_original(
     set: &Set<'_>,
     index: usize,
-    (path, temp, file): (&Path, &Path, &dyn DiskFile),
+    original: Original<'_>,
+    (temp, file): (&Path, &dyn DiskFile),
     (damage, rights): (&Damage, Rights),
-    window: &mut Window,
-    not_kept: &mut Vec<NotDone>,
+    (window, not_kept): (&mut Window, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
-) -> Result<(Option<FileMeta>, u64), SealError> {
-    let disk = set.world.disk;
+) -> Result<Restored, SealError> {
+    let (disk, path) = (set.world.disk, original.path);
     let entry = &set.manifest.entries[index];
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
@@ -263,12 +294,26 @@ fn write_original(
         return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
     }
     let there = disk.meta(path).ok();
+    let is_touched =
+        there.is_some_and(|there| set.trust.recorded.is_none_or(|at| original.is_since(&there, at)));
+    let is_way_hers = is_way_hers(set, entry.source, path);
+    // Whoever put a file there, or a directory on its way, must not be given what she could not
+    // read.
+    let is_for_others = original.was_open || is_way_hers || (there.is_some() && !is_touched);
     // Best effort: only root may give files away.
-    let owned = there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
+    let owned = is_for_others && there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
     // Its own rights are what whoever may change them wants; another's are no wider than the umask.
-    let kept =
-        if is_chosen_by_nobody_else(set, entry.source, path) { Rights::ALL } else { Rights::BUT_PROGRAMS };
+    let is_chosen_by_nobody_else = set.is_hers_alone() && is_way_hers;
+    let kept = if is_chosen_by_nobody_else { Rights::ALL } else { Rights::BUT_PROGRAMS };
     let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, kept));
+    let narrow = mode & entry.mode & OF_OWNER;
+    let is_less = rights.of_mode(mode) != narrow || there.is_some_and(|there| !is_own(&there));
+    let mode = if is_for_others { mode } else { narrow };
+    if !is_for_others && is_less {
+        let why = "others may have put what is there, or a directory on its way, and not everybody could read it when \
+                   it was sealed: it is for who healed it alone; chown and chmod give it to others";
+        not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
+    }
     if there.is_some_and(|meta| rights.of_mode(meta.mode) != meta.mode) {
         let why = "its setuid and setgid bits were not kept: others may write to its shards or to a directory on \
                    its way, and could choose what runs as its owner; chmod sets them again";
@@ -288,15 +333,33 @@ fn write_original(
         None => rights.of_mode(mode),
     };
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
-    Ok((there, restored.reconstructed))
+    Ok(Restored { there, is_touched, blocks: restored.reconstructed })
 }
 
-/// Whether nobody but this user can have chosen what is written to a path, nor which file's rights
-/// are found there: the shards are hers alone, and so is each directory from the source on.
-fn is_chosen_by_nobody_else(set: &Set<'_>, source: u32, path: &Path) -> bool {
+/// The directories that were sealed and could not be searched by everybody. A source itself is none
+/// of them: it is where this user says.
+fn closed_dirs<'s>(set: &'s Set<'_>) -> HashSet<(u32, &'s [u8])> {
+    const OTHERS_SEARCH: u32 = 0o001;
+    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & OTHERS_SEARCH == 0;
+    let closed = set.manifest.entries.iter().filter(is_closed);
+    closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
+}
+
+/// See [`Original::was_open`].
+fn was_open(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> bool {
+    const OTHERS_READ: u32 = 0o004;
+    let entry = &set.manifest.entries[index];
+    let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut above = ends.map(|end| (entry.source, &entry.path[..end]));
+    entry.mode & OTHERS_READ != 0 && !above.any(|dir| closed.contains(&dir))
+}
+
+/// Whether nobody but this user can have put there what is found at a path: each directory from the
+/// source on is hers.
+fn is_way_hers(set: &Set<'_>, source: u32, path: &Path) -> bool {
     let source = &set.sources[source as usize];
     let is_hers = |dir: &Path| set.world.disk.meta(dir).is_ok_and(|meta| is_ours(&meta, MetaKind::Dir));
     // The source may be the file itself.
     let mut dirs = path.ancestors().skip(1).take_while(|dir| dir.starts_with(source));
-    set.is_hers_alone() && dirs.all(is_hers) && is_led_to_by_nobody_else(&parent(source))
+    dirs.all(is_hers) && is_led_to_by_nobody_else(&parent(source))
 }

@@ -780,3 +780,32 @@ fn only_a_file_that_keeps_its_owner_keeps_its_setuid_bit() {
     assert_eq!((bits(&gone), bits(&rotten)), (0o755, 0o4755));
     assert_eq!(fs::read(&gone).unwrap(), fs::read(&rotten).unwrap());
 }
+
+/// Names can be made by steps that no system opens as one path.
+#[test]
+fn a_path_that_no_system_opens_is_left_out_and_said() {
+    use rustix::fs::{AtFlags, Mode as Bits, OFlags, mkdirat, openat, unlinkat};
+    let place = Place::new();
+    fs::create_dir_all(place.tree()).unwrap();
+    write(&place.tree().join("a"), b"sealed all the same");
+    let name = "n".repeat(250);
+    let open =
+        |dir: &std::os::fd::OwnedFd, name: &str| openat(dir, name, OFlags::DIRECTORY, Bits::empty()).unwrap();
+    let mut dirs = vec![std::os::fd::OwnedFd::from(fs::File::open(place.tree()).unwrap())];
+    for _ in 0..20 {
+        let dir = dirs.last().unwrap();
+        mkdirat(dir, name.as_str(), Bits::from_raw_mode(0o755)).unwrap();
+        dirs.push(open(dir, &name));
+    }
+    let report = seal(&place.options("raid5:2"), &mut Silent).unwrap();
+    assert_eq!((report.files, report.too_long_count, report.too_long.len()), (1, 1, 1));
+    assert!(report.too_long[0].len() > 4095);
+    let again = place.reseal();
+    assert_eq!((again.unchanged, again.too_long_count), (1, 1));
+    place.unseal().unwrap();
+    assert_eq!(fs::read(place.target().join("a")).unwrap(), b"sealed all the same");
+    // What is too long for the one who removes the place.
+    for dir in dirs.iter().rev().skip(1) {
+        unlinkat(dir, name.as_str(), AtFlags::REMOVEDIR).unwrap();
+    }
+}

@@ -128,3 +128,55 @@ fn a_record_in_a_directory_that_others_may_exchange_is_none() {
     set_mode(&state, 0o755);
     assert_eq!(heal(&options, &mut Silent).unwrap().files_healed.len(), 1);
 }
+
+/// Root seals a folder of a user in which not everything is for her to read. She puts files and
+/// directories of her own in the place of those, and does not get the content.
+#[test]
+fn what_a_user_could_not_read_when_it_was_sealed_is_not_healed_into_her_files() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let place = Place::new();
+    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        return;
+    }
+    let tree = place.tree();
+    fs::create_dir_all(tree.join("closed")).unwrap();
+    fs::create_dir(tree.join("open")).unwrap();
+    for (name, mode) in [("secret", 0o600), ("closed/f", 0o644), ("closed/g", 0o644), ("open/f", 0o644)] {
+        write(&tree.join(name), &Seed(5).bytes(20_000));
+        set_mode(&tree.join(name), mode);
+    }
+    set_mode(&tree.join("closed"), 0o700);
+    chown(&tree, Some(65534), None).unwrap();
+    chown(tree.join("open/f"), Some(65534), None).unwrap();
+    let mut options = place.options("rs:4+4");
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    // What rots keeps the owner that it had.
+    rot(&place, &tree.join("secret"), 100);
+    chown(tree.join("secret"), Some(0), None).unwrap();
+    make_shards_younger(&place);
+    assert_eq!(place.heal().unwrap().files_healed.len(), 1);
+    // She may rename what is not hers in her directory, and knows its length and its time.
+    fs::rename(tree.join("closed"), place.dir.path().join("away")).unwrap();
+    fs::create_dir(tree.join("closed")).unwrap();
+    for name in ["secret", "closed/f", "open/f"] {
+        let path = tree.join(name);
+        let of = if name == "closed/f" { place.dir.path().join("away/f") } else { path.clone() };
+        let modified = fs::metadata(of).unwrap().modified().unwrap();
+        let _ = fs::remove_file(&path);
+        fs::write(&path, vec![1; 20_000]).unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
+        set_mode(&path, 0o666);
+        chown(&path, Some(65534), None).unwrap();
+    }
+    chown(tree.join("closed"), Some(65534), None).unwrap();
+    let healed = place.heal().unwrap();
+    assert_eq!(healed.files_healed.len(), 4, "{healed:?}");
+    let owner = |name: &str| fs::metadata(tree.join(name)).unwrap().uid();
+    for name in ["secret", "closed/f", "closed/g"] {
+        assert_eq!((owner(name), mode_of(&tree.join(name)) & 0o077), (0, 0), "{name}");
+        let is_told = |not: &NotDone| not.path.ends_with(name) && not.reason.contains("who healed it alone");
+        assert!(healed.not_kept.iter().any(is_told), "{name}: {:?}", healed.not_kept);
+    }
+    assert_eq!((owner("open/f"), mode_of(&tree.join("open/f"))), (65534, 0o666), "everybody could read it");
+}

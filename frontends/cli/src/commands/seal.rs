@@ -166,7 +166,8 @@ impl Seal {
                 sets::name(&pinned.path)
             ));
         }
-        Ok(if report.disks_unborne { Verdict::Bad } else { Verdict::Good })
+        let is_whole = !report.disks_unborne && report.too_long_count == 0;
+        Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
 }
 
@@ -203,6 +204,17 @@ fn left_out(report: &SealReport, before: &str) -> String {
     for path in &report.skipped {
         let path = sets::name(path);
         let _ = writeln!(out, "{before}{path} is neither file, directory nor link, and was left out.");
+    }
+    for path in &report.too_long {
+        let begin: String = sets::name(path).chars().take(100).collect();
+        let _ = writeln!(
+            out,
+            "{before}{begin}... has more than 4,095 bytes below its source, and was left out with what is in it; shorten \
+             the names above it and seal again."
+        );
+    }
+    if report.too_long_count > report.too_long.len() as u64 {
+        let _ = writeln!(out, "{before}{} paths in all are so long.", report.too_long_count);
     }
     for path in &report.strays {
         let path = sets::name(path);

@@ -112,15 +112,22 @@ fn a_prefix_that_others_lead_elsewhere_is_refused() {
     symlink("../secrets", at.join("shared/of_user")).expect("a link");
     lchown(at.join("shared/of_user"), Some(65534), None).expect("it is root");
     symlink("../home/ours", at.join("shared/into_home")).expect("a link");
+    // A link of root's that leads on by one of the user, and a folder in which others may put what
+    // is not there yet.
+    symlink("../secrets", at.join("home/of_user")).expect("a link");
+    lchown(at.join("home/of_user"), Some(65534), None).expect("it is root");
+    symlink("home/of_user", at.join("by_two")).expect("a link");
+    fs::create_dir_all(at.join("open/bin")).expect("a folder");
+    mode(&at.join("open/bin"), 0o1777);
     // Nothing is built for it.
     fs::write(at.join("built/cargo"), "#!/bin/sh\n").expect("a file");
     mode(&at.join("built/cargo"), 0o755);
     let path = format!("{}:{}", at.join("built").display(), std::env::var("PATH").expect("a path"));
-    for prefix in ["of_user", "into_home"] {
+    for prefix in ["shared/of_user", "shared/into_home", "by_two", "open"] {
         let run = std::process::Command::new("bash")
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/install.sh"))
             .args(["--profile", "test", "--prefix"])
-            .arg(at.join("shared").join(prefix))
+            .arg(at.join(prefix))
             .env("PATH", &path)
             .env_remove("SUDO_UID")
             .output()
@@ -128,6 +135,7 @@ fn a_prefix_that_others_lead_elsewhere_is_refused() {
         let said = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.code() == Some(2) && said.contains("is of another user"), "{prefix}: {said}");
         assert!(is_empty(&at.join("secrets")) && is_empty(&at.join("home/ours")), "{prefix}");
+        assert_eq!(fs::read_dir(at.join("open")).expect("a folder").count(), 1, "{prefix}");
     }
 }
 
