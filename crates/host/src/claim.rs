@@ -10,6 +10,7 @@ use crate::FolderError;
 use crate::engine::unix_time;
 use crate::folder::random_id;
 use crate::memory::BLOCK;
+use crate::timely::Timely;
 use pantile_device::{AlignedBuf, Device};
 use pantile_format::volume::{Claim, Claimant, Session, Superblock};
 use pantile_volume::DeviceBlock;
@@ -89,7 +90,7 @@ pub(crate) fn held(
     own: Option<&Own>,
 ) -> Vec<Claim> {
     let Some(at) = superblock.second.map(|second| second.claim_place()) else { return Vec::new() };
-    let found = devices.iter().flatten().filter_map(|device| read_claim(&**device, at, superblock));
+    let found = devices.iter().flatten().filter_map(|device| read_claim(&Timely::of(device), at, superblock));
     let is_other = |claim: &Claim| own.is_none_or(|own| own.claimant.id != claim.claimant.id);
     found.filter(|claim| claim.is_held && is_other(claim)).collect()
 }
@@ -142,7 +143,7 @@ pub(crate) fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
     for device in devices.iter().flatten() {
-        let _ = device.write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
+        let _ = Timely::of(device).write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
     }
 }
 
