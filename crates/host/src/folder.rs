@@ -510,11 +510,10 @@ impl Folder {
         let own = self.own.as_ref().expect("it was just made");
         claim::take(&opened.devices, &opened.superblock, own, claim::WATCH)?;
         mend_definitions(&opened);
-        let opening = Host::open(opened.geometry.clone(), opened.devices.clone(), fresh, &options);
-        let host = opening.inspect_err(|_| claim::write(&opened.devices, &opened.superblock, own, false))?;
-        if let Some(beating) = Beating::new(&opened.superblock, own) {
-            host.claim(beating)?;
-        }
+        let beating = Beating::new(&opened.superblock, own);
+        let opening =
+            Host::open_claimed(opened.geometry.clone(), opened.devices.clone(), fresh, &options, beating);
+        let host = opening.inspect_err(|_| claim::give_back(&opened.devices, &opened.superblock, own))?;
         for (slot, device) in &opened.joining {
             host.attach(*slot, device.clone(), Found::Blank)?;
         }
@@ -525,7 +524,7 @@ impl Folder {
     /// Says on the devices that the volume is not served here any more: it was stopped in order.
     pub(crate) fn release(&self, devices: &[Option<Arc<dyn Device>>], superblock: &Superblock) {
         if let Some(own) = &self.own {
-            claim::write(devices, superblock, own, false);
+            claim::give_back(devices, superblock, own);
         }
     }
 
