@@ -4,12 +4,14 @@
 //! It is written on every device before the volume is opened, again every [`PERIOD`] by the
 //! engine's thread, without a flush, and once more when the volume was stopped in order. Whoever
 //! opens a volume whose claim is held looks whether it still beats. No lock: of two that begin in
-//! the same moment both may, and whoever finds the other's claim stops within a period.
+//! the same moment both may, and whoever finds the other's claim stops. Nothing is written without
+//! a look at the claim that is younger than anybody watches ([`crate::engine`]).
 
-use crate::FolderError;
 use crate::engine::unix_time;
 use crate::folder::random_id;
 use crate::memory::BLOCK;
+use crate::timely::Timely;
+use crate::{FolderError, HostError};
 use pantile_device::{AlignedBuf, Device};
 use pantile_format::volume::{Claim, Claimant, Session, Superblock};
 use pantile_volume::DeviceBlock;
@@ -89,7 +91,7 @@ pub(crate) fn held(
     own: Option<&Own>,
 ) -> Vec<Claim> {
     let Some(at) = superblock.second.map(|second| second.claim_place()) else { return Vec::new() };
-    let found = devices.iter().flatten().filter_map(|device| read_claim(&**device, at, superblock));
+    let found = devices.iter().flatten().filter_map(|device| read_claim(&Timely::of(device), at, superblock));
     let is_other = |claim: &Claim| own.is_none_or(|own| own.claimant.id != claim.claimant.id);
     found.filter(|claim| claim.is_held && is_other(claim)).collect()
 }
@@ -102,7 +104,7 @@ fn read_claim(device: &dyn Device, at: DeviceBlock, superblock: &Superblock) -> 
 
 /// Makes sure that nobody else serves a volume, and claims it.
 ///
-/// Errors: `Claimed` by somebody who is there, or whose claim has beaten while it was watched for
+/// Errors: `Taken` by somebody who is there, or whose claim has beaten while it was watched for
 /// so long.
 pub(crate) fn take(
     devices: &[Option<Arc<dyn Device>>],
@@ -113,7 +115,7 @@ pub(crate) fn take(
     let first = held(devices, superblock, Some(own));
     let claimed = |claim: &Claim| {
         let Claimant { host, process, .. } = &claim.claimant;
-        FolderError::Claimed { host: host.clone(), process: *process }
+        FolderError::from(HostError::Taken { host: host.clone(), process: *process })
     };
     if let Some(claim) = first.iter().find(|claim| own.serves(&claim.claimant) == Some(true)) {
         return Err(claimed(claim));
@@ -135,15 +137,34 @@ pub(crate) fn take(
     Ok(())
 }
 
+/// Says on every device that has our claim that the volume is not served here any more.
+pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own) {
+    let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
+    let is_ours = |device: &Arc<dyn Device>| {
+        let found = read_claim(&Timely::of(device), at, superblock);
+        found.is_some_and(|claim| claim.claimant.id == own.claimant.id)
+    };
+    let ours: Vec<_> = devices.iter().flatten().filter(|device| is_ours(device)).cloned().map(Some).collect();
+    write(&ours, superblock, own, false);
+}
+
 /// Says on every device that the volume is served here, or not any more. A device that cannot write
 /// is found out by the volume.
-pub(crate) fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
+fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
     let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
     for device in devices.iter().flatten() {
-        let _ = device.write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
+        let _ = Timely::of(device).write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
     }
+}
+
+/// Whose a claim is.
+#[derive(Debug)]
+pub(crate) enum Whose {
+    Ours,
+    Anothers(Claimant),
+    Nobodys,
 }
 
 /// What the engine's thread writes again every period.
@@ -166,10 +187,14 @@ impl Beating {
         self.claim.encode()
     }
 
-    /// Whether what a device holds is the claim of another who serves the volume.
-    pub(crate) fn other(&self, bytes: &[u8]) -> Option<Claimant> {
-        let found = Claim::decode(bytes, self.claim.volume).ok()?;
-        (found.is_held && found.claimant.id != self.claim.claimant.id).then_some(found.claimant)
+    /// Whose claim a device holds on which ours was written. Another's was written since, whether
+    /// it is held still or was given back.
+    pub(crate) fn whose(&self, bytes: &[u8]) -> Whose {
+        match Claim::decode(bytes, self.claim.volume) {
+            Ok(found) if found.claimant.id == self.claim.claimant.id => Whose::Ours,
+            Ok(found) => Whose::Anothers(found.claimant),
+            Err(_) => Whose::Nobodys,
+        }
     }
 }
 
@@ -208,17 +233,20 @@ fn process_start(process: u32) -> Option<u64> {
 }
 
 #[cfg(test)]
+mod hosts;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Host, HostError, HostOptions};
+    use crate::{Host, HostOptions};
     use pantile_code::Code;
     use pantile_device::MemoryDevice;
     use pantile_format::volume::{HistoryId, VolumeId};
     use pantile_volume::{Birth, Found, Geometry, Policy, Slot, format_volume};
 
-    type Devices = Vec<Option<Arc<dyn Device>>>;
+    pub(super) type Devices = Vec<Option<Arc<dyn Device>>>;
 
-    fn volume() -> (Geometry, Devices, Superblock) {
+    pub(super) fn volume() -> (Geometry, Devices, Superblock) {
         let code = Code::parse("raid5:2").expect("a code");
         let geometry =
             crate::usual_geometry(&code, Policy::Wcl, VolumeId([7; 16]), 1 << 20).expect("a volume");
@@ -239,10 +267,23 @@ mod tests {
         (geometry, devices, first.expect("a superblock"))
     }
 
-    /// Somebody on another host.
-    fn stranger() -> Own {
+    pub(super) fn open(
+        geometry: Geometry,
+        devices: &[Option<Arc<dyn Device>>],
+        of: &Superblock,
+        own: &Own,
+    ) -> Host {
+        let fresh = HistoryId(own.claimant.id);
+        let beating = Beating::new(of, own);
+        let mut options = HostOptions::for_devices(devices.len());
+        (options.io.workers_per_device, options.io.background_workers_per_device) = (4, 2);
+        Host::open_claimed(geometry, devices.to_vec(), fresh, &options, beating).expect("it opens")
+    }
+
+    /// Somebody on a host of their own.
+    pub(super) fn stranger() -> Own {
         let mut own = Own::new().expect("an id");
-        own.claimant.boot = [9; 16];
+        own.claimant.boot = own.claimant.id;
         own
     }
 
@@ -277,7 +318,7 @@ mod tests {
         });
         let (_, _, same) = volume();
         let refused = take(&devices, &same, &own, Duration::from_secs(30));
-        assert!(matches!(refused, Err(FolderError::Claimed { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
         drop(beat.join());
     }
 
@@ -288,7 +329,7 @@ mod tests {
         take(&devices, &superblock, &other, WATCH).expect("nobody is there");
         let begun = Instant::now();
         let refused = take(&devices, &superblock, &own, Duration::from_secs(60));
-        assert!(matches!(refused, Err(FolderError::Claimed { .. })), "{refused:?}");
+        assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
         drop(other);
         take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it has ended");
         assert!(begun.elapsed() < Duration::from_secs(30), "nobody watches what is known");
@@ -301,9 +342,7 @@ mod tests {
         let (geometry, devices, superblock) = volume();
         let own = Own::new().expect("an id");
         take(&devices, &superblock, &own, WATCH).expect("nobody is there");
-        let options = HostOptions::for_devices(3);
-        let host = Host::open(geometry, devices.clone(), HistoryId([2; 16]), &options).expect("it opens");
-        host.claim(Beating::new(&superblock, &own).expect("it has a place")).expect("it runs");
+        let host = open(geometry, &devices, &superblock, &own);
         host.handle().write(0, &[5; 4096], true).expect("it is written");
         let other = stranger();
         write(&devices, &superblock, &other, true);
@@ -331,9 +370,7 @@ mod tests {
         write(&devices[2..], &superblock, &other, true);
         let without = [devices[0].clone(), devices[1].clone(), None];
         take(&without, &superblock, &own, WATCH).expect("nobody is there");
-        let options = HostOptions::for_devices(3);
-        let host = Host::open(geometry, without.to_vec(), HistoryId([2; 16]), &options).expect("it opens");
-        host.claim(Beating::new(&superblock, &own).expect("it has a place")).expect("it runs");
+        let host = open(geometry, &without, &superblock, &own);
         let back = devices[2].clone().expect("it is there");
         host.attach(Slot(2), back.clone(), Found::Stale).expect("it is attached");
         let place = superblock.second.expect("version 2").claim_place();

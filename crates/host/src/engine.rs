@@ -16,11 +16,11 @@ mod pace;
 mod shortage;
 mod transfers;
 
+use self::claiming::Claiming;
 use self::pace::Pace;
 use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
-use crate::claim::Beating;
 use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
@@ -235,7 +235,7 @@ pub(crate) struct Engine {
     idle_after: Duration,
     opened: Option<Answer<()>>,
     stop: bool,
-    claiming: Option<Beating>,
+    claiming: Option<Claiming>,
     /// Who has taken the volume from us.
     pub(crate) taken: Arc<OnceLock<Claimant>>,
 }
@@ -601,6 +601,7 @@ impl Engine {
             self.direct.sweep();
             self.drop_those_that_hang(now);
             self.look_at_shortages(now);
+            self.look_at_fence(now);
             self.let_go_of_drained();
             self.look_at_pace();
         }
@@ -609,7 +610,7 @@ impl Engine {
         let still_at = self.look_whether_still(now);
         let owes = |member: &Member| !member.owes.is_empty() || !member.leaving.is_empty();
         let owing = self.members.iter().any(owes) || !self.epochs.is_empty();
-        let looks = owing || self.direct.has_late() || self.has_slow();
+        let looks = owing || self.direct.has_late() || self.has_slow() || self.holds_writes();
         let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());

@@ -25,6 +25,14 @@ pub enum HostError {
     },
     /// The engine has stopped, or was told to.
     Stopped,
+    /// Somebody else has claimed the volume while it was opened, by whatever path they reach its
+    /// devices.
+    Taken {
+        /// Their host.
+        host: String,
+        /// Their process there.
+        process: u32,
+    },
     /// No memory became free in time: the devices are too slow for what is written to them, or
     /// hang.
     NoMemory {
@@ -160,6 +168,10 @@ impl fmt::Display for HostError {
                 )
             }
             HostError::Stopped => write!(out, "the volume has stopped; serve it again"),
+            HostError::Taken { host, process } => write!(
+                out,
+                "the volume is served already, by process {process} on host '{host}', which reaches the same devices; stop that server, or serve it there"
+            ),
             HostError::NoMemory { max_bytes } => write!(
                 out,
                 "the {max_bytes} bytes for writes under way did not become free in time; a device hangs, look at 'pantile status'"

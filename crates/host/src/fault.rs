@@ -256,13 +256,6 @@ pub enum FolderError {
         /// What they may.
         most_bytes: u64,
     },
-    /// Somebody else serves the volume, by whatever path they reach its devices.
-    Claimed {
-        /// Their host.
-        host: String,
-        /// Their process there.
-        process: u32,
-    },
     /// An upgrade of a volume whose code has so long a text that version 2 has no room.
     NoUpgrade {
         /// Bytes of the text.
@@ -313,10 +306,9 @@ impl FolderError {
             | FolderError::Lacking { .. }
             | FolderError::HasFailed { .. } => FaultKind::Losses,
             FolderError::File { errno, .. } if NO_SPACE.contains(errno) => FaultKind::Input,
-            FolderError::File { .. }
-            | FolderError::Busy { .. }
-            | FolderError::NoAnswer { .. }
-            | FolderError::Claimed { .. } => FaultKind::System,
+            FolderError::File { .. } | FolderError::Busy { .. } | FolderError::NoAnswer { .. } => {
+                FaultKind::System
+            }
             FolderError::Device(error) => match error {
                 error if error.remedy() == Remedy::MakeSpace => FaultKind::Input,
                 DeviceError::InUse { .. }
@@ -584,10 +576,6 @@ impl fmt::Display for FolderError {
                     "the volume is served to be read only; stop it and serve it without --read-only first"
                 )
             }
-            FolderError::Claimed { host, process } => write!(
-                out,
-                "the volume is served already, by process {process} on host '{host}', which reaches the same devices; stop that server, or serve it there"
-            ),
             FolderError::NoUpgrade { have } => write!(
                 out,
                 "the text of the volume's code has {have} bytes, and format version 2 has room for 20480; the volume stays of version 1"

@@ -19,6 +19,7 @@ use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
     newest_superblock_of, superblocks,
 };
+use crate::timely::{PATIENCE, Timely, open_within};
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use assembled::scan;
 use pantile_code::Code;
@@ -351,9 +352,9 @@ impl Folder {
         self.open_devices_by(open_soon)
     }
 
-    fn open_devices_by(
+    pub(crate) fn open_devices_by(
         &self,
-        open: impl Fn(&Path, Instant) -> Result<FileDevice, DeviceError>,
+        open: impl Fn(&Path, Instant) -> Result<Arc<dyn Device>, DeviceError>,
     ) -> Result<Opened, FolderError> {
         let mut problems = BTreeMap::new();
         let mut there: Vec<There> = Vec::new();
@@ -361,8 +362,8 @@ impl Folder {
         for (&slot, place) in &self.config.devices {
             match open(&self.path(&place.path), closed) {
                 Ok(device) => {
-                    let superblock = newest_superblock(&device, Some(self.config.volume));
-                    there.push((slot, place.joining, Arc::new(device), superblock));
+                    let superblock = newest_superblock(&Timely::of(&device), Some(self.config.volume));
+                    there.push((slot, place.joining, device, superblock));
                 }
                 Err(error) => drop(problems.insert(slot, error.to_string())),
             }
@@ -373,10 +374,12 @@ impl Folder {
             let why = problems.first_key_value().map(|(slot, problem)| format!("device {slot}: {problem}"));
             return Err(FolderError::NoDevices { folder: self.root.clone(), why });
         };
-        let geometry = geometry_of(superblock, held().map(|(_, device)| &**device))?;
+        let asked: Vec<Timely> = held().map(|(_, device)| Timely::of(device)).collect();
+        let geometry = geometry_of(superblock, asked.iter().map(|device| device as &dyn Device))?;
         let first = superblock.clone();
         let without = there.iter_mut().filter(|(_, joining, _, found)| found.is_none() && !joining);
-        without.for_each(|(_, _, device, found)| *found = newest_superblock_of(&**device, &geometry));
+        without
+            .for_each(|(_, _, device, found)| *found = newest_superblock_of(&Timely::of(device), &geometry));
         let all = there.iter().filter_map(|(.., found)| found.as_ref());
         let superblock = all.max_by_key(|found| order(found)).cloned().unwrap_or(first);
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
@@ -413,13 +416,15 @@ impl Folder {
             match devices.get(line as usize) {
                 None => drop(problems.insert(line, "the volume has no such device".into())),
                 // The name may be that of another device by now, which nobody has offered.
-                Some(None) if is_joining && device.len_bytes() >= need => match check_offered(&*device) {
-                    Ok(()) => {
-                        joining.push((Slot(line), device));
-                        lines.insert(line, line);
+                Some(None) if is_joining && device.len_bytes() >= need => {
+                    match check_offered(&Timely::of(&device)) {
+                        Ok(()) => {
+                            joining.push((Slot(line), device));
+                            lines.insert(line, line);
+                        }
+                        Err(error) => drop(problems.insert(line, error.to_string())),
                     }
-                    Err(error) => drop(problems.insert(line, error.to_string())),
-                },
+                }
                 Some(_) => drop(problems.insert(line, "it holds nothing of this volume".into())),
             }
         }
@@ -499,11 +504,10 @@ impl Folder {
         let own = self.own.as_ref().expect("it was just made");
         claim::take(&opened.devices, &opened.superblock, own, claim::WATCH)?;
         mend_definitions(&opened);
-        let opening = Host::open(opened.geometry.clone(), opened.devices.clone(), fresh, &options);
-        let host = opening.inspect_err(|_| claim::write(&opened.devices, &opened.superblock, own, false))?;
-        if let Some(beating) = Beating::new(&opened.superblock, own) {
-            host.claim(beating)?;
-        }
+        let beating = Beating::new(&opened.superblock, own);
+        let opening =
+            Host::open_claimed(opened.geometry.clone(), opened.devices.clone(), fresh, &options, beating);
+        let host = opening.inspect_err(|_| claim::give_back(&opened.devices, &opened.superblock, own))?;
         for (slot, device) in &opened.joining {
             host.attach(*slot, device.clone(), Found::Blank)?;
         }
@@ -514,7 +518,7 @@ impl Folder {
     /// Says on the devices that the volume is not served here any more: it was stopped in order.
     pub(crate) fn release(&self, devices: &[Option<Arc<dyn Device>>], superblock: &Superblock) {
         if let Some(own) = &self.own {
-            claim::write(devices, superblock, own, false);
+            claim::give_back(devices, superblock, own);
         }
     }
 
@@ -605,12 +609,14 @@ fn in_new_root<T>(root: &Path, make: impl FnOnce(File) -> Result<T, FolderError>
 /// Opens a device, and waits until a time for whoever has it. One that was just given up takes a
 /// moment to be closed, and what a process that was killed had under way keeps its devices open
 /// until the system has ended it. Taken for lost meanwhile, they would have to be made again.
-pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, DeviceError> {
+///
+/// Errors: as of a device that is gone, if it hangs.
+pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     open_as(path, Access::ReadWrite, until)
 }
 
 /// The same to look at it, if it may be that nobody can write to it.
-pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<FileDevice, DeviceError> {
+pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     match open_soon(path, until) {
         Err(DeviceError::ReadOnly { .. } | DeviceError::NotThere { .. }) => {
             open_as(path, Access::ReadOnly, until)
@@ -619,16 +625,17 @@ pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<FileDevice, De
     }
 }
 
-pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<FileDevice, DeviceError> {
+pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     let options = OpenOptions { access, ..OpenOptions::default() };
-    loop {
+    let open = move |path: &Path| loop {
         match FileDevice::open_with(path, options) {
             Err(DeviceError::InUse { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            result => return result,
+            result => return result.map(|device| Arc::new(device) as Arc<dyn Device>),
         }
-    }
+    };
+    open_within(path, until.saturating_duration_since(Instant::now()) + PATIENCE, open)
 }
 
 /// Refuses a code that is only here to be studied, and one whose tolerance is not proved for every
@@ -835,10 +842,11 @@ fn mend_definitions(opened: &Opened) {
     }
     let devices = || opened.devices.iter().flatten();
     let areas: Vec<Option<AlignedBuf>> =
-        devices().map(|device| definition_of(&opened.superblock, &**device)).collect();
+        devices().map(|device| definition_of(&opened.superblock, &Timely::of(device))).collect();
     let Some(whole) = areas.iter().flatten().next() else { return };
     for (device, _) in devices().zip(&areas).filter(|(_, area)| area.is_none()) {
         // A device that cannot write is found out by the volume.
-        let _ = device.write_at(DEFINITION_AT, &[whole.whole()]).and_then(|()| device.flush());
+        let asked = Timely::of(device);
+        let _ = asked.write_at(DEFINITION_AT, &[whole.whole()]).and_then(|()| asked.flush());
     }
 }

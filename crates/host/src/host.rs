@@ -130,7 +130,20 @@ impl Host {
         fresh: pantile_format::volume::HistoryId,
         options: &HostOptions,
     ) -> Result<Host, HostError> {
-        Host::begin(geometry, devices, fresh, options, Volume::open)
+        Host::open_claimed(geometry, devices, fresh, options, None)
+    }
+
+    /// The same, and keeps a claim on the devices, which have it already.
+    ///
+    /// Errors: `Taken` if another has claimed them meanwhile.
+    pub(crate) fn open_claimed(
+        geometry: Geometry,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        fresh: pantile_format::volume::HistoryId,
+        options: &HostOptions,
+        beating: Option<Beating>,
+    ) -> Result<Host, HostError> {
+        Host::begin(geometry, devices, fresh, (options, beating), Volume::open)
     }
 
     /// Opens the devices of a volume to see how it stands. Nothing is written and nobody is served.
@@ -140,7 +153,9 @@ impl Host {
         options: &HostOptions,
     ) -> Result<Host, HostError> {
         let nobody = pantile_format::volume::HistoryId([0; 16]);
-        Host::begin(geometry, devices, nobody, options, |geometry, there, _| Volume::look(geometry, there))
+        Host::begin(geometry, devices, nobody, (options, None), |geometry, there, _| {
+            Volume::look(geometry, there)
+        })
     }
 
     /// Opens the devices of a volume to be read: nothing is written to them, ever, so that they
@@ -152,14 +167,14 @@ impl Host {
     ) -> Result<Host, HostError> {
         let nobody = pantile_format::volume::HistoryId([0; 16]);
         let open = |geometry, there: &[bool], _| Volume::open_to_read(geometry, there);
-        Host::begin(geometry, devices, nobody, options, open)
+        Host::begin(geometry, devices, nobody, (options, None), open)
     }
 
     fn begin(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
         fresh: pantile_format::volume::HistoryId,
-        options: &HostOptions,
+        (options, beating): (&HostOptions, Option<Beating>),
         open: impl FnOnce(Geometry, &[bool], pantile_format::volume::HistoryId) -> Volume,
     ) -> Result<Host, HostError> {
         let there: Vec<bool> = devices.iter().map(Option::is_some).collect();
@@ -181,6 +196,7 @@ impl Host {
         let mut engine =
             Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
         engine.taken = taken.clone();
+        beating.into_iter().for_each(|beating| engine.claim(beating));
         let builder = std::thread::Builder::new().name("engine".into());
         let (panicked, left) = (Arc::new(AtomicBool::new(false)), inbox.clone());
         let told = panicked.clone();
@@ -201,7 +217,8 @@ impl Host {
             Ok(()) => Ok(host),
             Err(error) => {
                 host.kill();
-                Err(error)
+                let taken = host.taken_by().map(|by| HostError::Taken { host: by.host, process: by.process });
+                Err(taken.unwrap_or(error))
             }
         }
     }
@@ -276,14 +293,6 @@ impl Host {
     pub fn scrub(&self, what: Scrub) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.scrub(what);
-            Ok(())
-        })
-    }
-
-    /// Writes a claim every period from now on.
-    pub(crate) fn claim(&self, beating: Beating) -> Result<(), HostError> {
-        self.call(move |engine| {
-            engine.claim(beating);
             Ok(())
         })
     }
@@ -366,6 +375,15 @@ impl Host {
     #[cfg(test)]
     pub(crate) fn call_to_panic(&self) -> Result<(), HostError> {
         self.call(|_| panic!("planted in the engine"))
+    }
+
+    /// Lets the engine's thread stand still, as that of a process that is stopped, until the other
+    /// end is dropped.
+    #[cfg(test)]
+    pub(crate) fn stand_still(&self, until: std::sync::mpsc::Receiver<()>) {
+        self.inbox.push(Message::Call(Box::new(move |_| {
+            let _ = until.recv();
+        })));
     }
 
     fn call<T: Send + 'static>(

@@ -22,6 +22,8 @@ mod error;
 mod fault;
 mod folder;
 mod found;
+#[cfg(test)]
+mod gate;
 mod gather;
 mod geometry;
 mod handle;
@@ -39,6 +41,7 @@ mod service;
 mod superblocks;
 mod survey;
 mod throttle;
+mod timely;
 mod twin;
 mod work;
 

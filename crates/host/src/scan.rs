@@ -15,9 +15,7 @@ use crate::memory::BLOCK;
 use crate::private::refuse_if_exchangeable;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::{FolderError, Host, HostError, HostOptions, margin};
-use pantile_device::{
-    Access, AlignedBuf, Device, DeviceError, FileDevice, Identity, OpKind, Part, PartMut, Site,
-};
+use pantile_device::{Access, AlignedBuf, Device, DeviceError, Identity, OpKind, Part, PartMut, Site};
 use pantile_format::volume::{ChunkHeader, Superblock};
 use pantile_volume::{
     Anew, ChunkFound, DeviceBlock, Geometry, OpenError, Slot, maps_anew, superblocks_again,
@@ -63,7 +61,7 @@ impl Plan {
         let mut opened: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
         for path in paths {
             match open_to_look(path, Instant::now() + CLOSING) {
-                Ok(device) => opened.push((path.clone(), Arc::new(device))),
+                Ok(device) => opened.push((path.clone(), device)),
                 Err(error) => left_out.push((path.clone(), error.to_string())),
             }
         }
@@ -122,7 +120,7 @@ impl Plan {
 
     /// Writes it, each step durable on all devices before the next.
     pub fn carry_out(&self) -> Result<(), FolderError> {
-        let mut devices: BTreeMap<Slot, FileDevice> = BTreeMap::new();
+        let mut devices: BTreeMap<Slot, Arc<dyn Device>> = BTreeMap::new();
         for (&slot, path) in &self.devices {
             refuse_if_exchangeable(path)?;
             devices.insert(Slot(slot), open_as(path, Access::ReadWrite, Instant::now() + CLOSING)?);

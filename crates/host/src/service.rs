@@ -3,13 +3,15 @@
 //! The same whether the volume is served (orders come over the control socket) or opened for one
 //! command.
 
+mod care;
+mod known;
 mod mishap;
 mod replacing;
 mod status;
 
+use self::known::{Held, Known};
 use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
-use self::status::{damaged, rebuilding};
 use crate::Place;
 use crate::claim::{self, Own};
 use crate::control::{Answer, Order};
@@ -17,13 +19,15 @@ use crate::folder::{CLOSING, Folder, Opened, check_offered, check_to_make, open_
 use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
 use crate::superblocks::{newest_superblock, newest_superblock_of};
+use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
-use pantile_device::{Device, FileDevice};
+use pantile_device::Device;
 use pantile_format::volume::{Claim, Second, Superblock};
 use pantile_volume::{DeviceState, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How often it looks after devices.
@@ -56,6 +60,10 @@ pub struct Service {
     /// to serve or not.
     claimed: Option<(Option<bool>, Claim)>,
     state: Mutex<State>,
+    /// What the status says of it.
+    known: Mutex<Arc<Known>>,
+    /// The volume is being opened anew.
+    revives: AtomicBool,
     ending: Mutex<bool>,
     ended: Condvar,
     mishaps: Mishaps,
@@ -130,11 +138,11 @@ impl State {
         for path in &folder.config().spares {
             let tried = open_soon(&folder.path(path), Instant::now() + CLOSING).map_err(FolderError::from);
             // The name may be that of another device by now, which nobody has offered.
-            let is_good = |device: &FileDevice| {
-                check_every_len(geometry, device).and_then(|()| check_to_make(device, false))
+            let is_good = |device: &Arc<dyn Device>| {
+                check_every_len(geometry, device).and_then(|()| check_to_make(&Timely::of(device), false))
             };
             match tried.and_then(|device| is_good(&device).map(|()| device)) {
-                Ok(device) => self.spares.push((path.clone(), Arc::new(device))),
+                Ok(device) => self.spares.push((path.clone(), device)),
                 Err(error) => drop(self.bad_spares.insert(path.clone(), error.to_string())),
             }
         }
@@ -198,7 +206,9 @@ impl Service {
             only_looks,
             reads_only: false,
             claimed: None,
+            known: Mutex::new(Arc::new(Known::of(&state))),
             state: Mutex::new(state),
+            revives: AtomicBool::new(false),
             ending: Mutex::new(false),
             ended: Condvar::new(),
             mishaps: Mishaps::default(),
@@ -283,13 +293,14 @@ impl Service {
     }
 
     /// Takes the lock. What a panic under it has left half done is put in order first.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(|poisoned| {
+    fn lock(&self) -> Held<'_> {
+        let state = self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
             self.put_in_order(&mut state);
             self.state.clear_poison();
             state
-        })
+        });
+        Held { service: self, state }
     }
 
     /// Does what it is told. An order that panics is a fault of this program: it is said so, and
@@ -521,24 +532,25 @@ impl Service {
         if !stays {
             self.check_dispensable(&report, slot)?;
         }
-        let new: Arc<dyn Device> = Arc::new(open_soon(path, Instant::now() + CLOSING)?);
+        let new = open_soon(path, Instant::now() + CLOSING)?;
+        let asked = Timely::of(&new);
         let found = match takes_part(&report, slot) {
             // The device itself is here: what says that it is that one is a copy, and nobody
             // recorded what it lacks.
             true => Found::Blank,
-            false => self.found(&state, slot, &*new)?,
+            false => self.found(&state, slot, &asked)?,
         };
         // First what no confirmation helps against.
         self.check_len(slot, &*new)?;
         if found == Found::Blank {
-            check_to_make(&*new, overwrite)?;
+            check_to_make(&asked, overwrite)?;
         }
         let has_failed = report.status.failed;
         if found == Found::Blank {
             if let (true, Err(why)) = (has_failed, self.check_opens(&state)) {
                 return Err(FolderError::HasFailed { why: Box::new(why) });
             }
-            wipe(&*new)?;
+            wipe(&asked)?;
         }
         if stays {
             self.begin_replacing(&mut state, slot, path, new)?;
@@ -589,6 +601,13 @@ impl Service {
     /// Errors: the volume would not open. It stays as it was: what can still be read is.
     fn revive(&self, state: &mut State) -> Result<(), FolderError> {
         self.check_opens(state)?;
+        self.revives.store(true, Ordering::Release);
+        let revived = self.open_anew(state);
+        self.revives.store(false, Ordering::Release);
+        revived
+    }
+
+    fn open_anew(&self, state: &mut State) -> Result<(), FolderError> {
         state.replacements.clear();
         self.host().kill();
         state.devices.clear();
@@ -628,7 +647,8 @@ impl Service {
             return Ok(Found::Blank);
         };
         let others = state.devices.iter().flatten();
-        let newest = others.filter_map(|other| newest_superblock(&**other, Some(self.geometry.volume)));
+        let newest =
+            others.filter_map(|other| newest_superblock(&Timely::of(other), Some(self.geometry.volume)));
         let Some(newest) = newest.max_by_key(|found| (found.session, found.update)) else {
             return Ok(Found::Blank);
         };
@@ -669,10 +689,11 @@ impl Service {
     fn add_spare(&self, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         check_absolute(path)?;
         check_strange(&self.lock(), &self.host().report()?, path)?;
-        let device = FileDevice::open(path)?;
+        let device = open_soon(path, Instant::now())?;
         check_every_len(&self.geometry, &device)?;
-        check_to_make(&device, overwrite)?;
-        wipe(&device)?;
+        let asked = Timely::of(&device);
+        check_to_make(&asked, overwrite)?;
+        wipe(&asked)?;
         let mut state = self.lock();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
@@ -680,7 +701,7 @@ impl Service {
             config.spares.push(path.to_path_buf());
         })?;
         state.bad_spares.remove(path);
-        state.spares.push((path.to_path_buf(), Arc::new(device)));
+        state.spares.push((path.to_path_buf(), device));
         drop(state);
         self.look_after();
         Ok(format!("{} takes the place of the next device that is lost.", path.display()))
@@ -725,19 +746,19 @@ impl Service {
             state.devices[slot.0 as usize] = None;
             let tried =
                 open_soon(&path, Instant::now() + CLOSING).map_err(FolderError::from).and_then(|device| {
-                    let device: Arc<dyn Device> = Arc::new(device);
-                    let found = self.found(&state, slot, &*device)?;
+                    let asked = Timely::of(&device);
+                    let found = self.found(&state, slot, &asked)?;
                     match found == Found::Stale || place.joining {
                         true => {
                             // The name may be that of another device by now, which nobody has
                             // offered.
-                            if newest_superblock_of(&*device, &self.geometry).is_none() {
-                                check_offered(&*device)?;
+                            if newest_superblock_of(&asked, &self.geometry).is_none() {
+                                check_offered(&asked)?;
                             }
                             self.put(&mut state, slot, &place.path, device, found)
                         }
                         // Only its operator may say that what is in it can go.
-                        false => check_to_make(&*device, false),
+                        false => check_to_make(&asked, false),
                     }
                 });
             if let Err(error) = tried {
@@ -767,84 +788,6 @@ impl Service {
             }
         };
         Ok(text + &back)
-    }
-
-    /// Spares for what is lost; what has joined is said to have; samples for rates. To be called
-    /// now and then by whoever does not [`wait_for_end`](Self::wait_for_end).
-    pub fn look_after(&self) {
-        if !self.only_looks {
-            // It is said by the status, and looked after again next time.
-            let _ = self.mishaps.guard(Part::Care, || self.look_after_it());
-        }
-        if self.host().taken_by().is_some() {
-            // Whoever serves it now has our devices' data; this server is of no more use.
-            self.end();
-        }
-    }
-
-    fn look_after_it(&self) {
-        let Ok(report) = self.host().report() else { return };
-        let mut state = self.lock();
-        self.planted.panic_in(Part::Care);
-        self.look_after_replacements(&mut state, &report);
-        // A replacement may have put a device into a slot that had none.
-        let Ok(report) = self.host().report() else { return };
-        for device in &report.status.devices {
-            let slot = device.slot;
-            if report.members[slot.0 as usize].attached {
-                self.has_joined(&mut state, slot, device.state);
-            } else if device.state == DeviceState::Lost {
-                state.devices[slot.0 as usize] = None;
-                if report.status.failed {
-                    // Nothing can be rebuilt on it, and the folder would forget where the device
-                    // was that has to come back.
-                    continue;
-                }
-                let Some((path, spare)) = state.spares.pop() else { continue };
-                if let Err(error) = self.put(&mut state, slot, &path, spare, Found::Blank) {
-                    state.problems.insert(slot.0, error.to_string());
-                }
-            }
-        }
-        if let Some(folder) = &mut state.folder {
-            // The devices of a volume of version 2 keep it.
-            let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
-            let damaged = match report.status.version {
-                1 => damaged(folder, &report, stripe_bytes),
-                _ => 0,
-            };
-            if damaged != folder.config().damaged_stripes {
-                // Tried again at the next look.
-                let _ = folder.change(|config| config.damaged_stripes = damaged);
-            }
-        }
-        let rebuilding = rebuilding(&report);
-        match rebuilding {
-            None => state.samples.clear(),
-            Some((done, _)) => {
-                state.samples.push_back((Instant::now(), done, report.status.rebuilt_blocks));
-                if state.samples.len() > SAMPLES {
-                    state.samples.pop_front();
-                }
-            }
-        }
-    }
-
-    /// A device that was blank counts as one of the volume once it has a superblock of it.
-    fn has_joined(&self, state: &mut State, slot: Slot, device: DeviceState) {
-        let Some(folder) = &mut state.folder else { return };
-        let joining = folder.config().devices.get(&slot.0).is_some_and(|place| place.joining);
-        let known = state.devices[slot.0 as usize].as_ref();
-        let has =
-            |device: &Arc<dyn Device>| newest_superblock(&**device, Some(self.geometry.volume)).is_some();
-        if joining && device != DeviceState::Lost && known.is_some_and(has) {
-            // Tried again at the next look.
-            let _ = folder.change(|config| {
-                if let Some(place) = config.devices.get_mut(&slot.0) {
-                    place.joining = false;
-                }
-            });
-        }
     }
 }
 

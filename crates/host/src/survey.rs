@@ -9,16 +9,18 @@ use crate::geometry::policy_name;
 use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::timely::Timely;
 use crate::{Folder, FolderError, Margin};
-use pantile_device::{Device, FileDevice};
+use pantile_device::Device;
 use pantile_format::volume::Superblock;
 use pantile_volume::{Geometry, Slot};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a path holds.
 struct Held {
-    device: Option<FileDevice>,
+    device: Option<Arc<dyn Device>>,
     superblock: Option<Superblock>,
     problem: Option<String>,
 }
@@ -31,11 +33,13 @@ impl Folder {
         let found = || held.values().filter(|held| held.superblock.is_some());
         let blocks = found().filter_map(|held| held.superblock.as_ref());
         let newest = blocks.max_by_key(|superblock| (superblock.session, superblock.update));
-        let devices = || found().filter_map(|held| Some(held.device.as_ref()? as &dyn Device));
+        let asked: Vec<Timely> = found().filter_map(|held| held.device.as_ref()).map(Timely::of).collect();
+        let devices = || asked.iter().map(|device| device as &dyn Device);
         let geometry = newest.and_then(|superblock| geometry_of(superblock, devices()).ok());
         for held in held.values_mut().filter(|held| held.superblock.is_none()) {
             let known = held.device.as_ref().zip(geometry.as_ref());
-            held.superblock = known.and_then(|(device, geometry)| newest_superblock_of(device, geometry));
+            held.superblock =
+                known.and_then(|(device, geometry)| newest_superblock_of(&Timely::of(device), geometry));
             if held.superblock.is_some() {
                 held.problem = None;
             }
@@ -102,8 +106,9 @@ impl Folder {
         match open_to_look(&path, Instant::now()) {
             Err(error) => Held { device: None, superblock: None, problem: Some(error.to_string()) },
             Ok(device) => {
-                let superblock = newest_superblock(&device, Some(self.config().volume));
-                let problem = superblock.is_none().then(|| match newest_superblock(&device, None) {
+                let asked = Timely::of(&device);
+                let superblock = newest_superblock(&asked, Some(self.config().volume));
+                let problem = superblock.is_none().then(|| match newest_superblock(&asked, None) {
                     Some(other) => format!("it belongs to the volume '{}' ({})", other.name, other.volume),
                     None => "it holds nothing of this volume".into(),
                 });
@@ -150,7 +155,7 @@ impl Judge<'_> {
             return told.or_else(elsewhere);
         };
         let (found, newest) = (held.superblock.as_ref()?, self.newest?);
-        let have = held.device.as_ref().map_or(0, Device::len_bytes);
+        let have = held.device.as_ref().map_or(0, |device| device.len_bytes());
         let known = self.geometry.filter(|geometry| (slot as usize) < geometry.slots());
         let need = known.map_or(0, |geometry| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
         match () {

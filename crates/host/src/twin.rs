@@ -7,8 +7,8 @@
 //!
 //! Superblocks are copied last. Until then the new device is nobody's: a crash leaves the old
 //! device in the volume and beside it one that says nothing. [`Twin::finish`] holds writes back,
-//! copies the superblocks, flushes the new device, and only then lets its caller write down that
-//! the new device is the one; from then on the old device is neither read nor written. A crash
+//! flushes the new device, copies the superblocks, flushes it again, and only then lets its caller
+//! write down that the new device is the one; from then on the old device is neither read nor written. A crash
 //! before that leaves the old device, one after it the new one.
 //!
 //! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is
@@ -16,10 +16,13 @@
 //! new one is named, and durable on the new one when it is.
 //!
 //! What fails on the new device ends the replacement and harms nobody: the old device goes on
-//! alone. What fails on the old one is an error of the twin's, as it would be without the other; a
-//! read of what is copied is then answered by the new device.
+//! alone. So does what hangs on it: nobody waits longer for the new device than [`HANGS`], which is
+//! less than a volume waits before it gives a device up, and would give up both. What fails on the
+//! old one is an error of the twin's, as it would be without the other; a read of what is copied is
+//! then answered by the new device.
 
 use crate::memory::BLOCK;
+use crate::timely::Timely;
 use pantile_device::{AlignedBuf, Device, DeviceError, Identity, Part, PartMut, Remedy};
 use std::ops::Range;
 use std::path::Path;
@@ -32,6 +35,16 @@ pub(crate) const STEP_BYTES: usize = 1 << 20;
 
 /// How long a finish holds new writes back for those that have begun.
 const WRITES_END: Duration = Duration::from_secs(3);
+
+/// How long the new device may take for a copy, or for a write beside it.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// How long each device may take for something while a finish holds writes back. All of it together
+/// is less than a volume waits for a device that hangs.
+const HELD: Duration = Duration::from_secs(5);
+
+/// How long the flush of a whole copy may take, for which nobody waits.
+const COPY_FLUSHED: Duration = Duration::from_secs(600);
 
 /// How far a replacement is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +73,25 @@ pub(crate) enum Bug {
     DropsTheOld,
 }
 
+/// How long devices may take.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience {
+    hangs: Duration,
+    held: Duration,
+    copy_flushed: Duration,
+}
+
+impl Patience {
+    pub(crate) const USUAL: Patience = Patience { hangs: HANGS, held: HELD, copy_flushed: COPY_FLUSHED };
+}
+
 /// Two devices, of which the volume sees one.
 pub(crate) struct Twin {
     old: Arc<dyn Device>,
     new: Arc<dyn Device>,
+    /// The new device while it is not the volume's.
+    asked: Timely,
+    patience: Patience,
     len_bytes: u64,
     /// Where superblocks lie, ascending.
     withheld: Vec<u64>,
@@ -79,6 +107,8 @@ struct State {
     /// Everything before it is on the new device, but for superblocks.
     copied: u64,
     copying: Range<u64>,
+    /// All of that is durable there.
+    flushed: bool,
     /// The superblocks are being copied: no write begins.
     finishing: bool,
     /// Writes under way, by name.
@@ -116,17 +146,21 @@ impl Twin {
         new: Arc<dyn Device>,
         len_bytes: u64,
         mut withheld: Vec<u64>,
+        patience: Patience,
     ) -> Twin {
         withheld.sort_unstable();
         let state = State {
             phase: Phase::Copies,
             copied: 0,
             copying: 0..0,
+            flushed: false,
             finishing: false,
             writes: Vec::new(),
             named: 0,
         };
         Twin {
+            asked: Timely::new(new.clone(), patience.hangs),
+            patience,
             old,
             new,
             len_bytes,
@@ -145,10 +179,10 @@ impl Twin {
         (state.phase.clone(), state.copied)
     }
 
-    /// Whether everything but superblocks is copied.
+    /// Whether everything but superblocks is copied, and was flushed.
     pub(crate) fn is_copied(&self) -> bool {
         let state = self.lock();
-        state.phase == Phase::Copies && state.copied == self.len_bytes
+        state.phase == Phase::Copies && state.flushed
     }
 
     /// Blocks that the old device could not read when they were copied. They are zeros on the new
@@ -157,8 +191,8 @@ impl Twin {
         self.unreadable.load(Ordering::Relaxed)
     }
 
-    /// Copies the next [`STEP_BYTES`]. By one thread at a time, and not before writes to the old
-    /// device have ended that did not pass the twin.
+    /// Copies the next [`STEP_BYTES`], or flushes the copy. By one thread at a time, and not before
+    /// writes to the old device have ended that did not pass the twin.
     ///
     /// Errors: the old device does not answer. The place is tried again by the next step.
     pub(crate) fn step(&self) -> Result<Step, DeviceError> {
@@ -168,7 +202,9 @@ impl Twin {
                 return Ok(Step::Over);
             }
             if state.copied == self.len_bytes {
-                return Ok(Step::Ready);
+                drop(state);
+                // Most of what a finish has to flush, while nobody waits for it.
+                return Ok(self.flush_copy());
             }
             let range = state.copied..(state.copied + STEP_BYTES as u64).min(self.len_bytes);
             // From here on no write begins there; those that have begun end.
@@ -198,19 +234,29 @@ impl Twin {
         step
     }
 
+    fn flush_copy(&self) -> Step {
+        match self.flush_new(self.patience.copy_flushed) {
+            Ok(()) => {
+                self.lock().flushed = true;
+                Step::Ready
+            }
+            Err(error) => {
+                self.abandon(Some(error));
+                Step::Over
+            }
+        }
+    }
+
     /// Makes the new device the volume's. `name` writes down that it is, so that it survives a
     /// crash; while it runs nothing is written.
     ///
     /// Returns whether the new device is the volume's from now on. If it is not, the old one is:
-    /// the new one failed, or writes under way do not end, and then it may be tried again. Errors:
-    /// those of `name`; the old device is the volume's, and the new one says nothing.
+    /// the new one failed, or the old one does not read or does not end its writes, and then it may
+    /// be tried again. Errors: those of `name`; the old device is the volume's, and the new one says
+    /// nothing. Cost: writes are held back for [`WRITES_END`] and four times [`HELD`] at the most,
+    /// and as long as `name` takes.
     pub(crate) fn finish<E>(&self, name: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         if !self.is_copied() {
-            return Ok(false);
-        }
-        // Most of it, so that writers wait for the rest only.
-        if let Err(error) = self.flush_new() {
-            self.abandon(Some(error));
             return Ok(false);
         }
         let mut state = self.lock();
@@ -227,14 +273,17 @@ impl Twin {
             state = self.moved.wait_timeout(state, left).expect("nothing panics under the lock").0;
         }
         drop(state);
-        if let Err(error) = self.copy_superblocks().and_then(|()| self.flush_new()) {
-            let _ = self.wipe_superblocks();
+        let Ok(superblocks) = self.read_superblocks() else { return Ok(false) };
+        let flush = || self.flush_new(self.patience.held);
+        // What they speak of is durable before they are.
+        let written = flush().and_then(|()| self.write_superblocks(&superblocks)).and_then(|()| flush());
+        if let Err(error) = written {
+            self.take_superblocks_back();
             self.abandon(Some(error));
             return Ok(false);
         }
         if let Err(error) = name() {
-            // The old device is written to from now on: the new one must not pass for it.
-            let _ = self.wipe_superblocks();
+            self.take_superblocks_back();
             self.abandon(None);
             return Err(error);
         }
@@ -326,7 +375,7 @@ impl Twin {
     fn write_copy(&self, offset: u64, bytes: &AlignedBuf) -> Result<(), DeviceError> {
         if bytes.iter().all(|&byte| byte == 0) {
             let mut there = AlignedBuf::zeroed(bytes.len());
-            let is_read = self.new.read_at(offset, there.whole_mut()).is_ok();
+            let is_read = self.asked.read_at(offset, there.whole_mut()).is_ok();
             if is_read && there.iter().all(|&byte| byte == 0) {
                 return Ok(());
             }
@@ -341,7 +390,7 @@ impl Twin {
         if let [whole] = &gaps[..]
             && *whole == (offset..offset + len)
         {
-            return self.new.write_at(offset, parts);
+            return self.asked.write_at(offset, parts);
         }
         if gaps.is_empty() {
             return Ok(());
@@ -354,7 +403,7 @@ impl Twin {
         }
         gaps.into_iter().try_for_each(|gap| {
             let place = (gap.start - offset) as usize..(gap.end - offset) as usize;
-            self.new.write_at(gap.start, &[bytes.part(place)])
+            self.asked.write_at(gap.start, &[bytes.part(place)])
         })
     }
 
@@ -377,31 +426,49 @@ impl Twin {
         gaps
     }
 
-    fn copy_superblocks(&self) -> Result<(), DeviceError> {
-        let mut block = AlignedBuf::zeroed(BLOCK);
-        self.withheld.iter().try_for_each(|&at| {
-            // One that cannot be read is one of three.
-            match self.old.read_at(at, block.whole_mut()) {
+    /// What the old device has where superblocks lie.
+    fn read_superblocks(&self) -> Result<Vec<AlignedBuf>, DeviceError> {
+        let old = Timely::new(self.old.clone(), self.patience.held);
+        let read = |&at: &u64| {
+            let mut block = AlignedBuf::zeroed(BLOCK);
+            match old.read_at(at, block.whole_mut()) {
+                // One that cannot be read is one of three.
                 Err(error) if error.remedy() == Remedy::RepairRange => block.fill(0),
                 result => result?,
             }
-            self.new.write_at(at, &[block.whole()])
-        })
+            Ok(block)
+        };
+        self.withheld.iter().map(read).collect()
     }
 
-    fn wipe_superblocks(&self) -> Result<(), DeviceError> {
-        let zeros = AlignedBuf::zeroed(BLOCK);
-        self.withheld.iter().try_for_each(|&at| self.new.write_at(at, &[zeros.whole()]))?;
-        self.new.flush()
+    fn write_superblocks(&self, blocks: &[AlignedBuf]) -> Result<(), DeviceError> {
+        let new = self.asked.within(self.patience.held);
+        self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| new.write_at(at, &[block.whole()]))
     }
 
-    fn flush_new(&self) -> Result<(), DeviceError> {
+    /// The old device is written to from now on: the new one must not pass for it, whenever it does
+    /// what it owes.
+    fn take_superblocks_back(&self) {
+        if wipe(&self.asked.within(self.patience.held), &self.withheld).is_err() {
+            let withheld = self.withheld.clone();
+            self.asked.when_it_answers(move |new| drop(wipe(new, &withheld)));
+        }
+    }
+
+    fn flush_new(&self, patience: Duration) -> Result<(), DeviceError> {
         #[cfg(test)]
         if self.bug == Some(Bug::NamesUnflushed) {
             return Ok(());
         }
-        self.new.flush()
+        self.asked.within(patience).flush()
     }
+}
+
+/// Makes blocks zeros.
+fn wipe(device: &dyn Device, blocks: &[u64]) -> Result<(), DeviceError> {
+    let zeros = AlignedBuf::zeroed(BLOCK);
+    blocks.iter().try_for_each(|&at| device.write_at(at, &[zeros.whole()]))?;
+    device.flush()
 }
 
 impl Device for Twin {
@@ -430,7 +497,7 @@ impl Device for Twin {
         }
         match self.old.read_at(offset_bytes, into.again()) {
             Err(error) if phase == Phase::Copies && end <= copied => {
-                self.new.read_at(offset_bytes, into).map_err(|_| error)
+                self.asked.read_at(offset_bytes, into).map_err(|_| error)
             }
             result => result,
         }
@@ -464,7 +531,7 @@ impl Device for Twin {
         let discard = |device: &dyn Device| device.discard(offset_bytes, len_bytes);
         // A block may read as before afterwards, so what is withheld may stay.
         let gaps = self.gaps(offset_bytes..offset_bytes + len_bytes);
-        let on_new = || gaps.iter().try_for_each(|gap| self.new.discard(gap.start, gap.end - gap.start));
+        let on_new = || gaps.iter().try_for_each(|gap| self.asked.discard(gap.start, gap.end - gap.start));
         self.on_both(offset_bytes, len_bytes, || discard(&*self.old), on_new)
     }
 
@@ -473,7 +540,7 @@ impl Device for Twin {
         let is_retired = || self.lock().phase == Phase::Retired;
         let on_new = || match is_retired() {
             true => self.new.zero(offset_bytes, len_bytes),
-            false => gaps.iter().try_for_each(|gap| self.new.zero(gap.start, gap.end - gap.start)),
+            false => gaps.iter().try_for_each(|gap| self.asked.zero(gap.start, gap.end - gap.start)),
         };
         self.on_both(offset_bytes, len_bytes, || self.old.zero(offset_bytes, len_bytes), on_new)
     }

@@ -1,44 +1,151 @@
 //! The claim, written again every period: read first, in case another has taken the volume, and no
-//! flush. It goes to the devices like all else and is waited for by nobody, so that a device that
-//! hangs keeps the others' claims from nothing.
+//! flush. It goes to the devices like all else.
+//!
+//! Whoever finds that a claim does not beat takes the volume after [`crate::claim::WATCH`]. So a
+//! host that was stopped for longer (a process, a machine that swaps) and goes on must not write
+//! what it meant to: nothing is written or flushed unless the claim was found on the devices within
+//! the last [`FENCE`]. It was if as many devices had it as another host must have, too: of any t + 1
+//! devices one is among those that a volume can be opened from.
 
 use super::Engine;
 use super::transfers::write_op;
-use crate::claim::{Beating, PERIOD};
+use crate::claim::{Beating, PERIOD, WATCH, Whose};
 use crate::memory::BLOCK;
-use pantile_device::{Completion, Op, Priority, Request as IoRequest};
+use pantile_device::{Completion, DeviceError, Op, OpKind, Priority, Request as IoRequest, Site};
 use pantile_format::volume::Session;
 use pantile_volume::{Piece, Slot};
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-/// Names of these I/Os begin here; the volume's stay below.
+/// Names of these I/Os begin here; the volume's stay below. The lowest byte is the slot, before it
+/// stands which look it is.
 const CLAIM_TOKENS: u64 = 1 << 63;
+
+/// How long a look at the claim counts. Less than anybody watches one before they take it.
+const FENCE: Duration = Duration::from_secs(4);
+
+const _: () = assert!(FENCE.as_secs() < WATCH.as_secs() && FENCE.as_secs() >= 2 * PERIOD.as_secs());
+
+/// ETIMEDOUT.
+const TIMED_OUT: i32 = 110;
+
+/// Our claim, and what waits for it.
+pub(super) struct Claiming {
+    beating: Beating,
+    /// When the looks were begun that found it on enough devices; `None`: none has.
+    found_at: Option<Instant>,
+    /// The last looks: their number, when they were begun, and where they found it.
+    look: u64,
+    looked_at: Instant,
+    found_on: BTreeSet<Slot>,
+    /// What is to be written, and since when something waits.
+    held: Vec<IoRequest>,
+    held_since: Option<Instant>,
+}
+
+impl Claiming {
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.found_at.is_some_and(|at| now.saturating_duration_since(at) < FENCE)
+    }
+}
 
 impl Engine {
     /// From now on the claim is written every period. It is on all devices that are here.
     pub(crate) fn claim(&mut self, beating: Beating) {
-        self.claiming = Some(beating);
+        self.claiming = Some(Claiming {
+            beating,
+            found_at: None,
+            look: 0,
+            looked_at: Instant::now(),
+            found_on: BTreeSet::new(),
+            held: Vec::new(),
+            held_since: None,
+        });
         self.members.iter_mut().for_each(|member| member.is_claimed = true);
     }
 
     /// Begins to look at the claims, if it is time; when it is again.
     pub(super) fn beat(&mut self, now: Instant) -> Option<Instant> {
         let claiming = self.claiming.as_mut()?;
-        if claiming.next > now {
-            return Some(claiming.next);
+        if claiming.beating.next > now {
+            return Some(claiming.beating.next);
         }
-        claiming.next = now + PERIOD;
-        let (at, next) = (claiming.at, claiming.next);
+        claiming.beating.next = now + PERIOD;
+        (claiming.look, claiming.looked_at) = (claiming.look + 1, now);
+        claiming.found_on.clear();
+        let (at, next, look) = (claiming.beating.at, claiming.beating.next, claiming.look);
         let offset_bytes = at.0 * BLOCK as u64;
         for (slot, member) in (0..).zip(&self.members) {
             let Some(device) = member.number else { continue };
             let buffer = self.buffers.take(1);
             let op = Op::Read { offset_bytes, range: 0..BLOCK, buffer };
             // One that is full of work is looked at the next time.
-            let token = CLAIM_TOKENS + slot;
+            let token = CLAIM_TOKENS | look << 8 | slot;
             let _ = self.pool.submit(IoRequest { token, device, priority: Priority::User, op });
         }
         Some(next)
+    }
+
+    /// Gives back what may go to a device; what must not be done before somebody has looked at the
+    /// claim waits.
+    pub(super) fn past_fence(&mut self, request: IoRequest, now: Instant) -> Option<IoRequest> {
+        if matches!(request.op, Op::Read { .. }) {
+            return Some(request);
+        }
+        if self.taken.get().is_some() {
+            return None;
+        }
+        let Some(claiming) = &mut self.claiming else { return Some(request) };
+        if claiming.is_fresh(now) {
+            return Some(request);
+        }
+        claiming.held.push(request);
+        claiming.held_since.get_or_insert(now);
+        if now.saturating_duration_since(claiming.looked_at) >= FENCE {
+            // What those looks find is as old.
+            claiming.beating.next = now;
+            self.pool.wake();
+        }
+        None
+    }
+
+    /// Gives devices up that have not shown their claim for so long while something waits for it:
+    /// nothing else is asked of them.
+    pub(super) fn look_at_fence(&mut self, now: Instant) {
+        let Some(claiming) = &self.claiming else { return };
+        let is_long = |since| now.saturating_duration_since(since) > self.deadline;
+        if !claiming.held_since.is_some_and(is_long) {
+            return;
+        }
+        let members = (0..).map(Slot).zip(&self.members).filter(|(_, member)| member.number.is_some());
+        let silent = members.filter(|(slot, _)| !claiming.found_on.contains(slot));
+        let silent: Vec<Slot> = silent.map(|(slot, _)| slot).collect();
+        for slot in silent {
+            let device = self.members[slot.0 as usize].path.clone().unwrap_or_default();
+            let at = Site { device, op: OpKind::Read, offset_bytes: 0, len_bytes: 0 };
+            self.drop_device(slot, Some(DeviceError::Gone { at, errno: TIMED_OUT }));
+        }
+        self.let_held_go(now);
+    }
+
+    /// Whether anything waits for the claim.
+    pub(super) fn holds_writes(&self) -> bool {
+        self.claiming.as_ref().is_some_and(|claiming| !claiming.held.is_empty())
+    }
+
+    /// Writes what waits, if the claim was found on enough devices.
+    fn let_held_go(&mut self, now: Instant) {
+        let here = self.members.iter().filter(|member| member.number.is_some()).count();
+        let need = here.min(self.geometry.tolerance() + 1);
+        let Some(claiming) = &mut self.claiming else { return };
+        if claiming.found_on.len() < need {
+            return;
+        }
+        claiming.found_at = Some(claiming.looked_at);
+        if claiming.is_fresh(now) {
+            claiming.held_since = None;
+            std::mem::take(&mut claiming.held).into_iter().for_each(|request| self.submit(request));
+        }
     }
 
     /// A claim was read: it is written again, unless it is another's; or it was written. Gives back
@@ -47,7 +154,7 @@ impl Engine {
         if completion.token < CLAIM_TOKENS {
             return Some(completion);
         }
-        let slot = Slot((completion.token - CLAIM_TOKENS) as u32);
+        let (slot, look) = (Slot(completion.token as u32 & 0xff), (completion.token & !CLAIM_TOKENS) >> 8);
         let Op::Read { buffer, .. } = &completion.op else { return None };
         let claiming = self.claiming.as_mut()?;
         // A device that came since may hold what a server before this one claimed: another that is
@@ -55,21 +162,28 @@ impl Engine {
         let member = self.members.get_mut(slot.0 as usize)?;
         let device = member.number.filter(|&number| number == completion.device)?;
         let was_claimed = std::mem::replace(&mut member.is_claimed, true);
-        if was_claimed
-            && completion.result.is_ok()
-            && let Some(other) = claiming.other(&buffer[..BLOCK])
-        {
-            // Nothing more is written: what this server holds of the volume is not how it is any
-            // more.
-            let _ = self.taken.set(other);
-            self.stop = true;
-            return None;
+        let found = match completion.result {
+            Ok(()) if was_claimed => claiming.beating.whose(&buffer[..BLOCK]),
+            _ => Whose::Nobodys,
+        };
+        match found {
+            Whose::Anothers(other) => {
+                // Nothing more is written: what this server holds of the volume is not how it is
+                // any more.
+                let _ = self.taken.set(other);
+                self.stop = true;
+                return None;
+            }
+            // What a look of before shows is how things were then.
+            Whose::Ours if look == claiming.look => drop(claiming.found_on.insert(slot)),
+            Whose::Ours | Whose::Nobodys => {}
         }
-        let bytes = claiming.beat(Session(0));
-        let at = claiming.at;
+        let bytes = claiming.beating.beat(Session(0));
+        let at = claiming.beating.at;
         let segments = self.segments(vec![Piece::Bytes(bytes)]);
         let (op, priority) = (write_op(at, segments), Priority::User);
         let _ = self.pool.submit(IoRequest { token: completion.token, device, priority, op });
+        self.let_held_go(Instant::now());
         None
     }
 }

@@ -107,7 +107,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn submit(&mut self, mut request: IoRequest) {
+    pub(super) fn submit(&mut self, request: IoRequest) {
+        let now = Instant::now();
+        let Some(mut request) = self.past_fence(request, now) else { return };
         let Some(flight) = self.flights.get(&request.token) else { return };
         let member = &mut self.members[flight.slot.0 as usize];
         // What waited since before an exchange is for the device of now.
@@ -115,14 +117,13 @@ impl Engine {
         let token = request.token;
         match self.pool.submit(request) {
             Ok(()) => {
-                let now = Instant::now();
                 if member.owes.is_empty() {
                     member.answered_at = now;
                 }
                 member.owes.insert(token, now);
             }
             Err(rejected) => match rejected.why {
-                Refusal::Full => self.again.push_back((Instant::now() + RETRY_AFTER, *rejected.request)),
+                Refusal::Full => self.again.push_back((now + RETRY_AFTER, *rejected.request)),
                 Refusal::Detached => self.all_over(token, &IoResult::Gone),
             },
         }

@@ -3,12 +3,14 @@
 use super::{CLOSING, open_to_look, ran_separately};
 use crate::margin::margin;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::timely::Timely;
 use crate::{FolderError, HostError};
-use pantile_device::{Device, FileDevice};
+use pantile_device::Device;
 use pantile_format::volume::Superblock;
 use pantile_volume::{Slot, choose_side};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a scan of devices has found.
@@ -33,7 +35,7 @@ pub struct Assembled {
 ///
 /// Errors: `SlotTwice` of two where nothing tells which of them was written last.
 fn without_older_copies(
-    found: Vec<(PathBuf, FileDevice, Superblock)>,
+    found: Vec<(PathBuf, Arc<dyn Device>, Superblock)>,
     left_out: &mut Vec<(PathBuf, String)>,
 ) -> Result<Vec<(PathBuf, Superblock)>, FolderError> {
     let order = |superblock: &Superblock| (superblock.session, superblock.update);
@@ -60,14 +62,14 @@ fn without_older_copies(
 /// Looks at devices, under any name and in any order; the newest superblock says what the volume
 /// is.
 pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
-    let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
+    let mut found: Vec<(PathBuf, Arc<dyn Device>, Superblock)> = Vec::new();
     let (mut left_out, mut without) = (Vec::new(), Vec::new());
     let nothing = "it holds no superblock of a volume";
     let closed = Instant::now() + CLOSING;
     for path in paths {
         match open_to_look(path, closed) {
             Err(error) => left_out.push((path.clone(), error.to_string())),
-            Ok(device) => match newest_superblock(&device, None) {
+            Ok(device) => match newest_superblock(&Timely::of(&device), None) {
                 None => without.push((path.clone(), device)),
                 Some(superblock) => found.push((path.clone(), device, superblock)),
             },
@@ -82,9 +84,10 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     if let Some((_, _, other)) = found.iter().find(|(_, _, superblock)| superblock.volume != newest.volume) {
         return Err(FolderError::SeveralVolumes { first: newest.volume, second: other.volume });
     }
-    let geometry = geometry_of(&newest, found.iter().map(|(_, device, _)| device as &dyn Device))?;
+    let asked: Vec<Timely> = found.iter().map(|(_, device, _)| Timely::of(device)).collect();
+    let geometry = geometry_of(&newest, asked.iter().map(|device| device as &dyn Device))?;
     for (path, device) in without {
-        match newest_superblock_of(&device, &geometry) {
+        match newest_superblock_of(&Timely::of(&device), &geometry) {
             Some(superblock) => found.push((path, device, superblock)),
             None => left_out.push((path, nothing.into())),
         }

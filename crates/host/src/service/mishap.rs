@@ -63,6 +63,7 @@ impl Service {
     /// Makes what the service remembers fit the folder and the volume again: a panic may have cut
     /// off any change of it between two steps.
     pub(super) fn put_in_order(&self, state: &mut State) {
+        self.revives.store(false, Ordering::Release);
         if let Some(folder) = &mut state.folder {
             folder.read_again();
         }
@@ -146,8 +147,8 @@ mod tests {
         let said = status(&root);
         assert!(said.wrong.iter().any(|line| line.contains("An order ended once")), "{:?}", said.wrong);
         assert_eq!(said.spares, [spare], "the spare is still known");
-        assert!(!service.state.is_poisoned());
         done(order(&root, &replace));
+        assert!(!service.state.is_poisoned());
         done(order(&root, &Order::Stop));
         service.stop().expect("it stops");
     }

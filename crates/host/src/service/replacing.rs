@@ -7,11 +7,12 @@
 //! place as a spare would.
 
 use super::{Service, State};
-use crate::folder::{CLOSING, check_offered, wipe};
+use crate::folder::{CLOSING, check_offered, open_soon, wipe};
 use crate::memory::BLOCK;
-use crate::twin::{Phase, Step, Twin};
+use crate::timely::Timely;
+use crate::twin::{Patience, Phase, Step, Twin};
 use crate::{FolderError, Host, HostError, Place, Report};
-use pantile_device::{Device, FileDevice};
+use pantile_device::Device;
 use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,7 +121,8 @@ impl Service {
             })?;
         }
         let len_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
-        let twin = Twin::new(old.clone(), new.clone(), len_bytes, superblocks(&self.geometry, slot));
+        let superblocks = superblocks(&self.geometry, slot);
+        let twin = Twin::new(old.clone(), new.clone(), len_bytes, superblocks, Patience::USUAL);
         let twin = Arc::new(twin);
         self.host().exchange(slot, twin.clone(), false)?;
         let control = Control { stops: Mutex::new(false), told: Condvar::new(), rate: rate.into() };
@@ -178,10 +180,10 @@ impl Service {
                 continue;
             }
             let Some(folder) = &state.folder else { return };
-            let tried = FileDevice::open(folder.path(&path)).map_err(FolderError::from).and_then(|new| {
-                check_offered(&new)?;
+            let tried = open_soon(&folder.path(&path), Instant::now());
+            let tried = tried.map_err(FolderError::from).and_then(|new| {
+                check_offered(&Timely::of(&new))?;
                 self.check_len(Slot(number), &new)?;
-                let new: Arc<dyn Device> = Arc::new(new);
                 match is_attached {
                     true => self.begin_replacing(state, Slot(number), &path, new),
                     false => self.put(state, Slot(number), &path, new, Found::Blank),
@@ -221,7 +223,7 @@ impl Service {
         let _ = self.host().exchange(slot, one.new.clone(), true);
         // Nobody reads it any more; that it cannot be written is no harm: it is older from the next
         // session on.
-        let _ = wipe(&*one.old);
+        let _ = wipe(&Timely::of(&one.old));
         if one.twin.unreadable_blocks() > 0 {
             // What could not be copied is made of the others.
             let _ = self.host().scrub(Scrub::Start { repair: true });

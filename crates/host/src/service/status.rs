@@ -1,34 +1,52 @@
 //! How a volume is, as it is said to its operator: of each device, of what is under way, and what
 //! is wrong in words.
 
-use super::{Service, State};
+use super::Service;
+use super::known::Known;
 use crate::control::{
     DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
     ServerReport, StatusReport, Verdict,
 };
-use crate::folder::Folder;
 use crate::geometry::policy_name;
 use crate::health::{self, Finding, FindingKind};
+use crate::locks::lock;
 use crate::margin::margin;
 use crate::memory::BLOCK;
-use crate::{FolderError, Latency, Report};
+use crate::{FolderError, HostError, Latency, Report};
 use pantile_volume::{BadMetadata, DeviceState, RangeKind, ScrubStatus, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
-use std::time::Instant;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a status waits for a volume that is being opened anew.
+const REVIVES: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// How the volume is, in words and numbers.
+    /// How the volume stands; of one that is being opened anew how it stands then, if that is soon.
+    fn report_soon(&self) -> Result<Report, HostError> {
+        let until = Instant::now() + REVIVES;
+        loop {
+            match self.host().report() {
+                Err(HostError::Stopped) if self.revives.load(Ordering::Acquire) && Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// How the volume is, in words and numbers. It waits for no device, nor for anybody who does.
     pub(super) fn status(&self) -> Result<StatusReport, FolderError> {
-        let report = self.host().report()?;
-        let state = self.lock();
+        let report = self.report_soon()?;
+        let known = lock(&self.known).clone();
         let status = &report.status;
         let not_whole = |device: &&pantile_volume::DeviceStatus| device.state != DeviceState::Present;
         let lost: Vec<Slot> = status.devices.iter().filter(not_whole).map(|device| device.slot).collect();
         let margin = margin(&self.geometry.code, self.geometry.placement, &lost);
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
-            let listed = state.folder.as_ref().and_then(|f| f.config().devices.get(&device.slot.0));
+            let listed = known.config.as_ref().and_then(|config| config.devices.get(&device.slot.0));
             let path = member.path.clone().or_else(|| listed.map(|place| place.path.clone()));
             let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
@@ -50,7 +68,7 @@ impl Service {
                 _ => None,
             });
             let told = || {
-                let told = state.problems.get(&device.slot.0).cloned();
+                let told = known.problems.get(&device.slot.0).cloned();
                 let is_lost = state_word == DeviceWord::Lost;
                 told.or_else(|| if is_lost { health::kept_reason(&device.known) } else { None })
             };
@@ -66,13 +84,14 @@ impl Service {
                 reads: member.reads.map(latency_report),
                 writes: member.writes.map(latency_report),
                 times_as_long: Some(member.times_as_long).filter(|times| *times > 1),
-                replacement: self.replacement(&state, device.slot),
+                replacement: self.replacement(&known, device.slot),
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
         let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
-        let damaged = state.folder.as_ref().map_or(0, |folder| damaged(folder, &report, stripe_bytes));
-        let server = state.serves.map(|(since, deaths)| ServerReport {
+        let kept = known.config.as_ref().map_or(0, |config| config.damaged_stripes);
+        let damaged = damaged(kept, &report, stripe_bytes);
+        let server = known.serves.map(|(since, deaths)| ServerReport {
             pid: std::process::id(),
             up_s: since.elapsed().as_secs(),
             deaths: deaths.of_its_own,
@@ -92,7 +111,7 @@ impl Service {
         }
         findings.extend(scrub.iter().flat_map(health::of_scrub));
         findings.extend(self.claimed.iter().map(|(serves, claim)| health::of_claim(*serves, claim)));
-        findings.extend(warnings(&devices, &state.bad_spares, server.as_ref(), damaged > 0));
+        findings.extend(warnings(&devices, &known.bad_spares, server.as_ref(), damaged > 0));
         findings.extend(self.mishaps.said().into_iter().map(health::of_mishap));
         let opened = StatusReport {
             name: self.superblock.name.clone(),
@@ -102,8 +121,8 @@ impl Service {
             len_bytes: self.host().handle().len_bytes(),
             margin,
             devices,
-            spares: state.spares.iter().map(|(path, _)| path.clone()).collect(),
-            rebuild: rebuilding(&report).map(|(done, total)| progress(&state.samples, done, total)),
+            spares: known.spares.clone(),
+            rebuild: rebuilding(&report).map(|(done, total)| progress(&known.samples, done, total)),
             scrub,
             throttle_bytes_per_s: report.throttle_bytes_per_s,
             dirty_blocks: status.dirty_blocks,
@@ -166,11 +185,15 @@ fn scrub_report(scrub: &ScrubStatus) -> ScrubReport {
 
 impl Service {
     /// How far the copy of a device is, if it is being replaced, or is to be.
-    fn replacement(&self, state: &State, slot: Slot) -> Option<ReplacementReport> {
+    fn replacement(&self, known: &Known, slot: Slot) -> Option<ReplacementReport> {
         let total_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
-        let (path, copied_bytes, unreadable_blocks) = match state.replacements.get(&slot.0) {
-            Some(one) => (one.path.clone(), one.twin.progress().1, one.twin.unreadable_blocks()),
-            None => (state.folder.as_ref()?.config().replacing.get(&slot.0)?.clone(), 0, 0),
+        let (path, copied_bytes, unreadable_blocks) = match known.replacements.get(&slot.0) {
+            // One that has just ended has copied all.
+            Some((path, twin)) => match twin.upgrade() {
+                Some(twin) => (path.clone(), twin.progress().1, twin.unreadable_blocks()),
+                None => (path.clone(), total_bytes, 0),
+            },
+            None => (known.config.as_ref()?.replacing.get(&slot.0)?.clone(), 0, 0),
         };
         Some(ReplacementReport { path, copied_bytes, total_bytes, unreadable_blocks })
     }
@@ -211,8 +234,8 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
 }
 
 /// Stripes that have lost data, as far as is known. Where the devices keep nothing of it the folder
-/// does: what was found before counts until a scrub has looked at everything.
-pub(super) fn damaged(folder: &Folder, report: &Report, stripe_bytes: u64) -> u64 {
+/// does (`kept`): what was found before counts until a scrub has looked at everything.
+pub(super) fn damaged(kept: u64, report: &Report, stripe_bytes: u64) -> u64 {
     let found = report.status.broken_stripes;
     if report.status.version >= 2 {
         let lost = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Lost);
@@ -224,7 +247,7 @@ pub(super) fn damaged(folder: &Folder, report: &Report, stripe_bytes: u64) -> u6
     let has_looked = |scrub: &ScrubStatus| !scrub.running && scrub.done == scrub.total;
     match report.status.scrub.as_ref().is_some_and(has_looked) {
         true => found,
-        false => found.max(folder.config().damaged_stripes),
+        false => found.max(kept),
     }
 }
 
@@ -348,3 +371,6 @@ fn span(seconds: u64) -> String {
         _ => format!("{} days", seconds / 86_400),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,7 +111,7 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
     old.flush().expect("memory");
     tell(Did::Told);
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let mut twin = Twin::new(old, new, BLOCKS * BLOCK as u64, withheld);
+    let mut twin = Twin::new(old, new, BLOCKS * BLOCK as u64, withheld, Patience::USUAL);
     twin.bug = bug;
     let use_it = |random: &mut Random, twin: &Twin| {
         for _ in 0..random.below(6) {
@@ -235,7 +235,7 @@ fn pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
         old.write_at(at * BLOCK as u64, &[fill(at as u8, 1).whole()]).expect("memory");
     }
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let twin = Twin::new(old.clone(), new.clone(), BLOCKS * BLOCK as u64, withheld);
+    let twin = Twin::new(old.clone(), new.clone(), BLOCKS * BLOCK as u64, withheld, Patience::USUAL);
     (old, new, twin)
 }
 
@@ -333,4 +333,71 @@ fn writers_beside_the_copy_lose_nothing() {
     for at in 0..BLOCKS {
         assert_eq!(byte_at(&*new, at), Ok(last[at as usize]), "block {at}");
     }
+}
+
+/// A pair of which nobody waits long for anything.
+fn impatient_pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
+    let (old, new, twin) = pair();
+    let brief = Duration::from_millis(200);
+    let patience = Patience { hangs: brief, held: brief, copy_flushed: brief };
+    let len_bytes = twin.len_bytes;
+    drop(twin);
+    let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
+    let twin = Twin::new(old.clone(), new.clone(), len_bytes, withheld, patience);
+    (old, new, twin)
+}
+
+/// It hangs for longer than anybody waits here.
+const LONG: Fault = Fault::Delay(Duration::from_secs(2));
+
+#[test]
+fn a_new_device_that_hangs_is_left_behind_before_the_volume_gives_both_up() {
+    let (old, new, twin) = impatient_pair();
+    assert!(matches!(twin.step(), Ok(Step::Copied(_))));
+    new.fail_from(OpKind::Write, 2, LONG);
+    let begun = Instant::now();
+    twin.write_at(2 * BLOCK as u64, &[fill(77, 1).whole()]).expect("the old device writes");
+    assert!(begun.elapsed() < Duration::from_secs(2), "it waited for the new one");
+    assert!(matches!(twin.progress().0, Phase::Abandoned(Some(DeviceError::Gone { .. }))));
+    twin.write_at(3 * BLOCK as u64, &[fill(78, 1).whole()]).expect("it goes on");
+    assert_eq!((byte_at(&*old, 2), byte_at(&*old, 3), byte_at(&twin, 2)), (Ok(77), Ok(78), Ok(77)));
+    assert_eq!(twin.step(), Ok(Step::Over));
+}
+
+#[test]
+fn a_new_device_that_hangs_while_it_gets_superblocks_ends_without_them() {
+    for (kind, nth) in [(OpKind::Flush, 2), (OpKind::Write, 2), (OpKind::Flush, 3)] {
+        let (old, new, twin) = impatient_pair();
+        while !matches!(twin.step().expect("memory"), Step::Ready) {}
+        let copied = BLOCKS / (STEP_BYTES / BLOCK) as u64;
+        // Of the first and of the last step superblocks are left out, at one end each.
+        new.fail_nth(kind, if kind == OpKind::Write { copied + nth } else { nth }, LONG);
+        let begun = Instant::now();
+        assert_eq!(twin.finish(|| -> Result<(), ()> { panic!("it is no copy") }), Ok(false), "{kind:?}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{kind:?}: it waited for the new device");
+        assert!(matches!(twin.progress().0, Phase::Abandoned(Some(DeviceError::Gone { .. }))));
+        twin.write_at(0, &[fill(9, 1).whole()]).expect("the old one goes on");
+        assert_eq!(byte_at(&*old, 0), Ok(9));
+        // When it does what it owes what says that it is the volume's is taken back.
+        while !WITHHELD.iter().all(|&at| byte_at(&*new, at) == Ok(0)) || begun.elapsed().as_secs() < 2 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{kind:?}: it passes for a member");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn an_old_device_that_hangs_when_superblocks_are_read_is_tried_again() {
+    let (old, new, twin) = impatient_pair();
+    while !matches!(twin.step().expect("memory"), Step::Ready) {}
+    old.fail_within(OpKind::Read, 0..BLOCK as u64, LONG);
+    assert_eq!(twin.finish(|| -> Result<(), ()> { panic!("it is no copy") }), Ok(false));
+    assert_eq!((twin.progress().0, byte_at(&*new, 1)), (Phase::Copies, Ok(0)));
+    old.heal();
+    let begun = Instant::now();
+    while twin.finish(|| Ok::<(), ()>(())) == Ok(false) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it is not tried again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!((byte_at(&*new, 1), byte_at(&*new, 9)), (Ok(1), Ok(9)));
 }

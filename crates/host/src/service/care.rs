@@ -1,0 +1,94 @@
+//! The care for a volume that is open: spares for what is lost, what the folder says of what has
+//! joined, samples for rates.
+
+use super::mishap::Part;
+use super::status::{damaged, rebuilding};
+use super::{SAMPLES, Service, State};
+use crate::memory::BLOCK;
+use crate::superblocks::newest_superblock;
+use crate::timely::Timely;
+use pantile_device::Device;
+use pantile_volume::{DeviceState, Found, Slot};
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Service {
+    /// Spares for what is lost; what has joined is said to have; samples for rates. To be called
+    /// now and then by whoever does not [`wait_for_end`](Self::wait_for_end).
+    pub fn look_after(&self) {
+        if !self.only_looks {
+            // It is said by the status, and looked after again next time.
+            let _ = self.mishaps.guard(Part::Care, || self.look_after_it());
+        }
+        if self.host().taken_by().is_some() {
+            // Whoever serves it now has our devices' data; this server is of no more use.
+            self.end();
+        }
+    }
+
+    fn look_after_it(&self) {
+        let mut state = self.lock();
+        let Ok(report) = self.host().report() else { return };
+        self.planted.panic_in(Part::Care);
+        self.look_after_replacements(&mut state, &report);
+        // A replacement may have put a device into a slot that had none.
+        let Ok(report) = self.host().report() else { return };
+        for device in &report.status.devices {
+            let slot = device.slot;
+            if report.members[slot.0 as usize].attached {
+                self.has_joined(&mut state, slot, device.state);
+            } else if device.state == DeviceState::Lost {
+                state.devices[slot.0 as usize] = None;
+                if report.status.failed {
+                    // Nothing can be rebuilt on it, and the folder would forget where the device
+                    // was that has to come back.
+                    continue;
+                }
+                let Some((path, spare)) = state.spares.pop() else { continue };
+                if let Err(error) = self.put(&mut state, slot, &path, spare, Found::Blank) {
+                    state.problems.insert(slot.0, error.to_string());
+                }
+            }
+        }
+        if let Some(folder) = &mut state.folder {
+            // The devices of a volume of version 2 keep it.
+            let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
+            let damaged = match report.status.version {
+                1 => damaged(folder.config().damaged_stripes, &report, stripe_bytes),
+                _ => 0,
+            };
+            if damaged != folder.config().damaged_stripes {
+                // Tried again at the next look.
+                let _ = folder.change(|config| config.damaged_stripes = damaged);
+            }
+        }
+        let rebuilding = rebuilding(&report);
+        match rebuilding {
+            None => state.samples.clear(),
+            Some((done, _)) => {
+                state.samples.push_back((Instant::now(), done, report.status.rebuilt_blocks));
+                if state.samples.len() > SAMPLES {
+                    state.samples.pop_front();
+                }
+            }
+        }
+    }
+
+    /// A device that was blank counts as one of the volume once it has a superblock of it.
+    fn has_joined(&self, state: &mut State, slot: Slot, device: DeviceState) {
+        let Some(folder) = &mut state.folder else { return };
+        let joining = folder.config().devices.get(&slot.0).is_some_and(|place| place.joining);
+        let known = state.devices[slot.0 as usize].as_ref();
+        let has = |device: &Arc<dyn Device>| {
+            newest_superblock(&Timely::of(device), Some(self.geometry.volume)).is_some()
+        };
+        if joining && device != DeviceState::Lost && known.is_some_and(has) {
+            // Tried again at the next look.
+            let _ = folder.change(|config| {
+                if let Some(place) = config.devices.get_mut(&slot.0) {
+                    place.joining = false;
+                }
+            });
+        }
+    }
+}
