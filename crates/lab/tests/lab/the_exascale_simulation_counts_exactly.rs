@@ -2,8 +2,8 @@
 //! small and at the same load.
 
 use pantile_lab::exascale::{
-    CLIENTS_PER_APP, Device, Level, Log, Messages, Network, Options, Outcome, Placement, Run, Scaling, Scheme,
-    ServiceTimes, Stripe, run, simulate,
+    CLIENTS_PER_APP, Device, Level, Log, Messages, Network, Options, Outcome, Placement, Run, Scaling,
+    Scheme, ServiceTimes, Stripe, run, simulate,
 };
 
 fn run_of(scheme: Scheme, q: u32, clients: u32) -> Run {
