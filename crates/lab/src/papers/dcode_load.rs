@@ -9,7 +9,7 @@
 use super::requests::{LEN_MOST, all, pieces};
 use super::rivals::{PRIMES, Rival};
 use crate::figure::{Chart, Figure, Series};
-use crate::{Printed, Report, parallel, printed};
+use crate::{Kind, Printed, Report, parallel, printed};
 use pantile::plan::Planner;
 use pantile::{CellIndex, CellSet, Code, Costs};
 use pantile_sim::Random;
@@ -194,7 +194,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// The case of a code and workload under a convention; the paper's own is not named.
-fn case(rival: Rival, p: usize, workload: Workload, convention: Convention) -> String {
+pub(super) fn case(rival: Rival, p: usize, workload: Workload, convention: Convention) -> String {
     let convention = match convention {
         Convention::Paper => String::new(),
         other => format!(" {}", other.name()),
@@ -203,7 +203,7 @@ fn case(rival: Rival, p: usize, workload: Workload, convention: Convention) -> S
 }
 
 /// What the text of the paper prints.
-fn published_load_factor(rival: Rival, p: usize, workload: Workload) -> Option<Printed> {
+pub(super) fn published_load_factor(rival: Rival, p: usize, workload: Workload) -> Option<Printed> {
     const LINE: &str = "The LF in H-Code are 2.61, 2.35, 2.07 and 1.97 over $p = 5, 7, 11, 13$ respectively";
     let value = match (rival, workload.name, p) {
         (Rival::HCode, "7:3", 5) => 2.61,
@@ -248,8 +248,8 @@ pub fn run(options: &Options) -> Report {
             }
         }
     }
-    ranges(&mut report);
-    costs(&mut report);
+    ranges(&mut report, Kind::Counted);
+    costs(&mut report, Kind::Counted);
     report.figures = figures(&report);
     report
 }
@@ -293,8 +293,8 @@ fn one(
     report.simulated(&case, "load factor, Monte Carlo, rotated placement, median", median(rotated), None);
 }
 
-/// The ranges that the text gives for all p together.
-fn ranges(report: &mut Report) {
+/// The ranges that the text gives for all p together, of load factors that are in the report.
+pub(super) fn ranges(report: &mut Report, kind: Kind) {
     let mixed = WORKLOADS[2];
     let over = |report: &Report, rivals: &[Rival]| -> Vec<f64> {
         let cases = rivals.iter().flat_map(|&rival| PRIMES.map(|p| case(rival, p, mixed, Convention::Paper)));
@@ -316,13 +316,13 @@ fn ranges(report: &mut Report) {
         let case = format!("{name} p=5..13 {}", mixed.name);
         let lowest = factors.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = factors.iter().copied().fold(0.0, f64::max);
-        report.counted(&case, "least load factor", lowest, printed(least, line));
-        report.counted(&case, "largest load factor", highest, printed(most, line));
+        report.row(kind, &case, "least load factor", lowest, printed(least, line));
+        report.row(kind, &case, "largest load factor", highest, printed(most, line));
     }
 }
 
-/// How much cheaper D-Code is, in per cent of D-Code.
-fn costs(report: &mut Report) {
+/// How much cheaper D-Code is, in per cent of D-Code, by costs that are in the report.
+pub(super) fn costs(report: &mut Report, kind: Kind) {
     const INTENSIVE: &str = "when $p = 13$, D-Code provides 16.0% and 15.3% lower I/O cost than HDP code and X-Code under read-intensive workload";
     const MIXED: &str = "achieves 23.1% and 22.2% lower I/O cost than HDP code and X-Code under read-write evenly mixed workload";
     const AT_MOST: &str =
@@ -342,7 +342,8 @@ fn costs(report: &mut Report) {
                         _ => None,
                     };
                     let percent = 100.0 * (theirs / ours - 1.0);
-                    report.counted(
+                    report.row(
+                        kind,
                         case(rival, p, *workload, convention),
                         "cost above D-Code, per cent",
                         percent,
@@ -365,10 +366,10 @@ fn costs(report: &mut Report) {
         shares.map(share).fold(0.0, f64::max)
     };
     let (all, large) = (cheaper(&PRIMES), cheaper(&PRIMES[1..]));
-    report
-        .counted("RDP, H-Code p=5..13", "cheaper than D-Code at most, per cent", all, printed(3.4, AT_MOST))
-        .note = Some("fits no reading of the text at p = 5; from p = 7 on it holds".into());
-    report.counted("RDP, H-Code p=7..13", "cheaper than D-Code at most, per cent", large, None);
+    const CHEAPER: &str = "cheaper than D-Code at most, per cent";
+    report.row(kind, "RDP, H-Code p=5..13", CHEAPER, all, printed(3.4, AT_MOST)).note =
+        Some("fits no reading of the text at p = 5; from p = 7 on it holds".into());
+    report.row(kind, "RDP, H-Code p=7..13", CHEAPER, large, None);
 }
 
 fn figures(report: &Report) -> Vec<Figure> {

@@ -155,7 +155,7 @@ impl<'c> Reads<'c> {
 
 /// What the paper prints of D-Code against another, in per cent: healthy array, healthy per disk,
 /// degraded, degraded per disk. "Up to" and ranges stand at the prime where ours has its extreme.
-fn published(rival: Rival, p: usize) -> [Option<Printed>; 4] {
+pub(super) fn published(rival: Rival, p: usize) -> [Option<Printed>; 4] {
     const HEALTHY: &str = "D-Code gains up to 21.3% and 13.5% higher read speed respectively";
     const HEALTHY_HDP: &str = "compared to HDP code, D-Code owns up to 31.0% higher read speed";
     const HEALTHY_PER_DISK: &str = "achieve up to 45.6% and 36.2% higher average speed than RDP code and H-Code respectively, while provide up to 12.2% higher average speed than HDP code";
@@ -194,7 +194,7 @@ const TWELVE_DISKS: &str =
     "the read speed for both 12-disks RDP code and 12-disks H-Code (when $p = 11$) is 127.5MB/s";
 const HDP_DISKS: &str = "the read speed for 12-disks HDP code (when $p=13$) is just 128.4MB/s";
 const DCODE_DISKS: &str = "the read speed for 11-disks D-Code is 130.8MB/s";
-const ABSOLUTE: [(Rival, usize, Printed); 5] = [
+pub(super) const ABSOLUTE: [(Rival, usize, Printed); 5] = [
     (Rival::Rdp, 7, printed(86.3, EIGHT_DISKS)),
     (Rival::Rdp, 11, printed(127.5, TWELVE_DISKS)),
     (Rival::HCode, 11, printed(127.5, TWELVE_DISKS)),

@@ -10,8 +10,8 @@
 use super::dcode_read::{NAME, ReadPlanner, Reads};
 use super::requests::{LEN_MOST, pieces};
 use super::rivals::Rival;
-use crate::Report;
 use crate::figure::{Chart, Figure, Series};
+use crate::{EngineFault, Report};
 use pantile::plan::{Planner, Request};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 use pantile_device::{AlignedBuf, Device, MemoryDevice, Throttle, Throttled};
@@ -50,8 +50,27 @@ pub enum ExecuteError {
     Shape(FormatError),
     /// The volume could not be opened, or did not do what it was asked.
     Host(HostError),
-    /// A device did not take its first content.
+    /// A device did not take its first content, or could not be read.
     Device(pantile_device::DeviceError),
+    /// The engine did what it may not do: a fault of it.
+    Engine(EngineFault),
+    /// Fewer devices than the narrowest code has columns.
+    Few {
+        /// How many there are.
+        have: usize,
+        /// How many there have to be.
+        need: usize,
+    },
+    /// A device that cannot hold the stripes that are read, or whose blocks are no part of an
+    /// element.
+    Short {
+        /// Which.
+        device: String,
+        /// Its bytes.
+        have: u64,
+        /// How many there have to be.
+        need: u64,
+    },
     /// It gave other bytes than were written: a fault of the volume.
     WrongBytes {
         /// The code.
@@ -67,6 +86,17 @@ impl fmt::Display for ExecuteError {
             ExecuteError::Shape(error) => error.fmt(out),
             ExecuteError::Host(error) => error.fmt(out),
             ExecuteError::Device(error) => error.fmt(out),
+            ExecuteError::Engine(error) => error.fmt(out),
+            ExecuteError::Few { have, need } => {
+                write!(
+                    out,
+                    "{have} devices are too few: the narrowest code has {need} columns; name {need} or more"
+                )
+            }
+            ExecuteError::Short { device, have, need } => write!(
+                out,
+                "{device} has {have} bytes, and {need} are read from; name a larger one, or make --element smaller"
+            ),
             ExecuteError::WrongBytes { code, offset } => {
                 write!(out, "a volume of {code} gave other bytes at {offset} than were written; report this")
             }
@@ -79,6 +109,12 @@ impl std::error::Error for ExecuteError {}
 impl From<FormatError> for ExecuteError {
     fn from(error: FormatError) -> ExecuteError {
         ExecuteError::Shape(error)
+    }
+}
+
+impl From<EngineFault> for ExecuteError {
+    fn from(error: EngineFault) -> ExecuteError {
+        ExecuteError::Engine(error)
     }
 }
 
@@ -100,13 +136,14 @@ const ELEMENT_BYTES: u64 = BLOCK_BYTES * ELEMENT_BLOCKS as u64;
 
 /// Enough for the longest request from the last element of a stripe on, and for stripes to be
 /// turned differently.
-const STRIPES: u32 = 16;
+pub(super) const STRIPES: u32 = 16;
 
-fn geometry(code: &Code) -> Result<Geometry, FormatError> {
+/// A volume of so many blocks per element, written in place.
+pub(super) fn geometry(code: &Code, element_blocks: u32) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
         code: code.clone(),
-        element_blocks: ELEMENT_BLOCKS,
+        element_blocks,
         logical_stripes: STRIPES,
         spare_stripes: 0,
         log_rows: 0,
@@ -190,7 +227,7 @@ struct Ran {
 }
 
 fn state(code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, ExecuteError> {
-    let geometry = geometry(code)?;
+    let geometry = geometry(code, ELEMENT_BLOCKS)?;
     let throttle = Throttle {
         positioning: Duration::ZERO,
         bytes_per_s: (ELEMENT_BYTES as f64 / options.service.as_secs_f64()) as u64,

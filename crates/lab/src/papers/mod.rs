@@ -4,11 +4,15 @@
 //! Sources: D-Code (Fu, Shu; IPDPS 2015), RAIDq, SHEC (Miyamae, Nakao, Shiozawa; HotDep 2014) and
 //! RAIDP. The fifth, on write cache layers, has a simulator of its own.
 
+mod array;
+pub mod dcode_disks;
+pub mod dcode_engine;
 pub mod dcode_load;
 pub mod dcode_read;
 pub mod executed;
 pub mod raidp;
 pub mod raidq;
+pub mod raidq_speed;
 pub mod recovery;
 mod requests;
 mod rivals;

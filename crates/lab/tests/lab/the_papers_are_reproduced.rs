@@ -3,7 +3,10 @@
 
 use pantile_lab::papers::dcode_load::{Accesses, Convention};
 use pantile_lab::papers::dcode_read::{ReadPlanner, Reads};
-use pantile_lab::papers::{PRIMES, Rival, dcode_load, dcode_read, raidp, raidq, recovery, shec};
+use pantile_lab::papers::raidq_speed::{LOOK_UPS, Speeds, measure};
+use pantile_lab::papers::{
+    PRIMES, Rival, dcode_engine, dcode_load, dcode_read, raidp, raidq, recovery, shec,
+};
 use pantile_lab::{Figure, Kind, Nearness, Report, durability, exascale, page, printed};
 use serde_json::Value;
 
@@ -100,7 +103,7 @@ fn what_the_papers_print_is_found_again() {
     near(&load, 0.03, 0.5, &["RDP, H-Code p=5..13"]);
     near(&dcode_read::run(2), 0.015, 1.65, &[]);
     // "About 25 %" is the limit for large p.
-    near(&raidq::run(&raidq::Options { measure_machine: false }), 0.0, 0.0, &[]);
+    near(&raidq::run(&[]), 0.0, 0.0, &[]);
     near(&shec::run(2), 0.028, 1.2, &["share of the saved reads", "recovery time by formula"]);
     near(&raidp::run(2), 0.03, 0.5, &["RAID-6 : RAIDP", "capacity, GB"]);
 }
@@ -177,13 +180,19 @@ fn quoted(page: &str, document: &str) -> String {
 /// Which document an experiment is of, as the page names it.
 fn document(experiment: &str) -> &'static str {
     match experiment {
-        "dcode-load" | "dcode-read" | "recovery" => "D-Code",
+        "dcode-load" | "dcode-read" | "dcode-engine" | "recovery" => "D-Code",
         "raidq" => "RAIDq",
         "shec" | "durability" => "SHEC",
         "raidp" => "RAIDP",
         "exascale" => "Write Cache Layer",
         other => panic!("{other} is of no document"),
     }
+}
+
+/// The volume's engine as `lab papers` asks it.
+fn engine() -> Report {
+    let options = dcode_engine::Options { threads: 2, ..dcode_engine::Options::quick() };
+    dcode_engine::run(&options).expect("the engine runs")
 }
 
 /// Every report that has published numbers.
@@ -203,7 +212,8 @@ fn all_reports() -> Vec<Report> {
         dcode_load::run(&dcode_load::Options { runs: 1, ..dcode_load::Options::default() }),
         dcode_read::run(2),
         recovery::run(2),
-        raidq::run(&raidq::Options { measure_machine: true }),
+        raidq::run(&[Speeds { kernel: LOOK_UPS.name().into(), ..measure() }]),
+        engine(),
         shec::run(2),
         raidp::run(2),
         exascale::run(&exascale, &|_, _| {}),
@@ -258,7 +268,8 @@ fn readme_says_how_near_the_evidence_is() {
         dcode_load::run(&dcode_load::Options::default()),
         dcode_read::run(2),
         recovery::run(2),
-        raidq::run(&raidq::Options { measure_machine: false }),
+        engine(),
+        raidq::run(&[]),
         shec::run(2),
         raidp::run(2),
     ];

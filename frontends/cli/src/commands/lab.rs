@@ -2,7 +2,7 @@
 
 use crate::commands::durability;
 use crate::commands::prove::threads;
-use crate::commands::{exascale, lab_delayed, replay};
+use crate::commands::{exascale, lab_delayed, lab_engine, lab_raidq, replay};
 use crate::csv;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
@@ -10,9 +10,10 @@ use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
+use pantile_kernel::Tier;
 use pantile_lab::figure::{Figure, Listing, Quote, number};
 use pantile_lab::html::deviation;
-use pantile_lab::papers::{dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
+use pantile_lab::papers::{dcode_engine, dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
 use pantile_lab::{Measure, Nearness, Report, page};
 use std::path::{Path, PathBuf};
 
@@ -45,10 +46,12 @@ enum What {
     DcodeLoad(DcodeLoad),
     /// D-Code, section V: read speed of a healthy array and of one that lost a disk
     DcodeRead(DcodeRead),
+    /// D-Code, sections IV and V on the volume's own engine in virtual time, and on disks of yours
+    DcodeEngine(lab_engine::Engine),
     /// Fewest reads to rebuild each disk, by family and prime, against closed forms
     Recovery(Shown),
     /// RAIDq: most data disks of each construction, and tables 2 to 4 on this machine
-    Raidq(Raidq),
+    Raidq(lab_raidq::Raidq),
     /// SHEC: recovery overhead, fatal sets, durability
     Shec(Shown),
     /// RAIDP: layout, recovery time, network and storage, tolerance
@@ -116,15 +119,6 @@ struct DcodeRead {
 }
 
 #[derive(Args)]
-struct Raidq {
-    #[command(flatten)]
-    shown: Shown,
-    /// The limits only; nothing of this machine is measured, and every run gives the same.
-    #[arg(long)]
-    limits_only: bool,
-}
-
-#[derive(Args)]
 struct Papers {
     #[command(flatten)]
     shown: Shown,
@@ -133,35 +127,53 @@ struct Papers {
     no_throughput: bool,
 }
 
-type Experiment = (&'static str, Box<dyn FnOnce(usize) -> Report>);
+type Experiment = (&'static str, Box<dyn FnOnce(usize) -> Result<Report, Failure>>);
+
+fn experiment(name: &'static str, run: impl FnOnce(usize) -> Report + 'static) -> Experiment {
+    (name, Box::new(move |threads| Ok(run(threads))))
+}
 
 impl Lab {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let load = |runs: u32, seed: u64| -> Experiment {
             let make =
                 move |threads| dcode_load::run(&dcode_load::Options { runs: runs as usize, seed, threads });
-            (dcode_load::NAME, Box::new(make))
+            experiment(dcode_load::NAME, make)
         };
-        let raidq = |measure_machine| -> Experiment {
-            (raidq::NAME, Box::new(move |_| raidq::run(&raidq::Options { measure_machine })))
+        let raidq = |kernels: Option<Vec<Tier>>| -> Experiment {
+            let make = move |_| Ok(raidq::run(&lab_raidq::speeds(&kernels.unwrap_or_default())?));
+            (raidq::NAME, Box::new(make))
         };
-        let read: Experiment = (dcode_read::NAME, Box::new(dcode_read::run));
-        let fewest: Experiment = (recovery::NAME, Box::new(recovery::run));
-        let shingled: Experiment = (shec::NAME, Box::new(shec::run));
-        let mirrored: Experiment = (raidp::NAME, Box::new(raidp::run));
+        let read = experiment(dcode_read::NAME, dcode_read::run);
+        let fewest = experiment(recovery::NAME, recovery::run);
+        let shingled = experiment(shec::NAME, shec::run);
+        let mirrored = experiment(raidp::NAME, raidp::run);
         let (title, shown, experiments) = match self.what {
             What::DcodeLoad(of) => ("Load balance and I/O cost", of.shown, vec![load(of.runs, of.seed)]),
             What::DcodeRead(DcodeRead { shown, execute: true, service }) => {
                 return execute(shown, service, terminal);
             }
             What::DcodeRead(of) => ("Read speed of array codes", of.shown, vec![read]),
+            What::DcodeEngine(of) => return of.run(terminal),
             What::Recovery(shown) => ("Fewest reads to rebuild a disk", shown, vec![fewest]),
-            What::Raidq(of) => ("RAIDq", of.shown, vec![raidq(!of.limits_only)]),
+            What::Raidq(of) if of.speeds => return lab_raidq::print_speeds(),
+            What::Raidq(of) => {
+                let kernels = of.kernels();
+                ("RAIDq", of.shown, vec![raidq(kernels)])
+            }
             What::Shec(shown) => ("SHEC", shown, vec![shingled]),
             What::Raidp(shown) => ("RAIDP", shown, vec![mirrored]),
             What::Durability(of) => return of.run(terminal),
             What::Papers(of) => {
-                let all = vec![load(30, 2015), read, fewest, raidq(!of.no_throughput), shingled, mirrored];
+                let asked: Experiment = (
+                    dcode_engine::NAME,
+                    Box::new(|threads| {
+                        let options = dcode_engine::Options { threads, ..dcode_engine::Options::quick() };
+                        dcode_engine::run(&options).map_err(lab_engine::failed)
+                    }),
+                );
+                let kernels = (!of.no_throughput).then(lab_raidq::usual);
+                let all = vec![load(30, 2015), read, asked, fewest, raidq(kernels), shingled, mirrored];
                 ("The papers, run again", of.shown, all)
             }
             What::Replay(replay) => return replay.run(terminal),
@@ -178,7 +190,7 @@ impl Lab {
         let mut reports = Vec::new();
         for (done, (name, make)) in experiments.into_iter().enumerate() {
             progress.set(name, "experiments", done as u64, of);
-            reports.push(make(threads));
+            reports.push(make(threads)?);
         }
         drop(progress);
         answer(title, &shown, &reports, terminal)?;
@@ -200,16 +212,28 @@ fn execute(shown: Shown, service_ms: u64, terminal: &Terminal) -> Outcome {
     });
     drop(progress);
     added.map_err(|error| Failure::System(format!("--execute: {error}.")))?;
-    let all = shown.all;
     answer("Read speed of array codes", &shown, &[report.clone()], terminal)?;
-    if !shown.json && !shown.csv && !all {
-        // No paper prints these: they would be hidden without --all.
-        report.measures.retain(|measure| measure.case.ends_with("executed"));
-        report.text.clear();
-        report.title = "Executed".into();
-        print(&text(&report, true, terminal))?;
-    }
+    only(report, "executed", "Executed", &shown, terminal)?;
     Ok(Verdict::Good)
+}
+
+/// Prints the cases that end in a word: no paper prints their numbers, so they would be hidden
+/// without --all.
+pub fn only(
+    mut report: Report,
+    word: &str,
+    title: &str,
+    shown: &Shown,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    if shown.json || shown.csv || shown.all {
+        return Ok(());
+    }
+    report.measures.retain(|measure| measure.case.ends_with(word));
+    report.figures.clear();
+    report.text.clear();
+    report.title = title.into();
+    print(&text(&report, true, terminal))
 }
 
 impl Shown {

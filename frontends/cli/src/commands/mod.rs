@@ -21,6 +21,8 @@ mod info;
 mod keep;
 mod lab;
 mod lab_delayed;
+mod lab_engine;
+mod lab_raidq;
 mod list;
 mod man;
 mod members;

@@ -1,0 +1,117 @@
+//! `pantile lab dcode-engine`: the D-Code paper's requests on the volume's engine, and on disks.
+
+use crate::args;
+use crate::commands::lab::{Shown, answer, can_write, only};
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+use clap::{Args, ValueEnum};
+use pantile_lab::papers::dcode_engine::{self, Disk};
+use pantile_lab::papers::executed::ExecuteError;
+use pantile_lab::papers::{PRIMES, dcode_disks};
+use std::path::PathBuf;
+
+/// Answers: what do the paper's requests make the devices of a volume do, and how long does it
+/// take? Times are virtual, but for --devices.
+#[derive(Args)]
+pub struct Engine {
+    #[command(flatten)]
+    shown: Shown,
+    /// Disks of the array: each element as long as any other, the paper's by a formula, the build
+    /// machine's as fio measured it.
+    #[arg(long, value_delimiter = ',', value_name = "DISK", value_enum)]
+    disks: Vec<DiskName>,
+    /// The primes whose codes are run.
+    #[arg(long, value_delimiter = ',', value_name = "P", value_parser = prime)]
+    primes: Vec<usize>,
+    /// Reads of a healthy array, and a tenth of them with each disk lost; the paper has 2000 and
+    /// 200.
+    #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    reads: u32,
+    /// Bytes of an element: whole KiB times 4.
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = element)]
+    element: u64,
+    /// Which requests.
+    #[arg(long, value_name = "N", default_value_t = 2015)]
+    seed: u64,
+    /// Read these files or block devices, too, as an array of each code that they are enough for.
+    /// Nothing is written to them.
+    #[arg(long, num_args = 1.., value_name = "FILES")]
+    devices: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DiskName {
+    /// Each element takes as long as any other.
+    Element,
+    /// The paper's Seagate Savvio 10K.3: 7 ms to a place, 95.5 MB/s.
+    Savvio,
+    /// The virtual disk of the build machine, as fio measured it.
+    VirtualDisk,
+}
+
+fn prime(text: &str) -> Result<usize, String> {
+    let known = text.parse().ok().filter(|p| PRIMES.contains(p));
+    known.ok_or_else(|| format!("{text:?} is none of the paper's primes; use 5, 7, 11 or 13"))
+}
+
+fn element(text: &str) -> Result<u64, String> {
+    let bytes = args::size(text)?;
+    match bytes.is_multiple_of(4096) && (4096..=16 << 20).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err("an element has 4K to 16M bytes, a multiple of 4K".into()),
+    }
+}
+
+impl Engine {
+    fn options(&self) -> dcode_engine::Options {
+        let [element, savvio, virtual_disk] = Disk::all();
+        let named = self.disks.iter().map(|name| match name {
+            DiskName::Element => element.clone(),
+            DiskName::Savvio => savvio.clone(),
+            DiskName::VirtualDisk => virtual_disk.clone(),
+        });
+        let mut options = dcode_engine::Options {
+            reads: self.reads as usize,
+            reads_lost: self.reads as usize / 10,
+            element_bytes: self.element,
+            seed: self.seed,
+            threads: self.shown.threads(),
+            ..dcode_engine::Options::default()
+        };
+        if !self.disks.is_empty() {
+            options.disks = named.collect();
+        }
+        if !self.primes.is_empty() {
+            options.primes.clone_from(&self.primes);
+            options.primes.sort_unstable();
+            options.primes.dedup();
+        }
+        options
+    }
+
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        if let Some(file) = &self.shown.html {
+            can_write(file)?;
+        }
+        let options = self.options();
+        let progress = Progress::start(terminal, "asking volumes");
+        let mut report = dcode_engine::run(&options).map_err(failed)?;
+        if !self.devices.is_empty() {
+            let told = |done, of| progress.set("reading disks", "states", done, of);
+            dcode_disks::add(&mut report, &options, &self.devices, &told)
+                .map_err(|error| Failure::Input(format!("--devices: {error}.")))?;
+        }
+        drop(progress);
+        answer("Array codes on the engine", &self.shown, &[report.clone()], terminal)?;
+        if !self.devices.is_empty() {
+            only(report, "disks", "Disks", &self.shown, terminal)?;
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+/// The engine did what it may not do.
+pub fn failed(error: ExecuteError) -> Failure {
+    Failure::System(format!("{error}."))
+}
