@@ -6,6 +6,7 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.util.zip.CRC32;
 import org.apache.hadoop.hdfs.server.datanode.BlockMetadataHeader;
 import org.apache.hadoop.util.DataChecksum;
 
@@ -30,21 +31,19 @@ final class BlockReader implements Closeable {
   }
 
   private final Held held;
-  private final long from;
   private final long end;
   private final InputStream data;
   private final DataInputStream sums;
   private final DataChecksum checksum;
   private final ByteBuffer piece = ByteBuffer.allocateDirect(PIECE);
+  private final CRC32 crc = new CRC32();
   private long next;
   private long offset;
 
-  /** Of the bytes from one offset to another, which is behind the last. */
-  BlockReader(Held held, long from, long end) throws Unreadable {
+  /** Of so many bytes from the first on. */
+  BlockReader(Held held, long end) throws Unreadable {
     this.held = held;
-    this.from = from;
     this.end = end;
-    next = from / PIECE * PIECE;
     InputStream opened = null;
     try {
       sums = new DataInputStream(held.checksums());
@@ -55,8 +54,7 @@ final class BlockReader implements Closeable {
             "it has a checksum for each " + checksum.getBytesPerChecksum()
                 + " bytes; RAIDP takes powers of two (dfs.bytes-per-checksum)");
       }
-      skip(sums, next / checksum.getBytesPerChecksum() * checksum.getChecksumSize());
-      data = held.data(next);
+      data = held.data(0);
     } catch (IOException error) {
       if (opened != null) {
         try {
@@ -69,13 +67,19 @@ final class BlockReader implements Closeable {
     }
   }
 
-  private static void skip(InputStream in, long bytes) throws IOException {
-    while (bytes > 0) {
-      long skipped = in.skip(bytes);
-      if (skipped <= 0) {
-        throw new EOFException("its checksums end early");
-      }
-      bytes -= skipped;
+  /** The CRC-32 of what was read; of all, once {@link #next} gave null. */
+  int crc() {
+    return (int) crc.getValue();
+  }
+
+  /**
+   * To be asked at the end: whether it was what an entry says.
+   *
+   * @throws Unreadable if not.
+   */
+  void expect(Entry entry) throws Unreadable {
+    if (crc() != entry.crc) {
+      throw new Unreadable(held, new IOException("it is not what came into parity"));
     }
   }
 
@@ -121,11 +125,11 @@ final class BlockReader implements Closeable {
       checksum.verifyChunkedSums(
           ByteBuffer.wrap(content, 0, checked), ByteBuffer.wrap(expected), "the replica", next);
     }
+    crc.update(content, 0, wanted);
     piece.clear();
     piece.put(content, 0, wanted);
     piece.flip();
-    offset = Math.max(from, next);
-    piece.position((int) (offset - next));
+    offset = next;
     next += wanted;
     return piece;
   }

@@ -20,18 +20,27 @@ public final class Entry {
 
   public final int row;
 
+  /** CRC-32 of these bytes: what a recovery must come out with. */
+  public final int crc;
+
   /** Of these. */
-  public Entry(long blockId, long generation, long length, int partner, int row) {
+  public Entry(long blockId, long generation, long length, int partner, int row, int crc) {
     this.blockId = blockId;
     this.generation = generation;
     this.length = length;
     this.partner = partner;
     this.row = row;
+    this.crc = crc;
   }
 
   static Entry read(DataInput from) throws IOException {
     return new Entry(
-        from.readLong(), from.readLong(), from.readLong(), from.readUnsignedShort(), from.readInt());
+        from.readLong(),
+        from.readLong(),
+        from.readLong(),
+        from.readUnsignedShort(),
+        from.readInt(),
+        from.readInt());
   }
 
   void write(DataOutput to) throws IOException {
@@ -40,6 +49,7 @@ public final class Entry {
     to.writeLong(length);
     to.writeShort(partner);
     to.writeInt(row);
+    to.writeInt(crc);
   }
 
   @Override

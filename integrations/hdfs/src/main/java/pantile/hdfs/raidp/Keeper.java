@@ -4,7 +4,6 @@ import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.HashSet;
@@ -179,8 +178,7 @@ final class Keeper implements Closeable {
       throw new IOException("its storage is none of RAIDP");
     }
     if (old == null) {
-      int row = slots.choose(held.partner(), held.length());
-      change(row, Collections.emptyList(), entry(held, row), held, 0, held.length());
+      add(held, slots.choose(held.partner(), held.length()), null);
     } else if (old.generation == held.generation()
         && old.length == held.length()
         && old.partner == held.partner()) {
@@ -188,7 +186,7 @@ final class Keeper implements Closeable {
     } else if (growing.contains(held.blockId())
         && old.length <= held.length()
         && old.partner == held.partner()) {
-      change(old.row, ids(old), entry(held, old.row), held, old.length, held.length());
+      add(held, old.row, old);
     } else if (old.partner == held.partner()) {
       recompute(old.row, old, held);
     } else {
@@ -197,28 +195,51 @@ final class Keeper implements Closeable {
     }
   }
 
-  private static Entry entry(Held held, int row) {
-    return new Entry(held.blockId(), held.generation(), held.length(), held.partner(), row);
+  private static Entry entry(Held held, int row, int crc) {
+    return new Entry(
+        held.blockId(), held.generation(), held.length(), held.partner(), row, crc);
   }
 
   private static List<Long> ids(Entry entry) {
-    return Collections.singletonList(entry.blockId);
+    return entry == null
+        ? Collections.emptyList()
+        : Collections.singletonList(entry.blockId);
   }
 
-  /** Adds bytes of a replica to a row, or takes them away; {@code added} may be null. */
-  private void change(int row, List<Long> removed, Entry added, Held held, long from, long end)
-      throws IOException {
-    int partner = added != null ? added.partner : slots.get(held.blockId()).partner;
-    List<Entry> entries = added == null ? Collections.emptyList() : Arrays.asList(added);
-    try (AddOn.Change change = addOn.change()) {
-      try (BlockReader reader = new BlockReader(held, from, end)) {
-        for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
-          change.fold(row, partner, reader.offset(), piece);
+  /** Adds what a replica has more than an old entry of it, or all of it if that is null. */
+  private void add(Held held, int row, Entry old) throws IOException {
+    long have = old == null ? 0 : old.length;
+    Entry entry;
+    try (AddOn.Change change = addOn.change();
+        BlockReader reader = new BlockReader(held, held.length())) {
+      for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
+        long known = Math.max(0, have - reader.offset());
+        if (known < piece.remaining()) {
+          piece.position((int) known);
+          change.fold(row, held.partner(), reader.offset() + known, piece);
         }
       }
-      change.commit(removed, entries);
+      entry = entry(held, row, reader.crc());
+      change.commit(ids(old), Collections.singletonList(entry));
     }
-    slots.apply(removed, entries);
+    applied(old, Collections.singletonList(entry));
+  }
+
+  /** Takes the bytes of an entry out of its row. */
+  private void take(Held held, Entry entry) throws IOException {
+    try (AddOn.Change change = addOn.change();
+        BlockReader reader = new BlockReader(held, entry.length)) {
+      for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
+        change.fold(entry.row, entry.partner, reader.offset(), piece);
+      }
+      reader.expect(entry);
+      change.commit(ids(entry), Collections.emptyList());
+    }
+    applied(entry, Collections.emptyList());
+  }
+
+  private void applied(Entry removed, List<Entry> added) throws IOException {
+    slots.apply(ids(removed), added);
     measure();
   }
 
@@ -234,45 +255,47 @@ final class Keeper implements Closeable {
   /** Sums a row up anew from the disk, without an entry and with a replica in its place, or null. */
   private void recompute(int row, Entry without, Held with) throws IOException {
     List<BlockReader> readers = new ArrayList<>();
-    List<Integer> partners = new ArrayList<>();
+    List<Entry> others = new ArrayList<>();
     List<Entry> added = new ArrayList<>();
-    try {
+    try (AddOn.Change change = addOn.change()) {
       for (Entry entry : slots.row(row)) {
-        if (entry == without) {
-          continue;
+        Held held = entry == without ? null : replicas.get(entry.blockId);
+        if (entry != without) {
+          if (held == null || !held.has(entry)) {
+            throw new RowIncomplete(row, entry);
+          }
+          readers.add(new BlockReader(held, entry.length));
+          others.add(entry);
         }
-        Held held = replicas.get(entry.blockId);
-        if (held == null || !held.has(entry)) {
-          throw new RowIncomplete(row, entry);
-        }
-        readers.add(new BlockReader(held, 0, entry.length));
-        partners.add(entry.partner);
       }
-      if (with != null) {
-        readers.add(new BlockReader(with, 0, with.length()));
-        partners.add(with.partner());
-        added.add(entry(with, row));
-      }
-      try (AddOn.Change change = addOn.change()) {
-        change.clear(row);
-        boolean more = true;
-        while (more) {
-          more = false;
-          for (int i = 0; i < readers.size(); i++) {
-            ByteBuffer piece = readers.get(i).next();
-            if (piece != null) {
-              change.fold(row, partners.get(i), readers.get(i).offset(), piece);
-              more = true;
-            }
+      change.clear(row);
+      boolean more = true;
+      while (more) {
+        more = false;
+        for (int i = 0; i < readers.size(); i++) {
+          ByteBuffer piece = readers.get(i).next();
+          if (piece != null) {
+            change.fold(row, others.get(i).partner, readers.get(i).offset(), piece);
+            more = true;
           }
         }
-        change.commit(ids(without), added);
       }
+      for (int i = 0; i < readers.size(); i++) {
+        readers.get(i).expect(others.get(i));
+      }
+      if (with != null) {
+        try (BlockReader reader = new BlockReader(with, with.length())) {
+          for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
+            change.fold(row, with.partner(), reader.offset(), piece);
+          }
+          added.add(entry(with, row, reader.crc()));
+        }
+      }
+      change.commit(ids(without), added);
     } finally {
       readers.forEach(BlockReader::close);
     }
-    slots.apply(ids(without), added);
-    measure();
+    applied(without, added);
   }
 
   /**
@@ -294,7 +317,7 @@ final class Keeper implements Closeable {
       Held held = replicas.get(block);
       if (held != null && held.has(entry)) {
         try {
-          change(entry.row, ids(entry), null, held, 0, entry.length);
+          take(held, entry);
         } catch (BlockReader.Unreadable rotten) {
           LOG.warn("RAIDP: {}; its row is summed up from the others", rotten.getMessage());
           recompute(entry.row, entry, null);

@@ -84,7 +84,7 @@ final class ParityCheck {
           fault(entry + " is in parity and not on the disk; its row is not compared");
           whole = false;
         } else if (whole) {
-          readers.add(new BlockReader(held, 0, entry.length));
+          readers.add(new BlockReader(held, entry.length));
           length = Math.max(length, entry.length);
         }
       }
@@ -125,6 +125,9 @@ final class ParityCheck {
           return offset;
         }
       }
+    }
+    for (int i = 0; i < readers.size(); i++) {
+      readers.get(i).expect(entries.get(i));
     }
     return length;
   }

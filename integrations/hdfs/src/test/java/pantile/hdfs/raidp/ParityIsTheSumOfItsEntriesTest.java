@@ -73,7 +73,7 @@ class ParityIsTheSumOfItsEntriesTest {
     int[] lengths = {70_000, 200_000, 1, 65_536, 131_072, 300_000};
     for (int i = 0; i < lengths.length; i++) {
       int partner = new int[] {0, 1, 3, 4, 0, 1}[i];
-      add(addOn, there, new Entry(100 + i, 1000, lengths[i], partner, i / 4));
+      add(addOn, there, new Entry(100 + i, 1000, lengths[i], partner, i / 4, 0));
     }
     grow(addOn, there, 0, 90_000);
     remove(addOn, there, 1);
@@ -96,7 +96,7 @@ class ParityIsTheSumOfItsEntriesTest {
   private static void grow(LocalAddOn addOn, List<Entry> there, int i, int bytes)
       throws IOException {
     Entry old = there.get(i);
-    Entry grown = new Entry(old.blockId, old.generation + 1, bytes, old.partner, old.row);
+    Entry grown = new Entry(old.blockId, old.generation + 1, bytes, old.partner, old.row, 0);
     try (AddOn.Change change = addOn.change()) {
       fold(change, grown, (int) old.length, bytes);
       change.commit(
@@ -179,12 +179,12 @@ class ParityIsTheSumOfItsEntriesTest {
     LocalAddOn.create(disk, HEADER);
     try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
       List<Entry> there = new ArrayList<>();
-      add(addOn, there, new Entry(7, 1000, 100_000, 0, 0));
+      add(addOn, there, new Entry(7, 1000, 100_000, 0, 0, 0));
       long free = addOn.freeBytes();
       try (AddOn.Change change = addOn.change()) {
-        fold(change, new Entry(8, 1000, 400_000, 1, 0), 0, 400_000);
+        fold(change, new Entry(8, 1000, 400_000, 1, 0, 0), 0, 400_000);
         change.clear(0);
-        fold(change, new Entry(9, 1000, 200_000, 3, 0), 0, 200_000);
+        fold(change, new Entry(9, 1000, 200_000, 3, 0, 0), 0, 200_000);
       }
       holds(addOn);
       assertEquals(free, addOn.freeBytes());
@@ -198,15 +198,15 @@ class ParityIsTheSumOfItsEntriesTest {
     try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
       List<Entry> there = new ArrayList<>();
       int large = 30 * Header.TILE_BYTES;
-      add(addOn, there, new Entry(7, 1000, 100_000, 0, 0));
+      add(addOn, there, new Entry(7, 1000, 100_000, 0, 0, 0));
       IOException full =
           assertThrows(
               IOException.class,
-              () -> add(addOn, there, new Entry(8, 1000, 2 * large, 0, 1)));
+              () -> add(addOn, there, new Entry(8, 1000, 2 * large, 0, 1, 0)));
       assertTrue(full.getMessage().contains("is full"), full.getMessage());
       for (Entry bad :
           new Entry[] {
-            new Entry(7, 1001, 10, 1, 0), new Entry(9, 1000, 10, 0, 0)
+            new Entry(7, 1001, 10, 1, 0, 0), new Entry(9, 1000, 10, 0, 0, 0)
           }) {
         assertThrows(IOException.class, () -> add(addOn, there, bad), bad.toString());
       }
@@ -221,8 +221,8 @@ class ParityIsTheSumOfItsEntriesTest {
     LocalAddOn.create(disk, HEADER);
     List<Entry> there = new ArrayList<>();
     try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
-      add(addOn, there, new Entry(7, 1000, 100_000, 0, 0));
-      add(addOn, there, new Entry(8, 1000, 100_000, 1, 0));
+      add(addOn, there, new Entry(7, 1000, 100_000, 0, 0, 0));
+      add(addOn, there, new Entry(8, 1000, 100_000, 1, 0, 0));
     }
     Disk.Content parity = disk.open("parity");
     parity.write(3 * Header.TILE_BYTES + 5, ByteBuffer.wrap(new byte[] {1, 2, 3}));
@@ -247,11 +247,11 @@ class ParityIsTheSumOfItsEntriesTest {
     LocalAddOn.create(disk, HEADER);
     try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
       List<Entry> there = new ArrayList<>();
-      add(addOn, there, new Entry(7, 1000, 10, 0, 0));
+      add(addOn, there, new Entry(7, 1000, 10, 0, 0, 0));
       long largest = 0;
       for (int i = 0; i < 8_000; i++) {
         Entry old = there.get(0);
-        Entry next = new Entry(7, old.generation + 1, 10, 0, 0);
+        Entry next = new Entry(7, old.generation + 1, 10, 0, 0, 0);
         try (AddOn.Change change = addOn.change()) {
           change.commit(Collections.singletonList(7L), Collections.singletonList(next));
         }

@@ -15,7 +15,7 @@ class RowsAreChosenWellTest {
   private static void add(SlotMap slots, long block, int partner, long length, int row) {
     slots.apply(
         Collections.emptyList(),
-        Collections.singletonList(new Entry(block, 1, length, partner, row)));
+        Collections.singletonList(new Entry(block, 1, length, partner, row, 0)));
   }
 
   @Test
@@ -47,7 +47,7 @@ class RowsAreChosenWellTest {
     for (long block = 0; block < 5000; block++) {
       int partner = 1 + random.nextInt(15);
       long length = random.nextInt(1000);
-      Entry entry = new Entry(block, 1, length, partner, slots.choose(partner, length));
+      Entry entry = new Entry(block, 1, length, partner, slots.choose(partner, length), 0);
       slots.check(Collections.emptyList(), Collections.singletonList(entry), 16, 0);
       slots.apply(Collections.emptyList(), Collections.singletonList(entry));
       there.put(block, entry);
