@@ -173,11 +173,35 @@ final class Guard implements InvocationHandler {
           "the add-on of disk " + settings.disk + " has no room for a block of "
               + block.getNumBytes() + " bytes of superchunk " + name.partner);
     }
-    Object made = call(method, arguments);
+    Object made =
+        method.getName().equals("createTemporary")
+            ? replaced(method, arguments, block)
+            : call(method, arguments);
     condemned.remove(block.getBlockId());
     doomed.removeIf(old -> old.getBlockId() == block.getBlockId());
     keeper().begins(block.getBlockId());
     return made;
+  }
+
+  /**
+   * A copy that the NameNode sends. An old one that may lie here, which missed an append, has to go:
+   * HDFS would take another node instead, and RAIDP has no other.
+   */
+  private Object replaced(Method method, Object[] arguments, ExtendedBlock block)
+      throws Throwable {
+    ReplicaInfo old = replica(block.getBlockId());
+    if (old == null || old.getGenerationStamp() >= block.getGenerationStamp()) {
+      return call(method, arguments);
+    }
+    keeper().leave(block.getBlockId());
+    boolean replacesOld = true;
+    try {
+      return call(
+          method, new Object[] {arguments[0], arguments[1], arguments[2], replacesOld});
+    } catch (IOException error) {
+      keeper().sync(block.getBlockId());
+      throw error;
+    }
   }
 
   private Object invalidated(Method method, Object[] arguments) throws Throwable {

@@ -12,14 +12,17 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.Random;
 import java.util.concurrent.Callable;
+import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.datanode.StorageLocation;
 import org.apache.hadoop.io.IOUtils;
 
 /** An array of RAIDP in this process: N DataNodes of N - 1 storages, each with an add-on's folder. */
@@ -32,7 +35,7 @@ final class RaidpCluster implements AutoCloseable {
   final DistributedFileSystem files;
   final Configuration conf;
 
-  /** Where add-on i is; a place that starts with ":" is this process's server of that port. */
+  /** Where add-on i is. */
   final String[] addOns;
 
   private final Path folder;
@@ -184,13 +187,28 @@ final class RaidpCluster implements AutoCloseable {
     return true;
   }
 
-  /** The directories of a disk's storages. */
-  List<File> directories(int disk) {
+  /** The directories of a disk whose node runs. */
+  List<File> directories(int disk) throws Exception {
     List<File> directories = new ArrayList<>();
-    for (int i = 0; i < disks - 1; i++) {
-      directories.add(mini.getInstanceStorageDir(disk, i));
+    for (StorageLocation at :
+        DataNode.getStorageLocations(mini.getDataNodes().get(index(disk)).getConf())) {
+      directories.add(new File(at.getUri()));
     }
     return directories;
+  }
+
+  /** The file of a block on a disk whose node runs. */
+  File file(int disk, long block) throws Exception {
+    for (File directory : directories(disk)) {
+      try (Stream<Path> all = Files.walk(directory.toPath())) {
+        Optional<Path> found =
+            all.filter(path -> path.getFileName().toString().equals("blk_" + block)).findAny();
+        if (found.isPresent()) {
+          return found.get().toFile();
+        }
+      }
+    }
+    throw new AssertionError("blk_" + block + " is not on disk " + disk);
   }
 
   static boolean same(byte[] a, byte[] b) {
