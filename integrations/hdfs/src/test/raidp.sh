@@ -132,12 +132,20 @@ within 180 are_live $disks || fail "only $(live) DataNodes came up"
 say "$rounds times kill -9 while files are written, appended to and deleted"
 (run conf pantile.hdfs.raidp.Load write "$dir/load.stop") >"$dir/load.log" 2>&1 &
 load=$!
+# Changes that succeeded; some more than there were.
+changes() { grep -c '^is \|^more ' "$dir/load.log" || true; }
+are_more() { [ "$(changes)" -ge "$1" ]; }
 for round in $(seq 1 "$rounds"); do
-    sleep "$((RANDOM % 3 + 1)).$((RANDOM % 1000))"
+    # All of them are there and work again, so that a kill hits something.
+    within 120 are_live $disks || fail "round $round: only $(live) DataNodes are there"
+    within 120 are_more "$(($(changes) + 8))" || fail "round $round: the load stands still"
+    sleep "0.$((RANDOM % 1000))"
     victim=$((RANDOM % disks))
     kill_node $victim
     sleep "0.$((RANDOM % 1000))"
     start_node $victim
+    # It counts as there until it has not been heard of for some seconds.
+    sleep 5
     kill -0 "$load" 2>/dev/null || fail "the load ended by itself: $(tail -n 3 "$dir/load.log")"
 done
 within 120 are_live $disks || fail "only $(live) DataNodes came back"

@@ -208,7 +208,7 @@ public final class Faults {
     }
   }
 
-  /** Disk 2 takes the coefficients of its partners as if their numbers were turned around. */
+  /** The disk in the middle takes the coefficients of its partners in the reverse order. */
   public static final class WrongWeight extends DatasetFactory {
     @Override
     AddOn addOn(Settings settings, String pool) throws IOException {
@@ -219,7 +219,8 @@ public final class Faults {
             @Override
             public void fold(int row, int partner, long offset, ByteBuffer content)
                 throws IOException {
-              int other = settings.disk == 2 ? settings.disks - 1 - partner : partner;
+              boolean middle = settings.disk == settings.disks / 2;
+              int other = middle ? settings.disks - 1 - partner : partner;
               real.fold(row, other, offset, content);
             }
           };

@@ -12,20 +12,16 @@ class PlantedFaultsAreFoundTest {
       for (int i = 0; i < 6; i++) {
         cluster.write("/file-" + i, RaidpCluster.content("/file-" + i, 300_000));
       }
+      long block = cluster.blocks("/file-0").get(0).getBlock().getBlockId();
       cluster.files.delete(RaidpCluster.path("/file-0"), false);
-      // What is deleted is deleted some seconds later.
-      String[] found = {""};
-      RaidpCluster.within(
-          20,
-          () -> {
-            found[0] = "";
-            for (int disk = 0; disk < 3; disk++) {
-              String said = cluster.check(disk);
-              found[0] += said.startsWith("0") ? "" : said;
-            }
-            return found[0].isEmpty();
-          });
-      return found[0];
+      // Its replicas are removed some seconds later, after they left parity.
+      assertTrue(RaidpCluster.within(60, () -> !cluster.isOnADisk(block)));
+      StringBuilder found = new StringBuilder();
+      for (int disk = 0; disk < 3; disk++) {
+        String said = cluster.check(disk);
+        found.append(said.startsWith("0") ? "" : said);
+      }
+      return found.toString();
     }
   }
 

@@ -199,16 +199,31 @@ final class RaidpCluster implements AutoCloseable {
 
   /** The file of a block on a disk whose node runs. */
   File file(int disk, long block) throws Exception {
+    return find(disk, block)
+        .orElseThrow(() -> new AssertionError("blk_" + block + " is not on disk " + disk));
+  }
+
+  /** Whether a disk has a file of a block; all nodes run. */
+  boolean isOnADisk(long block) throws Exception {
+    for (int disk = 0; disk < disks; disk++) {
+      if (find(disk, block).isPresent()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private Optional<File> find(int disk, long block) throws Exception {
     for (File directory : directories(disk)) {
       try (Stream<Path> all = Files.walk(directory.toPath())) {
         Optional<Path> found =
             all.filter(path -> path.getFileName().toString().equals("blk_" + block)).findAny();
         if (found.isPresent()) {
-          return found.get().toFile();
+          return found.map(Path::toFile);
         }
       }
     }
-    throw new AssertionError("blk_" + block + " is not on disk " + disk);
+    return Optional.empty();
   }
 
   static boolean same(byte[] a, byte[] b) {
