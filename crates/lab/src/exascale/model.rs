@@ -2,6 +2,7 @@
 
 use super::service::ServiceTimes;
 use pantile::Code;
+use pantile_sim::Random;
 use std::sync::Arc;
 
 /// How writes are made redundant.
@@ -88,6 +89,21 @@ impl Device {
         }
     }
 
+    /// The time of one operation, drawn; `follows`: it begins where the last one ended.
+    pub(crate) fn service_ns(&self, random: &mut Random, is_write: bool, bytes: u64, follows: bool) -> u64 {
+        if let Some(times) = &self.service {
+            // A log does not say what followed what: the fastest that was seen did.
+            let quantile = if follows { 0 } else { random.below(65_536) };
+            return times.at(is_write, bytes, quantile);
+        }
+        let position = match follows {
+            true => 0,
+            false => self.position_ns * (500 + random.below(1000)) / 1000,
+        };
+        let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };
+        position + ns_of(bytes, rate)
+    }
+
     /// A drive such as the Intel 320: 270 MB/s read, 165 MB/s written, four channels.
     pub fn ssd() -> Device {
         Device {
@@ -100,6 +116,12 @@ impl Device {
             service: None,
         }
     }
+}
+
+/// Nanoseconds for so many bytes.
+pub(super) fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
+    // Messages, units and operations are far below the 18 GB at which this would overflow.
+    bytes * 1_000_000_000 / bytes_per_s.max(1)
 }
 
 /// Links: serial at either end.

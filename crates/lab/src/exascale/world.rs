@@ -25,7 +25,7 @@
 //! Writes in one unit change the same range of its parities, so that the end of an epoch reads,
 //! sends and writes whole units: Figure 2 on the wire.
 
-use super::model::{Device, Log, Message, Placement, Run, Scheme};
+use super::model::{Device, Log, Message, Placement, Run, Scheme, ns_of};
 use pantile_sim::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -280,12 +280,6 @@ pub(super) struct World<'r> {
     steps: Vec<u64>,
     /// With data moved back: writes of a stripe that are still to come, by application and stripe.
     unfilled: HashMap<(u32, u64), u32>,
-}
-
-/// Nanoseconds for so many bytes.
-fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
-    // Messages and units are far below the 18 GB at which this would overflow.
-    bytes * 1_000_000_000 / bytes_per_s.max(1)
 }
 
 impl<'r> World<'r> {
@@ -625,7 +619,7 @@ impl<'r> World<'r> {
                 self.count(server, &next);
                 merged.push(next);
             }
-            let ns = self.service_ns(io.is_write, bytes, follows);
+            let ns = self.device.service_ns(&mut self.random, io.is_write, bytes, follows);
             let io = self.keep(io);
             self.at(ns, Event::Done { server, io });
             for one in merged {
@@ -633,21 +627,6 @@ impl<'r> World<'r> {
                 self.at(ns, Event::Merged { server, io });
             }
         }
-    }
-
-    /// How long a device takes; `follows`: it is where the last one ended.
-    fn service_ns(&mut self, is_write: bool, bytes: u64, follows: bool) -> u64 {
-        if let Some(times) = &self.device.service {
-            // A log does not say what followed what: the fastest that was seen did.
-            let quantile = if follows { 0 } else { self.random.below(65_536) };
-            return times.at(is_write, bytes, quantile);
-        }
-        let position = match follows {
-            true => 0,
-            false => self.device.position_ns * (500 + self.random.below(1000)) / 1000,
-        };
-        let rate = if is_write { self.device.write_bytes_per_s } else { self.device.read_bytes_per_s };
-        position + ns_of(bytes, rate)
     }
 
     fn count(&mut self, server: u16, io: &Io) {
