@@ -87,6 +87,9 @@ impl Candidates {
         if survive >= disks {
             return Err(NoCandidate::TooFew { disks, survive });
         }
+        if disks > target.disks_most() {
+            return Err(NoCandidate::OfTarget { target, disks, survive });
+        }
         let mut found = Candidates { candidates: Vec::new(), skipped: Vec::new() };
         for (name, of_target) in target.own(disks, survive) {
             found.take(name, Some(of_target), target, (disks, survive));

@@ -60,6 +60,15 @@ impl Target {
         }
     }
 
+    /// So many disks are no stripe of it any more.
+    pub(super) fn disks_most(self) -> usize {
+        match self {
+            Target::Volume => usize::MAX,
+            Target::Ceph => CEPH_CHUNKS_MOST,
+            Target::Hdfs => HDFS_BLOCKS_MOST,
+        }
+    }
+
     /// Whether it takes codes of every family, with [`Target::refusal`]s.
     pub(super) fn takes_any_code(self) -> bool {
         self != Target::Hdfs
@@ -70,14 +79,12 @@ impl Target {
         let k = disks.saturating_sub(survive);
         match self {
             Target::Volume => Vec::new(),
-            Target::Ceph if disks > CEPH_CHUNKS_MOST => Vec::new(),
             Target::Ceph => {
                 let technique = if is_vandermonde_safe(k, survive) { "reed_sol_van" } else { "cauchy" };
                 let isa = format!("plugin=isa technique={technique} k={k} m={survive}");
                 let lrc = cephs_lrc(disks, survive);
                 std::iter::once(isa).chain(lrc).map(|words| (words.clone(), Use::Profile(words))).collect()
             }
-            Target::Hdfs if disks > HDFS_BLOCKS_MOST => Vec::new(),
             Target::Hdfs => {
                 let m = survive;
                 let mut all = vec![(format!("RS-{k}-{m}-1024k"), "rs")];
@@ -101,7 +108,6 @@ impl Target {
         let shape = crate::replay::geometry(code, 64 << 10).err();
         match self {
             Target::Volume => shape.map(|error| error.to_string()),
-            Target::Ceph if code.columns() > CEPH_CHUNKS_MOST => Some(self.limits().into()),
             Target::Ceph => {
                 let is_mixed = (0..code.columns()).any(|column| {
                     let parities = code.column_cells(column).filter(|&cell| code.is_parity(cell)).count();

@@ -4,6 +4,7 @@
 //! * [`Dump`]: the part of the dump that is about pools and profiles;
 //! * [`Examiner`]: what a profile is, once for each profile;
 //! * [`reads`]: what Ceph's own plug-ins read for a recovery;
+//! * [`Tree`]: hosts, racks and the size of disks, from `ceph osd tree -f json`;
 //! * [`ways_out`]: the commands that take the data of a pool elsewhere.
 //!
 //! Stranded: Ceph 21 (Umbrella) deprecates the plug-ins shec and clay and all techniques of
@@ -12,9 +13,11 @@
 
 mod dump;
 pub mod reads;
+mod tree;
 mod way_out;
 
 pub use dump::{Dump, DumpError, LEN_BYTES_MAX, POOLS_MAX, Pool, PoolKind, Profile};
+pub use tree::{Tree, TreeError};
 pub(crate) use way_out::is_vandermonde_safe;
 pub use way_out::ways_out;
 

@@ -5,7 +5,8 @@
 //! independent; so a column is fatal beside a set if its vectors are not independent of the set's,
 //! and so is a single cell.
 
-use super::disks::Disks;
+use super::disks::{Disks, Domains};
+use pantile::code::ColumnRole;
 use pantile::gf::{Echelon, Gf};
 use pantile::plan::{Planner, Request};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort};
@@ -53,8 +54,12 @@ pub(crate) struct Array<'c> {
     pub safe: usize,
     /// More lost columns than this count as a loss of data.
     pub top: usize,
-    /// Sets of one size are alike: one row per column, and any k columns determine all.
+    /// Sets of one size are alike: one row per column, any k columns determine all, and none are
+    /// lost together.
     pub is_alike: bool,
+    /// The columns of each domain, where some domain has several; the losses of one that has one
+    /// are those of its column.
+    pub groups: Vec<Columns>,
     vectors: Vectors,
     /// Where plans of all sets would take too long: the mean of some, by the number of columns
     /// lost.
@@ -64,6 +69,7 @@ pub(crate) struct Array<'c> {
 
 impl<'c> Array<'c> {
     pub fn new(code: &'c Code, disks: &'c Disks, safe: usize, top: usize) -> Array<'c> {
+        let groups = groups(code, disks);
         let is_one_row = code.rows_max() == 1 && code.cell_count() == code.columns();
         Array {
             code,
@@ -71,7 +77,8 @@ impl<'c> Array<'c> {
             disks,
             safe,
             top,
-            is_alike: code.claim().mds && code.claim().tolerance == safe && is_one_row,
+            is_alike: code.claim().mds && code.claim().tolerance == safe && is_one_row && groups.is_empty(),
+            groups,
             vectors: Vectors::new(code),
             mean_hours: HashMap::new(),
             known: RwLock::new(HashMap::new()),
@@ -80,6 +87,22 @@ impl<'c> Array<'c> {
 
     pub fn columns(&self) -> usize {
         self.code.columns()
+    }
+
+    /// Failures per hour of one column that works: of its disk, and of its domain if that is its
+    /// own.
+    pub fn failures_per_hour(&self) -> f64 {
+        let own = self.disks.domains.as_ref().filter(|_| self.groups.is_empty());
+        self.disks.failures_per_hour() + own.map_or(0.0, Domains::losses_per_hour)
+    }
+
+    /// The columns that are lost when a domain with these is lost, too; none if that is a loss of
+    /// data.
+    pub fn without(&self, lost: &[u16], group: &[u16]) -> Option<Vec<u16>> {
+        let mut all: Vec<u16> = lost.iter().chain(group).copied().collect();
+        all.sort_unstable();
+        all.dedup();
+        (all.len() <= self.top && self.survives(&all)).then_some(all)
     }
 
     /// From here on rebuilds of so many columns take this long, whichever they are.
@@ -219,6 +242,27 @@ impl<'c> Array<'c> {
         let read_hours = self.disks.pass_hours(most as f64 / rows_max);
         let traffic_hours = self.disks.traffic_hours(plan.reads.len() as f64 / rows_max);
         write_hours.max(read_hours).max(traffic_hours)
+    }
+}
+
+/// The columns of each domain, if one has several: devices in turn, each with its add-on.
+fn groups(code: &Code, disks: &Disks) -> Vec<Columns> {
+    let Some(domains) = &disks.domains else { return Vec::new() };
+    let mut device_number = vec![0; code.columns()];
+    let devices = (0..code.columns()).filter(|&c| code.role(c) == ColumnRole::Device);
+    devices.enumerate().for_each(|(number, column)| device_number[column] = number);
+    let mut groups = vec![Vec::new(); domains.count.max(1)];
+    for column in 0..code.columns() {
+        let device = match code.role(column) {
+            ColumnRole::Device => column,
+            ColumnRole::AddOn { of } => of,
+        };
+        groups[device_number[device] % domains.count.max(1)].push(column as u16);
+    }
+    groups.retain(|group| !group.is_empty());
+    match groups.iter().any(|group| group.len() > 1) {
+        true => groups.into_iter().map(Vec::into_boxed_slice).collect(),
+        false => Vec::new(),
     }
 }
 

@@ -35,6 +35,27 @@ pub struct Disks {
     pub scrub_hours: Option<f64>,
     /// What users read from a disk in a year.
     pub user_bytes_per_year: f64,
+    /// What stands together and may be lost at once; `None`: disks fail one by one.
+    pub domains: Option<Domains>,
+}
+
+/// Failure domains: hosts, or racks. The columns of an array are spread over them evenly,
+/// neighbours apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Domains {
+    /// One of them, for people: `host`.
+    pub what: &'static str,
+    /// How many there are, at least one.
+    pub count: usize,
+    /// The probability that one is lost within a year for good, with all disks in it.
+    pub lost_per_year: f64,
+}
+
+impl Domains {
+    /// Losses per hour of one domain.
+    pub fn losses_per_hour(&self) -> f64 {
+        -(-self.lost_per_year).ln_1p() / HOURS_PER_YEAR
+    }
 }
 
 impl Default for Disks {
@@ -49,6 +70,7 @@ impl Default for Disks {
             unreadable_per_bit: 1e-15,
             scrub_hours: Some(14.0 * 24.0),
             user_bytes_per_year: 100.0 * (1u64 << 40) as f64,
+            domains: None,
         }
     }
 }

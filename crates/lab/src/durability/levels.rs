@@ -10,6 +10,7 @@
 
 use super::array::Array;
 use super::chain::Chain;
+use super::disks::Domains;
 use pantile::plan::Certificate;
 use pantile_sim::Random;
 use std::collections::BTreeMap;
@@ -40,7 +41,14 @@ pub struct Level {
     pub unreadable: f64,
     /// Entry j - 1: rebuilds of j columns per hour.
     pub rebuilds_per_hour: Vec<f64>,
+    /// Losses of whole domains per hour that lose data.
+    pub fatal_domains_per_hour: f64,
+    /// Those that do not, by the columns that are lost then.
+    pub domains_per_hour: BTreeMap<usize, f64>,
 }
+
+/// By the number of lost columns: how often failures lead to each set of so many.
+type Weights = BTreeMap<usize, BTreeMap<Vec<u16>, f64>>;
 
 /// Work that one level may take, in steps of about a nanosecond.
 const WORK_MOST: u64 = 2_500_000_000;
@@ -48,13 +56,15 @@ const WORK_MOST: u64 = 2_500_000_000;
 /// Levels 0 to the highest that is looked at.
 pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, seed: u64) -> Vec<Level> {
     let columns = array.columns();
-    let mut weights: Option<BTreeMap<Vec<u16>, f64>> = Some(BTreeMap::from([(Vec::new(), 1.0)]));
+    let mut weights = Some(Weights::from([(0, BTreeMap::from([(Vec::new(), 1.0)]))]));
     let mut levels = Vec::new();
     for lost in 0..=array.top {
         let sets = match (array.is_alike, weights.take()) {
             (true, _) => vec![((0..lost as u16).collect::<Vec<u16>>(), 1.0)],
-            (false, Some(weights)) if lost == 0 || is_affordable(array, lost) => {
-                weights.into_iter().collect::<Vec<_>>()
+            (false, Some(mut known)) if lost == 0 || is_affordable(array, lost) => {
+                let sets = known.remove(&lost).unwrap_or_default().into_iter().collect::<Vec<_>>();
+                weights = Some(known);
+                sets
             }
             _ => {
                 let sets = drawn(array, lost, seed);
@@ -85,7 +95,7 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, seed: u64
                 continue;
             }
         };
-        let mut next = BTreeMap::new();
+        let mut next = weights.take().unwrap_or_default();
         let wants_next = !array.is_alike && lost < array.top && is_affordable(array, lost + 1);
         let level = level(array, lost, &sets, wants_next.then_some(&mut next));
         let examined = if array.is_alike { Examined::Alike } else { Examined::Each };
@@ -99,14 +109,11 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, seed: u64
 }
 
 /// The means over sets with weights; into `next` the weights of the sets that failures lead to.
-fn level(
-    array: &Array<'_>,
-    lost: usize,
-    sets: &[(Vec<u16>, f64)],
-    mut next: Option<&mut BTreeMap<Vec<u16>, f64>>,
-) -> Level {
+fn level(array: &Array<'_>, lost: usize, sets: &[(Vec<u16>, f64)], mut next: Option<&mut Weights>) -> Level {
     let others = (array.columns() - lost) as f64;
-    let failures_per_hour = others * array.disks.failures_per_hour();
+    let failures_per_hour = others * array.failures_per_hour();
+    let domain_per_hour = array.disks.domains.as_ref().map_or(0.0, Domains::losses_per_hour);
+    let (mut visited, mut fatal_domains, mut domains) = (0.0, 0.0, BTreeMap::new());
     let (mut weights, mut hours, mut failed, mut fatal, mut unreadable, mut rebuilt) =
         (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
     let mut by_count = vec![[0.0; 2]; lost];
@@ -125,12 +132,26 @@ fn level(
             sums[0] += weight * share(hours);
             sums[1] += weight / (failures_per_hour * hours + 1.0);
         }
+        // A domain is lost in proportion to the time that is spent with this set.
+        let hours = loss.hours.last().map_or(1.0 / failures_per_hour, |h| h / (1.0 + failures_per_hour * h));
+        let (spent, flow) = (weight * hours, weight * hours * domain_per_hour);
+        visited += spent;
+        for group in array.groups.iter().filter(|group| group.iter().any(|c| set.binary_search(c).is_err())) {
+            let Some(larger) = array.without(set, group) else {
+                fatal_domains += flow;
+                continue;
+            };
+            *domains.entry(larger.len()).or_insert(0.0) += flow;
+            if let Some(next) = next.as_deref_mut() {
+                *next.entry(larger.len()).or_default().entry(larger).or_insert(0.0) += flow;
+            }
+        }
         let Some(next) = next.as_deref_mut() else { continue };
         for column in 0..array.columns() as u16 {
             if let (Err(at), false) = (set.binary_search(&column), loss.is_fatal(column.into())) {
                 let mut larger = set.clone();
                 larger.insert(at, column);
-                *next.entry(larger).or_insert(0.0) += weight * ends / others;
+                *next.entry(larger.len()).or_default().entry(larger).or_insert(0.0) += weight * ends / others;
             }
         }
     }
@@ -144,6 +165,8 @@ fn level(
             .iter()
             .map(|[failed, rebuilt]| failures_per_hour * rebuilt / failed)
             .collect(),
+        fatal_domains_per_hour: fatal_domains / visited,
+        domains_per_hour: domains.into_iter().map(|(columns, sum)| (columns, sum / visited)).collect(),
     }
 }
 
@@ -190,6 +213,7 @@ pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
         let mut chain = Chain::new(levels.len());
         for (f, level) in levels.iter().enumerate() {
             fail(&mut chain, array, level, f, f + 1, f + 1 == levels.len());
+            lose_domains(&mut chain, level, f, |lost| Some(lost).filter(|&lost| lost < levels.len()));
             if let Some(&rate) = level.rebuilds_per_hour.last() {
                 chain.lose(f, 1, rate * level.unreadable);
                 chain.add(f, 0, rate * (1.0 - level.unreadable));
@@ -214,6 +238,8 @@ pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
             let is_last = f + 1 == levels.len();
             let next = if is_last { here } else { numbered(f + 1, ready) };
             fail(&mut chain, array, level, here, next, is_last);
+            let there = |lost: usize| (lost < levels.len()).then(|| numbered(lost, ready));
+            lose_domains(&mut chain, level, here, there);
             let ordered = (spares + f - ready) as f64;
             if ordered > 0.0 {
                 chain.add(here, numbered(f, ready + 1), ordered / disks.replace_hours);
@@ -230,8 +256,19 @@ pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
     chain
 }
 
+/// `there`: the state with so many lost columns, if there is one.
+fn lose_domains(chain: &mut Chain, level: &Level, from: usize, there: impl Fn(usize) -> Option<usize>) {
+    chain.lose(from, 0, level.fatal_domains_per_hour);
+    for (&lost, &rate) in &level.domains_per_hour {
+        match there(lost) {
+            Some(to) => chain.add(from, to, rate),
+            None => chain.lose(from, 0, rate),
+        }
+    }
+}
+
 fn fail(chain: &mut Chain, array: &Array<'_>, level: &Level, from: usize, to: usize, is_last: bool) {
-    let rate = (array.columns() - level.lost) as f64 * array.disks.failures_per_hour();
+    let rate = (array.columns() - level.lost) as f64 * array.failures_per_hour();
     let fatal = if is_last { 1.0 } else { level.fatal_share };
     chain.lose(from, 0, rate * fatal);
     if !is_last {

@@ -21,7 +21,7 @@ mod levels;
 mod simulate;
 
 pub use chain::Chain;
-pub use disks::{Disks, HOURS_PER_YEAR};
+pub use disks::{Disks, Domains, HOURS_PER_YEAR};
 pub use levels::{Examined, Level};
 pub use simulate::{Estimate, Simulated};
 
@@ -82,6 +82,19 @@ pub struct Durability {
     pub sectors: f64,
     /// By chance; none if it was not asked for, or cannot be had.
     pub simulated: Option<Simulated>,
+    /// How it lies in failure domains, if there are any.
+    pub spread: Option<Spread>,
+}
+
+/// How the columns of an array lie in failure domains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Columns in one domain, at the most.
+    pub columns_most: usize,
+    /// Domains that hold columns.
+    pub domains: usize,
+    /// Those whose loss, with nothing else lost, is a loss of data.
+    pub fatal: usize,
 }
 
 impl Durability {
@@ -168,6 +181,8 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     let time = options.years * HOURS_PER_YEAR;
     let simulated = match options.cycles {
         0 => None,
+        // It knows of columns that fail by themselves alone.
+        _ if !array.groups.is_empty() => None,
         cycles => simulate::simulate(&array, cycles, time, options.seed, options.threads),
     };
     let stored: usize = (0..code.columns()).map(|c| code.rows(c)).sum();
@@ -184,6 +199,23 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
         within: chain.loss_within(time),
         sectors,
         simulated,
+        spread: spread(&array),
+    })
+}
+
+fn spread(array: &Array<'_>) -> Option<Spread> {
+    let domains = array.disks.domains.as_ref()?;
+    Some(match array.groups.is_empty() {
+        true => Spread {
+            columns_most: 1,
+            domains: array.columns().min(domains.count),
+            fatal: if array.safe == 0 { array.columns() } else { 0 },
+        },
+        false => Spread {
+            columns_most: array.groups.iter().map(|group| group.len()).max().unwrap_or(0),
+            domains: array.groups.len(),
+            fatal: array.groups.iter().filter(|group| array.without(&[], group).is_none()).count(),
+        },
     })
 }
 
@@ -238,6 +270,9 @@ fn report(found: &[Durability], options: &Options) -> Report {
     }
     for one in found {
         measures(&mut report, one, options);
+        if let Some((spread, domains)) = one.spread.zip(options.disks.domains.as_ref()) {
+            report.say(lies(one, spread, domains.what));
+        }
         let is_drawn =
             |level: &&Level| matches!(level.examined, Examined::Drawn(_)) && level.lost <= one.tolerance;
         if let Some(level) = one.levels.iter().find(is_drawn) {
@@ -271,9 +306,17 @@ pub fn assumptions(options: &Options) -> String {
     let scrub = disks.scrub_hours.map_or("never scrubbed".to_string(), |hours| {
         format!("scrubbed every {} days", number(hours / 24.0))
     });
+    let domains = disks.domains.as_ref().map_or(String::new(), |domains| {
+        format!(
+            " Columns are spread over {} {}s, each of which is lost for good with all its disks with a probability of {} % a year.",
+            domains.count,
+            domains.what,
+            number(100.0 * domains.lost_per_year)
+        )
+    });
     format!(
         "Disks of {} TiB, {} % of which fail in a year; {} MiB/s for rebuilds, {rebuild}; {spares}; {} unreadable bits per bit read, {scrub}, \
-         {} TiB read by users from each disk in a year: {} unreadable sectors met in a whole disk. Losses count within {}.",
+         {} TiB read by users from each disk in a year: {} unreadable sectors met in a whole disk. Losses count within {}.{domains}",
         number(disks.len_bytes / (1u64 << 40) as f64),
         number(100.0 * disks.failed_per_year),
         number(disks.bytes_per_s / (1u64 << 20) as f64),
@@ -315,6 +358,11 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
         }
         report.counted(case, format!("share of losses beside {f} that are fatal"), level.fatal_share, None);
     }
+    if let Some((spread, domains)) = one.spread.zip(options.disks.domains.as_ref()) {
+        let what = domains.what;
+        report.counted(case, format!("columns on one {what}, at the most"), spread.columns_most as f64, None);
+        report.counted(case, format!("{what}s whose loss alone is fatal"), spread.fatal as f64, None);
+    }
     let quantity = format!("loss within {}", within(options));
     report.computed(case, "MTTDL, years", one.hours / HOURS_PER_YEAR, None);
     report.computed(case, &quantity, one.within, None);
@@ -340,10 +388,28 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
             }
         }
         (None, 0) => {}
+        (None, _) if one.spread.is_some_and(|spread| spread.columns_most > 1) => {
+            report.say(format!("{case}: no Monte Carlo, which knows of columns that fail one by one."))
+        }
         (None, _) => report.say(format!(
             "{case}: no Monte Carlo, for failures come too fast for the array to be whole again."
         )),
     }
+}
+
+/// How a code lies, as a sentence.
+fn lies(one: &Durability, spread: Spread, what: &str) -> String {
+    let Spread { columns_most, domains, fatal } = spread;
+    let each = match columns_most {
+        1 => format!("each column on a {what} of its own"),
+        more => format!("up to {more} columns on one {what}, {domains} {what}s in all"),
+    };
+    let loss = match fatal {
+        0 => format!("any one {what} may be lost"),
+        fatal if fatal == domains => format!("the loss of one {what} alone loses data"),
+        fatal => format!("the loss of one {what} alone loses data for {fatal} of the {domains}"),
+    };
+    format!("{}: {each}; {loss}.", one.code)
 }
 
 /// The table of the codes.

@@ -180,7 +180,7 @@ struct Cycle {
 fn cycle(array: &Array<'_>, random: &mut Random, horizon: Option<f64>) -> Option<Cycle> {
     let disks = array.disks;
     let columns = array.columns();
-    let failures_per_hour = disks.failures_per_hour();
+    let failures_per_hour = array.failures_per_hour();
     let mut lost: Vec<u16> = Vec::with_capacity(array.top + 1);
     let mut ready = disks.spares.unwrap_or(usize::MAX);
     let mut found = Cycle {

@@ -120,7 +120,7 @@ impl Device {
 
 /// Nanoseconds for so many bytes.
 pub(super) fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
-    // Messages and units are far below the 18 GB at which this would overflow.
+    // Messages, units and operations are far below the 18 GB at which this would overflow.
     bytes * 1_000_000_000 / bytes_per_s.max(1)
 }
 

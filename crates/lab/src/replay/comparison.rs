@@ -23,17 +23,31 @@ const DRIVEN: [(&str, &str); 3] = [
     (">in log", "blocks in the log at the end"),
 ];
 
+/// The same where devices take time.
+const TIMED: [(&str, &str); 4] = [
+    (">read p50", "latency of reads, p50, ms"),
+    (">read p99", "latency of reads, p99, ms"),
+    (">write p50", "latency of writes, p50, ms"),
+    (">write p99", "latency of writes, p99, ms"),
+];
+
 /// A line per code, of numbers that the report has.
 pub(super) fn comparison(report: &Report, replayed: &[Replayed], options: &Options) -> Listing {
     let driven = DRIVEN.iter().filter(|_| options.is_driven());
+    let timed = TIMED.iter().filter(|_| options.device.is_some());
     let delays = options.windows.iter().map(|window| {
         (
             format!(">after {window}"),
             format!("blocks moved per block written, gathered over {window} requests"),
         )
     });
-    let columns: Vec<(String, String)> =
-        COLUMNS.iter().chain(driven).map(|&(head, of)| (head.into(), of.into())).chain(delays).collect();
+    let columns: Vec<(String, String)> = COLUMNS
+        .iter()
+        .chain(driven)
+        .chain(timed)
+        .map(|&(head, of)| (head.into(), of.into()))
+        .chain(delays)
+        .collect();
     let rows = replayed.iter().map(|one| {
         let case = one.code.spec();
         let value = |quantity: &str| report.find(case, quantity).map_or("-".to_string(), number);
@@ -41,7 +55,10 @@ pub(super) fn comparison(report: &Report, replayed: &[Replayed], options: &Optio
     });
     Listing {
         title: "The codes side by side".into(),
-        caption: "Blocks of 4 KiB, counted.".into(),
+        caption: match options.device {
+            None => "Blocks of 4 KiB, counted.".into(),
+            Some(_) => "Blocks of 4 KiB, counted; latencies in milliseconds, simulated.".into(),
+        },
         rows: rows.collect(),
         head: std::iter::once("code".to_string())
             .chain(columns.iter().map(|(head, _)| head.clone()))

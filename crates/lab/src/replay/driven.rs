@@ -18,7 +18,9 @@
 
 use super::ReplayError;
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
+use super::latency::{Clock, Latencies};
 use super::trace::Request;
+use crate::exascale::Device;
 use pantile::Code;
 use pantile_format::volume::{
     ChunkHeader, HistoryId, LogicalStripe, Member, MemberState, PhysicalStripe, Place, RecordNumber, Session,
@@ -26,7 +28,7 @@ use pantile_format::volume::{
 };
 use pantile_format::{Column, Crc64, FormatError, Generation};
 use pantile_volume::{
-    Action, Bearing, Birth, BufferId, Computed, DeviceBlock, ENGINE_BUFFERS, Event, Found, Geometry,
+    Action, Bearing, Birth, BufferId, Computed, DeviceBlock, ENGINE_BUFFERS, Event, Found, Geometry, IoId,
     IoResult, Operand, Piece, Policy, Reply, RequestId, Seed, Slot, State, Urgency, UserBlock, Volume,
     format_volume,
 };
@@ -137,6 +139,11 @@ pub struct Driven {
     is_rebuilding: bool,
     /// Devices that come when the one before is rebuilt.
     to_come: VecDeque<usize>,
+    /// Virtual time, where latencies are asked for.
+    clock: Option<Clock>,
+    /// When the engine last answered a request.
+    answered_ns: u64,
+    latencies: Latencies,
 }
 
 impl Driven {
@@ -187,6 +194,9 @@ impl Driven {
             background: VecDeque::new(),
             is_rebuilding: false,
             to_come: VecDeque::new(),
+            clock: None,
+            answered_ns: 0,
+            latencies: Latencies::new(),
         };
         driven.act();
         assert_eq!(driven.volume.state(), State::Serving, "a volume that the lab has written is opened");
@@ -198,6 +208,18 @@ impl Driven {
         driven.counts = Counts::new(driven.geometry.slots());
         driven.moved = 0;
         Ok(driven)
+    }
+
+    /// From now on operations take the time of such devices, and requests have latencies: of each
+    /// alone, from its issue until it is answered or, where a flush is its turn, durable.
+    pub fn timed(mut self, device: &Device) -> Driven {
+        self.clock = Some(Clock::new(device.clone(), self.geometry.slots()));
+        self
+    }
+
+    /// Latencies so far; none without a clock.
+    pub fn latencies(&self) -> Option<&Latencies> {
+        self.clock.as_ref().map(|_| &self.latencies)
     }
 
     /// Takes a request: does all that follows from it, and the flush if it is its turn.
@@ -214,7 +236,7 @@ impl Driven {
             return;
         }
         self.refused = false;
-        let before = self.moved;
+        let (before, begun_ns) = (self.moved, self.now_ns());
         let end_byte = request.offset + request.len;
         let (begin, end) = (request.offset / BLOCK_BYTES, end_byte.div_ceil(BLOCK_BYTES));
         if request.is_write {
@@ -229,6 +251,9 @@ impl Driven {
         }
         if self.requests.is_multiple_of(self.circumstances.flush_every.max(1)) {
             self.flush();
+        }
+        if self.clock.is_some() && !self.refused {
+            self.latencies.add(request.is_write, self.answered_ns.saturating_sub(begun_ns));
         }
         self.go_on_rebuilding(self.circumstances.rebuild_pace.unwrap_or(u64::MAX));
         self.counts.refused += u64::from(self.refused);
@@ -352,13 +377,35 @@ impl Driven {
 
     /// Performs everything but what nobody waits for.
     fn act(&mut self) {
-        while let Some(action) = self.volume.next_action() {
-            match action {
-                Action::Read { urgency: Urgency::Background, .. }
-                | Action::ReadBytes { urgency: Urgency::Background, .. }
-                | Action::Write { urgency: Urgency::Background, .. } => self.background.push_back(action),
-                other => self.perform(other),
+        loop {
+            while let Some(action) = self.volume.next_action() {
+                match action {
+                    Action::Read { urgency: Urgency::Background, .. }
+                    | Action::ReadBytes { urgency: Urgency::Background, .. }
+                    | Action::Write { urgency: Urgency::Background, .. } => self.background.push_back(action),
+                    other => self.perform(other),
+                }
             }
+            let Some(event) = self.clock.as_mut().and_then(Clock::next) else { return };
+            self.volume.handle(event);
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, Clock::now_ns)
+    }
+
+    /// Answers an operation: at once, or when it has taken its time.
+    fn done(
+        &mut self,
+        io: IoId,
+        (slot, at, blocks, is_write): (Slot, DeviceBlock, u64, bool),
+        result: IoResult,
+    ) {
+        let event = Event::IoDone(io, result);
+        match &mut self.clock {
+            None => self.volume.handle(event),
+            Some(clock) => clock.begin(slot.0 as usize, at.0, blocks, is_write, event),
         }
     }
 
@@ -371,19 +418,25 @@ impl Driven {
                 let sums = (0..into.len() as u64)
                     .map(|i| checksum(Seed { slot, address: address(i), generation }))
                     .collect();
-                self.volume.handle(Event::IoDone(io, IoResult::Checksums(sums)));
+                self.done(io, (slot, at, into.len() as u64, false), IoResult::Checksums(sums));
             }
             Action::ReadBytes { io, slot, at, blocks, urgency } => {
                 let cause = if urgency == Urgency::Background { Cause::Rebuild } else { Cause::Checksums };
                 self.count(slot, cause, Blocks { read: blocks.into(), written: 0 });
                 let bytes = self.stored(slot, at, blocks);
-                self.volume.handle(Event::IoDone(io, IoResult::Bytes(bytes)));
+                self.done(io, (slot, at, blocks.into(), false), IoResult::Bytes(bytes));
             }
             Action::Write { io, slot, at, pieces, urgency } => {
-                self.note_write(slot, at, &pieces, urgency);
-                self.volume.handle(Event::IoDone(io, IoResult::Done));
+                let blocks = self.note_write(slot, at, &pieces, urgency);
+                self.done(io, (slot, at, blocks, true), IoResult::Done);
             }
-            Action::Flush { io, .. } => self.volume.handle(Event::IoDone(io, IoResult::Done)),
+            Action::Flush { io, slot } => {
+                let event = Event::IoDone(io, IoResult::Done);
+                match &mut self.clock {
+                    None => self.volume.handle(event),
+                    Some(clock) => clock.flush(slot.0 as usize, event),
+                }
+            }
             Action::Compute { job, work } => {
                 let checksums = work.checksums.iter().map(|&(_, seed)| checksum(seed)).collect();
                 let differing = vec![0; work.differing.len()];
@@ -396,6 +449,7 @@ impl Driven {
 
     fn answered(&mut self, id: RequestId, reply: &Reply) {
         self.unanswered.remove(&id);
+        self.answered_ns = self.now_ns();
         match reply {
             Reply::Read(buffers) => {
                 for buffer in buffers.iter().flatten() {
@@ -445,7 +499,8 @@ impl Driven {
         }
     }
 
-    fn note_write(&mut self, slot: Slot, at: DeviceBlock, pieces: &[Piece], urgency: Urgency) {
+    /// Counts a write by the causes of its blocks, and tells how many there are.
+    fn note_write(&mut self, slot: Slot, at: DeviceBlock, pieces: &[Piece], urgency: Urgency) -> u64 {
         let mut causes: BTreeMap<Cause, u64> = BTreeMap::new();
         let mut block = at.0;
         for piece in pieces {
@@ -470,6 +525,7 @@ impl Driven {
         for (cause, written) in causes {
             self.count(slot, cause, Blocks { read: 0, written });
         }
+        block - at.0
     }
 
     /// Why a block is written to a log row or a chunk: by what is in it, and where it goes.

@@ -13,6 +13,7 @@ pub mod count;
 pub mod counts;
 pub mod driven;
 pub mod generate;
+mod latency;
 mod lines;
 pub mod trace;
 mod window;
@@ -20,10 +21,12 @@ mod window;
 pub use count::Counter;
 pub use counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 pub use driven::{Circumstances, Driven, Ending};
+pub use latency::Latencies;
 pub use trace::{BadLine, Format, Request, Trace, TraceError, Writer};
 pub use window::Window;
 
 use crate::bars::{Panel, Share, Shares, Stacks};
+use crate::exascale::Device;
 use crate::figure::{Chart, Figure, Heat, HeatRow, Series};
 use crate::matrix::Matrix;
 use crate::{Report, parallel};
@@ -52,6 +55,8 @@ pub struct Options {
     pub space_bytes: u64,
     /// Delays, in requests, for which gathering writes is counted.
     pub windows: Vec<u64>,
+    /// Devices whose times make latencies; the engine is then driven.
+    pub device: Option<Device>,
     /// Threads; they change no number.
     pub threads: usize,
 }
@@ -64,6 +69,7 @@ impl Default for Options {
             circumstances: Circumstances::default(),
             space_bytes: 0,
             windows: Vec::new(),
+            device: None,
             threads: 1,
         }
     }
@@ -73,7 +79,11 @@ impl Options {
     /// Whether plans can be counted one by one; else the engine is driven.
     pub fn is_driven(&self) -> bool {
         let Circumstances { flush_every, lost_at, rebuilt_at, .. } = self.circumstances;
-        self.policy == Policy::Wcl || flush_every != 1 || lost_at > 0 || rebuilt_at.is_some()
+        self.policy == Policy::Wcl
+            || flush_every != 1
+            || lost_at > 0
+            || rebuilt_at.is_some()
+            || self.device.is_some()
     }
 }
 
@@ -201,6 +211,8 @@ pub struct Replayed {
     pub gathered: Vec<Gathered>,
     /// Of a volume that was driven, how it ended.
     pub ending: Option<Ending>,
+    /// How long requests took, if that was asked for.
+    pub latencies: Option<Latencies>,
 }
 
 /// What writes cost that are gathered over some requests.
@@ -235,6 +247,7 @@ impl Lane {
     /// Adds what was found to what is known of the code: nothing yet, or its counts, to which
     /// windows are added.
     fn finish(self, code: &Code, known: Option<Replayed>) -> Replayed {
+        let mut latencies = None;
         let (counts, ending) = match (self, known) {
             (Lane::Window(window), Some(known)) => return known.with(window.finish()),
             (Lane::Engine(driven), Some(known)) => {
@@ -243,13 +256,14 @@ impl Lane {
                 return known.with(Gathered { requests, user_blocks, moved_blocks, early: 0 });
             }
             (Lane::Engine(driven), None) => {
+                latencies = driven.latencies().cloned();
                 let (counts, ending) = driven.finish();
                 (counts, Some(ending))
             }
             (Lane::Plans(counter), _) => (counter.finish(), None),
             (Lane::Window(_), None) => unreachable!("what counts all causes comes first"),
         };
-        Replayed { code: code.clone(), counts, gathered: Vec::new(), ending }
+        Replayed { code: code.clone(), counts, gathered: Vec::new(), ending, latencies }
     }
 }
 
@@ -270,7 +284,8 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
     let windows = options.windows.iter();
     if options.is_driven() {
         let geometry = driven::geometry(code, options.policy, options.element_bytes, options.space_bytes)?;
-        let first = Driven::new(geometry.clone(), options.circumstances.clone());
+        let first = Driven::new(geometry.clone(), options.circumstances.clone())
+            .map(|driven| options.device.iter().fold(driven, Driven::timed));
         let others = windows.map(|&flush_every| {
             Driven::new(geometry.clone(), Circumstances { flush_every, ..options.circumstances.clone() })
         });
@@ -379,12 +394,19 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
         }
     }
     let mut loads = Vec::new();
-    for Replayed { code, counts, ending, .. } in replayed {
+    for Replayed { code, counts, ending, latencies, .. } in replayed {
         one(&mut report, seen, code, counts);
         if let Some(ending) = ending {
             report.counted(code.spec(), "blocks in the log at the end", ending.log_blocks as f64, None);
             let quantity = "requests while devices were rebuilt";
             report.counted(code.spec(), quantity, ending.requests_while_rebuilding as f64, None);
+        }
+        if let Some(latencies) = latencies {
+            for (is_write, share, quantity) in LATENCIES {
+                if let Some(ns) = latencies.within(is_write, share) {
+                    report.simulated(code.spec(), quantity, ns as f64 / 1e6, None);
+                }
+            }
         }
         let per_device = counts.per_device();
         let most = per_device.iter().map(|b| b.read + b.written).max().unwrap_or(0).max(1);
@@ -413,6 +435,15 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     report
 }
 
+/// Whether of writes, the share of requests, and what the time is called within which they were
+/// answered.
+const LATENCIES: [(bool, f64, &str); 4] = [
+    (false, 0.5, "latency of reads, p50, ms"),
+    (false, 0.99, "latency of reads, p99, ms"),
+    (true, 0.5, "latency of writes, p50, ms"),
+    (true, 0.99, "latency of writes, p99, ms"),
+];
+
 /// How it was counted.
 fn how(options: &Options) -> String {
     let Circumstances { flush_every, lost, lost_at, rebuilt_at, rebuild_pace } = &options.circumstances;
@@ -431,6 +462,13 @@ fn how(options: &Options) -> String {
         ),
     }
     .as_str();
+    if let Some(device) = &options.device {
+        text += &format!(
+            " Latencies are of each request alone on devices of the model {}, from its issue until it is answered, or durable where a flush \
+             follows; arithmetic and links take no time.",
+            device.name
+        );
+    }
     if lost.is_empty() {
         return text + " No device is lost.";
     }

@@ -2,7 +2,7 @@
 //! importance-sampled, and as it comes.
 
 use pantile::Code;
-use pantile_lab::durability::{Disks, Durability, Examined, HOURS_PER_YEAR, Options, examine, run};
+use pantile_lab::durability::{Disks, Domains, Durability, Examined, HOURS_PER_YEAR, Options, examine, run};
 use pantile_lab::figure::Figure;
 use pantile_lab::page;
 use pantile_sim::Random;
@@ -19,9 +19,9 @@ fn close(ours: f64, theirs: f64, share: f64, what: &str) {
     assert!((ours / theirs - 1.0).abs() < share, "{what}: {ours:e}, not {theirs:e}");
 }
 
-/// Disks that read no bad sector.
+/// Disks that read no bad sector, and are the only limit of a rebuild.
 fn clean() -> Disks {
-    Disks { unreadable_per_bit: 0.0, ..Disks::default() }
+    Disks { unreadable_per_bit: 0.0, repair_bytes_per_s: None, ..Disks::default() }
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn closed_forms_of_raid_and_replicas_are_met() {
 
 #[test]
 fn unreadable_sectors_have_their_closed_form_too() {
-    let disks = Disks { unreadable_per_bit: 1e-15, user_bytes_per_year: 0.0, ..Disks::default() };
+    let disks = Disks { unreadable_per_bit: 1e-15, user_bytes_per_year: 0.0, ..clean() };
     let options = Options { disks, cycles: 0, ..Options::default() };
     let raid5 = found("raid5:7", &options);
     let disks = &options.disks;
@@ -188,7 +188,7 @@ fn the_intervals_cover_what_they_say() {
 #[test]
 fn spares_that_run_out_cost_durability_by_both_ways() {
     let at = |spares, cycles| {
-        let disks = Disks { spares, replace_hours: 100.0, ..Disks::default() };
+        let disks = Disks { spares, replace_hours: 100.0, repair_bytes_per_s: None, ..Disks::default() };
         found("rs:6+2", &Options { disks, cycles, ..Options::default() })
     };
     let all = [Some(0), Some(1), Some(4), None].map(|spares| at(spares, 40_000));
@@ -287,4 +287,87 @@ fn too_many_spares_are_refused_in_one_sentence() {
     let refused = examine(&code("rs:4+2"), &Options { disks, ..Options::default() });
     let text = refused.map(|_| ()).expect_err("too many").to_string();
     assert!(text.contains("at most 400") && text.contains("immediate"), "{text}");
+}
+
+/// Disks that hardly fail, in domains of which one is lost in a year with a probability of a tenth.
+fn in_domains(count: usize) -> (Options, f64) {
+    let domains = Domains { what: "host", count, lost_per_year: 0.1 };
+    let rate = domains.losses_per_hour();
+    let disks = Disks { failed_per_year: 1e-12, domains: Some(domains), ..clean() };
+    (Options { disks, cycles: 0, ..Options::default() }, rate)
+}
+
+fn near(ours: f64, theirs: f64, what: &str) {
+    assert!((ours / theirs - 1.0).abs() < 1e-6, "{what}: {ours:e}, not {theirs:e}");
+}
+
+#[test]
+fn a_column_alone_on_its_host_fails_with_either() {
+    let code = Code::parse("shec:4,3,2").expect("a code");
+    let both = Disks {
+        failed_per_year: 0.02,
+        domains: Some(Domains { what: "host", count: 7, lost_per_year: 0.03 }),
+        ..clean()
+    };
+    let sum = Disks { failed_per_year: 1.0 - 0.98 * 0.97, domains: None, ..both.clone() };
+    let found = |disks: &Disks| {
+        let options = Options { disks: disks.clone(), cycles: 2000, ..Options::default() };
+        examine(&code, &options).expect("no spares")
+    };
+    let (of_hosts, of_disks) = (found(&both), found(&sum));
+    near(of_hosts.hours, of_disks.hours, "hours");
+    assert!(of_hosts.simulated.is_some(), "the Monte Carlo knows of them");
+    assert_eq!(of_hosts.spread.map(|spread| (spread.columns_most, spread.fatal)), Some((1, 0)));
+}
+
+#[test]
+fn a_host_that_takes_all_copies_with_it_is_the_end() {
+    let code = Code::parse("mirror:2").expect("a code");
+    let (options, rate) = in_domains(1);
+    let found = examine(&code, &options).expect("no spares");
+    near(found.hours, 1.0 / rate, "one host");
+    assert_eq!(found.spread.map(|spread| (spread.columns_most, spread.fatal)), Some((2, 1)));
+    let code = Code::parse("raid6:4").expect("a code");
+    let (options, rate) = in_domains(2);
+    let found = examine(&code, &options).expect("no spares");
+    near(found.hours, 1.0 / (2.0 * rate), "three columns on each of two hosts");
+    assert!(found.simulated.is_none());
+}
+
+#[test]
+fn two_columns_on_a_host_are_lost_and_rebuilt_together() {
+    // Whole, a host lost; then a repair, or the end with the second host.
+    let code = Code::parse("raid6:2").expect("a code");
+    let (options, rate) = in_domains(2);
+    let found = examine(&code, &options).expect("no spares");
+    let mu = 1.0 / options.disks.pass_hours(1.0);
+    let exact = (1.0 / (2.0 * rate) + 1.0 / (rate + mu)) * (rate + mu) / rate;
+    near(found.hours, exact, "two hosts");
+    assert_eq!(found.spread.map(|spread| (spread.columns_most, spread.fatal)), Some((2, 0)));
+    // Three hosts: one lost of three, then one of two.
+    let code = Code::parse("raid6:4").expect("a code");
+    let (options, rate) = in_domains(3);
+    let found = examine(&code, &options).expect("no spares");
+    let exact = (1.0 / (3.0 * rate) + 1.0 / (2.0 * rate + mu)) * (2.0 * rate + mu) / (2.0 * rate);
+    near(found.hours, exact, "three hosts");
+}
+
+#[test]
+fn which_columns_share_a_host_decides_for_codes_of_groups() {
+    // Columns go to hosts in turn, so that each of four hosts has two of lrc:4,2,2: no group of
+    // three loses more than the equations bear.
+    let code = Code::parse("lrc:4,2,2").expect("a code");
+    let (options, rate) = in_domains(4);
+    let found = examine(&code, &options).expect("no spares");
+    assert_eq!(found.spread.map(|spread| (spread.columns_most, spread.fatal)), Some((2, 0)));
+    assert!(found.hours > 10.0 / rate, "{}", found.hours);
+    let (options, rate) = in_domains(2);
+    let found = examine(&code, &options).expect("no spares");
+    let fatal = found.spread.expect("hosts").fatal as f64;
+    let at_once = 1.0 / (fatal * rate);
+    assert!(found.hours <= at_once * (1.0 + 1e-6), "{} with {fatal} fatal hosts", found.hours);
+    let report = run(&[code], &options, &|_| {}).expect("no spares");
+    let said = report.text.join(" ");
+    assert!(said.contains("lrc:4,2,2: up to 4 columns on one host, 2 hosts in all"), "{said}");
+    assert!(said.contains("spread over 2 hosts"), "{said}");
 }

@@ -2,6 +2,7 @@
 //! driven. And what begins as if it had been written is what has been.
 
 use pantile_code::Code;
+use pantile_lab::exascale::Device;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
     BLOCK_BYTES, Blocks, Cause, Circumstances, Counter, Counts, Driven, Request, driven,
@@ -121,4 +122,66 @@ fn a_rebuild_that_takes_turns_makes_the_same_device() {
     // One device's stripes, with their headers.
     let written = at_once.of(Cause::Rebuild).written;
     assert_eq!(written, u64::from(geometry.logical_stripes()) * (4 + 1));
+}
+
+#[test]
+fn devices_that_take_time_do_the_same_work() {
+    let requests = trace(SPACE_BYTES, 400);
+    for (spec, policy, flush_every) in [
+        ("raid6:4", Policy::Inplace, 1),
+        ("raid6:4", Policy::Wcl, 1),
+        ("dcode:5", Policy::Wcl, 16),
+        ("shec:4,3,2", Policy::Inplace, 8),
+    ] {
+        let code = Code::parse(spec).expect("a code");
+        let geometry = driven::geometry(&code, policy, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+        for lost in [vec![], vec![1]] {
+            let circumstances = Circumstances { flush_every, lost, ..Circumstances::default() };
+            let open = || Driven::new(geometry.clone(), circumstances.clone()).expect("survivable");
+            let at_once = run(open(), &requests);
+            let mut timed = open().timed(&Device::hdd());
+            requests.iter().for_each(|request| timed.push(request));
+            let latencies = timed.latencies().expect("a clock").clone();
+            assert_eq!(timed.finish().0, at_once, "{spec} {policy:?} {circumstances:?}");
+            for is_write in [false, true] {
+                let within = |share| latencies.within(is_write, share).expect("there are some");
+                assert!(within(0.5) <= within(0.99) && within(0.99) <= within(1.0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_latency_is_what_the_devices_take_one_after_the_other() {
+    let code = Code::parse("raid5:3").expect("a code");
+    let geometry = driven::geometry(&code, Policy::Inplace, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+    let apart = |i: u64, is_write| Request {
+        at_us: i,
+        // So few elements that memory soon has the checksums of all.
+        offset: i * 7919 % 20 * ELEMENT_BYTES,
+        len: BLOCK_BYTES,
+        is_write,
+    };
+    let of = |device: Device, is_write: bool| {
+        let open = Driven::new(geometry.clone(), Circumstances::default()).expect("nothing is lost");
+        let mut timed = open.timed(&device);
+        (0..2000).for_each(|i| timed.push(&apart(i, is_write)));
+        let latencies = timed.latencies().expect("a clock");
+        assert_eq!(latencies.within(!is_write, 0.5), None);
+        [0.5, 0.99].map(|share| latencies.within(is_write, share).expect("some") as f64 / 1e6)
+    };
+    // A position is even between half of 13.07 ms and one and a half of it; 4 KiB at 100 MB/s.
+    let [middle, slow] = of(Device::hdd(), false);
+    assert!((12.5..13.7).contains(&middle) && (19.0..21.0).contains(&slow), "{middle} {slow}");
+    // Old data and old parity at the same time, then the new ones, of which the slower counts: two
+    // times 15.2 at the least, and what the log of the volume needs besides.
+    let [middle, _] = of(Device::hdd(), true);
+    assert!((30.0..80.0).contains(&middle), "{middle}");
+    // Four operations at once make no difference to a request alone on an idle device.
+    let four = Device { channels: 4, ..Device::hdd() };
+    let [with_four, _] = of(four, false);
+    assert!((12.5..13.7).contains(&with_four), "{with_four}");
+    let [read, _] = of(Device::virtual_disk(), false);
+    let [write, _] = of(Device::virtual_disk(), true);
+    assert!(read > 0.0 && write > read, "{read} {write}");
 }

@@ -122,7 +122,7 @@ struct Row<'d> {
 
 impl Report {
     fn run(self, terminal: &Terminal) -> Outcome {
-        let text = text_of(&self.dump)?;
+        let text = text_of(&self.dump, "ceph osd dump -f json")?;
         let dump = Dump::parse(&text).map_err(|error| {
             Failure::Input(format!("{}: {error}", sets::name(&self.dump.to_string_lossy())))
         })?;
@@ -151,8 +151,8 @@ impl Report {
     }
 }
 
-/// The bytes of a file or of standard input, of which no more is read than a dump may have.
-fn text_of(path: &Path) -> Result<Vec<u8>, Failure> {
+/// What a command of Ceph wrote, from a file or standard input; no more is read than it may have.
+pub fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     let most = LEN_BYTES_MAX as u64 + 1;
     let mut text = Vec::new();
     let name = sets::name(&path.to_string_lossy());
@@ -162,15 +162,17 @@ fn text_of(path: &Path) -> Result<Vec<u8>, Failure> {
     } else {
         if let Some(what) = no_file(path) {
             return Err(Failure::Input(format!(
-                "{name} is {what}, not a file; give the output of 'ceph osd dump -f json', or - for standard input"
+                "{name} is {what}, not a file; give the output of '{command}', or - for standard input"
             )));
         }
         let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut text));
         read.map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => Failure::Input(
-                format!("there is no file {name}; make it with 'ceph osd dump -f json > {name}'"),
-            ),
-            ErrorKind::IsADirectory => Failure::Input(format!("{name} is a directory, not a dump")),
+            ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
+                Failure::Input(format!("there is no file {name}; make it with '{command} > {name}'"))
+            }
+            ErrorKind::IsADirectory => {
+                Failure::Input(format!("{name} is a directory; give the output of '{command}'"))
+            }
             _ => Failure::file("read", path, &error),
         })?;
     }

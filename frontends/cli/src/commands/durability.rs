@@ -1,12 +1,18 @@
 //! `pantile lab durability`: how likely codes are to lose data, on the user's own disks.
 
 use crate::args;
+use crate::commands::ceph::text_of;
 use crate::commands::lab::{Shown, answer};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
+use crate::sets;
 use crate::terminal::Terminal;
-use clap::Args;
-use pantile_lab::durability::{Disks, HOURS_PER_YEAR, Options, run};
+use clap::{Args, ValueEnum};
+use pantile::Code;
+use pantile_lab::Report;
+use pantile_lab::ceph::{Tree, TreeError};
+use pantile_lab::durability::{Disks, Domains, HOURS_PER_YEAR, Options, run};
+use std::path::{Path, PathBuf};
 
 /// Answers: which code is safe enough on my disks? Each column of a code is a disk. Fatal sets are
 /// counted by proof and rebuild times come from plans; a Markov chain and, from the sets
@@ -20,6 +26,7 @@ Sizes are powers of 1024. Times are written 90m, 24h, 14d or 1y.
 Examples:
   pantile lab durability raid6:8 rs:10+4 lrc:12,2,2 mirror:3
   pantile lab durability shec:6,4,3 rs:6+4 --repair-bandwidth 120M    where a link of 1 Gb/s is the limit
+  pantile lab durability rs:4+2 lrc:4,2,2 --hosts 4    several columns on a host
   pantile lab durability raid5:7 --scrub never --lse 0.01/TB
   pantile lab durability rs:6+3 --spares 1 --replace 3d --json")]
 pub struct Durability {
@@ -31,9 +38,9 @@ pub struct Durability {
     /// Share of disks that fail in a year: 1.5% or 0.015.
     #[arg(long, value_name = "SHARE", default_value = "1.5%", allow_negative_numbers = true, value_parser = share)]
     disk_afr: f64,
-    /// What a disk holds.
-    #[arg(long, value_name = "SIZE", default_value = "16T", allow_negative_numbers = true, value_parser = args::some_bytes)]
-    disk_size: f64,
+    /// What a disk holds [default: 16T, or with --tree the mean weight of its OSDs].
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = args::some_bytes)]
+    disk_size: Option<f64>,
     /// Bytes per second that a disk reads or writes for a rebuild.
     #[arg(long, value_name = "SIZE", default_value = "150M", allow_negative_numbers = true, value_parser = args::some_bytes)]
     speed: f64,
@@ -41,6 +48,21 @@ pub struct Durability {
     /// 'none': the disks alone are the limit.
     #[arg(long, value_name = "SIZE", default_value = "600M", allow_negative_numbers = true, value_parser = args::bandwidth)]
     repair_bandwidth: args::Bandwidth,
+    /// Hosts over which the columns are spread: one may be lost with all its disks.
+    #[arg(long, value_name = "N", conflicts_with_all = ["racks", "tree"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    hosts: Option<u32>,
+    /// The same of racks.
+    #[arg(long, value_name = "N", conflicts_with = "tree", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    racks: Option<u32>,
+    /// Hosts, disks and their size as 'ceph osd tree -f json' has them; '-' is standard input.
+    #[arg(long, value_name = "FILE")]
+    tree: Option<PathBuf>,
+    /// What is a failure domain of --tree.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Domain::Host, requires = "tree")]
+    domain: Domain,
+    /// Share of hosts or racks that are lost in a year for good, with all their disks: 0.1% or 0.001.
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", allow_negative_numbers = true, value_parser = share)]
+    domain_loss: f64,
     /// Disks that stand ready; 'immediate': there is always one.
     #[arg(long, value_name = "N", default_value = "immediate", allow_negative_numbers = true, value_parser = spares)]
     spares: Spares,
@@ -68,6 +90,21 @@ pub struct Durability {
     seed: u64,
     #[command(flatten)]
     shown: Shown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Domain {
+    Host,
+    Rack,
+}
+
+impl Domain {
+    fn name(self) -> &'static str {
+        match self {
+            Domain::Host => "host",
+            Domain::Rack => "rack",
+        }
+    }
 }
 
 /// Spares that are counted; none: there is always one.
@@ -139,6 +176,31 @@ fn years(text: &str) -> Result<f64, String> {
         .and_then(|years| if years >= 0.001 { Ok(years) } else { Err(format!("expected {expected}")) })
 }
 
+/// What a tree says, and its failure domains.
+fn tree(path: &Path, domain: Domain, lost_per_year: f64) -> Result<(Tree, Domains), Failure> {
+    let text = text_of(path, "ceph osd tree -f json")?;
+    let named =
+        |error: TreeError| Failure::Input(format!("{}: {error}", sets::name(&path.to_string_lossy())));
+    let tree = Tree::parse(&text).map_err(named)?;
+    let domains = tree.domains(domain.name(), lost_per_year).map_err(named)?;
+    Ok((tree, domains))
+}
+
+/// What becomes of all disks of a cluster, as arrays side by side.
+fn whole_cluster(report: &mut Report, codes: &[Code], tree: &Tree, what: &str) {
+    let Tree { osds, mean_tib, hosts, racks } = *tree;
+    report.say(format!(
+        "The tree has {osds} OSDs with a weight, {mean_tib:.2} in the mean, on {hosts} hosts and {racks} racks; all of them are taken for arrays of a \
+         code side by side. CRUSH puts no two chunks on one {what} unless a rule of its own says so."
+    ));
+    for code in codes {
+        let arrays = osds as f64 / code.columns() as f64;
+        if let Some(years) = report.find(code.spec(), "MTTDL, years") {
+            report.computed(code.spec(), format!("losses a year on all {osds} OSDs"), arrays / years, None);
+        }
+    }
+}
+
 impl Durability {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         // More codes than this do not fit a table or a picture.
@@ -156,10 +218,20 @@ impl Durability {
                 return Err(Failure::Input(format!("{code} is named twice; name each code once")));
             }
         }
+        let tree = self.tree.as_deref().map(|path| tree(path, self.domain, self.domain_loss)).transpose()?;
+        let given = |what, count: Option<u32>| {
+            count.map(|count| Domains { what, count: count as usize, lost_per_year: self.domain_loss })
+        };
+        let domains = match &tree {
+            Some((_, domains)) => Some(domains.clone()),
+            None => given("host", self.hosts).or(given("rack", self.racks)),
+        };
+        let usual = Disks::default();
+        let of_tree = tree.as_ref().map(|(tree, _)| tree.mean_tib * (1u64 << 40) as f64);
         let options = Options {
             disks: Disks {
                 failed_per_year: self.disk_afr,
-                len_bytes: self.disk_size,
+                len_bytes: self.disk_size.or(of_tree).unwrap_or(usual.len_bytes),
                 bytes_per_s: self.speed,
                 repair_bytes_per_s: self.repair_bandwidth,
                 spares: self.spares,
@@ -167,6 +239,7 @@ impl Durability {
                 unreadable_per_bit: self.lse,
                 scrub_hours: self.scrub,
                 user_bytes_per_year: self.disk_reads as f64,
+                domains,
             },
             years: self.years,
             cycles: self.cycles as usize,
@@ -180,6 +253,9 @@ impl Durability {
         });
         drop(progress);
         let mut report = found.map_err(Failure::input)?;
+        if let Some((tree, domains)) = &tree {
+            whole_cluster(&mut report, &codes, tree, domains.what);
+        }
         report.given_codes(&codes);
         answer("Durability", &self.shown, &[report], terminal)?;
         Ok(Verdict::Good)

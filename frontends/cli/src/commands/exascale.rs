@@ -87,11 +87,22 @@ enum LevelName {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum DeviceName {
+pub enum DeviceName {
     Hdd,
     Ssd,
     /// The virtual disk of the build machine, as fio measured it.
     VirtualDisk,
+}
+
+impl DeviceName {
+    /// The model.
+    pub fn device(self) -> Device {
+        match self {
+            DeviceName::Hdd => Device::hdd(),
+            DeviceName::Ssd => Device::ssd(),
+            DeviceName::VirtualDisk => Device::virtual_disk(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,7 +132,8 @@ enum LogName {
     Sequential,
 }
 
-fn measured(path: &Path) -> Result<Device, Failure> {
+/// Devices by a latency log of fio.
+pub fn measured(path: &Path) -> Result<Device, Failure> {
     let say = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
     let file = File::open(path).map_err(|error| say(&error))?;
     ServiceTimes::parse(BufReader::new(file)).map(Device::measured).map_err(|error| say(&error))
@@ -150,11 +162,7 @@ impl Exascale {
                 })
                 .collect(),
         };
-        let devices = self.devices.iter().map(|device| match device {
-            DeviceName::Hdd => Device::hdd(),
-            DeviceName::Ssd => Device::ssd(),
-            DeviceName::VirtualDisk => Device::virtual_disk(),
-        });
+        let devices = self.devices.iter().map(|device| device.device());
         let scalings = self.scalings.iter().map(|scaling| match scaling {
             ScalingName::Weak => Scaling::Weak,
             ScalingName::Strong => Scaling::Strong,

@@ -1,6 +1,7 @@
 //! `pantile lab replay` and `generate`: the user's own trace on many codes.
 
 use crate::args::{self, Reading};
+use crate::commands::exascale::{DeviceName, measured};
 use crate::commands::lab::{Shown, answer, can_write, listing, write_page};
 use crate::commands::trace::{Given, Played};
 use crate::failure::{Failure, Outcome, Verdict};
@@ -31,6 +32,7 @@ Examples:
   pantile lab replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
   pantile lab replay trace.csv --codes raid6:6,dcode:8 --policy wcl --flush 32 --windows 1,16,256
   pantile lab replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
+  pantile lab replay trace.csv --codes raid6:6,dcode:8,rs:5+3 --device hdd
   pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]
 pub struct Replay {
     /// The trace, or '-'.
@@ -66,6 +68,12 @@ pub struct Replay {
     /// Blocks of the rebuild per request; without it all before the next one.
     #[arg(long, value_name = "BLOCKS", requires = "rebuild_at", value_parser = clap::value_parser!(u64).range(1..))]
     rebuild_pace: Option<u64>,
+    /// Devices whose times make latencies: the engine is driven in virtual time.
+    #[arg(long, value_enum, value_name = "MODEL")]
+    device: Option<DeviceName>,
+    /// The same by service times that were measured: a latency log of fio (write_lat_log).
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    service: Option<PathBuf>,
     /// Bytes of the volume; needed where the engine is driven with a trace from standard input.
     #[arg(long, value_name = "BYTES", value_parser = args::size)]
     space: Option<u64>,
@@ -186,6 +194,10 @@ impl Replay {
             },
             space_bytes: 0,
             windows: self.windows.clone(),
+            device: match &self.service {
+                Some(log) => Some(measured(log)?),
+                None => self.device.map(DeviceName::device),
+            },
             threads: self.shown.threads(),
         })
     }

@@ -9,6 +9,7 @@ mod drawings_are_kept;
 mod every_fault_is_one_sentence;
 mod examples_of_the_help_work;
 mod no_argument_makes_it_panic;
+mod numbers_leave_for_other_tools;
 mod outputs_follow_no_link_of_others;
 mod pools_of_a_cluster_are_reported;
 mod raw_chunks;

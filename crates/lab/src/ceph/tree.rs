@@ -1,0 +1,176 @@
+//! The part of `ceph osd tree -f json` that says how many OSDs there are, how large, and in how many
+//! hosts and racks.
+
+use super::LEN_BYTES_MAX;
+use crate::durability::Domains;
+use serde::Deserialize;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+/// The most nodes of a tree: OSDs of the largest clusters are a tenth of it.
+pub const NODES_MAX: usize = 200_000;
+
+/// Why a text is no tree, or has not what is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TreeError {
+    /// It is longer than any tree.
+    TooLong,
+    /// It is no JSON, or not of this shape.
+    Shape(String),
+    /// More nodes than are read.
+    TooManyNodes(usize),
+    /// No OSD with a weight lies in it.
+    NoOsd,
+    /// No bucket of the kind has an OSD.
+    NoBucket(&'static str),
+}
+
+impl fmt::Display for TreeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TreeError::TooLong => {
+                write!(out, "it has more than {LEN_BYTES_MAX} bytes, the most of a tree that is read")
+            }
+            TreeError::Shape(error) => {
+                write!(out, "it is not what 'ceph osd tree -f json' writes: {error}")
+            }
+            TreeError::TooManyNodes(nodes) => {
+                write!(out, "it has {nodes} nodes, and at most {NODES_MAX} are read")
+            }
+            TreeError::NoOsd => {
+                write!(out, "no OSD with a CRUSH weight lies in it; give all of 'ceph osd tree -f json'")
+            }
+            TreeError::NoBucket(what) => write!(out, "no {what} in it has an OSD; choose another --domain"),
+        }
+    }
+}
+
+impl std::error::Error for TreeError {}
+
+#[derive(Deserialize)]
+struct Nodes {
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    id: i64,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    children: Vec<i64>,
+    crush_weight: Option<f64>,
+}
+
+/// What is known of a cluster's disks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tree {
+    /// OSDs that data go to: those with a weight, in the tree.
+    pub osds: usize,
+    /// The mean of their weights, which Ceph sets to their TiB.
+    pub mean_tib: f64,
+    /// Hosts that have one.
+    pub hosts: usize,
+    /// Racks that have one.
+    pub racks: usize,
+}
+
+impl Tree {
+    /// Reads it; whatever else a node says is passed over.
+    pub fn parse(text: &[u8]) -> Result<Tree, TreeError> {
+        if text.len() > LEN_BYTES_MAX {
+            return Err(TreeError::TooLong);
+        }
+        let Nodes { nodes } =
+            serde_json::from_slice(text).map_err(|error| TreeError::Shape(error.to_string()))?;
+        if nodes.len() > NODES_MAX {
+            return Err(TreeError::TooManyNodes(nodes.len()));
+        }
+        let weight = |node: &Node| node.crush_weight.filter(|weight| weight.is_finite() && *weight > 0.0);
+        let osds: HashMap<i64, f64> = nodes
+            .iter()
+            .filter(|node| node.kind == "osd")
+            .filter_map(|node| Some((node.id, weight(node)?)))
+            .collect();
+        if osds.is_empty() {
+            return Err(TreeError::NoOsd);
+        }
+        // From the OSDs up; whoever made a circle of buckets is seen once.
+        let mut parents: HashMap<i64, Vec<i64>> = HashMap::new();
+        for node in &nodes {
+            node.children.iter().for_each(|&child| parents.entry(child).or_default().push(node.id));
+        }
+        let mut above: HashSet<i64> = HashSet::new();
+        let mut open: Vec<i64> = osds.keys().copied().collect();
+        while let Some(id) = open.pop() {
+            let unseen = parents.get(&id).into_iter().flatten().filter(|&&parent| above.insert(parent));
+            open.extend(unseen);
+        }
+        let count = |kind: &str| {
+            let of_kind = nodes.iter().filter(|node| node.kind == kind && above.contains(&node.id));
+            of_kind.map(|node| node.id).collect::<HashSet<i64>>().len()
+        };
+        Ok(Tree {
+            mean_tib: osds.values().sum::<f64>() / osds.len() as f64,
+            osds: osds.len(),
+            hosts: count("host"),
+            racks: count("rack"),
+        })
+    }
+
+    /// Its hosts or racks as failure domains.
+    pub fn domains(&self, what: &'static str, lost_per_year: f64) -> Result<Domains, TreeError> {
+        let count = if what == "rack" { self.racks } else { self.hosts };
+        match count {
+            0 => Err(TreeError::NoBucket(what)),
+            count => Ok(Domains { what, count, lost_per_year }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TREE: &str = r#"{"nodes":[
+        {"id":-1,"name":"default","type":"root","type_id":11,"children":[-9,-8]},
+        {"id":-9,"name":"r1","type":"rack","type_id":3,"children":[-2,-3]},
+        {"id":-8,"name":"r2","type":"rack","type_id":3,"children":[-4]},
+        {"id":-7,"name":"empty","type":"host","type_id":1,"children":[]},
+        {"id":-2,"name":"a","type":"host","type_id":1,"pool_weights":{},"children":[1,0]},
+        {"id":-3,"name":"b","type":"host","type_id":1,"children":[2]},
+        {"id":-4,"name":"c","type":"host","type_id":1,"children":[3]},
+        {"id":0,"device_class":"hdd","name":"osd.0","type":"osd","crush_weight":1.0,"status":"up","reweight":1},
+        {"id":1,"name":"osd.1","type":"osd","crush_weight":2.0},
+        {"id":2,"name":"osd.2","type":"osd","crush_weight":3.0},
+        {"id":3,"name":"osd.3","type":"osd","crush_weight":0}],"stray":[{"id":7,"name":"osd.7","type":"osd","crush_weight":9}]}"#;
+
+    #[test]
+    fn osds_with_a_weight_and_what_holds_them_are_counted() {
+        let tree = Tree::parse(TREE.as_bytes()).expect("a tree");
+        assert_eq!(tree, Tree { osds: 3, mean_tib: 2.0, hosts: 2, racks: 1 });
+        assert_eq!(tree.domains("host", 0.001).expect("hosts").count, 2);
+        let flat = TREE.replace("\"rack\"", "\"row\"");
+        let flat = Tree::parse(flat.as_bytes()).expect("a tree");
+        assert_eq!(flat.domains("rack", 0.001), Err(TreeError::NoBucket("rack")));
+    }
+
+    #[test]
+    fn what_is_no_tree_is_said_so() {
+        for text in ["", "{", "[]", "{}", "{\"nodes\":7}", "{\"nodes\":[{\"id\":\"x\",\"type\":\"osd\"}]}"] {
+            assert!(matches!(Tree::parse(text.as_bytes()), Err(TreeError::Shape(_))), "{text}");
+        }
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(matches!(Tree::parse(deep.as_bytes()), Err(TreeError::Shape(_))));
+        assert_eq!(Tree::parse(b"{\"nodes\":[]}"), Err(TreeError::NoOsd));
+        let odd = r#"{"nodes":[{"id":0,"type":"osd","crush_weight":-1},{"id":1,"type":"osd","crush_weight":1e308}]}"#;
+        assert_eq!(Tree::parse(odd.as_bytes()).map(|tree| tree.osds), Ok(1));
+        let circle = r#"{"nodes":[{"id":-1,"type":"host","children":[-2,0]},{"id":-2,"type":"rack","children":[-1]},
+            {"id":0,"type":"osd","crush_weight":1}]}"#;
+        let circle = Tree::parse(circle.as_bytes()).expect("a circle is no reason to stop");
+        assert_eq!((circle.hosts, circle.racks), (1, 1));
+        let many = format!("{{\"nodes\":[{}]}}", vec!["{\"id\":0,\"type\":\"x\"}"; NODES_MAX + 1].join(","));
+        assert_eq!(Tree::parse(many.as_bytes()), Err(TreeError::TooManyNodes(NODES_MAX + 1)));
+        assert_eq!(Tree::parse(&vec![b' '; LEN_BYTES_MAX + 1]), Err(TreeError::TooLong));
+    }
+}
