@@ -130,7 +130,7 @@ impl Default for Options {
 impl Options {
     /// A share of it, for the report of all papers.
     pub fn quick() -> Options {
-        Options { reads: 400, reads_lost: 40, requests: 500, ..Options::default() }
+        Options { reads: 300, reads_lost: 30, requests: 400, ..Options::default() }
     }
 }
 
@@ -244,7 +244,7 @@ impl Accesses {
 
 /// Runs both sections.
 ///
-/// Errors: a fault of the engine. Cost: by default about a minute of one core.
+/// Errors: a fault of the engine. Cost: by default about half a minute of one core.
 pub fn run(options: &Options) -> Result<Report, ExecuteError> {
     let mut report = Report::new(NAME, "D-Code, sections IV and V on the volume's engine in virtual time");
     report.say(

@@ -5,7 +5,7 @@ use pantile_lab::papers::dcode_engine::{Disk, NAME, Options, run};
 use pantile_lab::papers::dcode_read::{ReadPlanner, Reads};
 use pantile_lab::papers::executed::ExecuteError;
 use pantile_lab::papers::{Rival, dcode_disks, dcode_load};
-use pantile_lab::{Kind, Report};
+use pantile_lab::{Figure, Kind, Report};
 
 fn small(disk: Disk) -> Options {
     Options {
@@ -114,4 +114,24 @@ fn disks_are_read_and_not_changed() {
     assert!(short.to_string().contains("--element"), "{short}");
     let gone = add(&[&files[..4], &[folder.path().join("gone")]].concat(), 4096);
     assert!(matches!(gone, Err(ExecuteError::Device(_))));
+}
+
+/// As `lab papers` runs it.
+#[test]
+fn the_docs_say_at_which_primes_the_texts_order_holds() {
+    let report = run(&Options { threads: 2, ..Options::quick() }).expect("it runs");
+    let listing = report.figures.iter().find_map(|figure| match figure {
+        Figure::Listing(listing) => Some(listing),
+        _ => None,
+    });
+    let rows = &listing.expect("a listing").rows;
+    assert_eq!(rows.len(), 13);
+    let counts = ["element", "savvio", "virtual-disk"].map(|disk| {
+        format!("{}", value(&report, disk, "D-Code before or behind another code as the text says"))
+    });
+    let count = format!("| statements that hold, of 48 | {} |", counts.join(" | "));
+    let docs = include_str!("../../../../docs/lab.md");
+    for line in rows.iter().map(|row| format!("| {} |", row.join(" | "))).chain([count]) {
+        assert!(docs.contains(&line), "docs/lab.md lacks {line}");
+    }
 }

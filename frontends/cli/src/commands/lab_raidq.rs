@@ -20,8 +20,9 @@ pub struct Raidq {
     /// look-ups (avx2), and portable.
     #[arg(long, value_delimiter = ',', value_name = "KERNEL", value_parser = kernel, conflicts_with = "limits_only")]
     kernels: Vec<Tier>,
-    /// Measure the kernel of this process alone and print it for the process that asks.
-    #[arg(long, hide = true)]
+    /// Measure the kernel of this process alone, which PANTILE_KERNEL chooses, and print what was
+    /// measured as JSON.
+    #[arg(long, conflicts_with_all = ["limits_only", "kernels"])]
     pub speeds: bool,
 }
 
