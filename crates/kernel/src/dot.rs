@@ -12,7 +12,6 @@ use crate::tier::Tier;
 #[derive(Debug)]
 pub struct Dot {
     program: Program,
-    tier: Tier,
     sources: usize,
     outputs: usize,
     stores: Stores,
@@ -44,7 +43,7 @@ impl Dot {
         let mut used = vec![false; sources];
         tidy.iter().flatten().for_each(|&(source, _)| used[source] = true);
         let streams = rows.len() + used.iter().filter(|&&used| used).count();
-        Ok(Dot { program, tier, sources, outputs: rows.len(), stores: Stores::Auto, streams })
+        Ok(Dot { program, sources, outputs: rows.len(), stores: Stores::Auto, streams })
     }
 
     /// The same matrix with another store policy; the results do not depend on it.
@@ -60,16 +59,6 @@ impl Dot {
     /// The number of outputs that `apply` fills.
     pub fn outputs(&self) -> usize {
         self.outputs
-    }
-
-    /// The tier that it was compiled for.
-    pub fn tier(&self) -> Tier {
-        self.tier
-    }
-
-    /// The store policy.
-    pub fn stores(&self) -> Stores {
-        self.stores
     }
 
     /// `outputs[o] = sum of coefficient * sources[s]`.

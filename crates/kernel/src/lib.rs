@@ -3,7 +3,7 @@
 //! One idea: everything that an erasure code does to bytes is a matrix of GF(2^8) coefficients
 //! times a column of buffers. A [`Dot`] is such a matrix compiled once for one instruction set;
 //! applying it allocates nothing. Beside it live the few scans that callers need (where bytes stop
-//! being zero, plain XOR, equality) and the [`Arena`], which lays buffers out so that many streams
+//! being zero, plain XOR) and the [`Arena`], which lays buffers out so that many streams
 //! do not fight for one cache set.
 //!
 //! ```
@@ -89,7 +89,7 @@ pub use network::{Lanes, Network, NetworkStep};
 pub use packet_program::PacketProgram;
 pub use packets::Packets;
 pub use program::{Program, Step};
-pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};
+pub use scan::{first_nonzero, first_nonzero_any, xor_into};
 pub use stores::Stores;
 pub use system::System;
 pub use tier::Tier;

@@ -32,11 +32,6 @@ impl PacketProgram {
         Ok(PacketProgram { program, packets })
     }
 
-    /// The columns that a run takes.
-    pub fn packets(&self) -> &Packets {
-        &self.packets
-    }
-
     /// As [`Program::prepare`].
     pub fn prepare(&self) {
         self.program.prepare();

@@ -41,7 +41,6 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Program {
     stages: Stages,
-    tier: Tier,
     uses: Uses,
     stores: Stores,
 }
@@ -91,7 +90,7 @@ impl Program {
             (true, Some(sweep)) => Stages::One(xor_of(steps, uses.streams(), sweep)),
             _ => stages_of(tier, &groups(steps))?,
         };
-        Ok(Program { stages, tier, uses, stores: Stores::Auto })
+        Ok(Program { stages, uses, stores: Stores::Auto })
     }
 
     /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the
@@ -118,7 +117,7 @@ impl Program {
         };
         let reads = system.sources.iter().chain(system.starts.iter().flatten());
         let uses = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
-        Ok(Program { stages: Stages::One(Stage::Solve(solver)), tier, uses, stores: Stores::Auto })
+        Ok(Program { stages: Stages::One(Stage::Solve(solver)), uses, stores: Stores::Auto })
     }
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and
@@ -147,7 +146,6 @@ impl Program {
         let uses = check_buffers(buffers, reads, writes)?;
         Ok(Some(Program {
             stages: Stages::One(Stage::Horner(Box::new(carried))),
-            tier,
             uses,
             stores: Stores::Auto,
         }))
@@ -172,7 +170,7 @@ impl Program {
         }
         let uses = check_buffers(buffers, fft.reads(), fft.writes())?;
         let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
-        Ok(Some(Program { stages: Stages::One(Stage::Fft(transform)), tier, uses, stores: Stores::Auto }))
+        Ok(Some(Program { stages: Stages::One(Stage::Fft(transform)), uses, stores: Stores::Auto }))
     }
 
     /// What a network of transforms gives, for [`Tier::best`].
@@ -190,7 +188,7 @@ impl Program {
         let Some(flight) = Flight::new(tier, network) else {
             return Err(ProgramError::TierUnavailable { tier });
         };
-        Ok(Program { stages: Stages::One(Stage::Network(flight)), tier, uses, stores: Stores::Auto })
+        Ok(Program { stages: Stages::One(Stage::Network(flight)), uses, stores: Stores::Auto })
     }
 
     /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
@@ -221,11 +219,6 @@ impl Program {
     /// What a run does with a buffer. Panics if there is no such buffer.
     pub fn use_of(&self, buffer: usize) -> Use {
         self.uses.of(buffer)
-    }
-
-    /// The tier that it was compiled for.
-    pub fn tier(&self) -> Tier {
-        self.tier
     }
 
     /// Carries out every step, in place.

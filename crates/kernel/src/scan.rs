@@ -1,4 +1,4 @@
-//! Where bytes stop being zero, whether they are equal, and plain XOR.
+//! Where bytes stop being zero, and plain XOR.
 //!
 //! Written as folds over blocks, a shape that the compiler turns into vector code on every target.
 //! On x86-64 the same code is compiled a second time for AVX2, which needs no intrinsics and cannot
@@ -59,11 +59,6 @@ pub fn first_nonzero_any(buffers: &[&[u8]], from: usize) -> Option<usize> {
 pub fn xor_into(dst: &mut [u8], src: &[u8]) {
     assert_eq!(dst.len(), src.len(), "xor_into takes two buffers of one length");
     add(dst, src);
-}
-
-/// Whether two buffers hold the same bytes; buffers of different lengths do not.
-pub fn equal(a: &[u8], b: &[u8]) -> bool {
-    a == b
 }
 
 /// A number of bytes at the start that are zero: whole blocks, as many as there are.
@@ -145,7 +140,7 @@ mod tests {
             xor_into(&mut dst, &src);
             assert!(dst.iter().zip(&before).zip(&src).all(|((d, b), s)| d ^ b == *s));
             xor_into(&mut dst, &src);
-            assert!(equal(&dst, &before));
+            assert_eq!(dst, before);
         }
     }
 

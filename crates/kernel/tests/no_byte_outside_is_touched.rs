@@ -17,7 +17,7 @@ use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
     Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep, Packets,
-    Program, Step, Stores, System, Tier, Update, equal, first_nonzero, first_nonzero_any, xor_into,
+    Program, Step, Stores, System, Tier, Update, first_nonzero, first_nonzero_any, xor_into,
 };
 use std::num::NonZeroUsize;
 
@@ -410,7 +410,7 @@ fn by_the_helpers() {
         views.iter_mut().for_each(|view| view.fill(0));
         let (a, b) = views.split_at_mut(1);
         xor_into(a[0], b[0]);
-        assert!(equal(a[0], b[0]));
+        assert_eq!(a[0], b[0]);
         let shared: Vec<&[u8]> = b.iter().map(|view| &**view).collect();
         assert_eq!(first_nonzero(a[0], 0), None);
         assert_eq!(first_nonzero_any(&shared, 0), None);
