@@ -99,6 +99,17 @@ pub enum FolderError {
         /// What is needed.
         need: u64,
     },
+    /// A device too short for a volume that is there.
+    TooShortFor {
+        /// The device.
+        path: PathBuf,
+        /// The slot that it is for; none: nobody knows, it is to be a spare.
+        slot: Option<Slot>,
+        /// Its length.
+        have: u64,
+        /// What is needed.
+        need: u64,
+    },
     /// The volume cannot be held to so little memory.
     TooLittleMemory {
         /// Bytes that it was to be held to.
@@ -198,6 +209,13 @@ pub enum FolderError {
         slot: Slot,
         /// What it is, if it is one of the volume.
         found: Option<Slot>,
+    },
+    /// A device that is being made a copy of one of the volume.
+    BecomesDevice {
+        /// It.
+        path: PathBuf,
+        /// Whose place it takes.
+        slot: Slot,
     },
     /// A device that the volume has already was to be put in.
     OwnDevice {
@@ -436,6 +454,13 @@ impl fmt::Display for FolderError {
                 "{} has {have} bytes, the smallest volume of this code needs {need} on a device; give longer ones",
                 path.display()
             ),
+            FolderError::TooShortFor { path, slot, have, need } => {
+                let whose = match slot {
+                    Some(slot) => format!("device {} of this volume", slot.0),
+                    None => "a spare, which may take the place of any device,".into(),
+                };
+                write!(out, "{} has {have} bytes and {whose} needs {need}; give a longer one", path.display())
+            }
             FolderError::TooLittleMemory { have, need } => write!(
                 out,
                 "the volume cannot be held to {have} bytes of memory: with stripes as long as its own it needs {need}; give --memory as many or more"
@@ -535,6 +560,12 @@ impl fmt::Display for FolderError {
             FolderError::OwnDevice { path, slot: Some(slot) } => {
                 write!(out, "{} is device {} of this volume; give another", path.display(), slot.0)
             }
+            FolderError::BecomesDevice { path, slot } => write!(
+                out,
+                "{} becomes a copy of device {} of this volume; give another",
+                path.display(),
+                slot.0
+            ),
             FolderError::OwnDevice { path, slot: None } => write!(
                 out,
                 "{} is a spare of this volume and takes the place of the next device that is lost; 'pantile remove-spare' takes it back",

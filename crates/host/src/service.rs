@@ -793,12 +793,22 @@ impl Service {
 
 fn check_len(geometry: &Geometry, slot: Slot, device: &dyn Device) -> Result<(), FolderError> {
     let (have, need) = (device.len_bytes(), geometry.device_blocks(slot) * BLOCK as u64);
-    if have < need { Err(HostError::TooShort { slot, have, need }.into()) } else { Ok(()) }
+    let path = || device.path().to_path_buf();
+    match have < need {
+        true => Err(FolderError::TooShortFor { path: path(), slot: Some(slot), have, need }),
+        false => Ok(()),
+    }
 }
 
 /// Refuses what is too short for any slot: nobody knows which one a spare is for.
 fn check_every_len(geometry: &Geometry, device: &dyn Device) -> Result<(), FolderError> {
-    (0..geometry.slots() as u32).map(Slot).try_for_each(|slot| check_len(geometry, slot, device))
+    let needs = (0..geometry.slots() as u32).map(|slot| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
+    let (have, need) = (device.len_bytes(), needs.max().unwrap_or(0));
+    let path = || device.path().to_path_buf();
+    match have < need {
+        true => Err(FolderError::TooShortFor { path: path(), slot: None, have, need }),
+        false => Ok(()),
+    }
 }
 
 /// Whether no device is lost or being rebuilt.
@@ -819,6 +829,10 @@ fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), Fold
     let is_it = |other: &Path| std::fs::canonicalize(other).is_ok_and(|other| other == real);
     let mut members = (0..).map(Slot).zip(&report.members);
     let member = members.find(|(_, member)| member.attached && member.path.as_deref().is_some_and(is_it));
+    let mut copies = state.replacements.iter();
+    if let Some((&slot, _)) = copies.find(|(_, one)| is_it(one.new_path())) {
+        return Err(FolderError::BecomesDevice { path: path.to_path_buf(), slot: Slot(slot) });
+    }
     let mut spares = state.spares.iter().map(|(_, spare)| spare.path());
     match (member, spares.any(is_it)) {
         (None, false) => Ok(()),

@@ -465,7 +465,9 @@ impl Engine {
         let Some(fetch) = self.fetches.get_mut(&id) else { return };
         fetch.asked.remove(&cell);
         let word = fetch.word.clone();
-        let is_kept = self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
+        // What a block must be is forgotten with a device that is lost meanwhile.
+        let is_known = self.expected(&word, cell).is_some();
+        let is_kept = is_known && self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
             IoResult::Checksums(sums) => {
                 let expected =

@@ -341,8 +341,10 @@ impl Engine {
             .filter(|&(_, wrong, _)| wrong > 0 && !drops)
             .collect();
         let Some(span) = self.spans.get_mut(&id) else { return };
-        for &(slot, count, _) in &wrong {
-            if !span.bad.contains_key(&slot) {
+        for &(slot, count, is_known) in &wrong {
+            // What a block must be is forgotten with a device that is lost meanwhile, whose last
+            // answers then prove nothing.
+            if is_known && !span.bad.contains_key(&slot) {
                 self.counts[slot.0 as usize].checksum_errors += count;
             }
         }

@@ -51,6 +51,13 @@ impl Control {
     }
 }
 
+impl Replacement {
+    /// Where the new device is.
+    pub(super) fn new_path(&self) -> &Path {
+        self.new.path()
+    }
+}
+
 impl Drop for Replacement {
     fn drop(&mut self) {
         *self.control.stops.lock().expect("nothing panics under the lock") = true;

@@ -111,7 +111,7 @@ impl Service {
         }
         findings.extend(scrub.iter().flat_map(health::of_scrub));
         findings.extend(self.claimed.iter().map(|(serves, claim)| health::of_claim(*serves, claim)));
-        findings.extend(warnings(&devices, &known.bad_spares, server.as_ref(), damaged > 0));
+        findings.extend(warnings(&devices, &known.bad_spares, server.as_ref()));
         findings.extend(self.mishaps.said().into_iter().map(health::of_mishap));
         let opened = StatusReport {
             name: self.superblock.name.clone(),
@@ -325,13 +325,11 @@ fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
     server: Option<&ServerReport>,
-    has_lost_data: bool,
 ) -> Vec<Finding> {
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
-    let whence = if has_lost_data { " where they had it" } else { "" };
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume or was called good; what it lacked was read from the others{whence}. 'pantile call-good --device {}' when you have seen to it.",
+            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume or was called good; what it lacked was read from the others where they had it. 'pantile call-good --device {}' when you have seen to it.",
             device.device, device.checksum_errors, device.media_errors, device.device
         );
         Finding::of(FindingKind::DeviceErred, Verdict::Warned, device.device, text)

@@ -3,15 +3,18 @@
 
 use crate::common::folders::*;
 use crate::common::images::{OF_VERSION_1, device_path, unpack};
-use crate::common::painted;
+use crate::common::{format, geometry, memory_with_faulty, open, painted};
+use pantile_device::{Fault, OpKind};
 use pantile_format::Column;
 use pantile_format::volume::{ChunkHeader, DeviceBlock, VolumeId, block_checksum};
 use pantile_host::{
-    Answer, DeviceWord, FindingKind, Folder, Order, RangeWord, Service, StatusReport, Verdict,
+    Answer, DeviceWord, FaultKind, FindingKind, Folder, Order, RangeWord, Service, StatusReport, Verdict,
 };
+use pantile_volume::Slot;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 fn scrubbed(service: &Service, repair: bool) -> StatusReport {
     done(service.obey(&Order::ScrubStart { repair }));
@@ -230,4 +233,60 @@ fn parity_with_right_checksums_is_made_anew_only_where_enough_bytes_say_that_it_
         assert_eq!(read(&service, 8 << 20), painted(3, 8 << 20));
         service.stop().expect("it stops");
     }
+}
+
+/// What a block must be is forgotten with its device; what the device had answered until then says
+/// nothing against it.
+#[test]
+fn a_device_that_is_taken_out_while_it_is_read_has_given_nothing_wrong() {
+    let geometry = geometry("raid6:3");
+    let (devices, slow) = memory_with_faulty(&geometry, Slot(1));
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let data = painted(31, 600_000);
+    host.handle().write(0, &data, true).expect("it writes");
+    let read = || {
+        let mut found = vec![0; data.len()];
+        host.handle().read(0, &mut found).expect("it reads");
+        assert!(found == data);
+    };
+    read();
+    slow.fail_from(OpKind::Read, 1, Fault::Delay(Duration::from_millis(400)));
+    std::thread::scope(|scope| {
+        scope.spawn(read);
+        std::thread::sleep(Duration::from_millis(100));
+        host.fail(Slot(0)).expect("there is one");
+    });
+    slow.heal();
+    read();
+    for device in &host.report().expect("it serves").status.devices {
+        assert_eq!(device.known.checksum_errors, 0, "device {} is blamed", device.slot.0);
+    }
+}
+
+/// What is refused is called by its own name, not by that of a device of the volume.
+#[test]
+fn a_device_that_cannot_be_used_is_told_from_those_of_the_volume() {
+    let (folder, root, service) = served();
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let short = file(folder.path().join("short"), len - 512);
+    let one = file(folder.path().join("one"), len);
+    let refused = |answer: Answer, says: &[&str]| match answer {
+        Answer::Fault { kind: FaultKind::Input, text } => {
+            assert!(says.iter().all(|word| text.contains(word)), "{text}");
+        }
+        other => panic!("{other:?}"),
+    };
+    let add_spare = |path: &Path| service.obey(&Order::AddSpare { path: path.into(), overwrite: false });
+    let replace = |device: u32, path: &Path| {
+        service.obey(&Order::Replace { device, path: path.into(), overwrite: false })
+    };
+    let (have, need) = ((len - 512).to_string(), len.to_string());
+    refused(add_spare(&short), &["/short has", &have, "a spare", &need]);
+    refused(replace(2, &short), &["/short has", &have, "device 2 of this volume", &need]);
+    done(service.obey(&Order::Rebuild { throttle_bytes_per_s: Some(100_000) }));
+    done(replace(1, &one));
+    refused(add_spare(&one), &["/one becomes a copy of device 1"]);
+    refused(replace(2, &one), &["/one becomes a copy of device 1"]);
+    service.stop().expect("it stops");
 }

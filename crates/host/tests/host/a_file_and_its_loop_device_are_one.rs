@@ -1,0 +1,74 @@
+//! The same disks by two paths: files, and the loop devices upon them, which the system takes for
+//! other devices.
+//!
+//! Needs root and losetup; elsewhere it says that it has seen nothing.
+
+use crate::common::folders::*;
+use crate::common::painted;
+use pantile_host::{Folder, FolderError, HostError, Service, Verdict};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Loop devices, taken away again in the end.
+#[derive(Default)]
+struct Loops(Vec<PathBuf>);
+
+impl Loops {
+    /// `None`: this system has none for us.
+    fn upon(files: &[PathBuf]) -> Option<Loops> {
+        let mut loops = Loops::default();
+        for file in files {
+            let made = Command::new("losetup").args(["--find", "--show"]).arg(file).output().ok()?;
+            if !made.status.success() {
+                return None;
+            }
+            loops.0.push(String::from_utf8(made.stdout).ok()?.trim().into());
+        }
+        Some(loops)
+    }
+}
+
+impl Drop for Loops {
+    fn drop(&mut self) {
+        for device in &self.0 {
+            let _ = Command::new("losetup").arg("--detach").arg(device).status();
+        }
+    }
+}
+
+fn open(root: &Path) -> Result<Service, FolderError> {
+    Service::start(Folder::open(root)?, None)
+}
+
+#[test]
+fn whoever_comes_by_the_other_path_is_refused_and_finds_everything_afterwards() {
+    let (folder, root, service) = served();
+    let files: Vec<PathBuf> = (0..6).map(|slot| root.join(format!("device-{slot:02}.pantile"))).collect();
+    let Some(loops) = Loops::upon(&files) else {
+        eprintln!("no loop devices here: nothing was seen");
+        return;
+    };
+    let other = folder.path().join("w");
+    let data = painted(3, 500_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    drop(Folder::assemble(&other, &loops.0).expect("the devices are there"));
+    let refused = open(&other).map(drop);
+    assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
+    let looks = Service::look(Folder::open(&other).expect("a folder")).expect("it can be looked at");
+    assert_eq!(status(&looks).verdict, Verdict::Warned);
+    assert!(status(&looks).wrong[0].contains("by another path"), "{:?}", status(&looks).wrong);
+    looks.stop().expect("it ends");
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+    // It was given back.
+    let service = open(&other).expect("nobody serves it");
+    assert!(read(&service, data.len()) == data);
+    let again = painted(4, 500_000);
+    service.handle().write(0, &again, true).expect("it writes");
+    let refused = open(&root).map(drop);
+    assert!(matches!(refused, Err(FolderError::Host(HostError::Taken { .. }))), "{refused:?}");
+    service.stop().expect("it stops");
+    let service = open(&root).expect("nobody serves it");
+    assert!(read(&service, data.len()) == again);
+    service.stop().expect("it stops");
+}
