@@ -16,6 +16,9 @@
 /* A block group of HDFS has no more blocks. */
 #define COLUMNS_MOST 16
 
+/* RAIDP: 64 disks with an add-on each. */
+#define ADD_ON_COLUMNS_MOST 128
+
 /* Room for what is kept of patterns of losses, of each kind: all of them, for 16 columns. */
 #define CACHE_BYTES ((size_t)4 << 20)
 
@@ -182,4 +185,81 @@ JNIEXPORT jlongArray JNICALL Java_pantile_hdfs_Native_locate(JNIEnv *env, jclass
     }
     free(findings);
     return list;
+}
+
+/* The two disks of each superchunk, by its user position: the columns of its data and of its copy,
+ * which is the other term of an equation of two. */
+JNIEXPORT jintArray JNICALL Java_pantile_hdfs_Native_superchunks(JNIEnv *env, jclass class,
+                                                                 jstring spec) {
+    (void)class;
+    pantile_code *code = NULL;
+    pantile_error why;
+    pantile_shape shape = {.struct_bytes = sizeof shape};
+    jintArray list = NULL;
+    jint *disks = NULL;
+    const char *text = (*env)->GetStringUTFChars(env, spec, NULL);
+    if (text == NULL) return NULL;
+    pantile_status status = pantile_code_parse(text, &code, &why);
+    (*env)->ReleaseStringUTFChars(env, spec, text);
+    if (status == PANTILE_OK) status = pantile_code_shape(code, &shape, &why);
+    if (status == PANTILE_OK) {
+        disks = calloc(2 * shape.data_cells, sizeof *disks);
+        if (disks == NULL) {
+            pantile_code_free(code);
+            throw_new(env, "java/lang/OutOfMemoryError", "no memory for superchunks");
+            return NULL;
+        }
+    }
+    for (size_t e = 0; status == PANTILE_OK && e < shape.equations; e++) {
+        pantile_term terms[2];
+        pantile_cell one, other;
+        size_t need = 0;
+        status = pantile_code_equation(code, e, terms, 2, &need, &why);
+        if (need != 2) {
+            status = PANTILE_OK;
+            continue;
+        }
+        if (status == PANTILE_OK) status = pantile_code_cell(code, terms[0].cell, &one, &why);
+        if (status == PANTILE_OK) status = pantile_code_cell(code, terms[1].cell, &other, &why);
+        if (status != PANTILE_OK) break;
+        pantile_cell data = one.position != PANTILE_NONE ? one : other;
+        pantile_cell copy = one.position != PANTILE_NONE ? other : one;
+        if (data.position == PANTILE_NONE || copy.position != PANTILE_NONE) continue;
+        disks[2 * data.position] = (jint)data.column;
+        disks[2 * data.position + 1] = (jint)copy.column;
+    }
+    if (status == PANTILE_OK) {
+        list = (*env)->NewIntArray(env, (jsize)(2 * shape.data_cells));
+        if (list != NULL)
+            (*env)->SetIntArrayRegion(env, list, 0, (jsize)(2 * shape.data_cells), disks);
+    } else {
+        throw_answer(env, &why);
+    }
+    free(disks);
+    pantile_code_free(code);
+    return list;
+}
+
+JNIEXPORT void JNICALL Java_pantile_hdfs_Native_fold(JNIEnv *env, jclass class, jlong codec,
+                                                     jint disks, jint disk, jint position,
+                                                     jobject parity, jint parity_offset,
+                                                     jobject content, jint content_offset,
+                                                     jint bytes) {
+    (void)class;
+    void *columns[ADD_ON_COLUMNS_MOST] = {NULL};
+    pantile_error why;
+    char *sum = (*env)->GetDirectBufferAddress(env, parity);
+    const char *term = (*env)->GetDirectBufferAddress(env, content);
+    if (disks < 0 || 2 * disks > ADD_ON_COLUMNS_MOST || disk < 0 || disk >= disks || position < 0 ||
+        sum == NULL || term == NULL || bytes < 0 || parity_offset < 0 || content_offset < 0 ||
+        (jlong)parity_offset + bytes > (*env)->GetDirectBufferCapacity(env, parity) ||
+        (jlong)content_offset + bytes > (*env)->GetDirectBufferCapacity(env, content)) {
+        throw_new(env, "java/lang/IllegalArgumentException",
+                  "no disk of the code, or no direct buffer of so many bytes");
+        return;
+    }
+    columns[disks + disk] = sum + parity_offset;
+    if (pantile_update_parity(codec_of(codec), columns, (size_t)(2 * disks), (size_t)bytes,
+                              (size_t)position, 0, term + content_offset, (size_t)bytes, &why))
+        throw_answer(env, &why);
 }

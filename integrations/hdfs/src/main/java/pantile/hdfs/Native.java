@@ -140,4 +140,30 @@ final class Native {
    * @throws IOException if so much is absent that nothing is left to check.
    */
   static native long[] locate(long codec, ByteBuffer[] columns, int bytes) throws IOException;
+
+  /**
+   * The two disks of every superchunk of a RAIDP code, by user position: entries 2p and 2p + 1 are
+   * the disks of superchunk p.
+   *
+   * @throws IllegalArgumentException if the spec names no code.
+   */
+  static native int[] superchunks(String spec);
+
+  /**
+   * Adds a superchunk's content, with its coefficient, to the parity of a disk's add-on, in a RAIDP
+   * code of so many disks; the same again takes it away. Both buffers are direct; positions and
+   * limits are not looked at.
+   *
+   * @throws IllegalArgumentException if the superchunk at that user position is none of the disk.
+   */
+  static native void fold(
+      long codec,
+      int disks,
+      int disk,
+      int position,
+      ByteBuffer parity,
+      int parityOffset,
+      ByteBuffer content,
+      int contentOffset,
+      int bytes);
 }

@@ -3,6 +3,7 @@ package pantile.hdfs;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileStatus;
@@ -13,8 +14,9 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 import org.apache.hadoop.io.erasurecode.CodecUtil;
 import org.apache.hadoop.io.erasurecode.ErasureCoderOptions;
 import org.apache.hadoop.util.GenericOptionsParser;
+import pantile.hdfs.raidp.RaidpTool;
 
-/** The commands `verify` and `check`: arguments in, sentences and an exit status out. */
+/** The commands of the jar: arguments in, sentences and an exit status out. */
 public final class Tool {
   /** All that was looked at is as it should be. */
   static final int GOOD = 0;
@@ -28,6 +30,7 @@ public final class Tool {
   private static final String USAGE =
       "usage: hadoop jar pantile-hdfs.jar verify [--repair] [--evidence BITS] PATH...\n"
           + "       hadoop jar pantile-hdfs.jar check\n"
+          + RaidpTool.USAGE + "\n"
           + "\n"
           + "verify  reads every block of the erasure-coded files and says which block is wrong.\n"
           + "        PATH is a file or a directory with all below it.\n"
@@ -35,6 +38,8 @@ public final class Tool {
           + "  --evidence BITS  how much evidence that takes: a mistake is rarer than once in 2^BITS\n"
           + "                   (" + Verifier.EVIDENCE_BITS_USUAL + " unless said)\n"
           + "check   says which coder this machine's Hadoop takes for each codec.\n"
+          + "raidp   parity-check compares the disk of this DataNode with its add-on;\n"
+          + "        serve keeps add-ons of other nodes' disks.\n"
           + "\n"
           + "Exit status: 0 all good, 1 something is wrong, 2 not everything could be looked at.";
 
@@ -63,6 +68,8 @@ public final class Tool {
       case "check":
         tool.check(conf);
         break;
+      case "raidp":
+        return RaidpTool.run(conf, Arrays.asList(arguments).subList(1, arguments.length), out, err);
       default:
         err.println(USAGE);
         return FAILED;

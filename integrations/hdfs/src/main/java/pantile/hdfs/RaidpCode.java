@@ -1,0 +1,104 @@
+package pantile.hdfs;
+
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentMap;
+
+/**
+ * The code {@code raidp:N,weighted} as add-ons see it: which superchunk two disks share, and a
+ * disk's parity as a sum of its superchunks.
+ *
+ * <p>Coefficients and arithmetic are the library's. Any range of bytes that is the same in all rows
+ * is a stripe by itself, so calls take ranges of any length. Any number of threads may use one.
+ */
+public final class RaidpCode {
+  /** Two disks alone are a mirror. */
+  public static final int DISKS_LEAST = 3;
+
+  /** What the family of codes has at most. */
+  public static final int DISKS_MOST = 64;
+
+  private static final ConcurrentMap<Integer, RaidpCode> OPEN = new ConcurrentHashMap<>();
+
+  /** How many disks there are. */
+  public final int disks;
+
+  /** Pantile's name of the code. */
+  public final String spec;
+
+  /** For {@link Native}; never given back. */
+  final long handle;
+
+  private final int[] positions;
+
+  private RaidpCode(int disks) {
+    this.disks = disks;
+    spec = spec(disks);
+    handle = Native.open(spec);
+    positions = new int[disks * disks];
+    Arrays.fill(positions, -1);
+    int[] ends = Native.superchunks(spec);
+    for (int p = 0; 2 * p < ends.length; p++) {
+      positions[ends[2 * p] * disks + ends[2 * p + 1]] = p;
+      positions[ends[2 * p + 1] * disks + ends[2 * p]] = p;
+    }
+  }
+
+  /** What the code of so many disks is called. */
+  public static String spec(int disks) {
+    return "raidp:" + disks + ",weighted";
+  }
+
+  /**
+   * The code of so many disks.
+   *
+   * @throws IllegalArgumentException if there is none.
+   * @throws UnsatisfiedLinkError if the native library is not there.
+   */
+  public static RaidpCode of(int disks) {
+    if (disks < DISKS_LEAST || disks > DISKS_MOST) {
+      throw new IllegalArgumentException(
+          disks + " disks; RAIDP takes " + DISKS_LEAST + " to " + DISKS_MOST);
+    }
+    Native.check();
+    return OPEN.computeIfAbsent(disks, RaidpCode::new);
+  }
+
+  /**
+   * The user position of the superchunk that two disks share.
+   *
+   * @throws IllegalArgumentException if these are not two disks of the code.
+   */
+  public int position(int disk, int partner) {
+    boolean both = disk >= 0 && disk < disks && partner >= 0 && partner < disks;
+    int position = both ? positions[disk * disks + partner] : -1;
+    if (position < 0) {
+      throw new IllegalArgumentException(
+          "disks " + disk + " and " + partner + " of " + disks + " share no superchunk");
+    }
+    return position;
+  }
+
+  /**
+   * Adds content of the superchunk shared with a partner to the parity of a disk, from the buffers'
+   * positions on, all that remains of the content; the same again takes it away. Both buffers are
+   * direct and stay as they are.
+   */
+  public void fold(int disk, int partner, ByteBuffer parity, ByteBuffer content) {
+    if (content.remaining() > parity.remaining()) {
+      throw new IllegalArgumentException(
+          content.remaining() + " bytes for parity of " + parity.remaining());
+    }
+    Native.fold(
+        handle,
+        disks,
+        disk,
+        position(disk, partner),
+        parity,
+        parity.position(),
+        content,
+        content.position(),
+        content.remaining());
+  }
+}

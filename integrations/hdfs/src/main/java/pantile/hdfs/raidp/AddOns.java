@@ -1,0 +1,68 @@
+package pantile.hdfs.raidp;
+
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+
+/** Opens add-ons by where they are. */
+public final class AddOns {
+  private AddOns() {}
+
+  /**
+   * The add-on of a disk, to be read: a folder by its absolute path, or {@code host:port} of the
+   * server that keeps it. A folder can be read while a DataNode writes it; what is seen is what was
+   * there when it was opened.
+   */
+  public static AddOn read(String where, int disk) throws IOException {
+    return isFolder(where)
+        ? local(Paths.get(where), null, true)
+        : new RemoteAddOn(address(where), disk, null);
+  }
+
+  /** The add-on of a disk, to be written by this process alone; made if there is none. */
+  static AddOn write(String where, Header wanted) throws IOException {
+    AddOn addOn =
+        isFolder(where)
+            ? local(Paths.get(where), wanted, false)
+            : new RemoteAddOn(address(where), wanted.disk, wanted);
+    Header header = addOn.header();
+    if (header.disk != wanted.disk
+        || header.disks != wanted.disks
+        || !header.array.equals(wanted.array)
+        || !header.pool.equals(wanted.pool)) {
+      addOn.close();
+      throw new IOException("the add-on at " + where + " is of " + header + ", not of " + wanted);
+    }
+    return addOn;
+  }
+
+  /** Makes one in a folder that has none if a header says of what; null to open what is there. */
+  static LocalAddOn local(Path folder, Header wanted, boolean readOnly) throws IOException {
+    Disk disk = Disk.folder(folder, readOnly);
+    try {
+      if (wanted != null && !LocalAddOn.exists(disk)) {
+        LocalAddOn.create(disk, wanted);
+      }
+      return new LocalAddOn(disk, readOnly);
+    } catch (IOException | RuntimeException error) {
+      disk.close();
+      throw error;
+    }
+  }
+
+  private static boolean isFolder(String where) {
+    return where.startsWith("/");
+  }
+
+  /** The host and port in {@code host:port}. */
+  static InetSocketAddress address(String where) {
+    int colon = where.lastIndexOf(':');
+    if (colon < 1 || !where.substring(colon + 1).matches("[0-9]{1,5}")) {
+      throw new IllegalArgumentException(
+          "\"" + where + "\" is neither an absolute path nor host:port");
+    }
+    return new InetSocketAddress(
+        where.substring(0, colon), Integer.parseInt(where.substring(colon + 1)));
+  }
+}

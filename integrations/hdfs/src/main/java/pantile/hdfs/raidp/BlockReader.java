@@ -1,0 +1,150 @@
+package pantile.hdfs.raidp;
+
+import java.io.Closeable;
+import java.io.DataInputStream;
+import java.io.EOFException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.util.zip.CRC32;
+import org.apache.hadoop.hdfs.server.datanode.BlockMetadataHeader;
+import org.apache.hadoop.util.DataChecksum;
+
+/**
+ * Reads bytes of a replica piece by piece, and holds them to its checksums: what is wrong on the
+ * disk must not get into parity.
+ *
+ * <p>The last chunk of a replica that is being appended to is not checked, since its checksum
+ * changes meanwhile.
+ */
+final class BlockReader implements Closeable {
+  /** A piece; no piece has bytes on both sides of a multiple of this. */
+  static final int PIECE = AddOn.BYTES_MOST;
+
+  /** The replica cannot be read, or is not what its checksums say. */
+  static final class Unreadable extends IOException {
+    private static final long serialVersionUID = 1;
+
+    Unreadable(Held held, IOException why) {
+      super("blk_" + held.blockId() + "_" + held.generation() + ": " + why.getMessage(), why);
+    }
+  }
+
+  private final Held held;
+  private final long end;
+  private final InputStream data;
+  private final DataInputStream sums;
+  private final DataChecksum checksum;
+  private final ByteBuffer piece = ByteBuffer.allocateDirect(PIECE);
+  private final CRC32 crc = new CRC32();
+  private long next;
+  private long offset;
+
+  /** Of so many bytes from the first on. */
+  BlockReader(Held held, long end) throws Unreadable {
+    this.held = held;
+    this.end = end;
+    InputStream opened = null;
+    try {
+      sums = new DataInputStream(held.checksums());
+      opened = sums;
+      checksum = BlockMetadataHeader.readHeader(sums).getChecksum();
+      if (PIECE % checksum.getBytesPerChecksum() != 0) {
+        throw new IOException(
+            "it has a checksum for each " + checksum.getBytesPerChecksum()
+                + " bytes; RAIDP takes powers of two (dfs.bytes-per-checksum)");
+      }
+      data = held.data(0);
+    } catch (IOException error) {
+      if (opened != null) {
+        try {
+          opened.close();
+        } catch (IOException ignored) {
+          error.addSuppressed(ignored);
+        }
+      }
+      throw new Unreadable(held, error);
+    }
+  }
+
+  /** The CRC-32 of what was read; of all, once {@link #next} gave null. */
+  int crc() {
+    return (int) crc.getValue();
+  }
+
+  /**
+   * To be asked at the end: whether it was what an entry says.
+   *
+   * @throws Unreadable if not.
+   */
+  void expect(Entry entry) throws Unreadable {
+    if (crc() != entry.crc) {
+      throw new Unreadable(held, new IOException("it is not what came into parity"));
+    }
+  }
+
+  /** Where the bytes that {@link #next} gave are in the block. */
+  long offset() {
+    return offset;
+  }
+
+  /** The next bytes, in direct memory that the next call uses again; null at the end. */
+  ByteBuffer next() throws Unreadable {
+    if (next >= end) {
+      return null;
+    }
+    try {
+      return read();
+    } catch (IOException error) {
+      throw new Unreadable(held, error);
+    }
+  }
+
+  private ByteBuffer read() throws IOException {
+    int chunk = checksum.getBytesPerChecksum();
+    int wanted = (int) Math.min(PIECE, end - next);
+    // To the end of the last chunk, which has one checksum.
+    int upToChunk = (wanted + chunk - 1) / chunk * chunk;
+    int bytes = (int) Math.min(upToChunk, held.length() - next);
+    if (bytes < wanted) {
+      throw new EOFException("it has " + held.length() + " bytes, of " + end);
+    }
+    byte[] content = new byte[bytes];
+    int have = 0;
+    while (have < bytes) {
+      int some = data.read(content, have, bytes - have);
+      if (some < 0) {
+        throw new EOFException("it ends at byte " + (next + have));
+      }
+      have += some;
+    }
+    int checked = held.isFinalized() ? bytes : wanted / chunk * chunk;
+    if (checked > 0 && checksum.getChecksumSize() > 0) {
+      byte[] expected = new byte[(checked + chunk - 1) / chunk * checksum.getChecksumSize()];
+      sums.readFully(expected);
+      checksum.verifyChunkedSums(
+          ByteBuffer.wrap(content, 0, checked), ByteBuffer.wrap(expected), "the replica", next);
+    }
+    crc.update(content, 0, wanted);
+    piece.clear();
+    piece.put(content, 0, wanted);
+    piece.flip();
+    offset = next;
+    next += wanted;
+    return piece;
+  }
+
+  @Override
+  public void close() {
+    try {
+      data.close();
+    } catch (IOException ignored) {
+      // It was only read.
+    }
+    try {
+      sums.close();
+    } catch (IOException ignored) {
+      // As above.
+    }
+  }
+}

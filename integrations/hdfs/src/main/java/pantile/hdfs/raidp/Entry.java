@@ -1,0 +1,60 @@
+package pantile.hdfs.raidp;
+
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
+
+/**
+ * A block that is in the parity of an add-on: the first {@code length} bytes of it, in a row.
+ *
+ * <p>Block id, generation stamp and length stand for one content everywhere in HDFS, so a mirror's
+ * replica with the same three can be used in the place of the disk's own.
+ */
+public final class Entry {
+  public final long blockId;
+  public final long generation;
+  public final long length;
+
+  /** The disk that shares the superchunk the block is in. */
+  public final int partner;
+
+  public final int row;
+
+  /** CRC-32 of these bytes: what a recovery must come out with. */
+  public final int crc;
+
+  /** Of these. */
+  public Entry(long blockId, long generation, long length, int partner, int row, int crc) {
+    this.blockId = blockId;
+    this.generation = generation;
+    this.length = length;
+    this.partner = partner;
+    this.row = row;
+    this.crc = crc;
+  }
+
+  static Entry read(DataInput from) throws IOException {
+    return new Entry(
+        from.readLong(),
+        from.readLong(),
+        from.readLong(),
+        from.readUnsignedShort(),
+        from.readInt(),
+        from.readInt());
+  }
+
+  void write(DataOutput to) throws IOException {
+    to.writeLong(blockId);
+    to.writeLong(generation);
+    to.writeLong(length);
+    to.writeShort(partner);
+    to.writeInt(row);
+    to.writeInt(crc);
+  }
+
+  @Override
+  public String toString() {
+    return "blk_" + blockId + "_" + generation + " of " + length + " bytes (partner " + partner
+        + ", row " + row + ")";
+  }
+}

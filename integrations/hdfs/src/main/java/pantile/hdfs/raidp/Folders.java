@@ -1,0 +1,157 @@
+package pantile.hdfs.raidp;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.channels.FileChannel;
+import java.nio.channels.Channels;
+import java.nio.file.FileVisitResult;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
+import java.nio.file.attribute.BasicFileAttributes;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/** The replicas in a DataNode's directories as they lie there, whether it runs or not. */
+final class Folders {
+  private static final Pattern META = Pattern.compile("blk_([0-9]+)_([0-9]+)\\.meta");
+
+  private final Map<Long, Held> replicas = new HashMap<>();
+  private final List<String> faults = new ArrayList<>();
+
+  /** Looks at directories of {@code dfs.datanode.data.dir}. */
+  static Folders of(Collection<File> directories) throws IOException {
+    Folders folders = new Folders();
+    for (File directory : directories) {
+      Path current = directory.toPath().resolve("current");
+      Properties version = new Properties();
+      try (InputStream in = Files.newInputStream(current.resolve("VERSION"))) {
+        version.load(in);
+      }
+      StorageName name = StorageName.parse(version.getProperty("storageID"));
+      if (name == null) {
+        throw new IOException(directory + " is no superchunk of RAIDP");
+      }
+      folders.add(current, name);
+    }
+    return folders;
+  }
+
+  private void add(Path current, StorageName name) throws IOException {
+    Files.walkFileTree(
+        current,
+        new SimpleFileVisitor<Path>() {
+          @Override
+          public FileVisitResult visitFile(Path meta, BasicFileAttributes attributes) {
+            Matcher matcher = META.matcher(meta.getFileName().toString());
+            if (matcher.matches()) {
+              add(meta, Long.parseLong(matcher.group(1)), Long.parseLong(matcher.group(2)), name);
+            }
+            return FileVisitResult.CONTINUE;
+          }
+
+          @Override
+          public FileVisitResult visitFileFailed(Path file, IOException error) {
+            // What a running DataNode has just removed.
+            return FileVisitResult.CONTINUE;
+          }
+        });
+  }
+
+  private void add(Path meta, long block, long generation, StorageName name) {
+    String path = meta.toString();
+    // What waits to be removed after a rolling upgrade, or is of before an upgrade, is no replica.
+    if (path.contains("/trash/") || path.contains("/previous/") || path.contains("/tmp/")) {
+      return;
+    }
+    Path data = meta.resolveSibling("blk_" + block);
+    if (!Files.exists(data)) {
+      return;
+    }
+    Held held = new InFolder(data, meta, block, generation, path.contains("/finalized/"), name);
+    Held other = replicas.put(block, held);
+    if (other != null) {
+      faults.add("blk_" + block + " is twice on the disk");
+    }
+  }
+
+  /** A replica; null if there is none. */
+  Held get(long block) {
+    return replicas.get(block);
+  }
+
+  /** All replicas. */
+  Collection<Held> all() {
+    return replicas.values();
+  }
+
+  /** What is wrong with them by themselves. */
+  List<String> faults() {
+    return faults;
+  }
+
+  private static final class InFolder implements Held {
+    private final Path data;
+    private final Path meta;
+    private final long block;
+    private final long generation;
+    private final boolean isFinalized;
+    private final StorageName name;
+    private final long length;
+
+    InFolder(
+        Path data, Path meta, long block, long generation, boolean isFinalized, StorageName name) {
+      this.data = data;
+      this.meta = meta;
+      this.block = block;
+      this.generation = generation;
+      this.isFinalized = isFinalized;
+      this.name = name;
+      length = data.toFile().length();
+    }
+
+    @Override
+    public long blockId() {
+      return block;
+    }
+
+    @Override
+    public long generation() {
+      return generation;
+    }
+
+    @Override
+    public long length() {
+      return length;
+    }
+
+    @Override
+    public boolean isFinalized() {
+      return isFinalized;
+    }
+
+    @Override
+    public int partner() {
+      return name.partner;
+    }
+
+    @Override
+    public InputStream data(long offset) throws IOException {
+      FileChannel channel = FileChannel.open(data);
+      channel.position(offset);
+      return Channels.newInputStream(channel);
+    }
+
+    @Override
+    public InputStream checksums() throws IOException {
+      return Files.newInputStream(meta);
+    }
+  }
+}

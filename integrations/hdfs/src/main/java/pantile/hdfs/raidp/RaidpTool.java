@@ -1,0 +1,71 @@
+package pantile.hdfs.raidp;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.net.InetSocketAddress;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.hdfs.server.datanode.StorageLocation;
+
+/** The command `raidp` of the jar: arguments in, sentences and an exit status out. */
+public final class RaidpTool {
+  private static final int GOOD = 0;
+  private static final int WRONG = 1;
+  private static final int FAILED = 2;
+
+  /** How it is called. */
+  public static final String USAGE =
+      "       hadoop jar pantile-hdfs.jar raidp parity-check\n"
+          + "       hadoop jar pantile-hdfs.jar raidp serve FOLDER HOST:PORT";
+
+  private RaidpTool() {}
+
+  /** Runs a subcommand of `raidp` with a DataNode's configuration. */
+  public static int run(Configuration conf, List<String> arguments, PrintStream out, PrintStream err) {
+    String command = arguments.isEmpty() ? "" : arguments.get(0);
+    try {
+      if (command.equals("parity-check") && arguments.size() == 1) {
+        return check(conf, out);
+      }
+      if (command.equals("serve") && arguments.size() == 3) {
+        return serve(arguments.get(1), AddOns.address(arguments.get(2)), out);
+      }
+    } catch (IOException | IllegalArgumentException | UnsatisfiedLinkError error) {
+      err.println("pantile-hdfs: " + error.getMessage());
+      return FAILED;
+    }
+    err.println("usage:\n" + USAGE);
+    return FAILED;
+  }
+
+  /** Compares the disk of this node with its add-on. */
+  private static int check(Configuration conf, PrintStream out) throws IOException {
+    Settings settings = Settings.of(conf);
+    List<File> directories = new ArrayList<>();
+    for (StorageLocation location : DataNode.getStorageLocations(conf)) {
+      directories.add(new File(location.getUri()));
+    }
+    try (AddOn addOn = AddOns.read(settings.addOn, settings.disk)) {
+      Header header = addOn.header();
+      if (header.disk != settings.disk || !header.array.equals(settings.array)) {
+        throw new IOException("the add-on is of " + header);
+      }
+      return new ParityCheck(addOn, Folders.of(directories), out).run() == 0 ? GOOD : WRONG;
+    }
+  }
+
+  private static int serve(String folder, InetSocketAddress address, PrintStream out)
+      throws IOException {
+    try (AddOnServer server = new AddOnServer(Paths.get(folder), address)) {
+      out.println("serving the add-ons in " + folder + " at port " + server.port());
+      Thread.currentThread().join();
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    }
+    return GOOD;
+  }
+}

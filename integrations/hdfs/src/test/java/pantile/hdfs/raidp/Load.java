@@ -1,0 +1,152 @@
+package pantile.hdfs.raidp;
+
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Random;
+import java.util.TreeMap;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.HdfsConfiguration;
+
+/**
+ * Writes, appends to and deletes files until a file appears, whatever DataNodes do meanwhile; or
+ * compares what is there with what it said it had done.
+ */
+public final class Load {
+  private static final int THREADS = 3;
+
+  private Load() {}
+
+  public static void main(String[] arguments) throws Exception {
+    if (arguments[0].equals("write")) {
+      write(new File(arguments[1]));
+    } else {
+      compare(arguments[1]);
+    }
+    System.exit(0);
+  }
+
+  /** Bytes of a file from one offset to another; any of them can be made by itself. */
+  private static byte[] content(int seed, int bytes) {
+    byte[] content = new byte[bytes];
+    new Random(seed).nextBytes(content);
+    return content;
+  }
+
+  private static synchronized void say(String what) {
+    System.out.println(what);
+  }
+
+  private static void write(File stop) throws Exception {
+    List<Thread> threads = new ArrayList<>();
+    int[] done = new int[2];
+    for (int t = 0; t < THREADS; t++) {
+      int number = t;
+      Thread thread =
+          new Thread(
+              () -> {
+                try (FileSystem files = FileSystem.newInstance(new HdfsConfiguration())) {
+                  work(files, number, stop, done);
+                } catch (IOException error) {
+                  say("cannot work: " + error);
+                  System.exit(1);
+                }
+              });
+      threads.add(thread);
+      thread.start();
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    say("# " + done[0] + " changes, " + done[1] + " that failed");
+  }
+
+  private static void work(FileSystem files, int thread, File stop, int[] done) {
+    Random random = new Random();
+    List<String> there = new ArrayList<>();
+    for (int i = 0; !stop.exists(); i++) {
+      int what = random.nextInt(10);
+      int seed = thread * 1_000_000 + i;
+      String name = "/t" + thread + "-" + i;
+      try {
+        if (what < 6 || there.size() < 3) {
+          int bytes = random.nextInt(3) == 0 ? 1 + random.nextInt(2_500_000) : 1 + random.nextInt(300_000);
+          say("unsure " + name);
+          try (OutputStream to = files.create(new Path(name), true)) {
+            to.write(content(seed, bytes));
+          }
+          say("is " + name + " " + seed + ":" + bytes);
+          there.add(name);
+        } else if (what < 8) {
+          name = there.get(random.nextInt(there.size()));
+          int bytes = 1 + random.nextInt(200_000);
+          say("unsure " + name);
+          there.remove(name);
+          try (OutputStream to = files.append(new Path(name))) {
+            to.write(content(seed, bytes));
+          }
+          say("more " + name + " " + seed + ":" + bytes);
+          there.add(name);
+        } else {
+          name = there.remove(random.nextInt(there.size()));
+          say("unsure " + name);
+          files.delete(new Path(name), false);
+        }
+        synchronized (done) {
+          done[0]++;
+        }
+      } catch (IOException error) {
+        // It stays unsure what became of it.
+        synchronized (done) {
+          done[1]++;
+        }
+      }
+    }
+  }
+
+  /** Files whose last change was said to have been made are what they must be. */
+  private static void compare(String log) throws Exception {
+    TreeMap<String, String> parts = new TreeMap<>();
+    TreeMap<String, String> last = new TreeMap<>();
+    for (String line : Files.readAllLines(Paths.get(log))) {
+      String[] words = line.split(" ");
+      if (words[0].equals("unsure")) {
+        last.put(words[1], "unsure");
+      } else if (words[0].equals("is") || words[0].equals("more")) {
+        String before = words[0].equals("is") ? "" : parts.get(words[1]) + " ";
+        parts.put(words[1], before + words[2]);
+        last.put(words[1], "sure");
+      }
+    }
+    FileSystem files = FileSystem.get(new HdfsConfiguration());
+    int compared = 0;
+    for (String name : parts.keySet()) {
+      if (!last.get(name).equals("sure")) {
+        continue;
+      }
+      try (InputStream from = files.open(new Path(name))) {
+        for (String part : parts.get(name).split(" ")) {
+          String[] of = part.split(":");
+          byte[] expected = content(Integer.parseInt(of[0]), Integer.parseInt(of[1]));
+          byte[] read = new byte[expected.length];
+          new java.io.DataInputStream(from).readFully(read);
+          if (!Arrays.equals(expected, read)) {
+            throw new IOException(name + " is not what was written");
+          }
+        }
+        if (from.read() >= 0) {
+          throw new IOException(name + " is longer than what was written");
+        }
+      }
+      compared++;
+    }
+    System.out.println("   " + compared + " files compared: all as they were written");
+  }
+}
