@@ -6,10 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.PrintStream;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.IntFunction;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileUtil;
 import org.apache.hadoop.hdfs.MiniDFSCluster.DataNodeProperties;
@@ -26,12 +30,18 @@ import org.junit.jupiter.api.TestMethodOrder;
 class LostDisksAreRecoveredTest {
   private static final int DISKS = 6;
 
+  /** Of the server that keeps all add-ons. */
+  private static Path folder;
+
+  private static AddOnServer server;
   private static RaidpCluster cluster;
   private static final Map<String, byte[]> FILES = new HashMap<>();
 
   @BeforeAll
   static void start() throws Exception {
-    cluster = new RaidpCluster(DISKS);
+    folder = Files.createTempDirectory("add-ons");
+    server = new AddOnServer(folder, new InetSocketAddress("127.0.0.1", 0));
+    cluster = new RaidpCluster(DISKS, DatasetFactory.class, "127.0.0.1:" + server.port());
     // So many blocks that every two disks share some, of many lengths.
     for (int i = 0; i < 40; i++) {
       String name = "/file-" + i;
@@ -47,16 +57,28 @@ class LostDisksAreRecoveredTest {
   }
 
   @AfterAll
-  static void stop() {
+  static void stop() throws Exception {
     cluster.close();
+    server.close();
+    FileUtil.fullyDelete(folder.toFile());
+  }
+
+  /** Where an add-on is for whoever asks the server. */
+  private static String served(int disk) {
+    return cluster.addOns[disk];
+  }
+
+  /** Where it is for whoever is on the server's machine. */
+  private static String local(int disk) {
+    return folder.resolve(Integer.toString(disk)).toString();
   }
 
   private static int status;
 
-  private static String recover(int... disks) {
+  private static String recover(IntFunction<String> place, int... disks) {
     List<String> arguments = new ArrayList<>(List.of("recover"));
     for (int disk : disks) {
-      arguments.addAll(List.of("--add-on", disk + "=" + cluster.addOns[disk]));
+      arguments.addAll(List.of("--add-on", disk + "=" + place.apply(disk)));
     }
     return tool(arguments);
   }
@@ -109,7 +131,7 @@ class LostDisksAreRecoveredTest {
     assertEquals("", cluster.faults());
   }
 
-  private static void recovered(int... disks) throws Exception {
+  private static void recovered(IntFunction<String> place, int... disks) throws Exception {
     Map<Integer, DataNodeProperties> stopped = lose(disks);
     assertTrue(RaidpCluster.within(60, () -> missing() > 0), "nothing is missing");
     // The count grows until all nodes are taken for dead.
@@ -121,7 +143,7 @@ class LostDisksAreRecoveredTest {
               Thread.sleep(2_000);
               return before == missing();
             }));
-    String said = recover(disks);
+    String said = recover(place, disks);
     assertEquals(1, status, said);
     assertTrue(said.contains("start one in the place"), said);
     for (DataNodeProperties one : stopped.values()) {
@@ -130,12 +152,12 @@ class LostDisksAreRecoveredTest {
     cluster.mini.waitActive();
     long lost = missing();
     assertTrue(lost > 0);
-    said = recover(disks);
+    said = recover(place, disks);
     assertEquals(0, status, said);
     assertTrue(said.contains("rebuilt " + lost + " blocks"), said);
     assertTrue(said.contains("blocks of which HDFS has no replica now: 0"), said);
     allIsWell();
-    said = recover(disks);
+    said = recover(place, disks);
     assertEquals(0, status, said);
     assertTrue(said.contains("rebuilt 0 blocks"), said);
   }
@@ -143,13 +165,13 @@ class LostDisksAreRecoveredTest {
   @Test
   @Order(1)
   void twoDisks() throws Exception {
-    recovered(1, 4);
+    recovered(LostDisksAreRecoveredTest::served, 1, 4);
   }
 
   @Test
   @Order(2)
   void threeDisksWithTheirAddOns() throws Exception {
-    recovered(0, 2, 3);
+    recovered(LostDisksAreRecoveredTest::local, 0, 2, 3);
   }
 
   @Test
@@ -160,13 +182,13 @@ class LostDisksAreRecoveredTest {
     assertTrue(said.contains("which add-ons?"), said);
     said = tool(List.of("recover", "--add-on", "1=/nowhere"));
     assertEquals(2, status, said);
-    said = tool(List.of("recover", "--add-on", "1=" + cluster.addOns[2]));
+    said = tool(List.of("recover", "--add-on", "1=" + local(2)));
     assertEquals(2, status, said);
     assertTrue(said.contains("is of disk 2 of 6"), said);
-    said = tool(List.of("recover", "--bytes-per-s", "5", "--add-on", "1=" + cluster.addOns[1]));
+    said = tool(List.of("recover", "--bytes-per-s", "5", "--add-on", "1=" + served(1)));
     assertEquals(2, status, said);
     assertTrue(said.contains("from 1048576 on"), said);
-    said = tool(List.of("recover", "--dry-run", "--add-on", "1=" + cluster.addOns[1]));
+    said = tool(List.of("recover", "--dry-run", "--add-on", "1=" + served(1)));
     assertEquals(0, status, said);
     assertTrue(said.contains("survives 20 of 20 sets of three disks"), said);
     assertTrue(said.contains("on node i + 1, 2 of 20 sets of three nodes"), said);
