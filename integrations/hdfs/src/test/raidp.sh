@@ -153,7 +153,7 @@ touch "$dir/load.stop"
 wait "$load" || fail "the load failed: $(tail -n 3 "$dir/load.log")"
 load=
 tail -n 1 "$dir/load.log"
-within 120 check_all || { cat "$dir/check.out"; exit 3; }
+within 60 check_all || { cat "$dir/check.out"; exit 3; }
 cat "$dir/check.out"
 (run conf pantile.hdfs.raidp.Load compare "$dir/load.log") >"$dir/compare.out" 2>&1 || { tail -n 5 "$dir/compare.out"; exit 3; }
 tail -n 1 "$dir/compare.out"

@@ -4,8 +4,9 @@
  * Every buffer is direct, and is checked here against its capacity; what the library is then given
  * it checks itself (pantile.h): counts, overlap, whether the code can make what is wanted.
  *
- * A codec is opened once for each code and kept until the process ends. The Java side never sees
- * another number for one, so none is used after it was given back. */
+ * A codec of a spec is opened once and kept until the process ends. The Java side never sees
+ * another number for one, so none is used after it was given back; those of a code's text are
+ * closed by the one object that has them. */
 #include <jni.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,9 @@
 /* Ranges that are told apart have 64 true bytes between them: 64 KiB, which is the most that Java
  * asks for at once, have fewer than these. */
 #define FINDINGS_MOST 1024
+
+/* Disks and add-ons that are asked about at once. */
+#define LOST_MOST 16
 
 static void throw_new(JNIEnv *env, const char *class_name, const char *message) {
     jclass class = (*env)->FindClass(env, class_name);
@@ -97,22 +101,83 @@ JNIEXPORT jstring JNICALL Java_pantile_hdfs_Native_version(JNIEnv *env, jclass c
     return (*env)->NewStringUTF(env, pantile_version());
 }
 
-JNIEXPORT jlong JNICALL Java_pantile_hdfs_Native_open(JNIEnv *env, jclass class, jstring spec) {
-    (void)class;
+/* The codec of a spec, or of a code's text. */
+static jlong open_codec(JNIEnv *env, jstring definition, int is_text) {
     pantile_code *code = NULL;
     pantile_codec *codec = NULL;
     pantile_error why;
     pantile_codec_options options = {sizeof options, CACHE_BYTES, PANTILE_STORES_AUTO};
-    const char *text = (*env)->GetStringUTFChars(env, spec, NULL);
+    const char *text = (*env)->GetStringUTFChars(env, definition, NULL);
     if (text == NULL) return 0;
-    pantile_status status = pantile_code_parse(text, &code, &why);
-    (*env)->ReleaseStringUTFChars(env, spec, text);
+    pantile_status status = is_text ? pantile_code_from_text(text, strlen(text), 0, &code, &why)
+                                    : pantile_code_parse(text, &code, &why);
+    (*env)->ReleaseStringUTFChars(env, definition, text);
     if (status == PANTILE_OK) {
         status = pantile_codec_new(code, &options, &codec, &why);
         pantile_code_free(code);
     }
     if (status != PANTILE_OK) throw_answer(env, &why);
     return (jlong)(uintptr_t)codec;
+}
+
+JNIEXPORT jlong JNICALL Java_pantile_hdfs_Native_open(JNIEnv *env, jclass class, jstring spec) {
+    (void)class;
+    return open_codec(env, spec, 0);
+}
+
+JNIEXPORT jlong JNICALL Java_pantile_hdfs_Native_openText(JNIEnv *env, jclass class, jstring text) {
+    (void)class;
+    return open_codec(env, text, 1);
+}
+
+JNIEXPORT void JNICALL Java_pantile_hdfs_Native_close(JNIEnv *env, jclass class, jlong codec) {
+    (void)env, (void)class;
+    pantile_codec_free((pantile_codec *)(uintptr_t)codec);
+}
+
+JNIEXPORT void JNICALL Java_pantile_hdfs_Native_solve(JNIEnv *env, jclass class, jlong codec,
+                                                      jobject unknowns, jint unknown_rows,
+                                                      jobject sums, jint sum_rows, jint bytes) {
+    (void)class;
+    pantile_error why;
+    const uint8_t states[2] = {PANTILE_COLUMN_WANTED, PANTILE_COLUMN_PRESENT};
+    void *columns[2] = {(*env)->GetDirectBufferAddress(env, unknowns),
+                        (*env)->GetDirectBufferAddress(env, sums)};
+    if (columns[0] == NULL || columns[1] == NULL || unknown_rows < 0 || sum_rows < 0 || bytes < 0 ||
+        (jlong)unknown_rows * bytes > (*env)->GetDirectBufferCapacity(env, unknowns) ||
+        (jlong)sum_rows * bytes > (*env)->GetDirectBufferCapacity(env, sums)) {
+        throw_new(env, "java/lang/IllegalArgumentException",
+                  "a column is no direct buffer of so many rows of so many bytes");
+        return;
+    }
+    if (pantile_reconstruct(codec_of(codec), columns, 2, (size_t)bytes, states, &why))
+        throw_answer(env, &why);
+}
+
+JNIEXPORT jboolean JNICALL Java_pantile_hdfs_Native_survives(JNIEnv *env, jclass class, jlong codec,
+                                                             jint disks, jintArray lost) {
+    (void)class;
+    pantile_error why;
+    pantile_plan *plan = NULL;
+    jint numbers[LOST_MOST];
+    size_t columns[LOST_MOST], wanted_count = 0;
+    pantile_range wanted[LOST_MOST];
+    jsize count = (*env)->GetArrayLength(env, lost);
+    if (count > LOST_MOST || disks < 2) {
+        throw_new(env, "java/lang/IllegalArgumentException", "too many lost columns, or no disks");
+        return JNI_FALSE;
+    }
+    (*env)->GetIntArrayRegion(env, lost, 0, count, numbers);
+    for (jsize i = 0; i < count; i++) {
+        columns[i] = (size_t)numbers[i];
+        if (numbers[i] < disks)
+            wanted[wanted_count++] = (pantile_range){columns[i], 0, (size_t)disks - 1};
+    }
+    pantile_status status = pantile_plan_new(codec_of(codec), 1, columns, (size_t)count, wanted,
+                                             wanted_count, NULL, 0, &plan, &why);
+    pantile_plan_free(plan);
+    if (status != PANTILE_OK && status != PANTILE_NOT_RECOVERABLE) throw_answer(env, &why);
+    return status == PANTILE_OK;
 }
 
 JNIEXPORT void JNICALL Java_pantile_hdfs_Native_encode(JNIEnv *env, jclass class, jlong codec,

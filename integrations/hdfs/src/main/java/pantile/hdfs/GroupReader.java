@@ -3,20 +3,13 @@ package pantile.hdfs;
 import java.io.Closeable;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.ChecksumException;
 import org.apache.hadoop.hdfs.BlockReader;
-import org.apache.hadoop.hdfs.DFSClient;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
-import org.apache.hadoop.hdfs.client.impl.BlockReaderFactory;
-import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
-import org.apache.hadoop.hdfs.server.datanode.CachingStrategy;
 import org.apache.hadoop.hdfs.util.StripedBlockUtil;
-import org.apache.hadoop.net.NetUtils;
-import org.apache.hadoop.security.UserGroupInformation;
 
 /**
  * All blocks of one block group, side by side, from their DataNodes.
@@ -30,8 +23,7 @@ final class GroupReader implements Closeable {
   /** Of each block at a time. */
   static final int WINDOW_BYTES = Native.LOCATE_BYTES_MOST;
 
-  private final Configuration conf;
-  private final DFSClient client;
+  private final DistributedFileSystem files;
   private final String file;
   private final LocatedBlock[] blocks;
   private final long[] lengths;
@@ -49,8 +41,7 @@ final class GroupReader implements Closeable {
       String file,
       LocatedStripedBlock group,
       ErasureCodingPolicy policy) {
-    this.conf = files.getConf();
-    this.client = files.getClient();
+    this.files = files;
     this.file = file;
     int k = policy.getNumDataUnits();
     int m = policy.getNumParityUnits();
@@ -140,26 +131,9 @@ final class GroupReader implements Closeable {
   }
 
   private BlockReader open(int unit, long offset) throws IOException {
-    DatanodeInfo node = blocks[unit].getLocations()[0];
-    String address = node.getXferAddr(client.getConf().isConnectToDnViaHostname());
-    return new BlockReaderFactory(client.getConf())
-        .setInetSocketAddress(NetUtils.createSocketAddr(address))
-        .setRemotePeerFactory(client)
-        .setDatanodeInfo(node)
-        .setStorageType(blocks[unit].getStorageTypes()[0])
-        .setFileName(file)
-        .setBlock(blocks[unit].getBlock())
-        .setBlockToken(blocks[unit].getBlockToken())
-        .setStartOffset(offset)
-        .setLength(lengths[unit] - offset)
-        .setVerifyChecksum(true)
-        .setClientName(client.getClientName())
-        .setCachingStrategy(CachingStrategy.newDefaultStrategy())
-        .setAllowShortCircuitLocalReads(false)
-        .setClientCacheContext(client.getClientContext())
-        .setUserGroupInformation(UserGroupInformation.getCurrentUser())
-        .setConfiguration(conf)
-        .build();
+    LocatedBlock block = blocks[unit];
+    return new Replica(files, block.getLocations()[0], block.getBlock(), block.getBlockToken())
+        .open(file, offset, lengths[unit] - offset);
   }
 
   @Override

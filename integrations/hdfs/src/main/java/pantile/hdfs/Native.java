@@ -116,6 +116,32 @@ final class Native {
   static native long open(String spec);
 
   /**
+   * Opens the codec of a code's text. Whoever opens it closes it, once.
+   *
+   * @throws IllegalArgumentException if the text is no code.
+   */
+  static native long openText(String text);
+
+  /** Gives a codec of {@link #openText} back. */
+  static native void close(long codec);
+
+  /**
+   * Makes column 0 of column 1, in a code that has these two: each row has {@code bytes} bytes, one
+   * after the other from the start of its direct buffer.
+   *
+   * @throws IOException if column 1 does not determine column 0.
+   */
+  static native void solve(
+      long codec, ByteBuffer unknowns, int unknownRows, ByteBuffer sums, int sumRows, int bytes)
+      throws IOException;
+
+  /**
+   * Whether a RAIDP code of so many disks gives the disks among the lost columns back. Columns from
+   * {@code disks} on are add-ons.
+   */
+  static native boolean survives(long codec, int disks, int[] lost);
+
+  /**
    * Computes parity. Each column has {@code bytes} bytes of a direct buffer, from its offset on;
    * positions and limits are not looked at.
    */

@@ -52,7 +52,9 @@ final class Folders {
           public FileVisitResult visitFile(Path meta, BasicFileAttributes attributes) {
             Matcher matcher = META.matcher(meta.getFileName().toString());
             if (matcher.matches()) {
-              add(meta, Long.parseLong(matcher.group(1)), Long.parseLong(matcher.group(2)), name);
+              String within = "/" + current.relativize(meta);
+              long block = Long.parseLong(matcher.group(1));
+              add(meta, within, block, Long.parseLong(matcher.group(2)), name);
             }
             return FileVisitResult.CONTINUE;
           }
@@ -65,8 +67,7 @@ final class Folders {
         });
   }
 
-  private void add(Path meta, long block, long generation, StorageName name) {
-    String path = meta.toString();
+  private void add(Path meta, String path, long block, long generation, StorageName name) {
     // What waits to be removed after a rolling upgrade, or is of before an upgrade, is no replica.
     if (path.contains("/trash/") || path.contains("/previous/") || path.contains("/tmp/")) {
       return;

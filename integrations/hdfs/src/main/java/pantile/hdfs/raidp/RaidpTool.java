@@ -17,10 +17,15 @@ public final class RaidpTool {
   private static final int WRONG = 1;
   private static final int FAILED = 2;
 
+  /** How {@link Recover} is called. */
+  static final String RECOVER =
+      "hadoop jar pantile-hdfs.jar raidp recover [OPTIONS] --add-on DISK=PLACE...";
+
   /** How it is called. */
   public static final String USAGE =
       "       hadoop jar pantile-hdfs.jar raidp parity-check\n"
-          + "       hadoop jar pantile-hdfs.jar raidp serve FOLDER HOST:PORT";
+          + "       hadoop jar pantile-hdfs.jar raidp serve FOLDER HOST:PORT\n"
+          + "       " + RECOVER;
 
   private RaidpTool() {}
 
@@ -33,6 +38,9 @@ public final class RaidpTool {
       }
       if (command.equals("serve") && arguments.size() == 3) {
         return serve(arguments.get(1), AddOns.address(arguments.get(2)), out);
+      }
+      if (command.equals("recover")) {
+        return Recover.run(conf, arguments.subList(1, arguments.size()), out, err);
       }
     } catch (IOException | IllegalArgumentException | UnsatisfiedLinkError error) {
       err.println("pantile-hdfs: " + error.getMessage());

@@ -1,0 +1,51 @@
+package pantile.hdfs.raidp;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants.DatanodeReportType;
+import org.apache.hadoop.hdfs.server.protocol.DatanodeStorageReport;
+import org.apache.hadoop.hdfs.server.protocol.StorageReport;
+
+/** The live DataNodes of an array, by the number of their disk. */
+final class Nodes {
+  private final String array;
+  private final Map<Integer, DatanodeInfo> byDisk = new HashMap<>();
+
+  /**
+   * Asks the NameNode, which wants a superuser for this.
+   *
+   * @throws IOException if two nodes say that they are the same disk.
+   */
+  Nodes(DistributedFileSystem files, String array) throws IOException {
+    this.array = array;
+    DatanodeStorageReport[] live =
+        files.getClient().getNamenode().getDatanodeStorageReport(DatanodeReportType.LIVE);
+    for (DatanodeStorageReport node : live) {
+      for (StorageReport storage : node.getStorageReports()) {
+        StorageName name = StorageName.parse(storage.getStorage().getStorageID());
+        if (name == null || !name.equals(StorageName.of(array, name.disk, name.partner))) {
+          continue;
+        }
+        DatanodeInfo other = byDisk.put(name.disk, node.getDatanodeInfo());
+        if (other != null && !other.equals(node.getDatanodeInfo())) {
+          throw new IOException(
+              "both " + other + " and " + node.getDatanodeInfo() + " are disk " + name.disk
+                  + " of array " + array + "; stop one of them");
+        }
+      }
+    }
+  }
+
+  /** The node of a disk; null if it is not live. */
+  DatanodeInfo of(int disk) {
+    return byDisk.get(disk);
+  }
+
+  /** The storage of a disk for the blocks that it shares with a partner. */
+  String storageId(int disk, int partner) {
+    return StorageName.of(array, disk, partner).toString();
+  }
+}

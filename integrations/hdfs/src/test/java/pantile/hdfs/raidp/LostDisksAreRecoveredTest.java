@@ -1,0 +1,196 @@
+package pantile.hdfs.raidp;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.ByteArrayOutputStream;
+import java.io.File;
+import java.io.PrintStream;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.IntFunction;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileUtil;
+import org.apache.hadoop.hdfs.MiniDFSCluster.DataNodeProperties;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.MethodOrderer;
+import org.junit.jupiter.api.Order;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.TestMethodOrder;
+
+/** Disks are emptied, `raidp recover` runs, and every file is what it was. */
+@TestMethodOrder(MethodOrderer.OrderAnnotation.class)
+class LostDisksAreRecoveredTest {
+  private static final int DISKS = 6;
+
+  /** Of the server that keeps all add-ons. */
+  private static Path folder;
+
+  private static AddOnServer server;
+  private static RaidpCluster cluster;
+  private static final Map<String, byte[]> FILES = new HashMap<>();
+
+  @BeforeAll
+  static void start() throws Exception {
+    folder = Files.createTempDirectory("add-ons");
+    server = new AddOnServer(folder, new InetSocketAddress("127.0.0.1", 0));
+    cluster = new RaidpCluster(DISKS, DatasetFactory.class, "127.0.0.1:" + server.port());
+    // So many blocks that every two disks share some, of many lengths.
+    for (int i = 0; i < 40; i++) {
+      String name = "/file-" + i;
+      FILES.put(name, RaidpCluster.content(name, 700_000 + 61_803 * i));
+      cluster.write(name, FILES.get(name));
+    }
+    for (int i = 0; i < 40; i += 7) {
+      String name = "/file-" + i;
+      assertTrue(cluster.files.delete(RaidpCluster.path(name), false));
+      FILES.remove(name);
+    }
+    assertEquals("", cluster.faults());
+  }
+
+  @AfterAll
+  static void stop() throws Exception {
+    cluster.close();
+    server.close();
+    FileUtil.fullyDelete(folder.toFile());
+  }
+
+  /** Where an add-on is for whoever asks the server. */
+  private static String served(int disk) {
+    return cluster.addOns[disk];
+  }
+
+  /** Where it is for whoever is on the server's machine. */
+  private static String local(int disk) {
+    return folder.resolve(Integer.toString(disk)).toString();
+  }
+
+  private static int status;
+
+  private static String recover(IntFunction<String> place, int... disks) {
+    List<String> arguments = new ArrayList<>(List.of("recover"));
+    for (int disk : disks) {
+      arguments.addAll(List.of("--add-on", disk + "=" + place.apply(disk)));
+    }
+    return tool(arguments);
+  }
+
+  private static String tool(List<String> arguments) {
+    ByteArrayOutputStream said = new ByteArrayOutputStream();
+    PrintStream to = new PrintStream(said, true);
+    Configuration conf = new Configuration(cluster.conf);
+    conf.set("fs.defaultFS", cluster.files.getUri().toString());
+    status = RaidpTool.run(conf, arguments, to, to);
+    return said.toString();
+  }
+
+  /** Takes nodes down and puts empty disks in the place of theirs; returns how to start them. */
+  private static Map<Integer, DataNodeProperties> lose(int... disks) throws Exception {
+    Map<Integer, DataNodeProperties> stopped = new HashMap<>();
+    for (int disk : disks) {
+      List<File> directories = cluster.directories(disk);
+      stopped.put(disk, cluster.mini.stopDataNode(cluster.index(disk)));
+      for (File directory : directories) {
+        assertTrue(FileUtil.fullyDeleteContents(directory));
+      }
+    }
+    return stopped;
+  }
+
+  private static long missing() throws Exception {
+    return Missing.of(cluster.files).size();
+  }
+
+  /** Every file byte by byte, every block twice, every add-on right. */
+  private static void allIsWell() throws Exception {
+    for (Map.Entry<String, byte[]> file : FILES.entrySet()) {
+      assertTrue(RaidpCluster.same(file.getValue(), cluster.read(file.getKey())), file.getKey());
+    }
+    assertTrue(
+        RaidpCluster.within(
+            90,
+            () -> {
+              for (String name : FILES.keySet()) {
+                for (LocatedBlock block : cluster.blocks(name)) {
+                  if (block.getLocations().length < 2) {
+                    return false;
+                  }
+                }
+              }
+              return true;
+            }),
+        "a block has one replica");
+    assertEquals("", cluster.faults());
+  }
+
+  private static void recovered(IntFunction<String> place, int... disks) throws Exception {
+    Map<Integer, DataNodeProperties> stopped = lose(disks);
+    assertTrue(RaidpCluster.within(60, () -> missing() > 0), "nothing is missing");
+    // The count grows until all nodes are taken for dead.
+    assertTrue(
+        RaidpCluster.within(
+            60,
+            () -> {
+              long before = missing();
+              Thread.sleep(2_000);
+              return before == missing();
+            }));
+    String said = recover(place, disks);
+    assertEquals(1, status, said);
+    assertTrue(said.contains("start one in the place"), said);
+    for (DataNodeProperties one : stopped.values()) {
+      assertTrue(cluster.mini.restartDataNode(one, true));
+    }
+    cluster.mini.waitActive();
+    long lost = missing();
+    assertTrue(lost > 0);
+    said = recover(place, disks);
+    assertEquals(0, status, said);
+    assertTrue(said.contains("rebuilt " + lost + " blocks"), said);
+    assertTrue(said.contains("blocks of which HDFS has no replica now: 0"), said);
+    allIsWell();
+    said = recover(place, disks);
+    assertEquals(0, status, said);
+    assertTrue(said.contains("rebuilt 0 blocks"), said);
+  }
+
+  @Test
+  @Order(1)
+  void twoDisks() throws Exception {
+    recovered(LostDisksAreRecoveredTest::served, 1, 4);
+  }
+
+  @Test
+  @Order(2)
+  void threeDisksWithTheirAddOns() throws Exception {
+    recovered(LostDisksAreRecoveredTest::local, 0, 2, 3);
+  }
+
+  @Test
+  @Order(3)
+  void whatIsWrongIsSaid() {
+    String said = tool(List.of("recover"));
+    assertEquals(2, status, said);
+    assertTrue(said.contains("which add-ons?"), said);
+    said = tool(List.of("recover", "--add-on", "1=/nowhere"));
+    assertEquals(2, status, said);
+    said = tool(List.of("recover", "--add-on", "1=" + local(2)));
+    assertEquals(2, status, said);
+    assertTrue(said.contains("is of disk 2 of 6"), said);
+    said = tool(List.of("recover", "--bytes-per-s", "5", "--add-on", "1=" + served(1)));
+    assertEquals(2, status, said);
+    assertTrue(said.contains("from 1048576 on"), said);
+    said = tool(List.of("recover", "--dry-run", "--add-on", "1=" + served(1)));
+    assertEquals(0, status, said);
+    assertTrue(said.contains("survives 20 of 20 sets of three disks"), said);
+    assertTrue(said.contains("on node i + 1, 2 of 20 sets of three nodes"), said);
+  }
+}
