@@ -44,6 +44,8 @@ admin_socket = $cluster/run/\$name.asok
 pid_file = $cluster/run/\$name.pid
 mgr_data = $cluster/mgr/\$id
 mgr_initial_modules =
+# Seconds between reports of placement groups.
+mgr_stats_period = 1
 [osd]
 admin_socket = $cluster/run/\$name.asok
 pid_file = $cluster/run/\$name.pid
@@ -157,12 +159,12 @@ quietly() {
 }
 
 # pool NAME WORD...: a pool of a profile; what is there may be overwritten unless overwrites=false.
-# With optimised=true as Ceph 20 does it best.
+# With optimised=true as Ceph 20 does it best; of 8 placement groups unless `groups` says how many.
 pool() {
     local name=$1 k
     shift
     quietly ceph osd erasure-code-profile set "$name" "$@" crush-failure-domain=osd
-    quietly ceph osd pool create "$name" 8 8 erasure "$name"
+    quietly ceph osd pool create "$name" "${groups:-8}" "${groups:-8}" erasure "$name"
     [ "${overwrites:-true}" = false ] || quietly ceph osd pool set "$name" allow_ec_overwrites true
     [ "${optimised:-false}" = false ] || quietly ceph osd pool set "$name" allow_ec_optimizations true
     k=$(ceph osd erasure-code-profile get "$name" | sed -n 's/^k=//p')
