@@ -552,6 +552,8 @@ impl Service {
             }
             wipe(&asked)?;
         }
+        // An opening anew needs the device to be closed first.
+        drop(asked);
         if stays {
             self.begin_replacing(&mut state, slot, path, new)?;
             return Ok(format!(

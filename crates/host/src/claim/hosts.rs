@@ -6,7 +6,7 @@ use super::*;
 use crate::Host;
 use pantile_volume::Geometry;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 
 const BLOCKS: u64 = 200;
@@ -31,13 +31,18 @@ enum End {
     SleepsThroughAll,
 }
 
-/// By block, what it may be: the last that was durable, and what was asked for since.
+/// By block, what it may be: the last that was durable, and what was asked for since, each by the
+/// number of the write. Whoever stood still may be told late of a write that was durable before,
+/// and that another has written over since.
 #[derive(Default)]
-struct Model(Mutex<BTreeMap<u64, Vec<u8>>>);
+struct Model {
+    blocks: Mutex<BTreeMap<u64, Vec<(u64, u8)>>>,
+    writes: AtomicU64,
+}
 
 impl Model {
-    fn with<T>(&self, what: impl FnOnce(&mut BTreeMap<u64, Vec<u8>>) -> T) -> T {
-        what(&mut self.0.lock().expect("a model"))
+    fn with<T>(&self, what: impl FnOnce(&mut BTreeMap<u64, Vec<(u64, u8)>>) -> T) -> T {
+        what(&mut self.blocks.lock().expect("a model"))
     }
 
     /// Writes one block after the other, each durable, until it is told to end or the volume does.
@@ -45,11 +50,17 @@ impl Model {
         let (mut random, handle, mut done) = (Random(seed), host.handle(), 0);
         while !ends.load(Ordering::Acquire) {
             let (at, byte) = (random.below(BLOCKS), random.below(256) as u8);
-            self.with(|blocks| blocks.entry(at).or_insert_with(|| vec![0]).push(byte));
+            let number = 1 + self.writes.fetch_add(1, Ordering::Relaxed);
+            self.with(|blocks| blocks.entry(at).or_insert_with(|| vec![(0, 0)]).push((number, byte)));
             if handle.write(at * BLOCK as u64, &[byte; BLOCK], true).is_err() {
                 return done;
             }
-            self.with(|blocks| drop(blocks.insert(at, vec![byte])));
+            self.with(|blocks| {
+                let may_be = blocks.entry(at).or_default();
+                if let Some(own) = may_be.iter().position(|(other, _)| *other == number) {
+                    may_be.drain(..own);
+                }
+            });
             done += 1;
         }
         done
@@ -61,10 +72,11 @@ impl Model {
         host.handle().read(0, &mut all).unwrap_or_else(|error| panic!("{what}: {error}"));
         self.with(|blocks| {
             for (at, found) in (0..).zip(all.chunks_exact(BLOCK)) {
-                let may_be = blocks.entry(at).or_insert_with(|| vec![0]);
+                let may_be = blocks.entry(at).or_insert_with(|| vec![(0, 0)]);
                 assert!(found.iter().all(|byte| *byte == found[0]), "{what}: block {at} is torn");
-                assert!(may_be.contains(&found[0]), "{what}: block {at} is {} of {may_be:?}", found[0]);
-                *may_be = vec![found[0]];
+                let before = may_be.clone();
+                may_be.retain(|(_, byte)| *byte == found[0]);
+                assert!(!may_be.is_empty(), "{what}: block {at} is {} of {before:?}", found[0]);
             }
         });
     }

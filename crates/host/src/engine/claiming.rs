@@ -3,9 +3,10 @@
 //!
 //! Whoever finds that a claim does not beat takes the volume after [`crate::claim::WATCH`]. So a
 //! host that was stopped for longer (a process, a machine that swaps) and goes on must not write
-//! what it meant to: nothing is written or flushed unless the claim was found on the devices within
-//! the last [`FENCE`]. It was if as many devices had it as another host must have, too: of any t + 1
-//! devices one is among those that a volume can be opened from.
+//! what it meant to: nothing is written or flushed, the claim included, unless looks that were
+//! begun within the last [`FENCE`] found it on the devices, and it beats there since. It does if as
+//! many devices have it as another host must have, too: of any t + 1 devices one is among those
+//! that a volume can be opened from.
 
 use super::Engine;
 use super::transfers::write_op;
@@ -34,9 +35,11 @@ pub(super) struct Claiming {
     beating: Beating,
     /// When the looks were begun that found it on enough devices; `None`: none has.
     found_at: Option<Instant>,
-    /// The last looks: their number, when they were begun, and where they found it.
+    /// The last looks: their number, when they were begun, where they found it, and where it has
+    /// been written again since, for those who watch it.
     look: u64,
     looked_at: Instant,
+    seen_on: BTreeSet<Slot>,
     found_on: BTreeSet<Slot>,
     /// What is to be written, and since when something waits.
     held: Vec<IoRequest>,
@@ -57,6 +60,7 @@ impl Engine {
             found_at: None,
             look: 0,
             looked_at: Instant::now(),
+            seen_on: BTreeSet::new(),
             found_on: BTreeSet::new(),
             held: Vec::new(),
             held_since: None,
@@ -72,7 +76,7 @@ impl Engine {
         }
         claiming.beating.next = now + PERIOD;
         (claiming.look, claiming.looked_at) = (claiming.look + 1, now);
-        claiming.found_on.clear();
+        (claiming.seen_on, claiming.found_on) = (BTreeSet::new(), BTreeSet::new());
         let (at, next, look) = (claiming.beating.at, claiming.beating.next, claiming.look);
         let offset_bytes = at.0 * BLOCK as u64;
         for (slot, member) in (0..).zip(&self.members) {
@@ -155,8 +159,14 @@ impl Engine {
             return Some(completion);
         }
         let (slot, look) = (Slot(completion.token as u32 & 0xff), (completion.token & !CLAIM_TOKENS) >> 8);
-        let Op::Read { buffer, .. } = &completion.op else { return None };
         let claiming = self.claiming.as_mut()?;
+        let Op::Read { buffer, .. } = &completion.op else {
+            if completion.result.is_ok() && look == claiming.look && claiming.seen_on.contains(&slot) {
+                claiming.found_on.insert(slot);
+                self.let_held_go(Instant::now());
+            }
+            return None;
+        };
         // A device that came since may hold what a server before this one claimed: another that is
         // alive is found the next time, or finds our claim.
         let member = self.members.get_mut(slot.0 as usize)?;
@@ -174,16 +184,17 @@ impl Engine {
                 self.stop = true;
                 return None;
             }
-            // What a look of before shows is how things were then.
-            Whose::Ours if look == claiming.look => drop(claiming.found_on.insert(slot)),
-            Whose::Ours | Whose::Nobodys => {}
+            // What was seen before this host stood still is how things were then: written now, our
+            // claim would hide another's.
+            _ if look != claiming.look || claiming.looked_at.elapsed() >= FENCE => return None,
+            Whose::Ours => drop(claiming.seen_on.insert(slot)),
+            Whose::Nobodys => {}
         }
         let bytes = claiming.beating.beat(Session(0));
         let at = claiming.beating.at;
         let segments = self.segments(vec![Piece::Bytes(bytes)]);
         let (op, priority) = (write_op(at, segments), Priority::User);
         let _ = self.pool.submit(IoRequest { token: completion.token, device, priority, op });
-        self.let_held_go(Instant::now());
         None
     }
 }
