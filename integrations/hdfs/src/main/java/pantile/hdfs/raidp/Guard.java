@@ -285,6 +285,9 @@ final class Guard implements InvocationHandler {
       keeper = made;
       try {
         made.start();
+        if (settings.forgets) {
+          made.forget();
+        }
       } catch (IOException error) {
         if (settings.addOn.startsWith("/")) {
           throw error;

@@ -10,6 +10,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -188,9 +189,9 @@ final class Keeper implements Closeable {
         && old.partner == held.partner()) {
       add(held, old.row, old);
     } else if (old.partner == held.partner()) {
-      recompute(old.row, old, held);
+      recompute(old.row, Collections.singleton(old), held);
     } else {
-      recompute(old.row, old, null);
+      recompute(old.row, Collections.singleton(old), null);
       bring(held);
     }
   }
@@ -200,10 +201,12 @@ final class Keeper implements Closeable {
         held.blockId(), held.generation(), held.length(), held.partner(), row, crc);
   }
 
-  private static List<Long> ids(Entry entry) {
-    return entry == null
-        ? Collections.emptyList()
-        : Collections.singletonList(entry.blockId);
+  private static Set<Entry> some(Entry entry) {
+    return entry == null ? Collections.emptySet() : Collections.singleton(entry);
+  }
+
+  private static List<Long> ids(Set<Entry> entries) {
+    return entries.stream().map(entry -> entry.blockId).collect(Collectors.toList());
   }
 
   /** Adds what a replica has more than an old entry of it, or all of it if that is null. */
@@ -220,9 +223,9 @@ final class Keeper implements Closeable {
         }
       }
       entry = entry(held, row, reader.crc());
-      change.commit(ids(old), Collections.singletonList(entry));
+      change.commit(ids(some(old)), Collections.singletonList(entry));
     }
-    applied(old, Collections.singletonList(entry));
+    applied(some(old), Collections.singletonList(entry));
   }
 
   /** Takes the bytes of an entry out of its row. */
@@ -233,12 +236,12 @@ final class Keeper implements Closeable {
         change.fold(entry.row, entry.partner, reader.offset(), piece);
       }
       reader.expect(entry);
-      change.commit(ids(entry), Collections.emptyList());
+      change.commit(ids(some(entry)), Collections.emptyList());
     }
-    applied(entry, Collections.emptyList());
+    applied(some(entry), Collections.emptyList());
   }
 
-  private void applied(Entry removed, List<Entry> added) throws IOException {
+  private void applied(Set<Entry> removed, List<Entry> added) throws IOException {
     slots.apply(ids(removed), added);
     measure();
   }
@@ -252,15 +255,15 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** Sums a row up anew from the disk, without an entry and with a replica in its place, or null. */
-  private void recompute(int row, Entry without, Held with) throws IOException {
+  /** Sums a row up anew from the disk, without some entries and with a replica that may be null. */
+  private void recompute(int row, Set<Entry> without, Held with) throws IOException {
     List<BlockReader> readers = new ArrayList<>();
     List<Entry> others = new ArrayList<>();
     List<Entry> added = new ArrayList<>();
     try (AddOn.Change change = addOn.change()) {
       for (Entry entry : slots.row(row)) {
-        Held held = entry == without ? null : replicas.get(entry.blockId);
-        if (entry != without) {
+        if (!without.contains(entry)) {
+          Held held = replicas.get(entry.blockId);
           if (held == null || !held.has(entry)) {
             throw new RowIncomplete(row, entry);
           }
@@ -320,10 +323,10 @@ final class Keeper implements Closeable {
           take(held, entry);
         } catch (BlockReader.Unreadable rotten) {
           LOG.warn("RAIDP: {}; its row is summed up from the others", rotten.getMessage());
-          recompute(entry.row, entry, null);
+          recompute(entry.row, Collections.singleton(entry), null);
         }
       } else {
-        recompute(entry.row, entry, null);
+        recompute(entry.row, Collections.singleton(entry), null);
       }
       behind.remove(block);
     } catch (IOException error) {
@@ -338,20 +341,31 @@ final class Keeper implements Closeable {
     return entry != null && entry.length > bytes;
   }
 
-  /** Takes blocks out of parity that are not on the disk; how many that were. */
-  int forget() throws IOException {
-    int gone = 0;
+  /**
+   * Takes blocks out of parity that are not on the disk: to be asked for once nothing is left to
+   * recover.
+   */
+  void forget() throws IOException {
     List<Entry> entries;
     synchronized (this) {
-      entries = slots == null ? Collections.emptyList() : slots.entries();
+      entries = slots.entries();
     }
+    Set<Integer> rows = new HashSet<>();
     for (Entry entry : entries) {
       if (replicas.get(entry.blockId) == null) {
-        leave(entry.blockId);
-        gone++;
+        rows.add(entry.row);
       }
     }
-    return gone;
+    for (int row : rows) {
+      forgetOf(row);
+    }
+    LOG.info("RAIDP: {} rows of disk {} were summed up anew", rows.size(), disk);
+  }
+
+  private synchronized void forgetOf(int row) throws IOException {
+    Set<Entry> gone = new HashSet<>(slots.row(row));
+    gone.removeIf(entry -> replicas.get(entry.blockId) != null);
+    recompute(row, gone, null);
   }
 
   /** Bytes that a partner's superchunk may still take, as far as parity goes. */

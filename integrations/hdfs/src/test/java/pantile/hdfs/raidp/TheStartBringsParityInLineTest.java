@@ -1,0 +1,186 @@
+package pantile.hdfs.raidp;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.hadoop.util.DataChecksum;
+import org.junit.jupiter.api.Test;
+import pantile.hdfs.RaidpCode;
+
+/** Whatever happened while the add-on or the DataNode was away, the start makes parity right. */
+class TheStartBringsParityInLineTest {
+  private static final Header HEADER = new Header("a", 4, 0, 200, "pool");
+
+  /** A replica in memory, with checksums that may be wrong. */
+  private static final class Replica implements Held {
+    final long block;
+    long generation = 1;
+    byte[] content;
+    boolean rots;
+
+    Replica(long block, int bytes) {
+      this.block = block;
+      content = RaidpCluster.content("" + block, bytes);
+    }
+
+    @Override
+    public long blockId() {
+      return block;
+    }
+
+    @Override
+    public long generation() {
+      return generation;
+    }
+
+    @Override
+    public long length() {
+      return content.length;
+    }
+
+    @Override
+    public boolean isFinalized() {
+      return true;
+    }
+
+    @Override
+    public int partner() {
+      return 1 + (int) block % 3;
+    }
+
+    @Override
+    public InputStream data(long offset) {
+      return new ByteArrayInputStream(content, (int) offset, content.length);
+    }
+
+    @Override
+    public InputStream checksums() {
+      DataChecksum sums = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32, 512);
+      int chunks = (content.length + 511) / 512;
+      byte[] file = new byte[7 + 4 * chunks];
+      ByteBuffer of = ByteBuffer.wrap(file);
+      of.putShort((short) 1).put(sums.getHeader());
+      sums.calculateChunkedSums(ByteBuffer.wrap(content), of.slice());
+      file[10] ^= (byte) (rots ? 1 : 0);
+      return new ByteArrayInputStream(file);
+    }
+  }
+
+  private final Map<Long, Replica> disk = new TreeMap<>();
+  private final CrashingDisk medium = new CrashingDisk(-1);
+
+  private final Keeper.Replicas replicas =
+      new Keeper.Replicas() {
+        @Override
+        public Held get(long block) {
+          return disk.get(block);
+        }
+
+        @Override
+        public Collection<Long> finalized() {
+          return new ArrayList<>(disk.keySet());
+        }
+      };
+
+  private void put(long block, int bytes) {
+    disk.put(block, new Replica(block, bytes));
+  }
+
+  private Keeper started() throws IOException {
+    if (!LocalAddOn.exists(medium)) {
+      LocalAddOn.create(medium, HEADER);
+    }
+    Keeper keeper = new Keeper(() -> new LocalAddOn(medium, false), replicas, 0, 1 << 20);
+    keeper.start();
+    return keeper;
+  }
+
+  /** The blocks in parity; it must be the sum of what is on the disk. */
+  private String inParity() throws IOException {
+    RaidpCode code = RaidpCode.of(4);
+    TreeSet<Long> blocks = new TreeSet<>();
+    try (LocalAddOn addOn = new LocalAddOn(medium, true)) {
+      Map<Integer, ByteBuffer> rows = new TreeMap<>();
+      for (Entry entry : addOn.entries()) {
+        blocks.add(entry.blockId);
+        ByteBuffer content = ByteBuffer.allocateDirect((int) entry.length);
+        Replica replica = disk.get(entry.blockId);
+        content.put(replica == null ? new byte[0] : replica.content);
+        content.clear();
+        ByteBuffer sum = rows.computeIfAbsent(entry.row, row -> ByteBuffer.allocateDirect(1 << 20));
+        code.fold(0, entry.partner, sum, content);
+      }
+      for (Map.Entry<Integer, ByteBuffer> row : rows.entrySet()) {
+        byte[] expected = new byte[1 << 20];
+        row.getValue().get(expected);
+        ByteBuffer parity = ByteBuffer.allocate(1 << 20);
+        addOn.read(row.getKey(), 0, parity);
+        assertArrayEquals(expected, parity.array(), "row " + row.getKey());
+      }
+    }
+    return blocks.toString();
+  }
+
+  @Test
+  void blocksThatCameAndThatChangedMeanwhile() throws IOException {
+    for (long block = 1; block <= 5; block++) {
+      put(block, 100_000 * (int) block);
+    }
+    started().close();
+    assertEquals("[1, 2, 3, 4, 5]", inParity());
+    put(6, 1);
+    // Truncated, appended to, and another one in its place: same id, later generation.
+    disk.get(2L).content = RaidpCluster.content("other", 150_000);
+    disk.get(2L).generation = 2;
+    started().close();
+    assertEquals("[1, 2, 3, 4, 5, 6]", inParity());
+  }
+
+  @Test
+  void blocksThatAreGoneStayUntilTheyAreForgotten() throws IOException {
+    for (long block = 1; block <= 6; block++) {
+      put(block, 100_000);
+    }
+    started().close();
+    Replica lost = disk.remove(4L);
+    disk.remove(1L);
+    Keeper keeper = started();
+    disk.put(4L, lost);
+    keeper.sync(4);
+    assertThrows(AssertionError.class, this::inParity);
+    keeper.forget();
+    keeper.close();
+    assertEquals("[2, 3, 4, 5, 6]", inParity());
+  }
+
+  @Test
+  void whatRotsNeitherComesNorGoesByItsBytes() throws IOException {
+    put(1, 100_000);
+    put(2, 200_000);
+    Keeper keeper = started();
+    put(4, 100_000);
+    disk.get(4L).rots = true;
+    keeper.sync(4);
+    assertEquals(false, keeper.isCurrent());
+    assertEquals("[1, 2]", inParity());
+    // Wrong bytes, right checksums: the CRC of the entry sees it.
+    disk.get(1L).content[5] ^= 1;
+    keeper.leave(1);
+    assertEquals("[2]", inParity());
+    disk.get(4L).rots = false;
+    keeper.retry();
+    assertEquals(true, keeper.isCurrent());
+    keeper.close();
+    assertEquals("[2, 4]", inParity());
+  }
+}
