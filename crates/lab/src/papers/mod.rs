@@ -4,6 +4,7 @@
 //! Sources: D-Code (Fu, Shu; IPDPS 2015), RAIDq, SHEC (Miyamae, Nakao, Shiozawa; HotDep 2014) and
 //! RAIDP. The fifth, on write cache layers, has a simulator of its own.
 
+mod ceph_recovery;
 pub mod dcode_load;
 pub mod dcode_read;
 pub mod executed;
