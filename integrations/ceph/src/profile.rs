@@ -104,6 +104,8 @@ pub enum Refusal {
         /// Bits of a word.
         w: usize,
     },
+    /// Ceph's own plug-in would put chunks onto other shards.
+    Mapping,
     /// Some column holds data and parity.
     MixedColumns {
         /// The code.
@@ -160,6 +162,11 @@ impl fmt::Display for Refusal {
                 out,
                 "w={w} computes in GF(2^{w}), which this plug-in does not have: w=8 alone. Ceph's own plug-in reads such a \
                  pool up to Ceph 21; copy the pool before that"
+            ),
+            Refusal::Mapping => write!(
+                out,
+                "mapping= puts chunks onto other shards, which this plug-in does not; Ceph's own plug-in reads such a pool \
+                 up to Ceph 21; copy the pool before that"
             ),
             Refusal::MixedColumns { spec } => write!(
                 out,
@@ -218,6 +225,10 @@ impl Plugin {
 
     /// Reads a profile.
     pub fn read(self, mut words: Words) -> Result<Opened, Refusal> {
+        // Ceph's shec ignores the word.
+        if matches!(self, Plugin::Clay | Plugin::Jerasure) && words.contains_key("mapping") {
+            return Err(Refusal::Mapping);
+        }
         let layout = match self {
             Plugin::Pantile => pantile(&mut words)?,
             Plugin::Shec => shec(&mut words)?,

@@ -127,9 +127,15 @@ impl Profile {
         if self.get("plugin").is_none() {
             return Err("the profile names no plugin".into());
         }
-        // Layers are JSON; what cannot be a word of a name is said for what it is.
+        // Layers are JSON; what cannot be a word of a name is said for what it is. Ceph's shec
+        // ignores a mapping.
         if self.get("layers").is_some() {
             return Err("layers= and mapping= are not read; write the layers down as a code file".into());
+        }
+        if self.get("mapping").is_some() && self.get("plugin") != Some("shec") {
+            return Err(
+                "mapping= is not read, and Pantile's plug-in refuses the pool; copy it before Ceph 22".into(),
+            );
         }
         let is_word =
             |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == ',');

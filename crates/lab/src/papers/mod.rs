@@ -5,6 +5,7 @@
 //! RAIDP. The fifth, on write cache layers, has a simulator of its own.
 
 mod array;
+mod ceph_recovery;
 pub mod dcode_disks;
 pub mod dcode_engine;
 pub mod dcode_load;

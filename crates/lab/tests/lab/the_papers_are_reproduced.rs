@@ -104,7 +104,7 @@ fn what_the_papers_print_is_found_again() {
     near(&dcode_read::run(2), 0.015, 1.65, &[]);
     // "About 25 %" is the limit for large p.
     near(&raidq::run(&[]), 0.0, 0.0, &[]);
-    near(&shec::run(2), 0.028, 1.2, &["share of the saved reads", "recovery time by formula"]);
+    near(&shec::run(2), 0.028, 1.2, &["share of the saved reads", "in a cluster of Ceph"]);
     near(&raidp::run(2), 0.03, 0.5, &["RAID-6 : RAIDP", "capacity, GB"]);
 }
 

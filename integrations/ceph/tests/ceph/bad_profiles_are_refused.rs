@@ -18,6 +18,7 @@ fn with_one_useful_sentence() {
         ("code=rs:4+2 packetsize=64", "packetsize= does not go with code="),
         ("code=rdp:6 packetsize=0", "packetsize=0 is no number from 1 on"),
         ("code=rdp:6 packetsize=999999999", "give a shorter packetsize"),
+        ("k=4 m=2 technique=reed_sol_van mapping=DD_D_D", "'mapping' is not known"),
         ("code=rss:4+2", "did you mean 'rs'"),
         ("kode=rs:4+2", "'kode' is not known"),
         ("k=4", "m= is missing"),
@@ -42,6 +43,9 @@ fn with_one_useful_sentence() {
         ("plugin=clay scalar_mds=isa", "give jerasure"),
         ("plugin=clay technique=cauchy_good", "give reed_sol_van"),
         ("plugin=clay k=20 m=4", "a smaller d has fewer"),
+        ("plugin=clay k=4 m=2 mapping=DD_D_D", "mapping= puts chunks onto other shards"),
+        ("plugin=jerasure technique=reed_sol_van k=4 m=2 mapping=DD_D_D", "copy the pool before that"),
+        ("plugin=jerasure technique=reed_sol_r6_op k=4 w=32", "GF(2^32)"),
         ("plugin=jerasure", "technique= is missing"),
         ("plugin=jerasure technique=reed_sol_van k=1 m=1", "k=1 is no number from 2 on"),
     ] {
