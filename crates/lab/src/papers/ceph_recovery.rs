@@ -117,7 +117,9 @@ fn listing(report: &mut Report, runs: &[Run], circumstances: &[&str]) {
             None => rows.push((&run.profile, run.lost, vec![run])),
         }
     }
-    let columns: [(&str, fn(&Run) -> f64, usize); 6] = [
+    /// A heading, what it shows of a run, and with how many digits.
+    type Column = (&'static str, fn(&Run) -> f64, usize);
+    let columns: [Column; 6] = [
         ("read/object", |run| run.read, 3),
         ("sent, MB", |run| run.sent_mb, 0),
         ("processor, s", |run| run.processor_s, 1),
