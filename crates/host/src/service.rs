@@ -22,7 +22,7 @@ use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
-use pantile_format::volume::{Claim, Second, Superblock};
+use pantile_format::volume::{Claim, Claimant, Second, Superblock};
 use pantile_volume::{DeviceState, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -255,6 +255,11 @@ impl Service {
             }
         }
         true
+    }
+
+    /// Who has taken the volume from this server, which has ended of it.
+    pub fn taken_by(&self) -> Option<Claimant> {
+        self.host().taken_by()
     }
 
     /// Asks for the end: [`wait_for_end`](Self::wait_for_end) returns.

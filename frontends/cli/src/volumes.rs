@@ -28,9 +28,6 @@ const BETWEEN: Duration = Duration::from_secs(10);
 /// starts it again.
 pub const SERVE_LOG: &str = "serve.log";
 
-/// What the line there begins with that says why there is no server any more.
-pub const ENDED: &str = "pantile-ended ";
-
 /// O_NONBLOCK: a pipe is opened at once, or not at all.
 pub const NO_WAITING: i32 = 0o4000;
 
@@ -145,7 +142,7 @@ pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
 /// Why the last server ended, if nobody asked it to.
 fn ended(root: &Path) -> Option<String> {
     let tail = tail(root)?;
-    tail.lines().rev().find_map(|line| line.strip_prefix(ENDED)).map(str::to_owned)
+    tail.lines().rev().find_map(|line| line.strip_prefix(pantile_host::ENDED)).map(str::to_owned)
 }
 
 /// The end of what the last server said, of which no more is read, however long it is.
