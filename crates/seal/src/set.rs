@@ -101,6 +101,8 @@ pub(crate) struct Trust {
     named: bool,
     /// When this user last sealed them here by her own record, if they are where they were.
     pub(crate) recorded: Option<Timestamp>,
+    /// Whether she has such a record, wherever they are now.
+    is_sealed_here: bool,
 }
 
 impl Trust {
@@ -181,9 +183,13 @@ impl<'w> Set<'w> {
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
         let set_name = manifest.set.to_string();
-        let recorded = (paths.records.as_ref())
-            .and_then(|records| crate::records::sealed_at(disk, records, &set_name, &sources));
-        let trust = Trust { named: !paths.sources.is_empty(), recorded };
+        let record = (paths.records.as_ref())
+            .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
+        let trust = Trust {
+            named: !paths.sources.is_empty(),
+            recorded: record.filter(|record| record.fits).map(|record| record.at),
+            is_sealed_here: record.is_some(),
+        };
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -548,7 +554,7 @@ impl<'w> Set<'w> {
     /// shards can make them so that one original, which she cannot read, is told by another or
     /// taken for what she sealed; but not so that it has a checksum that she had to know before.
     pub(crate) fn is_content_sealed(&self) -> bool {
-        let is_sealed_here = self.trust.recorded.is_some() && self.is_hers_alone();
+        let is_sealed_here = self.trust.is_sealed_here && self.is_hers_alone();
         self.manifest.mode == Mode::Full || self.knows_blocks() || is_sealed_here
     }
 
