@@ -245,7 +245,7 @@ mod tests {
         std::fs::write(&file, "").expect("a file");
         std::os::unix::fs::symlink(&file, &link).expect("a link");
         let maker = file.metadata().expect("it is there").uid();
-        let is_refused = |caller, mode, path| {
+        let is_refused = |caller, mode, path: &Path| {
             std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("a mode");
             put_by_another(&Caller::of(caller), path).is_some()
         };
