@@ -238,6 +238,15 @@ fn plain(path: &Path) -> PathBuf {
 ///
 /// Between this and the opening nothing is followed any more.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    walk_links(path, false)
+}
+
+/// As [`real_path`], of something that need not be there: only the directory that it lies in.
+pub fn real_place(path: &Path) -> io::Result<PathBuf> {
+    walk_links(path, true)
+}
+
+fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
     const LINKS_MOST: usize = 40;
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
     let parts = |path: &Path| -> Vec<OsString> {
@@ -256,7 +265,12 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
             continue;
         }
         real.push(&part);
-        let meta = fs::symlink_metadata(&real)?;
+        let meta = match fs::symlink_metadata(&real) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_missing && todo.is_empty() => {
+                break;
+            }
+            found => found?,
+        };
         if !meta.is_symlink() {
             continue;
         }
@@ -441,18 +455,25 @@ impl Disk for SystemDisk {
     }
 
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        // A descriptor that only searches tells no attributes; the path of the descriptor does, and
-        // asks for no right to read.
-        let seen = self.open_at(path, Access::Read, OFlags::PATH)?;
-        let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
-        let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
-        let value =
-            |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
-        attributes_by(names, value)
+        attributes_of_seen(self.open_at(path, Access::Read, OFlags::PATH)?.as_fd())
     }
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
+    }
+
+    fn way(&self, dir: &Path) -> io::Result<Vec<Meta>> {
+        let (root, below) = self.find(dir, Access::Read)?;
+        let mut dir = self.beneath(root.as_fd(), Path::new(""), OFlags::PATH)?;
+        let mut way = Vec::new();
+        for name in below.components() {
+            let next =
+                rustix::fs::openat(&dir, name.as_os_str(), TO_SEARCH | OFlags::NOFOLLOW, Mode::empty())?;
+            way.push(describe(&rustix::fs::fstat(&dir)?));
+            dir = next;
+        }
+        way.push(describe(&rustix::fs::fstat(&dir)?));
+        Ok(way)
     }
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -605,6 +626,9 @@ impl DiskFile for SystemFile {
     }
 
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        if rustix::fs::fcntl_getfl(&self.file)?.contains(OFlags::PATH) {
+            return attributes_of_seen(self.file.as_fd());
+        }
         let names = |buffer: &mut Vec<u8>| rustix::fs::flistxattr(&self.file, spare_capacity(buffer));
         let value = |name: &[u8], buffer: &mut Vec<u8>| {
             rustix::fs::fgetxattr(&self.file, name, spare_capacity(buffer))
@@ -633,6 +657,22 @@ impl DiskFile for SystemFile {
         }
         Ok(rustix::fs::renameat(dir, old, dir, new)?)
     }
+
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>> {
+        let (dir, _) = self.created.as_ref().ok_or(Errno::INVAL)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let seen = rustix::fs::openat(dir, name.unwrap_or(OsStr::new(".")), flags, Mode::empty())?;
+        Ok(Box::new(SystemFile { file: File::from(seen), created: None }))
+    }
+}
+
+/// The attributes of what was opened only to describe it: such a descriptor tells none, but its path
+/// does, and asks for no right to read.
+fn attributes_of_seen(seen: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
+    let value = |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
+    attributes_by(names, value)
 }
 
 /// All attributes that may be read, by these two ways to ask.

@@ -1,7 +1,7 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Access, Disk, Meta, MetaKind, now};
+use crate::disk::{Access, Disk, FileId, Meta, MetaKind, now};
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
 use crate::system::real_path;
@@ -115,6 +115,15 @@ pub(crate) struct Moves {
     pub(crate) moved_at: Option<Timestamp>,
     /// When the last of them was changed in any way.
     changed_at: Option<Timestamp>,
+}
+
+/// How an original is reached.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Way {
+    /// When a directory on it may last have been renamed; `None`: never.
+    pub(crate) moved_at: Option<Timestamp>,
+    /// The directory that the original lies in, if it is there.
+    pub(crate) dir: Option<FileId>,
 }
 
 impl Moves {
