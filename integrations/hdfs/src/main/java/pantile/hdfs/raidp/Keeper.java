@@ -24,6 +24,10 @@ import org.slf4j.LoggerFactory;
  *
  * <p>One block after the other: the add-on is one device. While it cannot be reached blocks come
  * without parity, and none leaves.
+ *
+ * <p>Room: a change writes tiles to free places before those that they replace are free. What makes
+ * parity grow leaves free what the largest block in it needs, so that from a full add-on each block
+ * can leave.
  */
 final class Keeper implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
@@ -168,7 +172,9 @@ final class Keeper implements Closeable {
 
   /** An add-on that fails is opened anew; a block that cannot be read says nothing about it. */
   private void failed(IOException error) {
-    if (!(error instanceof BlockReader.Unreadable) && !(error instanceof RowIncomplete)) {
+    if (!(error instanceof BlockReader.Unreadable)
+        && !(error instanceof RowIncomplete)
+        && !(error instanceof Full)) {
       slots = null;
     }
   }
@@ -213,6 +219,7 @@ final class Keeper implements Closeable {
   private void add(Held held, int row, Entry old) throws IOException {
     long have = old == null ? 0 : old.length;
     Entry entry;
+    requireRoom(row, held.length());
     try (AddOn.Change change = addOn.change();
         BlockReader reader = new BlockReader(held, held.length())) {
       for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
@@ -246,6 +253,32 @@ final class Keeper implements Closeable {
     measure();
   }
 
+  /** A block would take room that others need to leave. */
+  private static final class Full extends IOException {
+    private static final long serialVersionUID = 1;
+
+    Full(int disk, long bytes, long free, long kept) {
+      super(
+          "the add-on of disk " + disk + " is full: " + bytes + " bytes more leave less than " + kept
+              + " of " + free + " free, which a delete needs; delete files, or make the add-on anew"
+              + " with more pantile.raidp.addon.bytes");
+    }
+  }
+
+  /** Refuses to let a row get so long if nothing could leave parity then. */
+  private void requireRoom(int row, long length) throws IOException {
+    long more = inTiles(length) - inTiles(slots.length(row));
+    long kept = inTiles(Math.max(blockBytes, Math.max(length, slots.longest())));
+    long free = addOn.freeBytes();
+    if (more > 0 && free - more < kept) {
+      throw new Full(disk, more, free, kept);
+    }
+  }
+
+  private static long inTiles(long bytes) {
+    return (bytes + Header.TILE_BYTES - 1) / Header.TILE_BYTES * Header.TILE_BYTES;
+  }
+
   /** A row cannot be summed up, since a block of it is not on the disk. */
   private static final class RowIncomplete extends IOException {
     private static final long serialVersionUID = 1;
@@ -260,6 +293,9 @@ final class Keeper implements Closeable {
     List<BlockReader> readers = new ArrayList<>();
     List<Entry> others = new ArrayList<>();
     List<Entry> added = new ArrayList<>();
+    if (with != null) {
+      requireRoom(row, with.length());
+    }
     try (AddOn.Change change = addOn.change()) {
       for (Entry entry : slots.row(row)) {
         if (!without.contains(entry)) {
