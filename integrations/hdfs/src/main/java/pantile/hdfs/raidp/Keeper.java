@@ -259,8 +259,8 @@ final class Keeper implements Closeable {
 
     Full(int disk, long bytes, long free, long kept) {
       super(
-          "the add-on of disk " + disk + " is full: " + bytes + " bytes more leave less than " + kept
-              + " of " + free + " free, which a delete needs; delete files, or make the add-on anew"
+          "the add-on of disk " + disk + " is full: " + bytes + " bytes more leave less than "
+              + kept + " of " + free + " free, which a delete needs; delete files, or make the add-on anew"
               + " with more pantile.raidp.addon.bytes");
     }
   }
@@ -288,24 +288,37 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** Sums a row up anew from the disk, without some entries and with a replica that may be null. */
+  /**
+   * Sums a row up anew from the disk, without some entries and with a replica that may be null.
+   * Other blocks of the row that changed while parity did not follow come as they are now: two of
+   * them would wait for each other.
+   */
   private void recompute(int row, Set<Entry> without, Held with) throws IOException {
     List<BlockReader> readers = new ArrayList<>();
     List<Entry> others = new ArrayList<>();
     List<Entry> added = new ArrayList<>();
+    Set<Entry> gone = new HashSet<>(without);
+    List<Held> fresh = new ArrayList<>();
     if (with != null) {
-      requireRoom(row, with.length());
+      fresh.add(with);
     }
     try (AddOn.Change change = addOn.change()) {
       for (Entry entry : slots.row(row)) {
         if (!without.contains(entry)) {
           Held held = replicas.get(entry.blockId);
-          if (held == null || !held.has(entry)) {
+          if (held != null && held.has(entry)) {
+            readers.add(new BlockReader(held, entry.length));
+            others.add(entry);
+          } else if (held != null && held.isFinalized() && held.partner() == entry.partner) {
+            gone.add(entry);
+            fresh.add(held);
+          } else {
             throw new RowIncomplete(row, entry);
           }
-          readers.add(new BlockReader(held, entry.length));
-          others.add(entry);
         }
+      }
+      for (Held held : fresh) {
+        requireRoom(row, held.length());
       }
       change.clear(row);
       boolean more = true;
@@ -322,19 +335,19 @@ final class Keeper implements Closeable {
       for (int i = 0; i < readers.size(); i++) {
         readers.get(i).expect(others.get(i));
       }
-      if (with != null) {
-        try (BlockReader reader = new BlockReader(with, with.length())) {
+      for (Held held : fresh) {
+        try (BlockReader reader = new BlockReader(held, held.length())) {
           for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
-            change.fold(row, with.partner(), reader.offset(), piece);
+            change.fold(row, held.partner(), reader.offset(), piece);
           }
-          added.add(entry(with, row, reader.crc()));
+          added.add(entry(held, row, reader.crc()));
         }
       }
-      change.commit(ids(without), added);
+      change.commit(ids(gone), added);
     } finally {
       readers.forEach(BlockReader::close);
     }
-    applied(without, added);
+    applied(gone, added);
   }
 
   /**

@@ -206,4 +206,21 @@ class TheStartBringsParityInLineTest {
     keeper.close();
     assertEquals("[4, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45]", inParity());
   }
+
+  @Test
+  void twoBlocksOfARowThatChangedMeanwhileDoNotWaitForEachOther() throws IOException {
+    put(3, 100_000);
+    put(4, 100_000);
+    started().close();
+    for (Replica replica : disk.values()) {
+      replica.content = RaidpCluster.content("longer " + replica.block, 200_000);
+      replica.generation = 2;
+    }
+    Keeper keeper = started();
+    assertEquals(true, keeper.isCurrent());
+    assertEquals("[3, 4]", inParity());
+    keeper.leave(3);
+    keeper.close();
+    assertEquals("[4]", inParity());
+  }
 }
