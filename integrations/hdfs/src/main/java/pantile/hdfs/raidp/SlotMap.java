@@ -60,6 +60,11 @@ final class SlotMap {
     return row < rows.size() ? rows.get(row).length : 0;
   }
 
+  /** The bytes of the longest row. */
+  long longest() {
+    return rows.stream().mapToLong(row -> row.length).max().orElse(0);
+  }
+
   /** The bytes of rows in which a superchunk has no block: room that costs no parity. */
   long slack(int partner) {
     return rows.stream()

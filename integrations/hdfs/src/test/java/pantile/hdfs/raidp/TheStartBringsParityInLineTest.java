@@ -183,4 +183,44 @@ class TheStartBringsParityInLineTest {
     keeper.close();
     assertEquals("[2, 4]", inParity());
   }
+
+  @Test
+  void aFullAddOnLetsBlocksGoAndThenTakesThoseThatWaited() throws IOException {
+    // Blocks of one superchunk: a row each, of 16 of the 200 tiles; and one of another in the first
+    // row, whose tiles are written anew when one of the two leaves.
+    put(3, 1 << 20);
+    put(4, 1 << 20);
+    Keeper keeper = started();
+    for (long block = 3; block <= 45; block += 3) {
+      put(block, 1 << 20);
+      keeper.sync(block);
+    }
+    assertEquals("[3, 4, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33]", inParity());
+    assertEquals(false, keeper.isCurrent());
+    for (long block = 3; block <= 15; block += 3) {
+      keeper.leave(block);
+      disk.remove(block);
+    }
+    keeper.retry();
+    assertEquals(true, keeper.isCurrent());
+    keeper.close();
+    assertEquals("[4, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45]", inParity());
+  }
+
+  @Test
+  void twoBlocksOfARowThatChangedMeanwhileDoNotWaitForEachOther() throws IOException {
+    put(3, 100_000);
+    put(4, 100_000);
+    started().close();
+    for (Replica replica : disk.values()) {
+      replica.content = RaidpCluster.content("longer " + replica.block, 200_000);
+      replica.generation = 2;
+    }
+    Keeper keeper = started();
+    assertEquals(true, keeper.isCurrent());
+    assertEquals("[3, 4]", inParity());
+    keeper.leave(3);
+    keeper.close();
+    assertEquals("[4]", inParity());
+  }
 }
