@@ -12,7 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use crate::system::{SystemDisk, is_led_to_by_nobody_else, real_path, real_place};
+pub use crate::links::{is_led_to_by_nobody_else, real_path, real_place};
+pub use crate::system::SystemDisk;
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;

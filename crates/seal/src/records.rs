@@ -13,8 +13,8 @@
 //! that began.
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
+use crate::links::is_led_to_by_nobody_else;
 use crate::names::{parent, temp};
-use crate::system::is_led_to_by_nobody_else;
 use pantile_format::Timestamp;
 use std::fmt::Write;
 use std::io;

@@ -2,9 +2,9 @@
 //! they hold.
 
 use crate::disk::{Access, Disk, FileId, Meta, MetaKind, now};
+use crate::links::real_path;
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
-use crate::system::real_path;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
@@ -28,8 +28,8 @@ pub(crate) struct Tree {
     /// Paths that are neither file, directory nor link, and what other sets have in the directory
     /// of the shards.
     pub(crate) skipped: Vec<PathBuf>,
-    /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how many
-    /// there are.
+    /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how
+    /// many there are.
     pub(crate) too_long: (Vec<PathBuf>, u64),
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,

@@ -3,8 +3,8 @@
 //! The nibbles of a source are split once and shared by all outputs. Thirty-two registers: M times
 //! [`COLUMNS`] sums, twice as many nibbles as columns, two tables and a product in flight. Nothing
 //! is stored past the cache. There are no kernels that solve or double: what those of x86-64 do
-//! comes to sums of products here. Nobody has measured its speed; its bytes are held to the portable
-//! ones under emulation (`tools/aarch64.sh`).
+//! comes to sums of products here. Nobody has measured its speed; its bytes are held to the
+//! portable ones under emulation (`tools/aarch64.sh`).
 
 use std::arch::aarch64::*;
 
@@ -189,8 +189,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 ///
 /// # Safety
 ///
-/// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1 and STORES
-/// is SHORT.
+/// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1 and
+/// STORES is SHORT.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn load<const C: usize, const STORES: u8>(

@@ -1,5 +1,5 @@
-//! The loops of additive FFTs of four and of eight points ([`crate::fft`]), written once for vectors
-//! of any instruction set.
+//! The loops of additive FFTs of four and of eight points ([`crate::fft`]), written once for
+//! vectors of any instruction set.
 
 /// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`,
 /// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each

@@ -184,8 +184,8 @@ final class Guard implements InvocationHandler {
   }
 
   /**
-   * A copy that the NameNode sends. An old one that may lie here, which missed an append, has to go:
-   * HDFS would take another node instead, and RAIDP has no other.
+   * A copy that the NameNode sends. An old one that may lie here, which missed an append, has to
+   * go: HDFS would take another node instead, and RAIDP has no other.
    */
   private Object replaced(Method method, Object[] arguments, ExtendedBlock block)
       throws Throwable {

@@ -96,7 +96,8 @@ final class SlotMap {
   }
 
   /**
-   * Whether a change can be: blocks that leave are there, and those that come find their slots free.
+   * Whether a change can be: blocks that leave are there, and those that come find their slots
+   * free.
    *
    * @throws IOException if not, with the reason.
    */
