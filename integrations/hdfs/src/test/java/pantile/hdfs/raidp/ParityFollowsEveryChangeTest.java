@@ -95,8 +95,10 @@ class ParityFollowsEveryChangeTest {
     return entries;
   }
 
+  /** Nor is there a copy that missed an append: the NameNode hears of those in block reports. */
   private static boolean nothingIsToBeDeleted() throws Exception {
     long before = entries();
+    cluster.mini.triggerBlockReports();
     Thread.sleep(8_000);
     return cluster.mini.getNamesystem().getPendingDeletionBlocks() == 0 && entries() == before;
   }

@@ -22,7 +22,7 @@ class TheStartBringsParityInLineTest {
   private static final Header HEADER = new Header("a", 4, 0, 200, "pool");
 
   /** A replica in memory, with checksums that may be wrong. */
-  private static final class Replica implements Held {
+  private static final class Replica {
     final long block;
     long generation = 1;
     byte[] content;
@@ -33,46 +33,26 @@ class TheStartBringsParityInLineTest {
       content = RaidpCluster.content("" + block, bytes);
     }
 
-    @Override
-    public long blockId() {
-      return block;
-    }
+    Held held() {
+      StorageName name = StorageName.of("a", 0, 1 + (int) block % 3);
+      return new Held(block, generation, content.length, true, name) {
+        @Override
+        InputStream data(long offset) {
+          return new ByteArrayInputStream(content, (int) offset, content.length);
+        }
 
-    @Override
-    public long generation() {
-      return generation;
-    }
-
-    @Override
-    public long length() {
-      return content.length;
-    }
-
-    @Override
-    public boolean isFinalized() {
-      return true;
-    }
-
-    @Override
-    public int partner() {
-      return 1 + (int) block % 3;
-    }
-
-    @Override
-    public InputStream data(long offset) {
-      return new ByteArrayInputStream(content, (int) offset, content.length);
-    }
-
-    @Override
-    public InputStream checksums() {
-      DataChecksum sums = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32, 512);
-      int chunks = (content.length + 511) / 512;
-      byte[] file = new byte[7 + 4 * chunks];
-      ByteBuffer of = ByteBuffer.wrap(file);
-      of.putShort((short) 1).put(sums.getHeader());
-      sums.calculateChunkedSums(ByteBuffer.wrap(content), of.slice());
-      file[10] ^= (byte) (rots ? 1 : 0);
-      return new ByteArrayInputStream(file);
+        @Override
+        InputStream checksums() {
+          DataChecksum sums = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32, 512);
+          int chunks = (content.length + 511) / 512;
+          byte[] file = new byte[7 + 4 * chunks];
+          ByteBuffer of = ByteBuffer.wrap(file);
+          of.putShort((short) 1).put(sums.getHeader());
+          sums.calculateChunkedSums(ByteBuffer.wrap(content), of.slice());
+          file[10] ^= (byte) (rots ? 1 : 0);
+          return new ByteArrayInputStream(file);
+        }
+      };
     }
   }
 
@@ -83,7 +63,8 @@ class TheStartBringsParityInLineTest {
       new Keeper.Replicas() {
         @Override
         public Held get(long block) {
-          return disk.get(block);
+          Replica replica = disk.get(block);
+          return replica == null ? null : replica.held();
         }
 
         @Override
