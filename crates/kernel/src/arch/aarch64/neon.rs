@@ -8,31 +8,26 @@
 
 use std::arch::aarch64::*;
 
-use crate::arch::common::forms::{
-    CACHED, LINE, PAST, ROWS, ROWS_AND_LEFT, SHORT, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES,
-    is_first, is_past,
-};
+use crate::arch::common::forms::{CACHED, LINE, PAST, SHORT, is_past};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Summing};
-use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SQUARE, SQUARE_CLASSES,
     STATES, UNIT, class_of, plane_before,
 };
-use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::packets::Walk;
 use crate::portable;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
+#[cfg(feature = "fft")]
+mod transforms;
+
 /// Bytes of a vector.
 const VECTOR: usize = 16;
 
 /// Columns of a visit, by the number of its outputs: at most 16 registers of sums.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
-
-/// Columns of a visit of an additive FFT of four points, and of eight.
-const FFT_COLUMNS: [usize; 2] = [4, 2];
 
 /// A witness that the machine has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -106,12 +101,6 @@ impl Engine for Neon {
     }
 
     fn fence(self) {}
-}
-
-impl FftEngine for Neon {
-    fn fft_kernel(self, _streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
-        pick_fft!(points, finish, CACHED by FFT_COLUMNS)
-    }
 }
 
 /// # Safety
@@ -316,34 +305,4 @@ define_carry!(
     veorq_u8,
     |a, b, d| veorq_u8(a, veorq_u8(b, d)),
     |x, factor| product(&Neon::coefficient(factor as u8), nibbles(x))
-);
-
-define_fft!(
-    "neon",
-    Tables,
-    load::<C, STORES>,
-    load_column::<C, STORES>,
-    store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |a, b, d| veorq_u8(a, veorq_u8(b, d)),
-    |x, tables| product(tables, nibbles(x))
-);
-
-define_network!(
-    Neon, 3;
-    "neon",
-    Tables,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |x, tables| product(tables, nibbles(x))
 );
