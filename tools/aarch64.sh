@@ -14,7 +14,8 @@ target=aarch64-unknown-linux-gnu
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
 
-# on_it COMMAND ARGS...: a command of cargo, for that machine, apart from what is built for this one.
+# on_it COMMAND ARGS...: a command of cargo, for that machine, apart from what is built for this
+# one.
 on_it() { cargo "$1" --quiet --target $target --target-dir target/aarch64 "${@:2}"; }
 
 say "aarch64: warnings denied"

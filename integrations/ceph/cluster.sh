@@ -97,17 +97,23 @@ monitors_up() {
     ceph-mgr -i x >/dev/null 2>&1
 }
 
-# osds_up ID...: starts them and waits until the monitor has seen each.
+declare -A started
+# osds_up ID...: starts them and waits until the monitor has seen each, or one has ended.
 osds_up() {
     local id
     # In the foreground: what a plug-in says on standard error is kept.
     for id in "$@"; do
         setsid ceph-osd -f -i "$id" >>"$cluster/log/osd.$id.err" 2>&1 </dev/null &
+        started[$id]=$!
         disown $!
     done
-    wait_for 60 "OSDs are not up" osds_are_up "$@"
+    wait_for "OSDs are not up" osds_are_up "$@"
 }
 osds_are_up() {
+    local id
+    for id in "$@"; do
+        kill -0 "${started[$id]}" 2>/dev/null || fail "OSD $id ended at its start: $(tail -n 3 "$cluster/log/osd.$id.err")"
+    done
     ceph osd dump -f json 2>/dev/null | /usr/bin/python3 -c '
 import json, sys
 up = {osd["osd"] for osd in json.load(sys.stdin)["osds"] if osd["up"]}
@@ -116,17 +122,19 @@ sys.exit(not up.issuperset(map(int, sys.argv[1:])))' "$@"
 
 json() { /usr/bin/python3 -c "import json,sys; print(json.load(sys.stdin)$1)"; }
 
-# wait_for SECONDS WHAT COMMAND...
+# wait_for WHAT COMMAND...: until it succeeds; 10 minutes bound what will never come, however busy
+# the machine is.
+patience=600
 wait_for() {
-    local end=$((SECONDS + $1)) what=$2
-    shift 2
+    local end=$((SECONDS + patience)) what=$1
+    shift
     until "$@"; do
         [ $SECONDS -lt $end ] || { fail "$what: $(ceph -s 2>&1 | tr '\n' ' ' | cut -c1-600)"; }
         sleep 0.3
     done
 }
 is_clean() { ceph pg stat 2>/dev/null | grep -qE ': [0-9]+ active\+clean;'; }
-clean() { wait_for "${1:-120}" "placement groups are not clean" is_clean; }
+clean() { wait_for "placement groups are not clean" is_clean; }
 
 # kill_osd ID...: at once and for good, until osds_up.
 kill_osd() {
@@ -180,7 +188,7 @@ scrub() {
     for group in $(ceph pg ls-by-pool "$1" -f json | /usr/bin/python3 -c 'import json,sys; [print(p["pgid"]) for p in json.load(sys.stdin)["pg_stats"]]'); do
         ceph pg deep-scrub "$group" >/dev/null 2>&1
     done
-    wait_for 120 "no deep scrub of $1" is_scrubbed "$1" "$before"
+    wait_for "no deep scrub of $1" is_scrubbed "$1" "$before"
     local errors
     errors=$(ceph pg ls-by-pool "$1" -f json | json '["pg_stats"]' | /usr/bin/python3 -c 'import ast,sys; print(sum(p["stat_sum"]["num_scrub_errors"] for p in ast.literal_eval(sys.stdin.read())))')
     [ "$errors" = 0 ] || [ "${2:-}" = lies ] || fail "deep scrub of $1 finds $errors errors"

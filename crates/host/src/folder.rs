@@ -764,8 +764,8 @@ fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     if front.iter().any(|&byte| byte != 0) { Err(FolderError::HoldsData { path }) } else { Ok(()) }
 }
 
-/// Refuses a device that cannot be made anew: one that holds something, unless that is to be written
-/// over, and of root one that another user may have put there.
+/// Refuses a device that cannot be made anew: one that holds something, unless that is to be
+/// written over, and of root one that another user may have put there.
 pub(crate) fn check_to_make(device: &dyn Device, overwrite: bool) -> Result<(), FolderError> {
     refuse_if_exchangeable(device.path())?;
     if overwrite { Ok(()) } else { check_blank(device) }

@@ -8,8 +8,8 @@
 //! Superblocks are copied last. Until then the new device is nobody's: a crash leaves the old
 //! device in the volume and beside it one that says nothing. [`Twin::finish`] holds writes back,
 //! flushes the new device, copies the superblocks, flushes it again, and only then lets its caller
-//! write down that the new device is the one; from then on the old device is neither read nor written. A crash
-//! before that leaves the old device, one after it the new one.
+//! write down that the new device is the one; from then on the old device is neither read nor
+//! written. A crash before that leaves the old device, one after it the new one.
 //!
 //! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is
 //! copied and was written before an acknowledged flush of the volume is on the old device until the
@@ -252,9 +252,9 @@ impl Twin {
     ///
     /// Returns whether the new device is the volume's from now on. If it is not, the old one is:
     /// the new one failed, or the old one does not read or does not end its writes, and then it may
-    /// be tried again. Errors: those of `name`; the old device is the volume's, and the new one says
-    /// nothing. Cost: writes are held back for [`WRITES_END`] and four times [`HELD`] at the most,
-    /// and as long as `name` takes.
+    /// be tried again. Errors: those of `name`; the old device is the volume's, and the new one
+    /// says nothing. Cost: writes are held back for [`WRITES_END`] and four times [`HELD`] at the
+    /// most, and as long as `name` takes.
     pub(crate) fn finish<E>(&self, name: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         if !self.is_copied() {
             return Ok(false);

@@ -1,10 +1,7 @@
 //! From a tier to the program that runs on it. Another instruction set is one variant more.
 
 use crate::arch::native::{self, *};
-use crate::butterflies::Butterflies;
 use crate::change::Change;
-use crate::fft::Fft;
-use crate::network::{self, Flights, Network};
 use crate::packets::{SpreadLoop, Walk};
 use crate::portable;
 use crate::schedule::Schedule;
@@ -64,9 +61,13 @@ macro_rules! define_made {
     };
 }
 
+#[cfg(feature = "fft")]
+mod transforms;
+
+#[cfg(feature = "fft")]
+pub(crate) use transforms::{Flight, Transform};
+
 type BoxedSolve<E> = Box<Solve<E>>;
-type BoxedButterflies<E> = Box<Butterflies<E>>;
-type BoxedFlights<E> = Box<Flights<E>>;
 
 for_engines! { define_made(
     /// A matrix compiled for one tier.
@@ -126,53 +127,6 @@ impl Solver {
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         // SAFETY: the caller's promise.
         with_made!(self, Solver, solve => unsafe { solve.run(streaming, buffer, len) })
-    }
-}
-
-for_engines! { define_made(
-    /// An additive FFT compiled for one tier.
-    Transform of BoxedButterflies
-) }
-
-impl Transform {
-    /// `None` if the tier has no kernels for it, or this machine not the tier.
-    pub(crate) fn new(tier: Tier, fft: &Fft) -> Option<Transform> {
-        made_by_engine!(tier, Transform, engine => Butterflies::new(engine, fft)?)
-    }
-
-    /// Computes every output.
-    ///
-    /// # Safety
-    ///
-    /// As `Butterflies::run`.
-    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        // SAFETY: the caller's promise.
-        with_made!(self, Transform, fft => unsafe { fft.run(streaming, buffer, len) })
-    }
-}
-
-for_engines! { define_made(
-    /// A network of transforms compiled for one tier.
-    Flight of BoxedFlights or Box<Flights<network::Portable>>
-) }
-
-impl Flight {
-    /// Of a network that was checked; `None` if this machine lacks the tier.
-    pub(crate) fn new(tier: Tier, network: &Network) -> Option<Flight> {
-        match tier {
-            Tier::Portable => Some(Flight::Portable(Box::new(Flights::new(network::Portable, network)))),
-            _ => made_by_engine!(tier, Flight, engine => Box::new(Flights::new(engine, network))),
-        }
-    }
-
-    /// Carries out every step.
-    ///
-    /// # Safety
-    ///
-    /// As `Flights::run`.
-    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        // SAFETY: the caller's promise.
-        with_made!(self, Flight or Portable, flights => unsafe { flights.run(streaming, buffer, len) })
     }
 }
 

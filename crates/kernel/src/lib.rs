@@ -20,7 +20,8 @@
 //!
 //! Without the feature `run-time-code`, programs of XORs never become machine code of their own:
 //! they run in loops over rows, at some 0.6 to 0.8 of the speed, and nothing in the process is
-//! written and executed.
+//! written and executed. Without the feature `fft` there are no additive FFTs, and no networks of
+//! them; sums of products give the same bytes.
 //!
 //! It knows nothing of codes, of data and parity, or of I/O. The portable tier is the
 //! specification: every other tier must give the same bytes for every length and alignment. This
@@ -39,6 +40,7 @@
 mod arch;
 mod arena;
 mod buffers;
+#[cfg(feature = "fft")]
 mod butterflies;
 mod carried;
 mod change;
@@ -54,9 +56,11 @@ mod dot;
 mod engine;
 mod error;
 mod expand;
+#[cfg(feature = "fft")]
 mod fft;
 mod horner;
 pub mod measure;
+#[cfg(feature = "fft")]
 mod network;
 mod order;
 mod packet_program;
@@ -83,8 +87,10 @@ pub use buffers::{Buffer, BufferList, Use};
 pub use choice::ForcedTierError;
 pub use dot::Dot;
 pub use error::{DotError, ProgramError, ShapeError};
+#[cfg(feature = "fft")]
 pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
+#[cfg(feature = "fft")]
 pub use network::{Lanes, Network, NetworkStep};
 pub use packet_program::PacketProgram;
 pub use packets::Packets;

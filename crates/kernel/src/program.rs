@@ -10,17 +10,20 @@
 
 use crate::buffers::{Buffer, Use, Uses, check_buffers, check_count};
 use crate::carried::Carried;
-use crate::dispatch::{Flight, Solver, Sweep, Transform};
+#[cfg(feature = "fft")]
+use crate::dispatch::{Flight, Transform};
+use crate::dispatch::{Solver, Sweep};
 use crate::dot::Dot;
 use crate::error::{DotError, ProgramError, ShapeError};
-use crate::fft::Fft;
 use crate::horner::{Horner, HornerStep};
-use crate::network::Network;
 use crate::packets::Packets;
 use crate::stores::{Mode, Stores};
 use crate::system::System;
 use crate::tier::Tier;
 use crate::xor::Xor;
+
+#[cfg(feature = "fft")]
+mod transforms;
 
 /// Bytes of every buffer that all stages work on before the next: what one stage writes is still
 /// near when the next reads it.
@@ -60,7 +63,9 @@ enum Stage {
     Xor(Box<Xor>),
     Solve(Solver),
     Horner(Box<Carried>),
+    #[cfg(feature = "fft")]
     Fft(Transform),
+    #[cfg(feature = "fft")]
     Network(Flight),
 }
 
@@ -149,46 +154,6 @@ impl Program {
             uses,
             stores: Stores::Auto,
         }))
-    }
-
-    /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it,
-    /// and steps must do: [`Fft::expanded`].
-    ///
-    /// Errors: it has not 4 or 8 points, no output, or more outputs than points; else as
-    /// [`Program::new`].
-    pub fn fft(buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
-        Program::fft_with_tier(Tier::best(), buffers, fft)
-    }
-
-    /// As [`Program::fft`], for a tier of the caller's choice.
-    pub fn fft_with_tier(tier: Tier, buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
-        if !fft.has_points() {
-            return Err(ProgramError::FftPoints { have: fft.points });
-        }
-        if !fft.has_outputs() {
-            return Err(ProgramError::FftOutputs { have: fft.writes().count(), most: fft.points });
-        }
-        let uses = check_buffers(buffers, fft.reads(), fft.writes())?;
-        let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
-        Ok(Some(Program { stages: Stages::One(Stage::Fft(transform)), uses, stores: Stores::Auto }))
-    }
-
-    /// What a network of transforms gives, for [`Tier::best`].
-    ///
-    /// Errors: a step has not the lanes that it needs, or reads a slot that was not written; slots
-    /// of one step overlap; else as [`Program::new`].
-    pub fn network(buffers: usize, network: &Network) -> Result<Program, ProgramError> {
-        Program::network_with_tier(Tier::best(), buffers, network)
-    }
-
-    /// As [`Program::network`], for a tier of the caller's choice.
-    pub fn network_with_tier(tier: Tier, buffers: usize, network: &Network) -> Result<Program, ProgramError> {
-        check_count(buffers)?;
-        let uses = network.check(buffers)?;
-        let Some(flight) = Flight::new(tier, network) else {
-            return Err(ProgramError::TierUnavailable { tier });
-        };
-        Ok(Program { stages: Stages::One(Stage::Network(flight)), uses, stores: Stores::Auto })
     }
 
     /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
@@ -375,8 +340,10 @@ impl Stage {
             // SAFETY: as above, by `check_buffers`.
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
             // SAFETY: as above, by `check_buffers`.
+            #[cfg(feature = "fft")]
             Stage::Fft(transform) => unsafe { transform.run(streaming, buffer, len) },
             // SAFETY: the caller's promise.
+            #[cfg(feature = "fft")]
             Stage::Network(flight) => unsafe { flight.run(streaming, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Xor(xor) => unsafe { xor.run(streaming, buffer, len) },

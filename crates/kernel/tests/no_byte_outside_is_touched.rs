@@ -16,8 +16,8 @@ use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRI
 use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep, Packets,
-    Program, Step, Stores, System, Tier, Update, first_nonzero, first_nonzero_any, xor_into,
+    Dot, Horner, HornerOutputs, HornerStep, Packets, Program, Step, Stores, System, Tier, Update,
+    first_nonzero, first_nonzero_any, xor_into,
 };
 use std::num::NonZeroUsize;
 
@@ -184,83 +184,12 @@ fn by_programs_of_every_kind() {
                 }
             }
         }
-        for stores in STORES {
-            for (points, rows) in [(4, None), (4, Some(3)), (4, Some(4)), (8, None)] {
-                let program = transform(tier, points, 3, rows).with_stores(stores);
-                everywhere(program.buffers(), |views| program.run(views).unwrap());
-            }
-        }
-        for (points, stores) in
-            [2, 8, 32].into_iter().flat_map(|points| STORES.map(|stores| (points, stores)))
-        {
-            let network = network(points);
-            let program = Program::network_with_tier(tier, 5 * points, &network).unwrap().with_stores(stores);
-            everywhere(program.buffers(), |views| program.run(views).unwrap());
-        }
         let update = Update::with_tier(tier, 4, 0, &[(1, 1), (2, 7)]).unwrap();
         everywhere(5, |views| {
             let (cells, new) = views.split_at_mut(4);
             update.run(cells, new[0]).unwrap();
         });
     }
-}
-
-/// Every kind of step between buffers and slots, of so many points, with a buffer in three missing.
-fn network(points: usize) -> Network {
-    let factors: Vec<u8> = (0..points - 1).map(|i| (i * 57 + 8) as u8).collect();
-    let lanes = |group: usize| -> Vec<Option<usize>> {
-        (0..points).map(|i| (i % 3 != 2).then_some(group * points + i)).collect()
-    };
-    let buffers = |group: usize| Lanes::Buffers(lanes(group));
-    let scale = |from, to| NetworkStep::Scale { from, plus: lanes(1), factors: vec![2; points], to };
-    let forward = |to| NetworkStep::Forward { from: 0, factors: factors.clone(), to };
-    let inverse = |from, adds| NetworkStep::Inverse { from, factors: factors.clone(), to: 0, adds };
-    let steps = vec![
-        inverse(buffers(0), false),
-        inverse(buffers(1), true),
-        forward(Lanes::Slots(points)),
-        scale(Some(points), buffers(2)),
-        scale(None, buffers(3)),
-        scale(None, Lanes::Slots(points)),
-        inverse(Lanes::Slots(points), true),
-        forward(buffers(4)),
-    ];
-    Network { slots: 2 * points, steps }
-}
-
-/// An FFT of whole groups but for one that has a column less and one that is a half, of four
-/// columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.
-fn transform(tier: Tier, points: usize, groups: usize, rows: Option<usize>) -> Program {
-    let column = |g: usize, i: usize| match g {
-        1 if i == 2 => None,
-        2 if i < points / 2 => None,
-        _ => (i < points).then_some(points * g + i),
-    };
-    let group = |g: usize| FftGroup {
-        columns: std::array::from_fn(|i| column(g, i)),
-        factors: std::array::from_fn(|i| (g * 4 + i * 57 + 8) as u8),
-    };
-    let first = points * groups;
-    let output = |o: usize| first + 4 + o;
-    let outputs = match rows {
-        None => FftOutputs::Values(std::array::from_fn(|i| (i < points).then_some(output(i)))),
-        Some(count) => {
-            let row = |o: usize| std::array::from_fn(|i| (o * 31 + i * 7) as u8 | 2);
-            let mut rows: Vec<(usize, [u8; 8])> = (0..count).map(|o| (output(o), row(o))).collect();
-            if let [a, b, c, d] = &mut rows[..] {
-                d.1 = std::array::from_fn(|i| u8::from(i == 3) ^ a.1[i] ^ b.1[i] ^ c.1[i]);
-            }
-            FftOutputs::Solved(rows)
-        }
-    };
-    let factors = if points == 4 { [0, 214, 0, 0, 0, 0, 0] } else { [0, 214, 152, 152 ^ 214, 0, 214, 0] };
-    let columns = std::array::from_fn(|i| (rows.is_some() && i < 4).then_some(first + i));
-    let origin = FftGroup { columns, factors };
-    let fft = Fft { points, groups: (0..groups).map(group).collect(), origin, outputs };
-    let made = Program::fft_with_tier(tier, output(points), &fft).unwrap();
-    let steps =
-        || fft.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect::<Vec<_>>();
-    made.unwrap_or_else(|| Program::with_tier(tier, output(points), &steps()).unwrap())
 }
 
 /// What a system has beside products: a sum of ones; an output that is what others leave of it;
@@ -371,11 +300,13 @@ fn by_changes_in_columns_of_packets() {
     }
 }
 
+/// Sources, and bytes of each: groups and tiles, where the processor follows few streams; more than
+/// the second-level cache has.
+const MANY: [(usize, Stores, usize); 2] = [(20, Stores::Streaming, 20_000), (16, Stores::Cached, 50_000)];
+
 #[test]
 fn by_what_reads_many_streams_from_far_away() {
-    // Groups and tiles, where the processor follows few streams; more than the second-level cache
-    // has.
-    for (sources, stores, len) in [(20, Stores::Streaming, 20_000), (16, Stores::Cached, 50_000)] {
+    for (sources, stores, len) in MANY {
         for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
             for count in 2..=4 {
                 let coefficient = |o: usize, s: usize| if o == 0 { 1 } else { (o * 31 + s * 7) as u8 | 2 };
@@ -388,9 +319,6 @@ fn by_what_reads_many_streams_from_far_away() {
                     dot.apply(&sources, outputs).unwrap();
                     dot.accumulate(&sources, outputs).unwrap();
                 });
-                let (points, rows) = [(4, None), (4, Some(4)), (8, None)][count - 2];
-                let program = transform(tier, points, sources / points, rows).with_stores(stores);
-                from_len_on(program.buffers(), len, |views| program.run(views).unwrap());
                 for kind in KINDS {
                     let program = solving(tier, sources, count, kind).with_stores(stores);
                     from_len_on(sources + 8, len, |views| program.run(views).unwrap());
@@ -419,4 +347,101 @@ fn by_the_helpers() {
             assert_eq!(first_nonzero(a[0], 0), Some(a[0].len() - 1));
         }
     });
+}
+
+#[cfg(feature = "fft")]
+mod transforms {
+    use super::*;
+    use pantile_kernel::{Fft, FftGroup, FftOutputs, Lanes, Network, NetworkStep};
+
+    #[test]
+    fn by_ffts_and_networks() {
+        for tier in Tier::available() {
+            for stores in STORES {
+                for (points, rows) in [(4, None), (4, Some(3)), (4, Some(4)), (8, None)] {
+                    let program = transform(tier, points, 3, rows).with_stores(stores);
+                    everywhere(program.buffers(), |views| program.run(views).unwrap());
+                }
+            }
+            for (points, stores) in
+                [2, 8, 32].into_iter().flat_map(|points| STORES.map(|stores| (points, stores)))
+            {
+                let network = network(points);
+                let program =
+                    Program::network_with_tier(tier, 5 * points, &network).unwrap().with_stores(stores);
+                everywhere(program.buffers(), |views| program.run(views).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn by_ffts_of_many_columns_from_far_away() {
+        for (columns, stores, len) in MANY {
+            for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
+                for (points, rows) in [(4, None), (4, Some(4)), (8, None)] {
+                    let program = transform(tier, points, columns / points, rows).with_stores(stores);
+                    from_len_on(program.buffers(), len, |views| program.run(views).unwrap());
+                }
+            }
+        }
+    }
+
+    /// Every kind of step between buffers and slots, of so many points, with a buffer in three
+    /// missing.
+    fn network(points: usize) -> Network {
+        let factors: Vec<u8> = (0..points - 1).map(|i| (i * 57 + 8) as u8).collect();
+        let lanes = |group: usize| -> Vec<Option<usize>> {
+            (0..points).map(|i| (i % 3 != 2).then_some(group * points + i)).collect()
+        };
+        let buffers = |group: usize| Lanes::Buffers(lanes(group));
+        let scale = |from, to| NetworkStep::Scale { from, plus: lanes(1), factors: vec![2; points], to };
+        let forward = |to| NetworkStep::Forward { from: 0, factors: factors.clone(), to };
+        let inverse = |from, adds| NetworkStep::Inverse { from, factors: factors.clone(), to: 0, adds };
+        let steps = vec![
+            inverse(buffers(0), false),
+            inverse(buffers(1), true),
+            forward(Lanes::Slots(points)),
+            scale(Some(points), buffers(2)),
+            scale(None, buffers(3)),
+            scale(None, Lanes::Slots(points)),
+            inverse(Lanes::Slots(points), true),
+            forward(buffers(4)),
+        ];
+        Network { slots: 2 * points, steps }
+    }
+
+    /// An FFT of whole groups but for one that has a column less and one that is a half, of four
+    /// columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.
+    fn transform(tier: Tier, points: usize, groups: usize, rows: Option<usize>) -> Program {
+        let column = |g: usize, i: usize| match g {
+            1 if i == 2 => None,
+            2 if i < points / 2 => None,
+            _ => (i < points).then_some(points * g + i),
+        };
+        let group = |g: usize| FftGroup {
+            columns: std::array::from_fn(|i| column(g, i)),
+            factors: std::array::from_fn(|i| (g * 4 + i * 57 + 8) as u8),
+        };
+        let first = points * groups;
+        let output = |o: usize| first + 4 + o;
+        let outputs = match rows {
+            None => FftOutputs::Values(std::array::from_fn(|i| (i < points).then_some(output(i)))),
+            Some(count) => {
+                let row = |o: usize| std::array::from_fn(|i| (o * 31 + i * 7) as u8 | 2);
+                let mut rows: Vec<(usize, [u8; 8])> = (0..count).map(|o| (output(o), row(o))).collect();
+                if let [a, b, c, d] = &mut rows[..] {
+                    d.1 = std::array::from_fn(|i| u8::from(i == 3) ^ a.1[i] ^ b.1[i] ^ c.1[i]);
+                }
+                FftOutputs::Solved(rows)
+            }
+        };
+        let factors = if points == 4 { [0, 214, 0, 0, 0, 0, 0] } else { [0, 214, 152, 152 ^ 214, 0, 214, 0] };
+        let columns = std::array::from_fn(|i| (rows.is_some() && i < 4).then_some(first + i));
+        let origin = FftGroup { columns, factors };
+        let fft = Fft { points, groups: (0..groups).map(group).collect(), origin, outputs };
+        let made = Program::fft_with_tier(tier, output(points), &fft).unwrap();
+        let steps =
+            || fft.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect::<Vec<_>>();
+        made.unwrap_or_else(|| Program::with_tier(tier, output(points), &steps()).unwrap())
+    }
 }

@@ -49,11 +49,22 @@
 //! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a
 //! codec is cheap to clone and share between threads. What was compiled is immutable, and that for
 //! whole columns is found without a lock; [`Codec::decoder`] gives it as a handle.
+//!
+//! # Features
+//!
+//! Both are on by default, and no byte depends on them. `run-time-code`: array codes become machine
+//! code after some use; without it nothing that was written is executed, and they reach 0.6 to 0.8
+//! of the speed. `fft`: wide codes of the family lch are computed by additive FFTs; without it by
+//! sums of products.
 #![forbid(unsafe_code)]
 
 mod cache;
 mod chunks;
 mod codec;
+#[cfg(feature = "fft")]
+mod cosets;
+#[cfg(not(feature = "fft"))]
+#[path = "no_cosets.rs"]
 mod cosets;
 mod locate;
 mod packets;
@@ -63,6 +74,7 @@ mod recovery;
 mod shards;
 mod shelf;
 mod stripe;
+#[cfg(feature = "fft")]
 mod transforms;
 
 pub use chunks::{ChunkError, Chunks};

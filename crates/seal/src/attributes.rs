@@ -54,6 +54,17 @@ impl Rights {
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
     }
 
+    /// For the owner alone.
+    pub(crate) fn of_owner_alone(self) -> Rights {
+        Rights { most: self.most & 0o700, of_system: false }
+    }
+
+    /// Whether an attribute is given, if something is: of the owner alone no ACL, which gives its
+    /// rights before the mode narrows it.
+    fn is_asked(self, name: &[u8]) -> bool {
+        self.most & 0o077 != 0 || (name != ACL && name != DEFAULT_ACL)
+    }
+
     /// Whether an attribute is given. One that gives the rights of root is as a setuid bit.
     fn gives(self, name: &[u8]) -> bool {
         let is_of_system = name.starts_with(b"security.") || name.starts_with(b"trusted.");
@@ -93,10 +104,14 @@ fn is_kept(name: &[u8]) -> bool {
 
 /// The attributes of a path that are kept, ascending by name.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<Attribute>> {
-    let mut all = disk.attributes(path)?;
+    disk.attributes(path).map(kept)
+}
+
+/// Those of all attributes that are kept, ascending by name.
+pub(crate) fn kept(mut all: Vec<Attribute>) -> Vec<Attribute> {
     all.retain(|(name, _)| is_kept(name));
     all.sort_unstable();
-    Ok(all)
+    all
 }
 
 /// As fields of an entry.
@@ -123,7 +138,7 @@ pub(crate) fn has(file: &dyn DiskFile, attributes: &[Attribute], (mode, rights):
     let mode = rights.of_mode(mode);
     let is_acl = |name: &[u8]| name == ACL || name == DEFAULT_ACL;
     let given: Vec<Attribute> = (attributes.iter())
-        .filter(|(name, _)| rights.gives(name))
+        .filter(|(name, _)| rights.is_asked(name) && rights.gives(name))
         .map(|(name, value)| {
             (name.clone(), if name == ACL { under_mode(value, mode) } else { value.clone() })
         })
@@ -159,11 +174,12 @@ pub(crate) fn give(
     not_kept: &mut Vec<NotDone>,
 ) -> u32 {
     let mut mode = mode;
+    let attributes: Vec<&Attribute> = attributes.iter().filter(|(name, _)| rights.is_asked(name)).collect();
     // What it inherited from the directory that it was made in.
     let inherited = made.attributes().unwrap_or_default();
     for name in [ACL, DEFAULT_ACL] {
         let is_there = inherited.iter().any(|(there, _)| there == name);
-        if is_there && !attributes.iter().any(|(given, _)| given == name) {
+        if is_there && !attributes.iter().any(|given| given.0 == name) {
             // Where it cannot be taken away, the bits of the group stay its mask: with none of them
             // it gives nothing to anybody.
             if made.set_attribute(name, None).is_err() && name == ACL {

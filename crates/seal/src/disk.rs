@@ -7,11 +7,13 @@
 //! write, whatever a set, a link or another user makes of its names.
 
 use pantile_format::Timestamp;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use crate::system::{SystemDisk, is_led_to_by_nobody_else, real_path};
+pub use crate::links::{is_led_to_by_nobody_else, real_path, real_place};
+pub use crate::system::SystemDisk;
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
@@ -132,6 +134,11 @@ pub trait Disk: Send + Sync {
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
+    /// Describes the directories on the way to one: first the root that it lies below, last itself.
+    ///
+    /// Each is described when the next one was opened in it: a rename that led there has changed
+    /// the times of both by then, whatever is exchanged meanwhile.
+    fn way(&self, dir: &Path) -> io::Result<Vec<Meta>>;
     /// Where a link points.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// The names in a directory, sorted.
@@ -186,6 +193,9 @@ pub trait DiskFile: Send + Sync {
     /// Gives a file that was created another name in the directory in which it was created, instead
     /// of whatever has that name.
     fn give_name(&self, path: &Path) -> io::Result<()>;
+    /// What has a name in the directory in which a file was created, and would be replaced by
+    /// [`give_name`](DiskFile::give_name), to describe it; the directory itself for no name.
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>>;
     /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell
     /// says that they were.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {

@@ -16,10 +16,11 @@ use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
 use crate::set::Set;
 use crate::shard::{Shard, read_header};
+use crate::tree::Way;
 use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
 use pantile::CellIndex;
-use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader, Timestamp};
+use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -43,11 +44,11 @@ pub(crate) fn heal(
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
     // Asked before anything is written or removed, which changes directories.
-    let files: Vec<(usize, Option<Timestamp>)> = match set.manifest.mode {
+    let files: Vec<(usize, Way)> = match set.manifest.mode {
         Mode::Full => Vec::new(),
         Mode::Beside => {
             let entries = 0..set.manifest.entries.len();
-            set.moved(entries.filter(|&entry| is_to_be_healed(set, entry, &damage)))
+            set.ways(entries.filter(|&entry| is_to_be_healed(set, entry, &damage)))
         }
     };
     let mut report = before_healing(set, found, &damage);
@@ -93,7 +94,7 @@ fn heal_part(
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
-    let files = set.moved(broken);
+    let files = set.ways(broken);
     let mut report = before_healing(set, found, &damage);
     let files = hold_back(set, files, options, &mut report);
     heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
@@ -175,10 +176,10 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
 /// cannot be read. What is there may be what was sealed then, and what is put back would not be.
 fn hold_back(
     set: &Set<'_>,
-    files: Vec<(usize, Option<Timestamp>)>,
+    files: Vec<(usize, Way)>,
     options: &HealOptions,
     report: &mut HealReport,
-) -> Vec<(usize, Option<Timestamp>)> {
+) -> Vec<(usize, Way)> {
     let Some(newer) = set.newer_state().filter(|_| !options.yes) else { return files };
     let have = set.manifest.generation.0;
     for (entry, _) in files {

@@ -38,6 +38,7 @@ mod first;
 mod grid;
 mod heal;
 mod journal;
+mod links;
 mod lock;
 mod meta;
 mod names;

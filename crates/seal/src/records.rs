@@ -13,8 +13,8 @@
 //! that began.
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
+use crate::links::is_led_to_by_nobody_else;
 use crate::names::{parent, temp};
-use crate::system::is_led_to_by_nobody_else;
 use pantile_format::Timestamp;
 use std::fmt::Write;
 use std::io;
@@ -50,23 +50,26 @@ pub(crate) fn note(
     disk.sync_dir(records)
 }
 
-/// When this user last sealed a set here, if its sources are where they were.
-///
-/// Shards tell a time, too, but whoever may write to them may set it.
-pub(crate) fn sealed_at(
-    disk: &dyn Disk,
-    records: &Path,
-    set: &str,
-    sources: &[PathBuf],
-) -> Option<Timestamp> {
+/// What a record tells.
+#[derive(Clone, Copy)]
+pub(crate) struct Record {
+    /// When this user last sealed the set here. Shards tell a time, too, but whoever may write to
+    /// them may set it.
+    pub(crate) at: Timestamp,
+    /// Whether its sources are where they were.
+    pub(crate) fits: bool,
+}
+
+/// This user's record of a set, if there is one.
+pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: &str, sources: &[PathBuf]) -> Option<Record> {
     let found = || {
         disk.root(records, Access::Read)?;
         let (text, at) = read(disk, &records.join(set))?;
         // Whoever may exchange a directory on the way may put another one of this user there, in
         // which she restored what somebody else made.
         let is_hers = is_ours(&disk.meta(records)?, MetaKind::Dir) && is_led_to_by_nobody_else(records);
-        let fits = is_hers && text == describe(disk, sources)?;
-        Ok::<Option<Timestamp>, io::Error>(fits.then_some(at))
+        let fits = || describe(disk, sources).is_ok_and(|now| now == text);
+        Ok::<Option<Record>, io::Error>(is_hers.then(|| Record { at, fits: fits() }))
     };
     found().unwrap_or(None)
 }

@@ -21,8 +21,7 @@ use crate::report::{
 use crate::select::Select;
 use crate::shard::{Candidate, Shard, Unusable, behind_links, is_for_now, need};
 use crate::times::{is_rot_or_change, is_same_time};
-use crate::tree::Moves;
-use crate::window::join;
+use crate::tree::{Moves, Way};
 use crate::{SealError, World};
 use found::{choose, directories, find, home, is_uuid, open_root};
 use pantile::{CellSet, Code, Codec};
@@ -102,6 +101,8 @@ pub(crate) struct Trust {
     named: bool,
     /// When this user last sealed them here by her own record, if they are where they were.
     pub(crate) recorded: Option<Timestamp>,
+    /// Whether she has such a record, wherever they are now.
+    is_sealed_here: bool,
 }
 
 impl Trust {
@@ -182,9 +183,13 @@ impl<'w> Set<'w> {
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
         let set_name = manifest.set.to_string();
-        let recorded = (paths.records.as_ref())
-            .and_then(|records| crate::records::sealed_at(disk, records, &set_name, &sources));
-        let trust = Trust { named: !paths.sources.is_empty(), recorded };
+        let record = (paths.records.as_ref())
+            .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
+        let trust = Trust {
+            named: !paths.sources.is_empty(),
+            recorded: record.filter(|record| record.fits).map(|record| record.at),
+            is_sealed_here: record.is_some(),
+        };
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -504,41 +509,53 @@ impl<'w> Set<'w> {
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 
-    /// Entries, and when each may last have been moved with a directory on the way to it from its
-    /// source; the directory of the shards, to which sealing itself writes, is left out.
+    /// Entries, and the way to each from its source; the directory of the shards, to which sealing
+    /// itself writes, is left out.
     ///
-    /// Cost: each directory is looked at once.
-    pub(crate) fn moved(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Option<Timestamp>)> {
+    /// Cost: each directory is looked at once, with those above it.
+    pub(crate) fn ways(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Way)> {
         let own = spelt_one_way(&self.names.dir);
-        let mut known: HashMap<(u32, &Path), Moves> = HashMap::new();
-        let mut moves_to = |index: usize| {
+        let mut known: HashMap<PathBuf, Way> = HashMap::new();
+        let mut way_to = |index: usize| {
             let entry = &self.manifest.entries[index];
-            let (mut moves, mut unknown) = (Moves::default(), Vec::new());
-            // Of the path of its source alone nothing is a directory.
-            for dir in path_of(&entry.path).ancestors().skip(1) {
-                if let Some(&there) = known.get(&(entry.source, dir)) {
-                    moves = there;
-                    break;
-                }
-                unknown.push(dir);
-            }
-            for dir in unknown.into_iter().rev() {
-                let full = join(&self.sources[entry.source as usize], dir.as_os_str().as_encoded_bytes());
-                if spelt_one_way(&full) != own
-                    && let Ok(meta) = self.world.disk.meta(&full)
-                {
-                    moves = moves.through(&meta);
-                }
-                known.insert((entry.source, dir), moves);
-            }
-            moves.moved_at
+            let source = &self.sources[entry.source as usize];
+            let dir = parent(&self.original_path(index));
+            *known.entry(dir).or_insert_with_key(|dir| self.way(source, dir, &own))
         };
-        entries.map(|entry| (entry, moves_to(entry))).collect()
+        entries.map(|entry| (entry, way_to(entry))).collect()
+    }
+
+    fn way(&self, source: &Path, dir: &Path, own: &Path) -> Way {
+        let mut dirs: Vec<(PathBuf, Meta)> = Vec::new();
+        // A root that lies within the source is opened, but may have been renamed before.
+        let mut next = Some(dir);
+        while let Some(dir) = next.filter(|dir| dir.starts_with(source)) {
+            let Ok(way) = self.world.disk.way(dir) else { return Way::default() };
+            let root = dir.ancestors().nth(way.len() - 1);
+            dirs.extend(dir.ancestors().map(Path::to_path_buf).zip(way.into_iter().rev()));
+            next = root.and_then(Path::parent);
+        }
+        let within = dirs.iter().rev().filter(|(path, _)| path != own);
+        let moves = within.fold(Moves::default(), |moves, (_, meta)| moves.through(meta));
+        let dir = match dirs.first() {
+            Some((_, meta)) => Some(meta.id),
+            // The source is the file itself.
+            None => self.world.disk.meta(dir).ok().map(|meta| meta.id),
+        };
+        Way { moved_at: moves.moved_at, dir }
     }
 
     /// Whether something tells of a block alone what it should be.
     pub(crate) fn knows_blocks(&self) -> bool {
         self.judge || self.pin.is_some()
+    }
+
+    /// Whether what is computed of shards and originals can only be what was sealed. Whoever makes
+    /// shards can make them so that one original, which she cannot read, is told by another or
+    /// taken for what she sealed; but not so that it has a checksum that she had to know before.
+    pub(crate) fn is_content_sealed(&self) -> bool {
+        let is_sealed_here = self.trust.is_sealed_here && self.is_hers_alone();
+        self.manifest.mode == Mode::Full || self.knows_blocks() || is_sealed_here
     }
 
     /// Where an entry's original is.

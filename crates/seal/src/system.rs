@@ -12,9 +12,9 @@
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, is_own,
 };
+use crate::links::real_path;
 use crate::names::LOCK;
 use pantile_format::Timestamp;
-use pantile_trust::Caller;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, StatxFlags, Timespec,
@@ -27,7 +27,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -232,71 +232,6 @@ fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// A path without links, if all those on the way belong to the user who runs this or to root, and
-/// lie in directories in which nobody else may put them: whoever may put a link there, or one that
-/// a program of root made elsewhere, must not be able to lead somebody else away.
-///
-/// Between this and the opening nothing is followed any more.
-pub fn real_path(path: &Path) -> io::Result<PathBuf> {
-    const LINKS_MOST: usize = 40;
-    let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
-    let parts = |path: &Path| -> Vec<OsString> {
-        let names = path.components().rev();
-        names.filter(|part| *part != Component::RootDir).map(|part| part.as_os_str().to_os_string()).collect()
-    };
-    // The next name is taken from the end.
-    let mut todo = parts(path);
-    let mut links = 0;
-    while let Some(part) = todo.pop() {
-        if part == OsStr::new("..") {
-            real.pop();
-            continue;
-        }
-        if part == OsStr::new(".") {
-            continue;
-        }
-        real.push(&part);
-        let meta = fs::symlink_metadata(&real)?;
-        if !meta.is_symlink() {
-            continue;
-        }
-        links += 1;
-        if links > LINKS_MOST {
-            return Err(Errno::LOOP.into());
-        }
-        if !Caller::alone().trusts(meta.uid()) {
-            let why = format!("{} is a link of another user; name what it leads to", real.display());
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
-        let to = fs::read_link(&real)?;
-        let called = real.display().to_string();
-        real.pop();
-        if Caller::alone().is_led_by_another(&meta, &fs::metadata(&real)?) {
-            let why = format!(
-                "{called} is a link in a directory that other users may write to; name what it leads to"
-            );
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        }
-        if to.is_absolute() {
-            real = PathBuf::from("/");
-        }
-        todo.extend(parts(&to));
-    }
-    Ok(real)
-}
-
-/// Whether nobody but the user who runs this and root can exchange any directory on the way to a
-/// path, as far as that is there.
-pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
-    let Some(there) = path.ancestors().find(|above| fs::symlink_metadata(above).is_ok()) else {
-        return false;
-    };
-    let Ok(real) = real_path(there) else { return false };
-    let caller = Caller::alone();
-    let safe = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !caller.names_may_be_exchanged(&meta));
-    real.ancestors().all(safe)
-}
-
 impl Disk for SystemDisk {
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
         let real = real_path(path)?;
@@ -441,18 +376,25 @@ impl Disk for SystemDisk {
     }
 
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        // A descriptor that only searches tells no attributes; the path of the descriptor does, and
-        // asks for no right to read.
-        let seen = self.open_at(path, Access::Read, OFlags::PATH)?;
-        let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
-        let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
-        let value =
-            |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
-        attributes_by(names, value)
+        attributes_of_seen(self.open_at(path, Access::Read, OFlags::PATH)?.as_fd())
     }
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
+    }
+
+    fn way(&self, dir: &Path) -> io::Result<Vec<Meta>> {
+        let (root, below) = self.find(dir, Access::Read)?;
+        let mut dir = self.beneath(root.as_fd(), Path::new(""), OFlags::PATH)?;
+        let mut way = Vec::new();
+        for name in below.components() {
+            let next =
+                rustix::fs::openat(&dir, name.as_os_str(), TO_SEARCH | OFlags::NOFOLLOW, Mode::empty())?;
+            way.push(describe(&rustix::fs::fstat(&dir)?));
+            dir = next;
+        }
+        way.push(describe(&rustix::fs::fstat(&dir)?));
+        Ok(way)
     }
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -605,6 +547,9 @@ impl DiskFile for SystemFile {
     }
 
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        if rustix::fs::fcntl_getfl(&self.file)?.contains(OFlags::PATH) {
+            return attributes_of_seen(self.file.as_fd());
+        }
         let names = |buffer: &mut Vec<u8>| rustix::fs::flistxattr(&self.file, spare_capacity(buffer));
         let value = |name: &[u8], buffer: &mut Vec<u8>| {
             rustix::fs::fgetxattr(&self.file, name, spare_capacity(buffer))
@@ -633,6 +578,22 @@ impl DiskFile for SystemFile {
         }
         Ok(rustix::fs::renameat(dir, old, dir, new)?)
     }
+
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>> {
+        let (dir, _) = self.created.as_ref().ok_or(Errno::INVAL)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let seen = rustix::fs::openat(dir, name.unwrap_or(OsStr::new(".")), flags, Mode::empty())?;
+        Ok(Box::new(SystemFile { file: File::from(seen), created: None }))
+    }
+}
+
+/// The attributes of what was opened only to describe it: such a descriptor tells none, but its
+/// path does, and asks for no right to read.
+fn attributes_of_seen(seen: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
+    let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
+    let value = |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
+    attributes_by(names, value)
 }
 
 /// All attributes that may be read, by these two ways to ask.
@@ -709,7 +670,7 @@ fn describe(stat: &Stat) -> Meta {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::symlink;
 
     /// With the kernel's help, and without.
     fn disks() -> [SystemDisk; 2] {
@@ -727,30 +688,6 @@ mod tests {
             assert_eq!(disk.meta(&dir.path().join("x")).unwrap().size, 1);
             assert_eq!(disk.meta(&dir.path().join("./x")).unwrap().size, 1);
             assert!(disk.meta(&dir.path().join("../x")).is_err());
-        }
-    }
-
-    #[test]
-    fn a_link_of_ours_is_not_followed_where_others_can_put_it() {
-        let dir = tempfile::tempdir().unwrap();
-        let (theirs, ours) = (dir.path().join("theirs"), dir.path().join("ours"));
-        fs::create_dir(&theirs).unwrap();
-        fs::create_dir(&ours).unwrap();
-        symlink(&ours, theirs.join("link")).unwrap();
-        let follows = |mode: u32| {
-            fs::set_permissions(&theirs, fs::Permissions::from_mode(mode)).unwrap();
-            let found = real_path(&theirs.join("link"));
-            assert!(found.as_ref().map_or_else(
-                |error| error.to_string().contains("other users may write to"),
-                |real| real.ends_with("ours")
-            ));
-            found.is_ok()
-        };
-        // Who owns a link may have made it elsewhere, from where others moved it to a sticky directory.
-        assert_eq!([0o755, 0o700, 0o777, 0o702, 0o1777].map(follows), [true, true, false, false, false]);
-        if rustix::process::geteuid().is_root() {
-            std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
-            assert_eq!([0o755, 0o700, 0o1777].map(follows), [false; 3]);
         }
     }
 

@@ -1,10 +1,10 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Access, Disk, Meta, MetaKind, now};
+use crate::disk::{Access, Disk, FileId, Meta, MetaKind, now};
+use crate::links::real_path;
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
-use crate::system::real_path;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
@@ -28,8 +28,8 @@ pub(crate) struct Tree {
     /// Paths that are neither file, directory nor link, and what other sets have in the directory
     /// of the shards.
     pub(crate) skipped: Vec<PathBuf>,
-    /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how many
-    /// there are.
+    /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how
+    /// many there are.
     pub(crate) too_long: (Vec<PathBuf>, u64),
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
@@ -115,6 +115,15 @@ pub(crate) struct Moves {
     pub(crate) moved_at: Option<Timestamp>,
     /// When the last of them was changed in any way.
     changed_at: Option<Timestamp>,
+}
+
+/// How an original is reached.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Way {
+    /// When a directory on it may last have been renamed; `None`: never.
+    pub(crate) moved_at: Option<Timestamp>,
+    /// The directory that the original lies in, if it is there.
+    pub(crate) dir: Option<FileId>,
 }
 
 impl Moves {

@@ -124,7 +124,7 @@ pub(crate) fn unseal(
         unfinished: unfinished && is_ours(&own, MetaKind::Dir),
         mark,
         is_marked: unfinished,
-        rights: Rights::of_new(set.world.disk, options.modes),
+        rights: rights(set, options),
         damage,
         lost: Damage::default(),
         doubtful: None,
@@ -512,6 +512,12 @@ impl Unsealing<'_, '_> {
             None => Ok(self.report),
         }
     }
+}
+
+/// The rights of what is restored.
+fn rights(set: &Set<'_>, options: &UnsealOptions) -> Rights {
+    let rights = Rights::of_new(set.world.disk, options.modes);
+    if set.is_content_sealed() { rights } else { rights.of_owner_alone() }
 }
 
 /// Opens a directory that this run made, to give it its rights.

@@ -6,10 +6,13 @@
 
 use crate::failure::Failure;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{Access, Disk, DiskFile, SystemDisk, is_led_to_by_nobody_else, real_path};
+use pantile_seal::disk::{
+    Access, Disk, DiskFile, SystemDisk, is_led_to_by_nobody_else, real_path, real_place,
+};
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,8 +25,8 @@ enum Place {
     File(PathBuf),
     /// A device or a pipe: written to, never replaced.
     Special(PathBuf),
-    /// A link of hers that leads to nothing with a name, such as `/dev/stdout`.
-    Link(PathBuf),
+    /// What a link of hers leads to and has no name, such as a pipe behind `/dev/stdout`.
+    Nameless(File),
 }
 
 /// Where a path leads.
@@ -34,13 +37,26 @@ fn place(path: &Path) -> io::Result<Place> {
         Ok(real) if real.symlink_metadata().is_ok_and(|meta| meta.is_file()) => Ok(Place::File(real)),
         Ok(real) => Ok(Place::Special(real)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            match path.is_symlink() && is_led_to_by_nobody_else(parent(path)) {
-                true => Ok(Place::Link(path.to_path_buf())),
-                false => Ok(Place::File(path.to_path_buf())),
+            if path.is_symlink()
+                && is_led_to_by_nobody_else(parent(path))
+                && let Some(nameless) = nameless(path)
+            {
+                return Ok(Place::Nameless(nameless));
             }
+            // A link to a name that nothing has yet: another user may make a link of that.
+            real_place(path).map(Place::File)
         }
         Err(error) => Err(error),
     }
+}
+
+/// What a link leads to, to describe it, if that is a pipe or a file without a name.
+fn nameless(link: &Path) -> Option<File> {
+    /// Opens to describe.
+    const PATH: i32 = 0o10000000;
+    let seen = File::options().read(true).custom_flags(PATH).open(link).ok()?;
+    let meta = seen.metadata().ok()?;
+    (meta.file_type().is_fifo() || (meta.is_file() && meta.nlink() == 0)).then_some(seen)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -60,8 +76,9 @@ pub fn output(path: &Path) -> io::Result<Output> {
     Ok(match place(path)? {
         Place::File(path) => Output::New(NewFile::at(&path)?),
         Place::Special(path) => Output::Other(open_special(&path)?),
-        Place::Link(path) => {
-            Output::Other(File::options().write(true).create(true).truncate(true).open(path)?)
+        Place::Nameless(seen) => {
+            let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
+            Output::Other(File::options().write(true).truncate(true).open(path)?)
         }
     })
 }
@@ -70,7 +87,7 @@ pub fn output(path: &Path) -> io::Result<Output> {
 pub enum Output {
     /// A file, which has its name when all is written.
     New(NewFile),
-    /// A device, a pipe, or what a link made: it has no content to lose.
+    /// A device, a pipe, or a file without a name: it has no content to lose.
     Other(File),
 }
 
@@ -100,7 +117,7 @@ impl Write for Output {
 /// Writes a file whole or not at all: into another beside it, which then takes its name.
 ///
 /// A link stays a link, and is followed only if nobody else can have put it there. What is no file,
-/// such as a device, and a link that leads to nothing have no content to lose.
+/// such as a device, has no content to lose.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut out = output(path)?;
     out.write_all(bytes)?;
@@ -111,7 +128,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn can_write(path: &Path) -> io::Result<()> {
     match place(path)? {
         Place::File(path) => NewFile::at(&path).map(drop),
-        Place::Special(_) | Place::Link(_) => Ok(()),
+        Place::Special(_) | Place::Nameless(_) => Ok(()),
     }
 }
 
@@ -147,10 +164,9 @@ impl NewFile {
     pub fn create(path: &Path) -> Result<NewFile, Failure> {
         match place(path).map_err(|error| Failure::file("create", path, &error))? {
             Place::File(real) => NewFile::at(&real).map_err(|error| Failure::file("create", path, &error)),
-            Place::Special(_) => {
+            Place::Special(_) | Place::Nameless(_) => {
                 Err(Failure::Input(format!("{} is no file, and only files are replaced", path.display())))
             }
-            Place::Link(_) => Err(Failure::file("follow the link", path, &ErrorKind::NotFound.into())),
         }
     }
 
@@ -223,6 +239,33 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Of a link of hers to a file that is not there, another user makes a link of his own.
+    #[test]
+    fn a_link_to_nothing_in_a_directory_of_others_leads_nowhere_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [shared, victim, link] = ["shared", "victim", "link"].map(|name| folder.path().join(name));
+        fs::create_dir(&shared).expect("a folder");
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o777)).expect("a mode");
+        fs::write(&victim, "kept").expect("a file");
+        symlink(shared.join("new"), &link).expect("a link");
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..50_000 {
+                    let _ = symlink(&victim, shared.join("new"));
+                    let _ = fs::remove_file(shared.join("new"));
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            while !done.load(Ordering::Relaxed) {
+                let _ = write_whole(&link, b"out");
+            }
+        });
+        assert_eq!(fs::read(&victim).expect("it is there"), b"kept");
+        write_whole(&link, b"out").expect("nobody exchanges it any more");
+        assert_eq!(fs::read(shared.join("new")).expect("the link led there"), b"out");
+    }
 
     /// Whoever may write to the directory above exchanges it for a link to another one.
     #[test]

@@ -1,6 +1,6 @@
 // The erasure-code interfaces of Ceph 20 and 21: the order of virtual functions is what counts, and
-// how sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins of
-// Ceph 20, tests/slots.cc all of it against Ceph's headers.
+// how sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins
+// of Ceph 20, tests/slots.cc all of it against Ceph's headers.
 #pragma once
 #include "maker.h"
 #include <optional>
@@ -109,8 +109,8 @@ using ErasureCodePlugin = pantile::ErasureCodePlugin<ErasureCodeInterface>;
 
 } // namespace pantile::abi20
 
-// A rule for several zones is one more slot, before all later ones; what else it takes than a number
-// of zones differs between sources of 21.
+// A rule for several zones is one more slot, before all later ones; what else it takes than a
+// number of zones differs between sources of 21.
 namespace pantile::abi21 {
 
 template <class... Domains> class FirstSlots : public abi20::FirstSlots {

@@ -1,5 +1,5 @@
-// The interfaces of Ceph 20 and 21, with what its optimised pools (FastEC) call: buffers of shards of which
-// some are absent, and deltas.
+// The interfaces of Ceph 20 and 21, with what its optimised pools (FastEC) call: buffers of shards
+// of which some are absent, and deltas.
 #include "abi20.h"
 #include <array>
 #include <cerrno>

@@ -1,4 +1,5 @@
-// A host of a Ceph that is not here: its own header declares the interface, and each slot is called.
+// A host of a Ceph that is not here: its own header declares the interface, and each slot is
+// called.
 //
 //   slots DIRECTORY          with our libec_pantile.so and a libec_isa.so (isa.cc) in it
 //

@@ -6,6 +6,7 @@ mod a_file_and_its_loop_device_are_one;
 mod a_folder_is_a_volume;
 mod a_running_volume_gives_back_what_was_written;
 mod a_slow_device_is_gone_around;
+mod a_volume_of_clay_is_rebuilt;
 mod common;
 mod epochs_of_delayed_parity;
 mod memory_is_bounded;

@@ -358,7 +358,9 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         read_all();
         assert!(begun.elapsed() > Duration::from_millis(900));
         read_all();
-        assert_eq!(hangs.layer().asked.load(Ordering::SeqCst), 1, "it is not asked again soon");
+        // A machine that is busy with other things may take longer than a device is left alone for.
+        let asked_again = hangs.layer().asked.load(Ordering::SeqCst) > 1;
+        assert!(!asked_again || begun.elapsed() > Duration::from_secs(30), "it is not asked again soon");
         let kept = if gives_away { BLOCK } else { 0 };
         assert_eq!(pool.used_bytes(), kept, "the device may still write to what was given");
         let device = host.report().expect("it serves").status.devices[0].state;

@@ -1,13 +1,14 @@
 //! An architecture without engines.
 
 use crate::engine::{Engine, Kernel, Summing};
-use crate::fft::{FftEngine, FftKernel, Finish};
 use crate::horner::HornerEngine;
-use crate::network::{NetworkEngine, NetworkKernel, To};
 use crate::packets::SpreadLoop;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::RowLoop;
+
+#[cfg(feature = "fft")]
+mod transforms;
 
 /// A processor of which nothing is known.
 pub(crate) mod cpu {
@@ -76,38 +77,6 @@ impl Engine for NoEngine {
     }
 
     fn few_streams(self) -> Option<FewStreams> {
-        match self {}
-    }
-
-    fn fence(self) {
-        match self {}
-    }
-}
-
-impl FftEngine for NoEngine {
-    fn fft_kernel(self, _streaming: bool, _points: usize, _finish: Finish) -> Option<FftKernel<u8>> {
-        match self {}
-    }
-}
-
-impl NetworkEngine for NoEngine {
-    type Factor = u8;
-
-    const LEVELS: u32 = 1;
-
-    fn factor(f: u8) -> u8 {
-        f
-    }
-
-    fn inverse(self, _levels: u32, _buffers: bool, _adds: bool, _zeros: bool) -> NetworkKernel<u8> {
-        match self {}
-    }
-
-    fn forward(self, _levels: u32, _to: To, _zeros: bool) -> NetworkKernel<u8> {
-        match self {}
-    }
-
-    fn scale(self, _slots: bool, _to: To) -> NetworkKernel<u8> {
         match self {}
     }
 

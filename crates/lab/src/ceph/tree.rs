@@ -1,5 +1,5 @@
-//! The part of `ceph osd tree -f json` that says how many OSDs there are, how large, and in how many
-//! hosts and racks.
+//! The part of `ceph osd tree -f json` that says how many OSDs there are, how large, and in how
+//! many hosts and racks.
 
 use super::LEN_BYTES_MAX;
 use crate::durability::Domains;

@@ -219,8 +219,8 @@ fn spread(array: &Array<'_>) -> Option<Spread> {
     })
 }
 
-/// The code that stands for one whose sets are too many or whose rebuilds take too long to plan:
-/// as much may be lost, and a rebuild reads whole columns; `None` where the code itself is examined.
+/// The code that stands for one whose sets are too many or whose rebuilds take too long to plan: as
+/// much may be lost, and a rebuild reads whole columns; `None` where the code itself is examined.
 /// It is on the safe side: where rebuilds read less, less is lost. Of a code that bears more than
 /// eight losses it is one of fewer columns that bears eight: when the code loses data, so many of
 /// any of its columns are lost that this one does, too.

@@ -3,8 +3,8 @@
 //!
 //! Disks are only read: no volume is on them, and what they hold does not matter. The engine says
 //! which elements a request needs, healthy or with a disk lost; a request is laid to a place of the
-//! disks that is drawn, the same on all, as if the volume were as large as they are. Rebuilding what
-//! was lost is not in the time.
+//! disks that is drawn, the same on all, as if the volume were as large as they are. Rebuilding
+//! what was lost is not in the time.
 
 use super::array::Array;
 use super::dcode_engine::{NAME, Options};

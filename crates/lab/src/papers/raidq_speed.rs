@@ -229,8 +229,8 @@ fn run_or_stop<E: std::fmt::Display>(done: Result<(), E>) {
 }
 
 /// A sum, and beside it one that is doubled before each column is added: the loop of Linux for
-/// RAID-6 in words, as the compiler makes it for the base instruction set of the processor, which on
-/// x86-64 has SSE2 and no look-ups.
+/// RAID-6 in words, as the compiler makes it for the base instruction set of the processor, which
+/// on x86-64 has SSE2 and no look-ups.
 ///
 /// `WITH_Q`: the second sum too.
 fn words<const WITH_Q: bool>(columns: &[Vec<u8>], p: &mut [u8], q: &mut [u8]) {

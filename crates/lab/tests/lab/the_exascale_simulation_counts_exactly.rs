@@ -179,8 +179,8 @@ fn messages_have_lustres_sizes() {
     assert_eq!(message(&[body, ost_body, object, extent, capability, 0]), request);
 }
 
-/// Figure 2: the stripes of a round have their parity on one server, one behind the other, and it is
-/// written as one; all its bytes are.
+/// Figure 2: the stripes of a round have their parity on one server, one behind the other, and it
+/// is written as one; all its bytes are.
 #[test]
 fn parities_of_neighbouring_stripes_are_one_write_where_stripes_are_aligned() {
     for (spec, stripes, q) in [("raid5:4", 37, 1), ("raid6:6", 25, 2)] {

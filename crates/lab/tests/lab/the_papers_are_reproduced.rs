@@ -279,6 +279,61 @@ fn readme_says_how_near_the_evidence_is() {
     assert!(readme.contains(&sentence), "README does not say {sentence:?}");
 }
 
+/// The fields of a line of comma-separated values.
+fn fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut is_quoted = false;
+    for c in line.chars() {
+        match c {
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => fields.push(String::new()),
+            c => fields.last_mut().expect("there is one").push(c),
+        }
+    }
+    fields
+}
+
+/// The page's table of kernels is what the record has, which has what the experiment measures.
+#[test]
+fn the_page_has_the_record_of_kernels() {
+    let record: Vec<Vec<String>> = include_str!("../../records/raidq-kernels.csv")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(fields)
+        .collect();
+    assert_eq!(record[0][..6], ["experiment", "case", "quantity", "kind", "published", "value"]);
+    let of = |row: &str, kernel: &str, quantity: &str, field: usize| -> Option<f64> {
+        let case = format!("Table 3, {row}, {kernel}");
+        let found = record.iter().find(|fields| fields[1] == case && fields[2] == quantity)?;
+        (!found[field].is_empty()).then(|| found[field].parse().expect("a number"))
+    };
+    let rows = [
+        ("[1,a], in words (SSE2, Linux)", 2),
+        ("[1,a]", 2),
+        ("[1,a,a^2]", 3),
+        ("[1,a,a^1/2]", 3),
+        ("[1,a,a^2,a^3]", 4),
+        ("[1,a,a^1/2,a^3/2]", 4),
+        ("[1,a,a^1/3,a^2/3]", 4),
+        ("[1,a,a^1/2,X]", 4),
+        ("[1,a,a^1/2,X], 125 disks", 4),
+    ];
+    let page = include_str!("../../../../docs/lab.md");
+    for (row, parities) in rows {
+        let plain = format!("Reed-Solomon, m={parities}");
+        let over = |kernel: &str, field: usize| {
+            let quotient = |quantity: &str| {
+                let both = of(row, kernel, quantity, field).zip(of(&plain, kernel, quantity, field));
+                both.map_or("-".to_string(), |(ours, plain)| format!("{:.2}", ours / plain))
+            };
+            format!("{} / {}", quotient("encode, MB/s"), quotient("decode, MB/s"))
+        };
+        let [look_ups, best, portable] = ["avx2", "avx512-gfni", "portable"].map(|kernel| over(kernel, 5));
+        let line = format!("| {row} | {} | {look_ups} | {best} | {portable} |", over("avx2", 4));
+        assert!(page.contains(&line), "docs/lab.md lacks {line}");
+    }
+}
+
 #[test]
 fn reports_do_not_depend_on_threads_and_pages_stand_alone() {
     let (one, three) = (shec::run(1), shec::run(3));

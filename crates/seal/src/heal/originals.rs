@@ -6,12 +6,13 @@ use crate::SealError;
 use crate::attributes::{self, Rights, SETUID_SETGID, give};
 use crate::batch::{self, Batch, Written};
 use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, is_own};
+use crate::links::is_led_to_by_nobody_else;
 use crate::names::parent;
 use crate::options::Progress;
 use crate::records::is_ours;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
-use crate::system::is_led_to_by_nobody_else;
+use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
@@ -26,8 +27,7 @@ const OF_OWNER: u32 = 0o700;
 #[derive(Clone, Copy)]
 struct Original<'p> {
     path: &'p Path,
-    /// When directories on the way may have been renamed; `None`: never.
-    moved_at: Option<Timestamp>,
+    way: Way,
     /// Whether its mode, and those of the directories above it, let everybody read it when it was
     /// sealed.
     was_open: bool,
@@ -44,12 +44,12 @@ struct Restored {
 /// Originals that are missing, or that rotted under an unchanged time of modification.
 pub(super) fn heal_files(
     set: &Set<'_>,
-    files: Vec<(usize, Option<Timestamp>)>,
+    files: Vec<(usize, Way)>,
     (damage, rights): (&Damage, Rights),
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
-    let size_of = |&(entry, _): &(usize, Option<Timestamp>)| match set.manifest.entries[entry].kind {
+    let size_of = |&(entry, _): &(usize, Way)| match set.manifest.entries[entry].kind {
         EntryKind::File { size, .. } => size,
         _ => 0,
     };
@@ -60,9 +60,9 @@ pub(super) fn heal_files(
     let mut not_kept = Vec::new();
     let filled = filled_dirs(set, &files);
     let closed = closed_dirs(set);
-    for (entry, moved_at) in files {
+    for (entry, way) in files {
         let path = set.original_path(entry);
-        let original = Original { path: &path, moved_at, was_open: was_open(set, entry, &closed) };
+        let original = Original { path: &path, way, was_open: was_open(set, entry, &closed) };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
             false => heal_file(
@@ -111,9 +111,9 @@ pub(super) fn heal_files(
 /// The directories that are there and in which something is put back, with what they are now.
 ///
 /// The source itself is none: its times show whether it was renamed as a whole, and are left alone.
-fn filled_dirs(set: &Set<'_>, files: &[(usize, Option<Timestamp>)]) -> Vec<(usize, FileMeta)> {
+fn filled_dirs(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileMeta)> {
     let entries = &set.manifest.entries;
-    let above = |&(index, _): &(usize, Option<Timestamp>)| {
+    let above = |&(index, _): &(usize, Way)| {
         let at = entries[index].path.iter().rposition(|&byte| byte == b'/')?;
         Some((entries[index].source, &entries[index].path[..at]))
     };
@@ -264,7 +264,7 @@ fn heal_file(
 impl Original<'_> {
     /// Whether what is there was changed since a time, or may have been moved there.
     fn is_since(&self, there: &FileMeta, at: Timestamp) -> bool {
-        there.ctime >= at || self.moved_at.is_some_and(|changed_at| changed_at >= at)
+        there.ctime >= at || self.way.moved_at.is_some_and(|changed_at| changed_at >= at)
     }
 }
 
@@ -278,7 +278,7 @@ fn write_original(
     (window, not_kept): (&mut Window, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
 ) -> Result<Restored, SealError> {
-    let (disk, path) = (set.world.disk, original.path);
+    let path = original.path;
     let entry = &set.manifest.entries[index];
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
@@ -293,13 +293,20 @@ fn write_original(
     if let Some(losses) = lost.losses(set) {
         return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
     }
-    let there = disk.meta(path).ok();
-    let is_touched =
-        there.is_some_and(|there| set.trust.recorded.is_none_or(|at| original.is_since(&there, at)));
+    // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
+    let seen = file.beside(path.file_name()).ok();
+    let there = seen.as_ref().and_then(|seen| seen.meta().ok());
+    let is_where_it_was =
+        file.beside(None).and_then(|dir| dir.meta()).is_ok_and(|dir| original.way.dir == Some(dir.id));
+    let is_touched = there.is_some_and(|there| {
+        !is_where_it_was || set.trust.recorded.is_none_or(|at| original.is_since(&there, at))
+    });
     let is_way_hers = is_way_hers(set, entry.source, path);
     // Whoever put a file there, or a directory on its way, must not be given what she could not
     // read.
-    let is_for_others = original.was_open || is_way_hers || (there.is_some() && !is_touched);
+    let is_place_theirs = original.was_open || is_way_hers || (there.is_some() && !is_touched);
+    let is_content_sealed = set.is_content_sealed();
+    let is_for_others = is_place_theirs && is_content_sealed;
     // Best effort: only root may give files away.
     let owned = is_for_others && there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
     // Its own rights are what whoever may change them wants; another's are no wider than the umask.
@@ -308,11 +315,20 @@ fn write_original(
     let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, kept));
     let narrow = mode & entry.mode & OF_OWNER;
     let is_less = rights.of_mode(mode) != narrow || there.is_some_and(|there| !is_own(&there));
-    let mode = if is_for_others { mode } else { narrow };
+    let (mode, given) = if is_for_others { (mode, rights) } else { (narrow, rights.of_owner_alone()) };
     if !is_for_others && is_less {
-        let why = "others may have put what is there, or a directory on its way, and not everybody could read it when \
-                   it was sealed: it is for who healed it alone; chown and chmod give it to others";
-        not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
+        let why = match is_content_sealed {
+            true => {
+                "others may have put what is there, or a directory on its way, and not everybody could read it when it \
+                 was sealed"
+            }
+            false => {
+                "others may have made the shards, and without checksums they could lead to what is in another file that \
+                 was read"
+            }
+        };
+        let why = format!("{why}: it is for who healed it alone; chown and chmod give it to others");
+        not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why });
     }
     if there.is_some_and(|meta| rights.of_mode(meta.mode) != meta.mode) {
         let why = "its setuid and setgid bits were not kept: others may write to its shards or to a directory on \
@@ -322,15 +338,15 @@ fn write_original(
     // Without its owner, a program must not run as its owner.
     let mode = if owned { mode } else { mode & !SETUID_SETGID };
     // Those that it has now, like its mode; those that were sealed if it is not there.
-    let attributes = match there {
-        Some(_) => {
-            Some(attributes::read(disk, path).map_err(|e| SealError::io("reading attributes of", path, e))?)
-        }
+    let attributes = match seen {
+        Some(seen) => Some(attributes::kept(
+            seen.attributes().map_err(|e| SealError::io("reading attributes of", path, e))?,
+        )),
         None => sealed_attributes(set, index),
     };
     let mode = match attributes {
-        Some(attributes) => give(file, &attributes, (mode, rights), path, not_kept),
-        None => rights.of_mode(mode),
+        Some(attributes) => give(file, &attributes, (mode, given), path, not_kept),
+        None => given.of_mode(mode),
     };
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })

@@ -32,6 +32,7 @@ fn options(place: &Place, disks: &[PathBuf], code: &str, checksums: bool) -> Sea
     options.checksums = Some(checksums);
     options.block_len = Some(4096);
     options.name = Some("all".into());
+    options.records = Some(place.records());
     options
 }
 

@@ -180,3 +180,126 @@ fn what_a_user_could_not_read_when_it_was_sealed_is_not_healed_into_her_files() 
     }
     assert_eq!((owner("open/f"), mode_of(&tree.join("open/f"))), (65534, 0o666), "everybody could read it");
 }
+
+/// Exchanges two directories when originals begin to be healed.
+struct Exchanging {
+    dirs: [std::path::PathBuf; 2],
+}
+
+impl Progress for Exchanging {
+    fn phase(&mut self, name: &'static str, _total_bytes: u64) {
+        if name == "healing files" {
+            renameat_with(CWD, &self.dirs[0], CWD, &self.dirs[1], RenameFlags::EXCHANGE).unwrap();
+        }
+    }
+
+    fn advance(&mut self, _bytes: u64) {}
+}
+
+/// A user removes a file of root's from her directory, and exchanges that, while it is healed, for
+/// one in which a file of hers has had the name for longer than the set is there.
+#[test]
+fn a_directory_that_is_exchanged_while_its_files_are_healed_gives_nobody_what_she_could_not_read() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    for levels in 0..2 {
+        let place = Place::new();
+        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+            return;
+        }
+        // What is exchanged is the directory of the file, or one above it.
+        let below = ["key", "inner/key"][levels];
+        let [hers, aside] = ["hers", "aside/hers"].map(|name| place.tree().join(name));
+        for (dir, owner) in [(&hers, 0), (&aside, 65534)] {
+            let file = dir.join(below);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            write(&file, &Seed(u64::from(owner)).bytes(20_000));
+            set_mode(&file, if owner == 0 { 0o600 } else { 0o644 });
+            chown(file, Some(owner), None).unwrap();
+            file_dirs(dir).for_each(|dir| chown(dir, Some(65534), None).unwrap());
+        }
+        let mut options = place.options("rs:4+4");
+        options.mode = Some(Mode::Beside);
+        seal(&options, &mut Silent).unwrap();
+        make_shards_younger(&place);
+        fs::remove_file(hers.join(below)).unwrap();
+        let mut exchanging = Exchanging { dirs: [hers.clone(), aside.clone()] };
+        let healing = HealOptions { set: place.set(), ..Default::default() };
+        let _ = heal(&healing, &mut exchanging);
+        let secret = Seed(0).bytes(20_000);
+        let mut found = 0;
+        for dir in [&hers, &aside].into_iter().flat_map(|dir| file_dirs(dir)) {
+            for file in
+                fs::read_dir(dir).unwrap().map(|file| file.unwrap().path()).filter(|file| file.is_file())
+            {
+                let meta = fs::metadata(&file).unwrap();
+                if fs::read(&file).unwrap() == secret {
+                    assert_eq!((meta.uid(), meta.mode() & 0o077), (0, 0), "{}", file.display());
+                    found += 1;
+                }
+            }
+        }
+        assert!(found <= 1);
+    }
+}
+
+/// A directory and the one in it, if there is one.
+fn file_dirs(dir: &Path) -> impl Iterator<Item = std::path::PathBuf> {
+    [dir.to_path_buf(), dir.join("inner")].into_iter().filter(|dir| dir.is_dir())
+}
+
+/// A stranger makes shards of files that she knows, and of which one has the name, the size and the
+/// time of a file that she cannot read; what is computed of the other tells that one.
+#[test]
+fn what_shards_of_a_stranger_make_of_a_private_file_is_for_nobody_else() {
+    let (theirs, place) = (Place::new(), Place::new());
+    fs::create_dir(theirs.tree()).unwrap();
+    fs::create_dir(place.tree()).unwrap();
+    for name in ["known", "secret"] {
+        write(&theirs.tree().join(name), &[0; 4096]);
+    }
+    let secret = Seed(7).bytes(4096);
+    write(&place.tree().join("secret"), &secret);
+    set_mode(&place.tree().join("secret"), 0o600);
+    let time = fs::metadata(theirs.tree().join("secret")).unwrap().modified().unwrap();
+    let file = fs::File::options().write(true).open(place.tree().join("secret")).unwrap();
+    file.set_modified(time).unwrap();
+    let mut options = theirs.options("rs:2+1");
+    options.mode = Some(Mode::Beside);
+    options.checksums = Some(false);
+    seal(&options, &mut Silent).unwrap();
+    let mut options = HealOptions { set: place.set(), ..Default::default() };
+    options.set.paths = vec![theirs.out()];
+    options.set.sources = vec![place.tree()];
+    let healed = heal(&options, &mut Silent).unwrap();
+    assert_eq!(mode_of(&place.tree().join("known")) & 0o077, 0);
+    assert!(healed.not_kept.iter().any(|not| not.path.ends_with("known")), "{:?}", healed.not_kept);
+    // Of her own shards, which nobody else may write to, she knows it.
+    fs::remove_file(theirs.tree().join("known")).unwrap();
+    theirs.heal().unwrap();
+    assert_ne!(mode_of(&theirs.tree().join("known")) & 0o044, 0);
+}
+
+/// The set says where its originals are: there could be a private file of this user.
+#[test]
+fn what_a_stranger_calls_an_original_is_restored_for_nobody_else() {
+    let (place, _) = sealed_without_checksums();
+    let unseal_as = |records: Option<std::path::PathBuf>| {
+        let _ = fs::remove_dir_all(place.target());
+        let set = SetPaths { records, ..place.set() };
+        let options = UnsealOptions { set, target: place.target(), modes: true, ..Default::default() };
+        unseal(&options, &mut Silent).unwrap();
+        ["", "d", "d/b"].map(|name| mode_of(&place.target().join(name)) & 0o077)
+    };
+    assert_eq!(unseal_as(None)[1..], [0, 0]);
+    assert!(unseal_as(Some(place.records()))[1..].iter().all(|&mode| mode != 0));
+}
+
+fn sealed_without_checksums() -> (Place, String) {
+    let place = Place::new();
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    write(&place.tree().join("d/b"), &Seed(5).bytes(20_000));
+    let mut options = place.options("rs:3+2");
+    (options.mode, options.checksums) = (Some(Mode::Beside), Some(false));
+    let set = seal(&options, &mut Silent).unwrap().set;
+    (place, set)
+}

@@ -60,7 +60,8 @@ pub struct Durability {
     /// What is a failure domain of --tree.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Domain::Host, requires = "tree")]
     domain: Domain,
-    /// Share of hosts or racks that are lost in a year for good, with all their disks: 0.1% or 0.001.
+    /// Share of hosts or racks that are lost in a year for good, with all their disks: 0.1% or
+    /// 0.001.
     #[arg(long, value_name = "SHARE", default_value = "0.1%", allow_negative_numbers = true, value_parser = share)]
     domain_loss: f64,
     /// Disks that stand ready; 'immediate': there is always one.

@@ -55,8 +55,8 @@ pub struct Exascale {
     /// reads and writes.
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     service: Option<PathBuf>,
-    /// On which servers the units of a stripe lie: one after the other, drawn for each stripe, or on
-    /// the same for all stripes of an epoch, whose parities are then written as one.
+    /// On which servers the units of a stripe lie: one after the other, drawn for each stripe, or
+    /// on the same for all stripes of an epoch, whose parities are then written as one.
     #[arg(long, value_enum, default_value_t = PlacementName::Striped)]
     placement: PlacementName,
     /// What writing to the cache zone costs.

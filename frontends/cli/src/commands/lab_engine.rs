@@ -24,8 +24,8 @@ pub struct Engine {
     /// The primes whose codes are run.
     #[arg(long, value_delimiter = ',', value_name = "P", value_parser = prime)]
     primes: Vec<usize>,
-    /// Reads of a healthy array, a tenth of them with each disk lost, and as many requests of section
-    /// IV, which has 2860 different ones at most; the paper has 2000 and 200.
+    /// Reads of a healthy array, a tenth of them with each disk lost, and as many requests of
+    /// section IV, which has 2860 different ones at most; the paper has 2000 and 200.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     reads: u32,
     /// Bytes of an element, a multiple of 4K.

@@ -1,5 +1,5 @@
-//! `pantile lab raidq`: limits, and tables of speed by kernel. A process has one kernel, so others are
-//! measured by this program run again.
+//! `pantile lab raidq`: limits, and tables of speed by kernel. A process has one kernel, so others
+//! are measured by this program run again.
 
 use crate::commands::lab::Shown;
 use crate::failure::{Failure, Outcome, Verdict};

@@ -9,7 +9,7 @@ fn a_kernel_that_is_not_there_is_refused_by_every_command() {
         assert_fault(
             &run,
             2,
-            &["PANTILE_KERNEL=nonsense names no tier", "portable avx2"],
+            &["PANTILE_KERNEL=nonsense names no tier", "portable neon avx2"],
             &format!("{arguments:?}"),
         );
         assert_eq!(pantile_with(&[("PANTILE_KERNEL", "portable")], &["codes"]).status, 0);

@@ -10,24 +10,11 @@
 set -euo pipefail
 hadoop=$1 jar=$(realpath "$2") dir=$3 java=${4:-java}
 rm -rf "$dir"
-mkdir -p "$dir/conf" "$dir/home/bin"
+mkdir -p "$dir/conf" "$dir/home/bin" "$dir/tmp"
 dir=$(realpath "$dir")
 port=$((20000 + RANDOM % 10000))
-say() { printf '   %s\n' "$*"; }
-fail() { printf 'cluster.sh: %s (logs are in %s)\n' "$*" "$dir" >&2; exit 1; }
+. "$(dirname "$0")/nodes.sh"
 
-declare -A node=()
-name_node=
-stop_all() {
-    [ -z "$name_node" ] || kill -9 "$name_node" 2>/dev/null || true
-    for n in "${!node[@]}"; do kill -9 "${node[$n]}" 2>/dev/null || true; done
-    wait 2>/dev/null || true
-}
-trap stop_all EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-property() { printf '  <property><name>%s</name><value>%s</value></property>\n' "$1" "$2"; }
 {
     echo '<configuration>'
     property fs.defaultFS "hdfs://127.0.0.1:$port"
@@ -40,18 +27,12 @@ property() { printf '  <property><name>%s</name><value>%s</value></property>\n' 
 } >"$dir/conf/core-site.xml"
 {
     echo '<configuration>'
-    property dfs.namenode.name.dir "$dir/name"
-    property dfs.namenode.http-address "127.0.0.1:$((port + 1))"
-    property dfs.heartbeat.interval 1
-    property dfs.namenode.heartbeat.recheck-interval 500
-    property dfs.namenode.redundancy.interval.seconds 1
+    usual
     property dfs.namenode.reconstruction.pending.timeout-sec 15
-    property dfs.namenode.safemode.extension 0
     # A node that is killed and started again within seconds may never be asked for its first report
     # (seen with 3.5.0); the usual next one is six hours later.
     property dfs.blockreport.intervalMsec 30000
     property dfs.datanode.ec.reconstruction.validation true
-    property dfs.blocksize 1048576
     echo '</configuration>'
 } >"$dir/conf/hdfs-site.xml"
 cat >"$dir/conf/log4j.properties" <<'LOG'
@@ -69,36 +50,21 @@ chmod +x "$dir/home/bin/hadoop"
 run() {
     local path=$dir/conf:$hadoop
     [ "$1" = no ] || path=$dir/conf:$jar:$hadoop
-    exec "$java" -Xmx192m -XX:TieredStopAtLevel=1 -cp "$path" "${@:2}"
+    exec "$java" -Xmx192m -XX:TieredStopAtLevel=1 -Djava.io.tmpdir="$dir/tmp" -cp "$path" "${@:2}"
 }
-hdfs=org.apache.hadoop.hdfs
-shell() { (run yes org.apache.hadoop.fs.FsShell "$@" 2>>"$dir/client.log"); }
-ec() { (run yes $hdfs.tools.ECAdmin "$@" 2>>"$dir/client.log"); }
+client() { (run yes "$@" 2>>"$dir/client.log"); }
+shell() { client org.apache.hadoop.fs.FsShell "$@"; }
+ec() { client $hdfs.tools.ECAdmin "$@"; }
 tool() { HADOOP_HOME=$dir/home "$java" -Xmx256m -jar "$jar" "$@" 2>>"$dir/client.log"; }
 start_node() { # NUMBER WITH_JAR
     (run "$2" $hdfs.server.datanode.DataNode -Ddfs.datanode.data.dir="$dir/data$1" -Ddfs.datanode.address=127.0.0.1:0 \
         -Ddfs.datanode.http.address=127.0.0.1:0 -Ddfs.datanode.ipc.address=127.0.0.1:0) >>"$dir/node$1.log" 2>&1 &
     node[$1]=$!
 }
-kill_node() {
-    kill -9 "${node[$1]}"
-    wait "${node[$1]}" 2>/dev/null || true
-    unset "node[$1]"
-}
-live() { (run yes $hdfs.tools.DFSAdmin -report -live 2>>"$dir/client.log") | grep -c '^Name: ' || true; }
-# within SECONDS COMMAND...: until it succeeds.
-within() {
-    local end=$((SECONDS + $1))
-    until "${@:2}"; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 1
-    done
-}
-are_live() { [ "$(live)" = "$1" ]; }
 good() { tool verify "$@" >"$dir/verify.out"; }
 # The numbers of nodes that hold one of the first four units of a file's first group, one a line.
 holders() {
-    local group=$( (run yes $hdfs.tools.DFSck "$1" -files -blocks 2>>"$dir/client.log") | grep -o 'blk_-[0-9]*' | head -1)
+    local group=$(client $hdfs.tools.DFSck "$1" -files -blocks | grep -o 'blk_-[0-9]*' | head -1)
     group=${group#blk_}
     for unit in 0 1 2 3; do find "$dir"/data* -name "blk_$((group + unit))" ; done | sed "s|^$dir/data\([0-9]*\)/.*|\1|"
 }

@@ -9,27 +9,14 @@
 # all is right; 3: parity-check or a comparison found something; 1: anything else went wrong.
 set -euo pipefail
 hadoop=$1 jar=$(realpath "$2") dir=$3 rounds=${4:-5} factory=${5:-pantile.hdfs.raidp.DatasetFactory}
-disks=5
+disks=5 planted=0
+[ $# -lt 5 ] || planted=1
 rm -rf "$dir"
-mkdir -p "$dir/conf"
+mkdir -p "$dir/conf" "$dir/tmp"
 dir=$(realpath "$dir")
 port=$((20000 + RANDOM % 10000))
-say() { printf '   %s\n' "$*"; }
-fail() { printf 'raidp.sh: %s (logs are in %s)\n' "$*" "$dir" >&2; exit 1; }
+. "$(dirname "$0")/nodes.sh"
 
-declare -A node=()
-name_node= load=
-stop_all() {
-    [ -z "$load" ] || kill -9 "$load" 2>/dev/null || true
-    [ -z "$name_node" ] || kill -9 "$name_node" 2>/dev/null || true
-    for n in "${!node[@]}"; do kill -9 "${node[$n]}" 2>/dev/null || true; done
-    wait 2>/dev/null || true
-}
-trap stop_all EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-property() { printf '  <property><name>%s</name><value>%s</value></property>\n' "$1" "$2"; }
 {
     echo '<configuration>'
     property fs.defaultFS "hdfs://127.0.0.1:$port"
@@ -39,19 +26,13 @@ property() { printf '  <property><name>%s</name><value>%s</value></property>\n' 
 # site DISK: the hdfs-site.xml of a DataNode, or of everybody else for no disk.
 site() {
     echo '<configuration>'
-    property dfs.namenode.name.dir "$dir/name"
-    property dfs.namenode.http-address "127.0.0.1:$((port + 1))"
+    usual
     property dfs.block.replicator.classname org.apache.hadoop.hdfs.server.blockmanagement.RaidpPlacementPolicy
     property dfs.replication 2
     property dfs.replication.max 2
     property dfs.storage.policy.enabled false
     property dfs.disk.balancer.enabled false
-    property dfs.heartbeat.interval 1
-    property dfs.namenode.heartbeat.recheck-interval 500
-    property dfs.namenode.redundancy.interval.seconds 1
     property dfs.namenode.reconstruction.pending.timeout-sec 5
-    property dfs.namenode.safemode.extension 0
-    property dfs.blocksize 1048576
     if [ "${1:-}" ]; then
         property dfs.datanode.data.dir "$(for j in $(seq 1 $((disks - 1))); do printf '%s,' "$dir/disk$1/$j"; done | sed 's/,$//')"
         property dfs.datanode.fsdataset.factory "$factory"
@@ -93,27 +74,12 @@ for i in $(seq 0 $((disks - 1))); do
 done
 
 # run CONF CLASS ARGUMENT...
-run() { exec java -Xmx192m -XX:TieredStopAtLevel=1 -cp "$dir/$1:$jar:$hadoop" "${@:2}"; }
-hdfs=org.apache.hadoop.hdfs
+run() { exec java -Xmx192m -XX:TieredStopAtLevel=1 -Djava.io.tmpdir="$dir/tmp" -cp "$dir/$1:$jar:$hadoop" "${@:2}"; }
+client() { (run conf "$@" 2>>"$dir/client.log"); }
 start_node() {
     (run "conf$1" $hdfs.server.datanode.DataNode) >>"$dir/node$1.log" 2>&1 &
     node[$1]=$!
 }
-kill_node() {
-    kill -9 "${node[$1]}"
-    wait "${node[$1]}" 2>/dev/null || true
-    unset "node[$1]"
-}
-live() { (run conf $hdfs.tools.DFSAdmin -report -live 2>>"$dir/client.log") | grep -c '^Name: ' || true; }
-# within SECONDS COMMAND...: until it succeeds.
-within() {
-    local end=$((SECONDS + $1))
-    until "${@:2}"; do
-        [ $SECONDS -lt $end ] || return 1
-        sleep 1
-    done
-}
-are_live() { [ "$(live)" = "$1" ]; }
 check() { (run "conf$1" pantile.hdfs.Main raidp parity-check) 2>>"$dir/client.log"; }
 check_all() {
     : >"$dir/check.out"
@@ -132,15 +98,19 @@ within 180 are_live $disks || fail "only $(live) DataNodes came up"
 say "$rounds times kill -9 while files are written, appended to and deleted"
 (run conf pantile.hdfs.raidp.Load write "$dir/load.stop") >"$dir/load.log" 2>&1 &
 load=$!
+others=("$load")
 # Changes that succeeded; some more than there were.
 changes() { grep -c '^is \|^more ' "$dir/load.log" || true; }
 are_more() { [ "$(changes)" -ge "$1" ]; }
+holds() { [ "$(find "$dir/disk$1" -path '*/finalized/*' -name 'blk_*.meta' 2>/dev/null | wc -l)" -ge 3 ]; }
 for round in $(seq 1 "$rounds"); do
     # All of them are there and work again, so that a kill hits something.
     within 120 are_live $disks || fail "round $round: only $(live) DataNodes are there"
+    # A planted fault is in the add-ons that are folders, and hits where blocks are.
+    victim=$((RANDOM % (disks - planted)))
+    within 120 holds $victim || fail "round $round: disk $victim has no blocks"
     within 120 are_more "$(($(changes) + 8))" || fail "round $round: the load stands still"
     sleep "0.$((RANDOM % 1000))"
-    victim=$((RANDOM % disks))
     kill_node $victim
     sleep "0.$((RANDOM % 1000))"
     start_node $victim
@@ -151,7 +121,7 @@ done
 within 120 are_live $disks || fail "only $(live) DataNodes came back"
 touch "$dir/load.stop"
 wait "$load" || fail "the load failed: $(tail -n 3 "$dir/load.log")"
-load=
+others=()
 tail -n 1 "$dir/load.log"
 within 60 check_all || { cat "$dir/check.out"; exit 3; }
 cat "$dir/check.out"

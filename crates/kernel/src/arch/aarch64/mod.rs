@@ -22,6 +22,7 @@ pub(crate) mod cpu {
     }
 
     /// Nothing is asked for ahead.
+    #[cfg(feature = "fft")]
     pub(crate) fn fetch(_line: *const u8) {}
 
     /// Nothing is stored past the cache.

@@ -3,36 +3,31 @@
 //! The nibbles of a source are split once and shared by all outputs. Thirty-two registers: M times
 //! [`COLUMNS`] sums, twice as many nibbles as columns, two tables and a product in flight. Nothing
 //! is stored past the cache. There are no kernels that solve or double: what those of x86-64 do
-//! comes to sums of products here. Nobody has measured its speed; its bytes are held to the portable
-//! ones under emulation (`tools/aarch64.sh`).
+//! comes to sums of products here. Nobody has measured its speed; its bytes are held to the
+//! portable ones under emulation (`tools/aarch64.sh`).
 
 use std::arch::aarch64::*;
 
-use crate::arch::common::forms::{
-    CACHED, LINE, PAST, ROWS, ROWS_AND_LEFT, SHORT, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES,
-    is_first, is_past,
-};
+use crate::arch::common::forms::{CACHED, LINE, PAST, SHORT, is_past};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Summing};
-use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SQUARE, SQUARE_CLASSES,
     STATES, UNIT, class_of, plane_before,
 };
-use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::packets::Walk;
 use crate::portable;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
+#[cfg(feature = "fft")]
+mod transforms;
+
 /// Bytes of a vector.
 const VECTOR: usize = 16;
 
 /// Columns of a visit, by the number of its outputs: at most 16 registers of sums.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
-
-/// Columns of a visit of an additive FFT of four points, and of eight.
-const FFT_COLUMNS: [usize; 2] = [4, 2];
 
 /// A witness that the machine has NEON.
 #[derive(Clone, Copy, Debug)]
@@ -106,12 +101,6 @@ impl Engine for Neon {
     }
 
     fn fence(self) {}
-}
-
-impl FftEngine for Neon {
-    fn fft_kernel(self, _streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
-        pick_fft!(points, finish, CACHED by FFT_COLUMNS)
-    }
 }
 
 /// # Safety
@@ -189,8 +178,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 ///
 /// # Safety
 ///
-/// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1 and STORES
-/// is SHORT.
+/// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1 and
+/// STORES is SHORT.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn load<const C: usize, const STORES: u8>(
@@ -316,34 +305,4 @@ define_carry!(
     veorq_u8,
     |a, b, d| veorq_u8(a, veorq_u8(b, d)),
     |x, factor| product(&Neon::coefficient(factor as u8), nibbles(x))
-);
-
-define_fft!(
-    "neon",
-    Tables,
-    load::<C, STORES>,
-    load_column::<C, STORES>,
-    store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |a, b, d| veorq_u8(a, veorq_u8(b, d)),
-    |x, tables| product(tables, nibbles(x))
-);
-
-define_network!(
-    Neon, 3;
-    "neon",
-    Tables,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |x, tables| product(tables, nibbles(x))
 );

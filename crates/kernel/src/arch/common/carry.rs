@@ -1,5 +1,5 @@
-//! The loop of Horner's rule ([`crate::horner`]), written once for vectors of any instruction set to
-//! which a product by two is as dear as any other.
+//! The loop of Horner's rule ([`crate::horner`]), written once for vectors of any instruction set
+//! to which a product by two is as dear as any other.
 
 /// Defines `carry::<D, C, U, K, F, STORES, SOLVES>`, a
 /// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of

@@ -1,5 +1,11 @@
-//! The loops of additive FFTs of four and of eight points ([`crate::fft`]), written once for vectors
-//! of any instruction set.
+//! The loops of additive FFTs of four and of eight points ([`crate::fft`]), written once for
+//! vectors of any instruction set.
+
+/// What an additive FFT finishes: [`Finish`](crate::fft::Finish).
+pub(crate) const STATES_ALONE: u8 = 0;
+pub(crate) const VALUES: u8 = 1;
+pub(crate) const ROWS: u8 = 2;
+pub(crate) const ROWS_AND_LEFT: u8 = 3;
 
 /// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`,
 /// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
@@ -282,5 +288,21 @@ macro_rules! add_half {
             $states[$i + $half][$c] = $xor($states[$i + $half][$c], $x);
             $states[$i][$c] = $xor($states[$i][$c], $product);
         )*
+    };
+}
+
+/// The `fft` or `fft8` of a module that stores in a given way, by so many columns for each number
+/// of points; `None` for what it does not finish.
+macro_rules! pick_fft {
+    ($points:expr, $finish:expr, $stores:ident by $columns:ident) => {
+        match ($points, $finish) {
+            (4, Finish::States) => Some(fft::<{ $columns[0] }, $stores, STATES_ALONE> as FftKernel<_>),
+            (4, Finish::Values) => Some(fft::<{ $columns[0] }, $stores, VALUES>),
+            (4, Finish::Rows) => Some(fft::<{ $columns[0] }, $stores, ROWS>),
+            (4, Finish::RowsAndWhatIsLeft) => Some(fft::<{ $columns[0] }, $stores, ROWS_AND_LEFT>),
+            (8, Finish::States) => Some(fft8::<{ $columns[1] }, $stores, STATES_ALONE>),
+            (8, Finish::Values) => Some(fft8::<{ $columns[1] }, $stores, VALUES>),
+            _ => None,
+        }
     };
 }

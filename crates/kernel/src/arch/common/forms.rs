@@ -1,21 +1,5 @@
 //! What the loops of all architectures are told by constants.
 
-/// What an additive FFT finishes: [`Finish`](crate::fft::Finish).
-pub(crate) const STATES_ALONE: u8 = 0;
-pub(crate) const VALUES: u8 = 1;
-pub(crate) const ROWS: u8 = 2;
-pub(crate) const ROWS_AND_LEFT: u8 = 3;
-
-/// Whether a factor is the first of its level, of so many points.
-pub(crate) const fn is_first(points: usize, factor: usize) -> bool {
-    factor < points && (points - factor).is_power_of_two()
-}
-
-/// Where kernels of networks store: [`To`](crate::network::To).
-pub(crate) const TO_SLOTS: u8 = 0;
-pub(crate) const TO_BUFFERS: u8 = 1;
-pub(crate) const TO_PAST: u8 = 2;
-
 /// Bytes of a line of any cache, and what goes past it as a whole.
 pub(crate) const LINE: usize = crate::packets::LINE_BYTES;
 

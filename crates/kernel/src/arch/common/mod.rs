@@ -7,10 +7,12 @@ mod pick;
 mod carry;
 #[macro_use]
 mod change;
+#[cfg(feature = "fft")]
 #[macro_use]
-mod fft;
+pub(crate) mod fft;
+#[cfg(feature = "fft")]
 #[macro_use]
-mod network;
+pub(crate) mod network;
 #[macro_use]
 mod xor;
 

@@ -1,6 +1,16 @@
 //! The loops of networks of transforms ([`crate::network`]), written once for vectors of any
 //! instruction set.
 
+/// Where kernels of networks store: [`To`](crate::network::To).
+pub(crate) const TO_SLOTS: u8 = 0;
+pub(crate) const TO_BUFFERS: u8 = 1;
+pub(crate) const TO_PAST: u8 = 2;
+
+/// Whether a factor is the first of its level, of so many points.
+pub(crate) const fn is_first(points: usize, factor: usize) -> bool {
+    factor < points && (points - factor).is_power_of_two()
+}
+
 /// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and `scale::<SLOTS,
 /// TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
 /// [`NetworkEngine`](crate::network::NetworkEngine) that has them for up to so many levels: vector
@@ -70,7 +80,7 @@ macro_rules! define_network {
             }
 
             fn fence(self) {
-                super::cpu::fence();
+                crate::arch::native::cpu::fence();
             }
         }
 
@@ -106,7 +116,7 @@ macro_rules! define_network {
             let mut v = [$zero(); LANES_MOST];
             for_each_lane!(i < P {
                 if BUFFERS {
-                    super::cpu::fetch(columns[i].wrapping_add(at + job.ahead));
+                    crate::arch::native::cpu::fetch(columns[i].wrapping_add(at + job.ahead));
                 }
                 // SAFETY: a column is valid for the live bytes.
                 [v[i]] = unsafe { $load::<1, STORES>(columns[i], at, live) };

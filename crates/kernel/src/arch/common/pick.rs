@@ -49,19 +49,3 @@ macro_rules! pick_change {
         }
     };
 }
-
-/// The `fft` or `fft8` of a module that stores in a given way, by so many columns for each number
-/// of points; `None` for what it does not finish.
-macro_rules! pick_fft {
-    ($points:expr, $finish:expr, $stores:ident by $columns:ident) => {
-        match ($points, $finish) {
-            (4, Finish::States) => Some(fft::<{ $columns[0] }, $stores, STATES_ALONE> as FftKernel<_>),
-            (4, Finish::Values) => Some(fft::<{ $columns[0] }, $stores, VALUES>),
-            (4, Finish::Rows) => Some(fft::<{ $columns[0] }, $stores, ROWS>),
-            (4, Finish::RowsAndWhatIsLeft) => Some(fft::<{ $columns[0] }, $stores, ROWS_AND_LEFT>),
-            (8, Finish::States) => Some(fft8::<{ $columns[1] }, $stores, STATES_ALONE>),
-            (8, Finish::Values) => Some(fft8::<{ $columns[1] }, $stores, VALUES>),
-            _ => None,
-        }
-    };
-}

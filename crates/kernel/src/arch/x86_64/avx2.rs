@@ -10,22 +10,22 @@ use std::arch::x86_64::*;
 use super::cpu::{self, Kind};
 use super::forms::{
     self, CACHED, CACHED_LATER, EXPANDED, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN,
-    ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
-    is_past,
+    SHORT, SOLVED, WAYS, is_past,
 };
-use super::partial::{self, load, store};
+use super::partial;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
     SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
 };
-use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::packets::Walk;
 use crate::portable;
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
+
+#[cfg(feature = "fft")]
+mod transforms;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -57,9 +57,6 @@ const OVERFLOW: u8 = portable::product(128, 2);
 const KEPT: u8 = portable::product(OVERFLOW, 0xf4);
 
 const _: () = assert!(portable::product(KEPT, 3) == OVERFLOW);
-
-/// Columns of a visit of an additive FFT of four points, and of eight.
-const FFT_COLUMNS: [usize; 2] = [2, 2];
 
 /// A witness that the machine has AVX2.
 #[derive(Clone, Copy, Debug)]
@@ -250,18 +247,6 @@ impl Engine for Avx2 {
 
     fn fence(self) {
         cpu::fence();
-    }
-}
-
-impl FftEngine for Avx2 {
-    fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
-        match stores(streaming, points) {
-            CACHED_LATER => pick_fft!(points, finish, CACHED_LATER by FFT_COLUMNS),
-            PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
-            PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
-            PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
-            _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
-        }
     }
 }
 
@@ -661,33 +646,3 @@ unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: 
         }
     });
 }
-
-define_fft!(
-    "avx2",
-    Tables,
-    partial::load::<C, CACHED>,
-    partial::load_column::<C, STORES>,
-    partial::store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
-    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
-);
-
-define_network!(
-    Avx2, 3;
-    "avx2",
-    Tables,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
-);

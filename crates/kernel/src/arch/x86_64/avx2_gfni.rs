@@ -7,19 +7,19 @@ use std::arch::x86_64::*;
 
 use super::cpu;
 use super::forms::{
-    self, CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT,
-    SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, is_first, is_past,
+    self, CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SHORT, SOLVED, is_past,
 };
-use super::partial::{self, load, store};
+use super::partial;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
-use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::streams::FewStreams;
 use crate::tier::Tier;
+
+#[cfg(feature = "fft")]
+mod transforms;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -30,9 +30,6 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 3, 2, 2, 2, 1, 1];
 /// The same where they are stored past the cache, by whole lines (`avx2.rs`): three outputs gain a
 /// tenth to two thirds.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 2, 2, 2, 2, 2, 2];
-
-/// Columns of a visit of an additive FFT of four points, and of eight.
-const FFT_COLUMNS: [usize; 2] = [2, 2];
 
 /// A witness that the machine has AVX2 and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -86,16 +83,6 @@ impl Engine for Avx2Gfni {
 
     fn fence(self) {
         cpu::fence();
-    }
-}
-
-impl FftEngine for Avx2Gfni {
-    fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
-        match forms::stores(streaming) {
-            PAST | PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
-            PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
-            _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
-        }
     }
 }
 
@@ -260,34 +247,4 @@ define_carry!(
     _mm256_xor_si256,
     |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c),
     |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(matrix as i64))
-);
-
-define_fft!(
-    "avx2,gfni",
-    u64,
-    partial::load::<C, CACHED>,
-    partial::load_column::<C, STORES>,
-    partial::store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
-    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
-);
-
-define_network!(
-    Avx2Gfni, 3;
-    "avx2,gfni",
-    u64,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
 );

@@ -14,20 +14,20 @@ use std::arch::x86_64::*;
 use super::cpu::{self, Kind};
 use super::forms::{
     self, CACHED, CACHED_LATER, CACHED_NEXT, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
-    PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS,
-    VALUES, WAYS, fetched_ahead_bytes, is_first, is_past,
+    PAST_NEXT, PLAIN, SHORT, SOLVED, WAYS, fetched_ahead_bytes, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
-use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::packets::Walk;
 use crate::streams::{FewStreams, Groups};
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
+
+#[cfg(feature = "fft")]
+mod transforms;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
@@ -51,9 +51,6 @@ const XOR3: i32 = 0x96;
 
 /// The matrix that leaves bytes as they are.
 const IDENTITY: u64 = forms::AFFINE_MATRICES[1];
-
-/// Columns of a visit of an additive FFT of four points, and of eight.
-const FFT_COLUMNS: [usize; 2] = [4, 2];
 
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -184,27 +181,6 @@ impl Engine for Avx512Gfni {
 
     fn fence(self) {
         cpu::fence();
-    }
-}
-
-impl FftEngine for Avx512Gfni {
-    fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
-        match forms::stores(streaming) {
-            PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
-            PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
-            PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
-            _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
-        }
-    }
-
-    /// On Ice Lake as other kernels: staggered chunks of 64 KiB of 12 and 16 columns gain 10 % and
-    /// more.
-    fn far_fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
-        match (Kind::of_this_processor(), streaming) {
-            (Kind::IceLake, true) => pick_fft!(points, finish, PAST_LATER by FFT_COLUMNS),
-            (Kind::IceLake, false) => pick_fft!(points, finish, CACHED_LATER by FFT_COLUMNS),
-            _ => None,
-        }
     }
 }
 
@@ -539,34 +515,4 @@ define_carry!(
     _mm512_xor_si512,
     |a, b, c| _mm512_ternarylogic_epi64::<XOR3>(a, b, c),
     |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(matrix as i64))
-);
-
-define_fft!(
-    "avx512f,avx512bw,gfni",
-    u64,
-    load::<C, CACHED>,
-    load_column::<C, STORES>,
-    store::<C, STORES>,
-    u64,
-    !0,
-    |left| !0 >> (VECTOR - left),
-    _mm512_setzero_si512,
-    _mm512_xor_si512,
-    |a, b, d| _mm512_ternarylogic_epi64::<XOR3>(a, b, d),
-    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
-);
-
-define_network!(
-    Avx512Gfni, 4, 16;
-    "avx512f,avx512bw,gfni",
-    u64,
-    load,
-    store,
-    TO_PAST,
-    u64,
-    !0,
-    |left| !0 >> (VECTOR - left),
-    _mm512_setzero_si512,
-    _mm512_xor_si512,
-    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
 );

@@ -1,6 +1,6 @@
 //! The processor at hand: which it is, what it follows and keeps near, and what it counts with.
 
-use std::arch::x86_64::{__cpuid, __cpuid_count, _MM_HINT_T0, _mm_prefetch, _mm_sfence};
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::streams::{FEW_STREAMS, FewStreams, Groups, STREAMING_FOOTPRINT_BYTES};
@@ -15,8 +15,10 @@ pub(crate) fn fence() {
 }
 
 /// Asks for a line of what will be read soon; any address will do.
+#[cfg(feature = "fft")]
 #[inline(always)]
 pub(crate) fn fetch(line: *const u8) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: SSE is part of x86-64; a prefetch of what is not there does nothing.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
 }

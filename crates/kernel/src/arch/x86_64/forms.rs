@@ -1,5 +1,5 @@
-//! What the kernels of these instruction sets are told by constants: forms of sums and of stores, and
-//! products as bit matrices.
+//! What the kernels of these instruction sets are told by constants: forms of sums and of stores,
+//! and products as bit matrices.
 
 use super::cpu::Kind;
 pub(super) use crate::arch::common::forms::*;

@@ -11,6 +11,7 @@ use super::Seed;
 use pantile_format::Timestamp;
 use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, SystemDisk};
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -434,6 +435,11 @@ impl Disk for FaultDisk {
         self.inner.meta(path)
     }
 
+    fn way(&self, dir: &Path) -> io::Result<Vec<Meta>> {
+        self.alive()?;
+        self.inner.way(dir)
+    }
+
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.inner.read_link(path)
     }
@@ -551,6 +557,10 @@ impl DiskFile for FaultFile {
             content.meta = Some((mode, mtime));
         }
         Ok(())
+    }
+
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>> {
+        self.inner.beside(name)
     }
 
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {

@@ -39,7 +39,8 @@ public final class Tool {
           + "                   (" + Verifier.EVIDENCE_BITS_USUAL + " unless said)\n"
           + "check   says which coder this machine's Hadoop takes for each codec.\n"
           + "raidp   parity-check compares the disk of this DataNode with its add-on;\n"
-          + "        serve keeps add-ons of other nodes' disks.\n"
+          + "        serve keeps add-ons of other nodes' disks;\n"
+          + "        recover rebuilds what was lost with two or three disks.\n"
           + "\n"
           + "Exit status: 0 all good, 1 something is wrong, 2 not everything could be looked at.";
 

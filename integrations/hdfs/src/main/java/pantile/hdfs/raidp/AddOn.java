@@ -43,8 +43,8 @@ public interface AddOn extends Closeable {
     void clear(int row) throws IOException;
 
     /**
-     * Adds content of a partner's superchunk to a row, with its coefficient; the same again takes it
-     * away. At most {@link #BYTES_MOST} bytes.
+     * Adds content of a partner's superchunk to a row, with its coefficient; the same again takes
+     * it away. At most {@link #BYTES_MOST} bytes.
      *
      * @throws IOException if there is no room, or the add-on cannot be written.
      */

@@ -23,8 +23,8 @@ import org.slf4j.LoggerFactory;
 /**
  * Keeps add-ons of other nodes' disks: content comes, and is multiplied and added here.
  *
- * <p>The add-on of disk i is in the folder that is called i. Readers come and go; one connection at a
- * time may change it. Whoever can reach the port can read and change: it has no authentication.
+ * <p>The add-on of disk i is in the folder that is called i. Readers come and go; one connection at
+ * a time may change it. Whoever can reach the port can read and change: it has no authentication.
  */
 public final class AddOnServer implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(AddOnServer.class);

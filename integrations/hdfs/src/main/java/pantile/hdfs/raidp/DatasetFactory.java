@@ -22,8 +22,9 @@ import pantile.hdfs.RaidpCode;
 /**
  * Makes HDFS's own dataset of a DataNode, with one around it that keeps the disk's add-on.
  *
- * <p>It is named in {@code dfs.datanode.fsdataset.factory}. At the first start the directories, which
- * are empty then, get the ids that say which superchunk each of them is ({@link StorageName}).
+ * <p>It is named in {@code dfs.datanode.fsdataset.factory}. At the first start the directories,
+ * which are empty then, get the ids that say which superchunk each of them is ({@link
+ * StorageName}).
  */
 public class DatasetFactory extends FsDatasetSpi.Factory<FsDatasetSpi<?>> {
   private static final Logger LOG = LoggerFactory.getLogger(DatasetFactory.class);

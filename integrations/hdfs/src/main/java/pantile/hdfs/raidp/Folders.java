@@ -98,60 +98,26 @@ final class Folders {
     return faults;
   }
 
-  private static final class InFolder implements Held {
+  private static final class InFolder extends Held {
     private final Path data;
     private final Path meta;
-    private final long block;
-    private final long generation;
-    private final boolean isFinalized;
-    private final StorageName name;
-    private final long length;
 
     InFolder(
         Path data, Path meta, long block, long generation, boolean isFinalized, StorageName name) {
+      super(block, generation, data.toFile().length(), isFinalized, name);
       this.data = data;
       this.meta = meta;
-      this.block = block;
-      this.generation = generation;
-      this.isFinalized = isFinalized;
-      this.name = name;
-      length = data.toFile().length();
     }
 
     @Override
-    public long blockId() {
-      return block;
-    }
-
-    @Override
-    public long generation() {
-      return generation;
-    }
-
-    @Override
-    public long length() {
-      return length;
-    }
-
-    @Override
-    public boolean isFinalized() {
-      return isFinalized;
-    }
-
-    @Override
-    public int partner() {
-      return name.partner;
-    }
-
-    @Override
-    public InputStream data(long offset) throws IOException {
+    InputStream data(long offset) throws IOException {
       FileChannel channel = FileChannel.open(data);
       channel.position(offset);
       return Channels.newInputStream(channel);
     }
 
     @Override
-    public InputStream checksums() throws IOException {
+    InputStream checksums() throws IOException {
       return Files.newInputStream(meta);
     }
   }

@@ -184,8 +184,8 @@ final class Guard implements InvocationHandler {
   }
 
   /**
-   * A copy that the NameNode sends. An old one that may lie here, which missed an append, has to go:
-   * HDFS would take another node instead, and RAIDP has no other.
+   * A copy that the NameNode sends. An old one that may lie here, which missed an append, has to
+   * go: HDFS would take another node instead, and RAIDP has no other.
    */
   private Object replaced(Method method, Object[] arguments, ExtendedBlock block)
       throws Throwable {
@@ -359,52 +359,30 @@ final class Guard implements InvocationHandler {
   }
 
   /** A replica as it is now. */
-  private static final class OfDataset implements Held {
+  private static final class OfDataset extends Held {
     private final ReplicaInfo replica;
-    private final long generation;
-    private final long length;
-    private final boolean isFinalized;
 
     OfDataset(ReplicaInfo replica) {
+      this(replica, replica.getState() == ReplicaState.FINALIZED);
+    }
+
+    private OfDataset(ReplicaInfo replica, boolean isFinalized) {
+      super(
+          replica.getBlockId(),
+          replica.getGenerationStamp(),
+          isFinalized ? replica.getNumBytes() : replica.getBytesOnDisk(),
+          isFinalized,
+          StorageName.parse(replica.getStorageUuid()));
       this.replica = replica;
-      isFinalized = replica.getState() == ReplicaState.FINALIZED;
-      generation = replica.getGenerationStamp();
-      length = isFinalized ? replica.getNumBytes() : replica.getBytesOnDisk();
     }
 
     @Override
-    public long blockId() {
-      return replica.getBlockId();
-    }
-
-    @Override
-    public long generation() {
-      return generation;
-    }
-
-    @Override
-    public long length() {
-      return length;
-    }
-
-    @Override
-    public boolean isFinalized() {
-      return isFinalized;
-    }
-
-    @Override
-    public int partner() {
-      StorageName name = StorageName.parse(replica.getStorageUuid());
-      return name == null ? -1 : name.partner;
-    }
-
-    @Override
-    public InputStream data(long offset) throws IOException {
+    InputStream data(long offset) throws IOException {
       return replica.getDataInputStream(offset);
     }
 
     @Override
-    public InputStream checksums() throws IOException {
+    InputStream checksums() throws IOException {
       return replica.getMetadataInputStream(0);
     }
   }

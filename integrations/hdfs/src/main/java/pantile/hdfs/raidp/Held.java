@@ -3,34 +3,58 @@ package pantile.hdfs.raidp;
 import java.io.IOException;
 import java.io.InputStream;
 
-/** A replica that a disk has: what it is, and its bytes. */
-interface Held {
-  long blockId();
+/** A replica that a disk has, as it was when it was looked at, and its bytes. */
+abstract class Held {
+  private final long blockId;
+  private final long generation;
+  private final long length;
+  private final boolean isFinalized;
+  private final int partner;
 
-  long generation();
+  Held(long blockId, long generation, long length, boolean isFinalized, StorageName storage) {
+    this.blockId = blockId;
+    this.generation = generation;
+    this.length = length;
+    this.isFinalized = isFinalized;
+    partner = storage == null ? -1 : storage.partner;
+  }
+
+  final long blockId() {
+    return blockId;
+  }
+
+  final long generation() {
+    return generation;
+  }
 
   /** Bytes that are on the disk. */
-  long length();
+  final long length() {
+    return length;
+  }
 
   /** Whether it is complete: such a replica does not change, but by an append or a truncation. */
-  boolean isFinalized();
+  final boolean isFinalized() {
+    return isFinalized;
+  }
 
   /** The disk that shares the superchunk it is in; -1 if its storage is none of RAIDP. */
-  int partner();
+  final int partner() {
+    return partner;
+  }
 
   /** Its bytes from an offset on. */
-  InputStream data(long offset) throws IOException;
+  abstract InputStream data(long offset) throws IOException;
 
   /** Its file of checksums, from the header on. */
-  InputStream checksums() throws IOException;
+  abstract InputStream checksums() throws IOException;
 
   /**
    * Whether its first bytes are those of an entry. One that is not complete, and has an entry, is
    * being appended to, which leaves them as they are.
    */
-  default boolean has(Entry entry) {
-    return isFinalized()
-        ? generation() == entry.generation && length() == entry.length
-        : length() >= entry.length;
+  final boolean has(Entry entry) {
+    return isFinalized
+        ? generation == entry.generation && length == entry.length
+        : length >= entry.length;
   }
 }

@@ -82,7 +82,7 @@ final class Journal implements Closeable {
     return crc(payload) == frame.getInt(4) ? payload : null;
   }
 
-  /** Whether a whole record stands right behind one whose length is right and whose content is not. */
+  /** Whether a whole record is right behind one whose length is right and whose content is not. */
   private boolean goodBehind(long offset, long size) throws IOException {
     ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES);
     if (size - offset < FRAME_BYTES) {

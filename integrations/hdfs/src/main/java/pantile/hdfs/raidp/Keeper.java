@@ -24,6 +24,10 @@ import org.slf4j.LoggerFactory;
  *
  * <p>One block after the other: the add-on is one device. While it cannot be reached blocks come
  * without parity, and none leaves.
+ *
+ * <p>Room: a change writes tiles to free places before those that they replace are free. What makes
+ * parity grow leaves free what the largest block in it needs, so that from a full add-on each block
+ * can leave.
  */
 final class Keeper implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
@@ -168,7 +172,9 @@ final class Keeper implements Closeable {
 
   /** An add-on that fails is opened anew; a block that cannot be read says nothing about it. */
   private void failed(IOException error) {
-    if (!(error instanceof BlockReader.Unreadable) && !(error instanceof RowIncomplete)) {
+    if (!(error instanceof BlockReader.Unreadable)
+        && !(error instanceof RowIncomplete)
+        && !(error instanceof Full)) {
       slots = null;
     }
   }
@@ -213,6 +219,7 @@ final class Keeper implements Closeable {
   private void add(Held held, int row, Entry old) throws IOException {
     long have = old == null ? 0 : old.length;
     Entry entry;
+    requireRoom(row, held.length());
     try (AddOn.Change change = addOn.change();
         BlockReader reader = new BlockReader(held, held.length())) {
       for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
@@ -246,6 +253,32 @@ final class Keeper implements Closeable {
     measure();
   }
 
+  /** A block would take room that others need to leave. */
+  private static final class Full extends IOException {
+    private static final long serialVersionUID = 1;
+
+    Full(int disk, long bytes, long free, long kept) {
+      super(
+          "the add-on of disk " + disk + " is full: " + bytes + " bytes more leave less than "
+              + kept + " of " + free + " free, which a delete needs; delete files, or make the add-on anew"
+              + " with more pantile.raidp.addon.bytes");
+    }
+  }
+
+  /** Refuses to let a row get so long if nothing could leave parity then. */
+  private void requireRoom(int row, long length) throws IOException {
+    long more = inTiles(length) - inTiles(slots.length(row));
+    long kept = inTiles(Math.max(blockBytes, Math.max(length, slots.longest())));
+    long free = addOn.freeBytes();
+    if (more > 0 && free - more < kept) {
+      throw new Full(disk, more, free, kept);
+    }
+  }
+
+  private static long inTiles(long bytes) {
+    return (bytes + Header.TILE_BYTES - 1) / Header.TILE_BYTES * Header.TILE_BYTES;
+  }
+
   /** A row cannot be summed up, since a block of it is not on the disk. */
   private static final class RowIncomplete extends IOException {
     private static final long serialVersionUID = 1;
@@ -255,21 +288,37 @@ final class Keeper implements Closeable {
     }
   }
 
-  /** Sums a row up anew from the disk, without some entries and with a replica that may be null. */
+  /**
+   * Sums a row up anew from the disk, without some entries and with a replica that may be null.
+   * Other blocks of the row that changed while parity did not follow come as they are now: two of
+   * them would wait for each other.
+   */
   private void recompute(int row, Set<Entry> without, Held with) throws IOException {
     List<BlockReader> readers = new ArrayList<>();
     List<Entry> others = new ArrayList<>();
     List<Entry> added = new ArrayList<>();
+    Set<Entry> gone = new HashSet<>(without);
+    List<Held> fresh = new ArrayList<>();
+    if (with != null) {
+      fresh.add(with);
+    }
     try (AddOn.Change change = addOn.change()) {
       for (Entry entry : slots.row(row)) {
         if (!without.contains(entry)) {
           Held held = replicas.get(entry.blockId);
-          if (held == null || !held.has(entry)) {
+          if (held != null && held.has(entry)) {
+            readers.add(new BlockReader(held, entry.length));
+            others.add(entry);
+          } else if (held != null && held.isFinalized() && held.partner() == entry.partner) {
+            gone.add(entry);
+            fresh.add(held);
+          } else {
             throw new RowIncomplete(row, entry);
           }
-          readers.add(new BlockReader(held, entry.length));
-          others.add(entry);
         }
+      }
+      for (Held held : fresh) {
+        requireRoom(row, held.length());
       }
       change.clear(row);
       boolean more = true;
@@ -286,19 +335,19 @@ final class Keeper implements Closeable {
       for (int i = 0; i < readers.size(); i++) {
         readers.get(i).expect(others.get(i));
       }
-      if (with != null) {
-        try (BlockReader reader = new BlockReader(with, with.length())) {
+      for (Held held : fresh) {
+        try (BlockReader reader = new BlockReader(held, held.length())) {
           for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
-            change.fold(row, with.partner(), reader.offset(), piece);
+            change.fold(row, held.partner(), reader.offset(), piece);
           }
-          added.add(entry(with, row, reader.crc()));
+          added.add(entry(held, row, reader.crc()));
         }
       }
-      change.commit(ids(without), added);
+      change.commit(ids(gone), added);
     } finally {
       readers.forEach(BlockReader::close);
     }
-    applied(without, added);
+    applied(gone, added);
   }
 
   /**

@@ -72,8 +72,8 @@ final class Settings {
   /**
    * The settings of a DataNode.
    *
-   * @throws IOException if one is missing or wrong, or HDFS would do what parity cannot follow; with
-   *     what to set.
+   * @throws IOException if one is missing or wrong, or HDFS would do what parity cannot follow;
+   *     with what to set.
    */
   static Settings of(Configuration conf) throws IOException {
     Settings settings = new Settings(conf);

@@ -60,6 +60,11 @@ final class SlotMap {
     return row < rows.size() ? rows.get(row).length : 0;
   }
 
+  /** The bytes of the longest row. */
+  long longest() {
+    return rows.stream().mapToLong(row -> row.length).max().orElse(0);
+  }
+
   /** The bytes of rows in which a superchunk has no block: room that costs no parity. */
   long slack(int partner) {
     return rows.stream()
@@ -91,7 +96,8 @@ final class SlotMap {
   }
 
   /**
-   * Whether a change can be: blocks that leave are there, and those that come find their slots free.
+   * Whether a change can be: blocks that leave are there, and those that come find their slots
+   * free.
    *
    * @throws IOException if not, with the reason.
    */

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 
-/** A disk in memory on which everything ends at the n-th change, as by kill -9 or a loss of power. */
+/** A disk in memory on which everything ends at the n-th change, as by kill -9 or loss of power. */
 final class CrashingDisk implements Disk {
   static final class Crash extends IOException {
     private static final long serialVersionUID = 1;

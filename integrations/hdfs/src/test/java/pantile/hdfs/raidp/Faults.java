@@ -2,6 +2,8 @@ package pantile.hdfs.raidp;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.util.Collection;
 import java.util.HashMap;
@@ -80,7 +82,7 @@ public final class Faults {
     }
   }
 
-  /** No order between journal and parity: entries are durable some seconds before their parity. */
+  /** No order between journal and parity, which stays in memory until `load.stop` is beside it. */
   public static final class NoJournal extends DatasetFactory {
     @Override
     AddOn addOn(Settings settings, String pool) throws IOException {
@@ -91,16 +93,18 @@ public final class Faults {
       if (!LocalAddOn.exists(disk)) {
         LocalAddOn.create(disk, settings.header(pool));
       }
-      return new LocalAddOn(new Late(disk), false);
+      return new LocalAddOn(new Late(disk, Paths.get(settings.addOn).resolveSibling("load.stop")), false);
     }
   }
 
-  /** A disk on which parity is written late. */
+  /** A disk on which parity is written once a file is there. */
   private static final class Late implements Disk {
     private final Disk real;
+    private final Path signal;
 
-    Late(Disk real) {
+    Late(Disk real, Path signal) {
       this.real = real;
+      this.signal = signal;
     }
 
     @Override
@@ -111,7 +115,7 @@ public final class Faults {
     @Override
     public Content open(String name) throws IOException {
       Content content = real.open(name);
-      return name.equals("parity") ? new LateContent(content) : content;
+      return name.equals("parity") ? new LateContent(content, signal) : content;
     }
 
     @Override
@@ -129,22 +133,24 @@ public final class Faults {
     private final Disk.Content real;
     private final Map<Long, byte[]> held = new HashMap<>();
 
-    LateContent(Disk.Content real) {
+    LateContent(Disk.Content real, Path signal) {
       this.real = real;
-      Thread thread = new Thread(this::write);
+      Thread thread = new Thread(() -> write(signal));
       thread.setDaemon(true);
       thread.start();
     }
 
-    private void write() {
+    private void write(Path signal) {
       while (true) {
         try {
-          Thread.sleep(4_000);
+          Thread.sleep(1_000);
           synchronized (this) {
-            for (Map.Entry<Long, byte[]> one : held.entrySet()) {
-              real.write(one.getKey(), ByteBuffer.wrap(one.getValue()));
+            if (Files.exists(signal)) {
+              for (Map.Entry<Long, byte[]> one : held.entrySet()) {
+                real.write(one.getKey(), ByteBuffer.wrap(one.getValue()));
+              }
+              held.clear();
             }
-            held.clear();
           }
         } catch (IOException | InterruptedException end) {
           return;

@@ -53,7 +53,8 @@ class LostDisksAreRecoveredTest {
       assertTrue(cluster.files.delete(RaidpCluster.path(name), false));
       FILES.remove(name);
     }
-    // What is deleted leaves parity when the DataNodes are told so; a disk that fails before keeps it.
+    // What is deleted leaves parity when the DataNodes are told so; a disk that fails before keeps
+    // it.
     assertTrue(
         RaidpCluster.within(
             60,

@@ -22,7 +22,7 @@ class TheStartBringsParityInLineTest {
   private static final Header HEADER = new Header("a", 4, 0, 200, "pool");
 
   /** A replica in memory, with checksums that may be wrong. */
-  private static final class Replica implements Held {
+  private static final class Replica {
     final long block;
     long generation = 1;
     byte[] content;
@@ -33,46 +33,26 @@ class TheStartBringsParityInLineTest {
       content = RaidpCluster.content("" + block, bytes);
     }
 
-    @Override
-    public long blockId() {
-      return block;
-    }
+    Held held() {
+      StorageName name = StorageName.of("a", 0, 1 + (int) block % 3);
+      return new Held(block, generation, content.length, true, name) {
+        @Override
+        InputStream data(long offset) {
+          return new ByteArrayInputStream(content, (int) offset, content.length);
+        }
 
-    @Override
-    public long generation() {
-      return generation;
-    }
-
-    @Override
-    public long length() {
-      return content.length;
-    }
-
-    @Override
-    public boolean isFinalized() {
-      return true;
-    }
-
-    @Override
-    public int partner() {
-      return 1 + (int) block % 3;
-    }
-
-    @Override
-    public InputStream data(long offset) {
-      return new ByteArrayInputStream(content, (int) offset, content.length);
-    }
-
-    @Override
-    public InputStream checksums() {
-      DataChecksum sums = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32, 512);
-      int chunks = (content.length + 511) / 512;
-      byte[] file = new byte[7 + 4 * chunks];
-      ByteBuffer of = ByteBuffer.wrap(file);
-      of.putShort((short) 1).put(sums.getHeader());
-      sums.calculateChunkedSums(ByteBuffer.wrap(content), of.slice());
-      file[10] ^= (byte) (rots ? 1 : 0);
-      return new ByteArrayInputStream(file);
+        @Override
+        InputStream checksums() {
+          DataChecksum sums = DataChecksum.newDataChecksum(DataChecksum.Type.CRC32, 512);
+          int chunks = (content.length + 511) / 512;
+          byte[] file = new byte[7 + 4 * chunks];
+          ByteBuffer of = ByteBuffer.wrap(file);
+          of.putShort((short) 1).put(sums.getHeader());
+          sums.calculateChunkedSums(ByteBuffer.wrap(content), of.slice());
+          file[10] ^= (byte) (rots ? 1 : 0);
+          return new ByteArrayInputStream(file);
+        }
+      };
     }
   }
 
@@ -83,7 +63,8 @@ class TheStartBringsParityInLineTest {
       new Keeper.Replicas() {
         @Override
         public Held get(long block) {
-          return disk.get(block);
+          Replica replica = disk.get(block);
+          return replica == null ? null : replica.held();
         }
 
         @Override
@@ -182,5 +163,45 @@ class TheStartBringsParityInLineTest {
     assertEquals(true, keeper.isCurrent());
     keeper.close();
     assertEquals("[2, 4]", inParity());
+  }
+
+  @Test
+  void aFullAddOnLetsBlocksGoAndThenTakesThoseThatWaited() throws IOException {
+    // Blocks of one superchunk: a row each, of 16 of the 200 tiles; and one of another in the first
+    // row, whose tiles are written anew when one of the two leaves.
+    put(3, 1 << 20);
+    put(4, 1 << 20);
+    Keeper keeper = started();
+    for (long block = 3; block <= 45; block += 3) {
+      put(block, 1 << 20);
+      keeper.sync(block);
+    }
+    assertEquals("[3, 4, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33]", inParity());
+    assertEquals(false, keeper.isCurrent());
+    for (long block = 3; block <= 15; block += 3) {
+      keeper.leave(block);
+      disk.remove(block);
+    }
+    keeper.retry();
+    assertEquals(true, keeper.isCurrent());
+    keeper.close();
+    assertEquals("[4, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45]", inParity());
+  }
+
+  @Test
+  void twoBlocksOfARowThatChangedMeanwhileDoNotWaitForEachOther() throws IOException {
+    put(3, 100_000);
+    put(4, 100_000);
+    started().close();
+    for (Replica replica : disk.values()) {
+      replica.content = RaidpCluster.content("longer " + replica.block, 200_000);
+      replica.generation = 2;
+    }
+    Keeper keeper = started();
+    assertEquals(true, keeper.isCurrent());
+    assertEquals("[3, 4]", inParity());
+    keeper.leave(3);
+    keeper.close();
+    assertEquals("[4]", inParity());
   }
 }

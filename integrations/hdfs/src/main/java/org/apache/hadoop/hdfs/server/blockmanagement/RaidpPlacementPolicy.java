@@ -28,9 +28,10 @@ import pantile.hdfs.raidp.StorageName;
  * Places both copies of a block in the two storages that are one superchunk: the one on disk i that
  * is named after disk j, and the one on disk j that is named after disk i.
  *
- * <p>So any two disks share one superchunk and nothing else. What there is to know stands in the ids
- * of the storages ({@link StorageName}); storages of other names get nothing. A block that has one
- * copy left gets the other in its mirror or nowhere: where the mirror's disk is gone, RAIDP repairs.
+ * <p>So any two disks share one superchunk and nothing else. What there is to know stands in the
+ * ids of the storages ({@link StorageName}); storages of other names get nothing. A block that has
+ * one copy left gets the other in its mirror or nowhere: where the mirror's disk is gone, RAIDP
+ * repairs.
  *
  * <p>In this package of Hadoop's, since what a policy is given cannot be named in any other. It is
  * named in {@code dfs.block.replicator.classname}.

@@ -1,0 +1,53 @@
+//! Additive FFTs, and networks of them, of AVX2.
+
+use super::*;
+use crate::arch::common::fft::{ROWS, ROWS_AND_LEFT, STATES_ALONE, VALUES};
+use crate::arch::common::network::{TO_BUFFERS, TO_PAST, TO_SLOTS, is_first};
+use crate::arch::x86_64::partial::{load, store};
+use crate::fft::{FftEngine, FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
+use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
+
+/// Columns of a visit of an additive FFT of four points, and of eight.
+const FFT_COLUMNS: [usize; 2] = [2, 2];
+
+impl FftEngine for Avx2 {
+    fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
+        match stores(streaming, points) {
+            CACHED_LATER => pick_fft!(points, finish, CACHED_LATER by FFT_COLUMNS),
+            PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
+            PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
+            PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
+            _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
+        }
+    }
+}
+
+define_fft!(
+    "avx2",
+    Tables,
+    partial::load::<C, CACHED>,
+    partial::load_column::<C, STORES>,
+    partial::store::<C, STORES>,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
+    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
+);
+
+define_network!(
+    Avx2, 3;
+    "avx2",
+    Tables,
+    load,
+    store,
+    TO_BUFFERS,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
+    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
+);

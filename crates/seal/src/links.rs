@@ -1,0 +1,119 @@
+//! Where a path leads, link by link, if nobody else has a hand in it.
+
+use pantile_trust::Caller;
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+/// A path without links, if all those on the way belong to the user who runs this or to root, and
+/// lie in directories in which nobody else may put them: whoever may put a link there, or one that
+/// a program of root made elsewhere, must not be able to lead somebody else away.
+///
+/// Between this and the opening nothing is followed any more.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    walk_links(path, false)
+}
+
+/// As [`real_path`], of something that need not be there: only the directory that it lies in.
+pub fn real_place(path: &Path) -> io::Result<PathBuf> {
+    walk_links(path, true)
+}
+
+fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
+    const LINKS_MOST: usize = 40;
+    let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
+    let parts = |path: &Path| -> Vec<OsString> {
+        let names = path.components().rev();
+        names.filter(|part| *part != Component::RootDir).map(|part| part.as_os_str().to_os_string()).collect()
+    };
+    // The next name is taken from the end.
+    let mut todo = parts(path);
+    let mut links = 0;
+    while let Some(part) = todo.pop() {
+        if part == OsStr::new("..") {
+            real.pop();
+            continue;
+        }
+        if part == OsStr::new(".") {
+            continue;
+        }
+        real.push(&part);
+        let meta = match fs::symlink_metadata(&real) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_missing && todo.is_empty() => {
+                break;
+            }
+            found => found?,
+        };
+        if !meta.is_symlink() {
+            continue;
+        }
+        links += 1;
+        if links > LINKS_MOST {
+            return Err(Errno::LOOP.into());
+        }
+        if !Caller::alone().trusts(meta.uid()) {
+            let why = format!("{} is a link of another user; name what it leads to", real.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let to = fs::read_link(&real)?;
+        let called = real.display().to_string();
+        real.pop();
+        if Caller::alone().is_led_by_another(&meta, &fs::metadata(&real)?) {
+            let why = format!(
+                "{called} is a link in a directory that other users may write to; name what it leads to"
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        if to.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        todo.extend(parts(&to));
+    }
+    Ok(real)
+}
+
+/// Whether nobody but the user who runs this and root can exchange any directory on the way to a
+/// path, as far as that is there.
+pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
+    let Some(there) = path.ancestors().find(|above| fs::symlink_metadata(above).is_ok()) else {
+        return false;
+    };
+    let Ok(real) = real_path(there) else { return false };
+    let caller = Caller::alone();
+    let safe = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !caller.names_may_be_exchanged(&meta));
+    real.ancestors().all(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn a_link_of_ours_is_not_followed_where_others_can_put_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (theirs, ours) = (dir.path().join("theirs"), dir.path().join("ours"));
+        fs::create_dir(&theirs).unwrap();
+        fs::create_dir(&ours).unwrap();
+        symlink(&ours, theirs.join("link")).unwrap();
+        let follows = |mode: u32| {
+            fs::set_permissions(&theirs, fs::Permissions::from_mode(mode)).unwrap();
+            let found = real_path(&theirs.join("link"));
+            assert!(found.as_ref().map_or_else(
+                |error| error.to_string().contains("other users may write to"),
+                |real| real.ends_with("ours")
+            ));
+            found.is_ok()
+        };
+        // Who owns a link may have made it elsewhere, from where others moved it to a sticky
+        // directory.
+        assert_eq!([0o755, 0o700, 0o777, 0o702, 0o1777].map(follows), [true, true, false, false, false]);
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+            assert_eq!([0o755, 0o700, 0o1777].map(follows), [false; 3]);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+# Sourced by cluster.sh and raidp.sh: a NameNode and DataNodes as processes, whose ids are in
+# `name_node` and `node`; `others` are the ids of what else must not outlive the script. It needs
+# `dir`, `port`, and `client CLASS ARGUMENT...`, which runs a class of Hadoop as a client.
+
+hdfs=org.apache.hadoop.hdfs
+declare -A node=()
+name_node= others=()
+
+say() { printf '   %s\n' "$*"; }
+fail() { printf '%s: %s (logs are in %s)\n' "${0##*/}" "$*" "$dir" >&2; exit 1; }
+
+stop_all() {
+    for process in $name_node "${node[@]}" "${others[@]}"; do kill -9 "$process" 2>/dev/null || true; done
+    wait 2>/dev/null || true
+}
+trap stop_all EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+property() { printf '  <property><name>%s</name><value>%s</value></property>\n' "$1" "$2"; }
+# What both clusters have in hdfs-site.xml: a node that is gone is missed within seconds.
+usual() {
+    property dfs.namenode.name.dir "$dir/name"
+    property dfs.namenode.http-address "127.0.0.1:$((port + 1))"
+    property dfs.heartbeat.interval 1
+    property dfs.namenode.heartbeat.recheck-interval 500
+    property dfs.namenode.redundancy.interval.seconds 1
+    property dfs.namenode.safemode.extension 0
+    property dfs.blocksize 1048576
+}
+
+kill_node() {
+    kill -9 "${node[$1]}"
+    wait "${node[$1]}" 2>/dev/null || true
+    unset "node[$1]"
+}
+live() { client $hdfs.tools.DFSAdmin -report -live | grep -c '^Name: ' || true; }
+are_live() { [ "$(live)" = "$1" ]; }
+# within SECONDS COMMAND...: until it succeeds.
+within() {
+    local end=$((SECONDS + $1))
+    until "${@:2}"; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 1
+    done
+}
