@@ -17,6 +17,7 @@
 mod anew;
 mod api;
 mod bearing;
+mod broken;
 mod commit;
 mod contents;
 mod delayed;

@@ -230,8 +230,7 @@ impl Engine {
                 scrub.status.log_checksum += u64::from(is_wrong);
                 scrub.status.log_unreadable += u64::from(!is_wrong);
                 if scrub.status.repair {
-                    scrub.flagged.extend(homes.iter().copied());
-                    self.repair.extend(homes);
+                    homes.into_iter().for_each(|logical| self.repair_for_scrub(logical));
                 }
             }
         }
@@ -455,10 +454,16 @@ impl Engine {
             buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.release(buffer));
         }
         if repair {
-            self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
-            self.repair.insert(logical);
+            self.repair_for_scrub(logical);
         }
         self.scrub_part_done();
+    }
+
+    /// A stripe is to be written anew, also if that could not be done before.
+    fn repair_for_scrub(&mut self, logical: u32) {
+        self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
+        self.broken.remove(&logical);
+        self.repair.insert(logical);
     }
 
     fn scrub_part_done(&mut self) {

@@ -259,7 +259,10 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     let status = &report.status;
     let mut findings = Vec::new();
     let mut say = |kind, verdict, text: String| findings.push(Finding::new(kind, verdict, text));
-    if status.failed || !survives {
+    if status.failed && survives {
+        let text = "What was written last can go nowhere and is not flushed: it is of stripes that have lost data. Stop the volume, serve it again, and write what 'pantile status --lost' lists, all of it before a flush.";
+        say(FindingKind::DataLost, Verdict::Failed, text.into());
+    } else if status.failed || !survives {
         let text =
             "More devices are lost than the code can bear: bring one back; nothing is written until then.";
         say(FindingKind::TooManyLost, Verdict::Failed, text.into());
