@@ -62,6 +62,7 @@ impl Engine {
         let mut all = self.broken.missing(logical);
         all.extend(missing.into_iter().map(|place| self.block_number(place)));
         self.broken.set(logical, &all);
+        self.is_not_written_anew(logical);
     }
 
     /// Blocks are written to devices, or could be read from them: stripes that miss nothing any

@@ -845,14 +845,13 @@ impl Engine {
             // What was suspect has just been written again.
             self.repair.clear();
         }
-        let unmapped = commit.taken.unmapped.iter();
-        for logical in unmapped.chain(commit.stripes.iter().map(|stripe| &stripe.logical)) {
-            self.broken.remove(logical);
-            self.repair.remove(logical);
+        commit.taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));
+        for stripe in &commit.stripes {
+            let of_users = commit.taken.blocks.stripe(stripe.logical).len() as u64;
+            self.is_written_anew(stripe.logical, of_users == per_stripe);
         }
         for staged in commit.ahead.drain(..).filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
-            self.broken.remove(&staged.logical);
-            self.repair.remove(&staged.logical);
+            self.is_written_anew(staged.logical, true);
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
         let is_patch = commit.is_patch;

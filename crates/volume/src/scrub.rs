@@ -51,8 +51,12 @@ pub(crate) struct Scrubbing {
     /// What was written ahead up to this name is recorded before the scrub begins, or nobody would
     /// look at it.
     barrier: u64,
-    /// Stripes that it has found bad and that are written anew.
+    /// Stripes that it has found bad and that are to be written anew.
     flagged: BTreeSet<u32>,
+    /// How many of them were, from what was left of them.
+    repaired: u64,
+    /// Those of which more is bad than the code can bear.
+    beyond_repair: BTreeSet<u32>,
     /// Stripes that are bad, and that nothing but a guess could make good.
     unnamed: u64,
     /// Of before a restart: stripes made good, and stripes that could not be.

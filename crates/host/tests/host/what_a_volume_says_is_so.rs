@@ -102,6 +102,7 @@ fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
     until(&service, |status| status.broken_stripes == 0 && status.suspect_stripes == 0);
     let after = status(&service);
     assert!(after.ranges.is_empty() && !after.has(FindingKind::DataLost), "{:?}", after.wrong);
+    assert_eq!(after.scrub.map(|scrub| (scrub.repaired, scrub.left)), Some((0, 0)));
     assert_eq!(read(&service, 8 << 20), vec![7; 8 << 20]);
     service.stop().expect("it stops");
 }

@@ -189,6 +189,34 @@ fn with_a_broken_stripe(code: &'static str, losses: usize, policy: Policy) -> (H
     (hand, called(&status, RangeKind::Lost))
 }
 
+/// What users have written again themselves was not repaired by the scrub.
+#[test]
+fn a_scrub_calls_repaired_what_it_has_repaired_itself() {
+    for whole in [false, true] {
+        for policy in [Policy::Wcl, Policy::Inplace] {
+            let (mut hand, lost) = with_a_broken_stripe("raid6:3", 3, policy);
+            let outcome = |hand: &Hand| {
+                let scrub = status(hand).scrub.expect("a scrub");
+                (scrub.running, scrub.repaired, scrub.left)
+            };
+            assert_eq!(outcome(&hand), (false, 0, 1), "{policy:?}");
+            match whole {
+                true => hand.fill(4),
+                false => {
+                    for (nth, &block) in lost.iter().enumerate() {
+                        let (first, durable) = (UserBlock(block), nth + 1 == lost.len());
+                        hand.ask(&Ask::Write { first, contents: vec![[3; 16]], durable });
+                    }
+                }
+            }
+            assert_eq!(status(&hand).broken_stripes, 0, "{policy:?}");
+            assert_eq!(outcome(&hand), (false, 0, 0), "{policy:?}");
+            hand.open_again();
+            assert_eq!(outcome(&hand).1, 0, "{policy:?}");
+        }
+    }
+}
+
 /// A stripe that could not be repaired is tried again by the next scrub, which ends.
 #[test]
 fn a_second_scrub_with_repair_ends_and_says_the_same() {
