@@ -630,6 +630,17 @@ impl Engine {
         computed.chain(lost.flat_map(|(first, count)| (first.0..first.0 + count).map(UserBlock))).collect()
     }
 
+    /// What the next session calls suspect, if it begins with the devices that are here: nobody has
+    /// read the stripes that a crash caught.
+    pub(crate) fn suspect_to_be(&self) -> Vec<UserBlock> {
+        let marked = self.maps.marked.iter();
+        let of_stripe = |&logical: &u32| -> Option<Vec<UserBlock>> {
+            let mapping = self.maps.stripes[logical as usize]?;
+            Some(self.suspect_in_stripe(logical, &self.lost_cells(logical, mapping)))
+        };
+        marked.filter_map(of_stripe).flatten().collect()
+    }
+
     /// Everything is durable, or a device was lost: then what was written in place waits on, and is
     /// written as a whole.
     pub(crate) fn inplace_finished(&mut self, commit: &mut Commit) {

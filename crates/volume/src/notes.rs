@@ -372,6 +372,16 @@ impl Engine {
         notes
     }
 
+    /// What is wrong with which blocks, from the lowest on, for who writes nothing: with what a
+    /// session that writes would call suspect before it serves anybody.
+    pub(crate) fn ranges_to_be(&self) -> Vec<RangeNote> {
+        let (mut notes, since) = (self.maps.notes.clone(), self.noting.now);
+        for (first, count) in runs(&self.suspect_to_be()) {
+            notes.apply(&Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since }));
+        }
+        notes.ranges()
+    }
+
     /// Brings what is counted all the time up to now.
     fn refresh_notes(&mut self) {
         for slot in (0..self.geometry.slots() as u32).map(Slot) {

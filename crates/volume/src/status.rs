@@ -328,7 +328,7 @@ impl Engine {
             next_generation: self.maps.generation,
             apart: self.apart.clone(),
             version: if self.superblock.second.is_some() { 2 } else { 1 },
-            ranges: self.maps.notes.ranges(),
+            ranges: if self.reads_only { self.ranges_to_be() } else { self.maps.notes.ranges() },
             events: self.maps.notes.events.iter().copied().collect(),
             notes_lost: self.maps.notes.are_lost,
         }
