@@ -121,12 +121,13 @@ impl State {
     /// Closes devices that the volume does without because they ran separately: nothing is written
     /// to them until their operator says so.
     fn leave_those_apart(&mut self, host: &Host) {
-        let apart = host.report().map(|report| report.status.apart).unwrap_or_default();
-        for (slot, history) in apart {
+        let Ok(Report { status, .. }) = host.report() else { return };
+        for (slot, history) in status.apart {
             let _ = host.fail(slot);
             self.devices[slot.0 as usize] = None;
             let what_to_do = format!("'pantile replace {} --yes' with it or another makes it anew", slot.0);
-            self.problems.insert(slot.0, format!("{}; {what_to_do}", ran_separately(history)));
+            let why = ran_separately(history, status.histories_forgotten);
+            self.problems.insert(slot.0, format!("{why}, and is left as it is; {what_to_do}"));
         }
     }
 
