@@ -10,7 +10,7 @@
 set -euo pipefail
 hadoop=$1 jar=$(realpath "$2") dir=$3 java=${4:-java}
 rm -rf "$dir"
-mkdir -p "$dir/conf" "$dir/home/bin" "$dir/tmp"
+mkdir -p "$dir/conf" "$dir/home/bin" "$dir/bare/bin" "$dir/tmp"
 dir=$(realpath "$dir")
 port=$((20000 + RANDOM % 10000))
 . "$(dirname "$0")/nodes.sh"
@@ -42,9 +42,10 @@ log4j.appender.console.target=System.err
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%p %c{1}: %m%n
 LOG
-# What `java -jar` asks where Hadoop is.
-printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$hadoop" >"$dir/home/bin/hadoop"
-chmod +x "$dir/home/bin/hadoop"
+# What `java -jar` asks where Hadoop is: one with the jar, and one without.
+printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$jar:$hadoop" >"$dir/home/bin/hadoop"
+printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$hadoop" >"$dir/bare/bin/hadoop"
+chmod +x "$dir/home/bin/hadoop" "$dir/bare/bin/hadoop"
 
 # run WITH_JAR CLASS ARGUMENT...
 run() {
@@ -98,6 +99,8 @@ ec -setPolicy -path /rs -policy RS-6-3-1024k >/dev/null
 ec -setPolicy -path /q -policy RAIDQ-8-4-128k >/dev/null
 ec -setPolicy -path /wide -policy RAIDQ-12-4-128k >/dev/null
 tool check >"$dir/check.out" || fail "check: $(cat "$dir/check.out")"
+! HADOOP_HOME=$dir/bare "$java" -jar "$jar" check >"$dir/check.out" 2>&1 || fail "check finds no fault where the jar is not installed"
+grep -q '^jar: it is not on the class path' "$dir/check.out" || fail "check: $(cat "$dir/check.out")"
 
 say "kill -9 of a DataNode while a file is written"
 head -c 20000000 /dev/urandom >"$dir/content"

@@ -117,6 +117,7 @@ for round in $(seq 1 "$rounds"); do
     # It counts as there until it has not been heard of for some seconds.
     sleep 5
     kill -0 "$load" 2>/dev/null || fail "the load ended by itself: $(tail -n 3 "$dir/load.log")"
+    [ $((round % 10)) != 0 ] || say "$round times, $(changes) changes so far"
 done
 within 120 are_live $disks || fail "only $(live) DataNodes came back"
 touch "$dir/load.stop"

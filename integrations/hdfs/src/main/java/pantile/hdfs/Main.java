@@ -56,19 +56,22 @@ public final class Main {
     }
   }
 
-  /** The jar and what `hadoop classpath` names, above the JDK alone. */
+  /**
+   * The jar above what `hadoop classpath` names, as `hadoop jar` has it: where the jar is installed
+   * it is that one which is used.
+   */
   private static ClassLoader withHadoop() throws IOException {
     List<URL> urls = new ArrayList<>();
-    urls.add(Main.class.getProtectionDomain().getCodeSource().getLocation());
     for (String entry : hadoopClassPath().split(File.pathSeparator)) {
       urls.add(new File(entry).toURI().toURL());
     }
     ClassLoader jdk = ClassLoader.getSystemClassLoader().getParent();
-    ClassLoader loader = new URLClassLoader(urls.toArray(new URL[0]), jdk);
-    if (!hasHadoop(loader)) {
+    ClassLoader hadoop = new URLClassLoader(urls.toArray(new URL[0]), jdk);
+    if (!hasHadoop(hadoop)) {
       throw new IOException("what `hadoop classpath` names has no HDFS client");
     }
-    return loader;
+    URL jar = Main.class.getProtectionDomain().getCodeSource().getLocation();
+    return new URLClassLoader(new URL[] {jar}, hadoop);
   }
 
   private static String hadoopClassPath() throws IOException {

@@ -37,7 +37,8 @@ public final class Tool {
           + "  --repair         reports wrong blocks to the NameNode, which has them rebuilt\n"
           + "  --evidence BITS  how much evidence that takes: a mistake is rarer than once in 2^BITS\n"
           + "                   (" + Verifier.EVIDENCE_BITS_USUAL + " unless said)\n"
-          + "check   says which coder this machine's Hadoop takes for each codec.\n"
+          + "check   says whether Hadoop finds the jar here, and which coder it takes for each\n"
+          + "        codec.\n"
           + "raidp   parity-check compares the disk of this DataNode with its add-on;\n"
           + "        serve keeps add-ons of other nodes' disks;\n"
           + "        recover rebuilds what was lost with two or three disks.\n"
@@ -67,7 +68,11 @@ public final class Tool {
         tool.verify(conf, arguments);
         break;
       case "check":
-        tool.check(conf);
+        if (arguments.length > 1) {
+          tool.failed("check takes nothing behind it; general options (-D) go before it\n" + USAGE);
+        } else {
+          tool.check(conf);
+        }
         break;
       case "raidp":
         return RaidpTool.run(conf, Arrays.asList(arguments).subList(1, arguments.length), out, err);
@@ -151,31 +156,52 @@ public final class Tool {
   }
 
   private void check(Configuration conf) {
+    // `hadoop jar` and `java -jar` bring the jar along; Hadoop's services do not.
+    if (Tool.class.getClassLoader() == Configuration.class.getClassLoader()) {
+      out.println("jar: " + Tool.class.getProtectionDomain().getCodeSource().getLocation().getPath());
+    } else {
+      status = WRONG;
+      out.println(
+          "jar: it is not on the class path that `hadoop classpath` names, so that Hadoop does not"
+              + " find it\n"
+              + "  copy it to share/hadoop/hdfs/lib, or name it in HADOOP_CLASSPATH in hadoop-env.sh");
+    }
+    String why = null;
     try {
       Native.check();
       out.println("native library: version " + Native.version());
     } catch (UnsatisfiedLinkError missing) {
       out.println("native library: " + missing.getMessage());
       status = WRONG;
+      why = "the native library is to be mended first";
+    }
+    if (!conf.getBoolean(CodecUtil.IO_ERASURECODE_CODEC_NATIVE_ENABLED_KEY, true)) {
+      why = CodecUtil.IO_ERASURECODE_CODEC_NATIVE_ENABLED_KEY + " is false";
     }
     for (Family family : Family.values()) {
-      int parity = family == Family.XOR ? 1 : 3;
-      String coder;
-      try {
-        coder =
-            CodecUtil.createRawDecoder(conf, family.codec, new ErasureCoderOptions(6, parity))
-                .getClass()
-                .getName();
-      } catch (IllegalArgumentException none) {
-        coder = "none: " + none.getMessage();
-      }
-      out.println("codec " + family.codec + ": " + coder);
-      if (!coder.equals(Decoder.class.getName())) {
-        status = WRONG;
-        out.println(
-            "  to have it coded natively: io.erasurecode.codec." + family.codec + ".rawcoders = "
-                + family.coder() + (family == Family.RAIDQ ? "" : "," + family.java()));
-      }
+      coder(conf, family, why);
+    }
+  }
+
+  /** Says which coder is taken for a codec, and why, or what to set, if it is another's. */
+  private void coder(Configuration conf, Family family, String why) {
+    int parity = family == Family.XOR ? 1 : 3;
+    String coder;
+    try {
+      coder =
+          CodecUtil.createRawDecoder(conf, family.codec, new ErasureCoderOptions(6, parity))
+              .getClass()
+              .getName();
+    } catch (IllegalArgumentException none) {
+      coder = "none: " + none.getMessage();
+    }
+    out.println("codec " + family.codec + ": " + coder);
+    if (!coder.equals(Decoder.class.getName())) {
+      status = WRONG;
+      String keys =
+          "to have it coded natively: io.erasurecode.codec." + family.codec + ".rawcoders = "
+              + family.coder() + (family == Family.RAIDQ ? "" : "," + family.java());
+      out.println("  " + (why == null ? keys : why));
     }
   }
 }

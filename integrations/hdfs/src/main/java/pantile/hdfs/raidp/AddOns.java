@@ -32,7 +32,11 @@ public final class AddOns {
         || !header.array.equals(wanted.array)
         || !header.pool.equals(wanted.pool)) {
       addOn.close();
-      throw new IOException("the add-on at " + where + " is of " + header + ", not of " + wanted);
+      throw new IOException(
+          "the add-on at " + where + " is of " + header + ", not of " + wanted
+              + (header.disks == wanted.disks
+                  ? ""
+                  : "; the number of disks stays: copy files to a new array of " + wanted.disks));
     }
     return addOn;
   }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.File;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -22,15 +23,25 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.hdfs.protocol.DatanodeID;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.server.blockmanagement.DatanodeManager;
+import org.apache.hadoop.hdfs.server.blockmanagement.RaidpPlacementPolicy;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.test.GenericTestUtils;
+import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.MethodOrderer;
 import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import org.slf4j.event.Level;
 
 /** In a cluster parity is right after everything that HDFS does to blocks. */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
@@ -291,12 +302,8 @@ class ParityFollowsEveryChangeTest {
     assertEquals(before, entries());
   }
 
-  @Test
-  @Order(8)
-  void aReplicaThatRotDoesNotGetIntoParity() throws Exception {
-    write("/rot", 700_000);
-    write("/beside", 700_000);
-    LocatedBlock block = cluster.blocks("/rot").get(0);
+  /** Changes a byte of a block's first copy; the number of the disk it is on. */
+  private static int rot(LocatedBlock block) throws Exception {
     int disk = StorageName.parse(block.getStorageIDs()[0]).disk;
     File data = cluster.file(disk, block.getBlock().getBlockId());
     try (RandomAccessFile bytes = new RandomAccessFile(data, "rw")) {
@@ -305,6 +312,16 @@ class ParityFollowsEveryChangeTest {
       bytes.seek(5_000);
       bytes.write(~old);
     }
+    return disk;
+  }
+
+  @Test
+  @Order(8)
+  void aReplicaThatRotDoesNotGetIntoParity() throws Exception {
+    write("/rot", 700_000);
+    write("/beside", 700_000);
+    LocatedBlock block = cluster.blocks("/rot").get(0);
+    int disk = rot(block);
     String said = cluster.check(disk);
     assertTrue(said.startsWith("1") && said.contains("blk_" + block.getBlock().getBlockId()), said);
     delete("/rot");
@@ -313,6 +330,58 @@ class ParityFollowsEveryChangeTest {
 
   @Test
   @Order(9)
+  void aReplicaThatIsReportedCorruptIsMadeAgainAsThePageSays() throws Exception {
+    write("/corrupt", 700_000);
+    LocatedBlock block = cluster.blocks("/corrupt").get(0);
+    rot(block);
+    DatanodeInfo[] where = {block.getLocations()[0]};
+    String[] storage = {block.getStorageIDs()[0]};
+    cluster.files.getClient().reportBadBlocks(
+        new LocatedBlock[] {
+          new LocatedBlock(
+              block.getBlock(), where, storage, new StorageType[] {StorageType.DISK})
+        });
+    assertEquals(1, cluster.blocks("/corrupt").get(0).getLocations().length);
+    cluster.files.setReplication(RaidpCluster.path("/corrupt"), (short) 1);
+    File data = cluster.file(StorageName.parse(storage[0]).disk, block.getBlock().getBlockId());
+    cluster.mini.triggerBlockReports();
+    assertTrue(RaidpCluster.within(30, () -> !data.exists()));
+    cluster.files.setReplication(RaidpCluster.path("/corrupt"), (short) 2);
+    allIsRight();
+    assertTrue(data.exists());
+  }
+
+  @Test
+  @Order(10)
+  void withReplicationOneBothCopiesStay() throws Exception {
+    long before = entries();
+    String name = written.keySet().iterator().next();
+    cluster.files.setReplication(RaidpCluster.path(name), (short) 1);
+    assertTrue(nothingIsToBeDeleted());
+    cluster.files.setReplication(RaidpCluster.path(name), (short) 2);
+    allIsRight();
+    assertEquals(before, entries());
+  }
+
+  @Test
+  @Order(11)
+  void aDiskThatIsDecommissionedKeepsItsBlocksAndTheLogSaysWhatToDo() throws Exception {
+    Logger log = LoggerFactory.getLogger(RaidpPlacementPolicy.class);
+    GenericTestUtils.setLogLevel(log, Level.WARN);
+    LogCapturer said = LogCapturer.captureLogs(log);
+    DatanodeManager nodes = cluster.mini.getNamesystem().getBlockManager().getDatanodeManager();
+    DatanodeID id = cluster.mini.getDataNodes().get(cluster.index(2)).getDatanodeId();
+    nodes.getDatanodeAdminManager().startDecommission(nodes.getDatanode(id));
+    assertTrue(
+        RaidpCluster.within(
+            30, () -> said.getOutput().contains("is being decommissioned, which does not end")));
+    nodes.getDatanodeAdminManager().stopDecommission(nodes.getDatanode(id));
+    said.stopCapturing();
+    allIsRight();
+  }
+
+  @Test
+  @Order(12)
   void whatParityCannotFollowIsRefused() throws Exception {
     assertThrows(
         IOException.class,
@@ -363,5 +432,11 @@ class ParityFollowsEveryChangeTest {
               one[0]);
       assertTrue(why.getMessage().contains(one[2]), why.getMessage());
     }
+    String folder = Files.createTempDirectory("add-on").toString();
+    AddOns.write(folder, new Header("test", DISKS, 0, 100, "BP-1")).close();
+    Header larger = new Header("test", DISKS + 1, 0, 100, "BP-1");
+    IOException why = assertThrows(IOException.class, () -> AddOns.write(folder, larger));
+    assertTrue(why.getMessage().contains("copy files to a new array of 6"), why.getMessage());
+    org.apache.hadoop.fs.FileUtil.fullyDelete(new File(folder));
   }
 }

@@ -91,6 +91,7 @@ final class RaidpCluster implements AutoCloseable {
     conf.setInt("dfs.namenode.heartbeat.recheck-interval", 500);
     conf.setInt("dfs.namenode.redundancy.interval.seconds", 1);
     conf.setInt("dfs.namenode.reconstruction.pending.timeout-sec", 5);
+    conf.setInt("dfs.namenode.decommission.interval", 1);
     conf.setLong("dfs.blocksize", BLOCK_BYTES);
     conf.setLong("dfs.namenode.fs-limits.min-block-size", 1024);
     conf.setInt("dfs.datanode.scan.period.hours", -1);

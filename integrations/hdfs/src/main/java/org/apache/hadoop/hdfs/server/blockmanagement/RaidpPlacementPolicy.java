@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.StorageType;
@@ -20,6 +21,7 @@ import org.apache.hadoop.hdfs.server.protocol.DatanodeStorage;
 import org.apache.hadoop.net.NetworkTopology;
 import org.apache.hadoop.net.Node;
 import org.apache.hadoop.net.NodeBase;
+import org.apache.hadoop.util.Time;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import pantile.hdfs.raidp.StorageName;
@@ -39,7 +41,15 @@ import pantile.hdfs.raidp.StorageName;
 public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
   private static final Logger LOG = LoggerFactory.getLogger(RaidpPlacementPolicy.class);
 
+  /** How long a sentence is not said again. */
+  private static final long QUIET_MS = 60_000;
+
+  private static final int COPIES = 2;
+
   private NetworkTopology nodes;
+
+  /** When a sentence was said last: one for each DataNode, and a few more. */
+  private final Map<String, Long> said = new ConcurrentHashMap<>();
 
   @Override
   public void initialize(
@@ -56,7 +66,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     int most =
         conf.getInt(
             DFSConfigKeys.DFS_REPLICATION_MAX_KEY, DFSConfigKeys.DFS_REPLICATION_MAX_DEFAULT);
-    if (most != 2) {
+    if (most != COPIES) {
       throw new IllegalArgumentException(
           DFSConfigKeys.DFS_REPLICATION_MAX_KEY + " is " + most
               + " and must be 2: with RAIDP a block has two copies, in one superchunk");
@@ -65,6 +75,16 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
         "storage policies would move blocks out of their superchunks");
     off(conf, DFSConfigKeys.DFS_BLOCK_ACCESS_TOKEN_ENABLE_KEY, false,
         "RAIDP's recovery has no keys for block tokens");
+  }
+
+  /** Warns, at most once a minute. */
+  private void warn(String what) {
+    long now = Time.monotonicNow();
+    Long last = said.get(what);
+    if (last == null || now - last >= QUIET_MS) {
+      said.put(what, now);
+      LOG.warn("RAIDP: {}", what);
+    }
   }
 
   private static void off(Configuration conf, String key, boolean usual, String why) {
@@ -124,7 +144,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
       Set<Node> excluded,
       long blockBytes) {
     List<DatanodeStorageInfo> targets = new ArrayList<>();
-    if (chosen.isEmpty() && wanted == 2) {
+    if (chosen.isEmpty() && wanted == COPIES) {
       targets = pair(writer, storages(excluded, blockBytes));
     } else if (chosen.size() == 1 && wanted == 1) {
       StorageName name = StorageName.parse(chosen.get(0).getStorageID());
@@ -147,6 +167,12 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     Map<StorageName, DatanodeStorageInfo> storages = new HashMap<>();
     for (Node leaf : nodes.getLeaves(NodeBase.ROOT)) {
       DatanodeDescriptor node = (DatanodeDescriptor) leaf;
+      if (node.isDecommissionInProgress()) {
+        warn(
+            node + " is being decommissioned, which does not end: its blocks have no other place."
+                + " Take it back into service; to move its disk, stop it, and start a DataNode with"
+                + " the same number and add-on and with empty directories");
+      }
       if (!node.isAlive() || !node.isInService() || excluded != null && excluded.contains(node)) {
         continue;
       }
@@ -196,7 +222,10 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     return best;
   }
 
-  /** First those go that have no mirror among the copies: a balancer's, or an old one's. */
+  /**
+   * First those go that have no mirror among the copies: a balancer's, or an old one's. A pair
+   * stays, also if its file was given replication 1: one copy would be lost with its disk.
+   */
   @Override
   public List<DatanodeStorageInfo> chooseReplicasToDelete(
       Collection<DatanodeStorageInfo> available,
@@ -205,21 +234,25 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
       List<StorageType> excessTypes,
       DatanodeDescriptor added,
       DatanodeDescriptor hint) {
+    int kept = Math.max(expected, COPIES);
     List<StorageName> names = new ArrayList<>();
     available.forEach(storage -> names.add(StorageName.parse(storage.getStorageID())));
     List<DatanodeStorageInfo> odd = new ArrayList<>();
     for (DatanodeStorageInfo storage : candidates) {
       StorageName name = StorageName.parse(storage.getStorageID());
       boolean paired = name != null && names.contains(name.mirror());
-      if (!paired && odd.size() < candidates.size() - expected) {
+      if (!paired && odd.size() < candidates.size() - kept) {
         odd.add(storage);
       }
     }
     List<DatanodeStorageInfo> left = new ArrayList<>(candidates);
     left.removeAll(odd);
-    if (left.size() > expected) {
-      odd.addAll(
-          super.chooseReplicasToDelete(available, left, expected, excessTypes, added, hint));
+    if (left.size() > kept) {
+      odd.addAll(super.chooseReplicasToDelete(available, left, kept, excessTypes, added, hint));
+    } else if (left.size() > expected) {
+      warn(
+          "blocks of files with replication " + expected + " keep both copies; one that is lost is"
+              + " not made again before `hdfs dfs -setrep 2`");
     }
     return odd;
   }
