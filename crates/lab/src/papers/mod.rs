@@ -20,3 +20,9 @@ mod rivals;
 pub mod shec;
 
 pub use rivals::{PRIMES, Rival};
+
+/// The middle one; the higher of two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
