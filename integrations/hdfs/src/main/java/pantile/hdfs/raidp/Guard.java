@@ -215,14 +215,14 @@ final class Guard implements InvocationHandler {
         continue;
       }
       try {
-        keeper().leave(block.getBlockId());
-        condemned.add(block.getBlockId());
+        keeper().leave(block.getBlockId(), () -> condemned.add(block.getBlockId()));
         left.add(block);
         ready.add(block);
         doomed.remove(block);
       } catch (IOException error) {
-        LOG.warn("RAIDP: {} is removed later: {}", block, error.getMessage());
-        doomed.add(block);
+        if (doomed.add(block)) {
+          LOG.warn("RAIDP: {} is removed later: {}", block, error.getMessage());
+        }
       }
     }
     try {

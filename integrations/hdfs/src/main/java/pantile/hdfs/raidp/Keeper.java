@@ -384,6 +384,15 @@ final class Keeper implements Closeable {
     }
   }
 
+  /**
+   * As above, of a block that goes: {@code mark} says so to {@link Replicas} before anything else
+   * can bring the block in line again.
+   */
+  synchronized void leave(long block, Runnable mark) throws IOException {
+    leave(block);
+    mark.run();
+  }
+
   /** Whether a block is in parity with more bytes than these. */
   synchronized boolean hasBeyond(long block, long bytes) {
     Entry entry = slots == null ? null : slots.get(block);

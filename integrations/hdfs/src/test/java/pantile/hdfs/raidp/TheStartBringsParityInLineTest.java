@@ -204,4 +204,27 @@ class TheStartBringsParityInLineTest {
     keeper.close();
     assertEquals("[4]", inParity());
   }
+
+  @Test
+  void whatGoesIsNotBroughtBackBeforeItIsGone() throws Exception {
+    put(1, 100_000);
+    put(2, 100_000);
+    Keeper keeper = started();
+    Thread other = new Thread(() -> keeper.sync(1));
+    keeper.leave(
+        1,
+        () -> {
+          other.start();
+          try {
+            // Time enough for the other one, if nothing held it up.
+            other.join(300);
+          } catch (InterruptedException stopped) {
+            throw new AssertionError(stopped);
+          }
+          disk.remove(1L);
+        });
+    other.join();
+    keeper.close();
+    assertEquals("[2]", inParity());
+  }
 }
