@@ -12,6 +12,7 @@ pub mod dcode_load;
 pub mod dcode_read;
 pub mod executed;
 pub mod raidp;
+mod raidp_hdfs;
 pub mod raidq;
 pub mod raidq_speed;
 pub mod recovery;
