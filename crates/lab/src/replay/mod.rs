@@ -14,6 +14,7 @@ pub mod counts;
 pub mod driven;
 pub mod generate;
 mod latency;
+mod ledger;
 mod lines;
 pub mod trace;
 mod window;
