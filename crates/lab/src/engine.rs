@@ -1,8 +1,10 @@
 //! The volume's own engine over devices in virtual time: it is asked, acts, and is answered.
 //!
-//! Devices are those of `pantile_sim`'s world, one queue each; how long an operation takes, the
-//! caller says. Computing takes no time. So every number found here is exact and the same on every
-//! machine.
+//! There is one driver, [`Engine`]; what it drives is a value. [`Held`] devices keep contents, so
+//! that what is read can be compared: those of `pantile_sim`'s world, one queue each, and how long
+//! an operation takes, the caller says. The [ledger](crate::replay) of a trace has none, so that a
+//! volume may be long. Computing takes no time in either. So every number found here is exact and
+//! the same on every machine.
 
 use pantile_format::FormatError;
 use pantile_format::volume::HistoryId;
@@ -13,6 +15,65 @@ use pantile_volume::{
 };
 use std::collections::HashMap;
 use std::fmt;
+
+/// Devices, and whoever asked: they take the actions of a volume.
+pub(crate) trait Devices {
+    /// Why an action cannot be performed.
+    type Fault;
+
+    /// Takes an action; gives the event of what takes no time.
+    fn perform(&mut self, action: Action) -> Result<Option<Event>, Self::Fault>;
+
+    /// Goes on until the next operation ends; `None` if nothing is under way.
+    fn step(&mut self) -> Option<Event>;
+
+    /// Virtual time: nanoseconds since the beginning.
+    fn now_ns(&self) -> u64;
+}
+
+/// A volume on its devices.
+pub(crate) struct Engine<D> {
+    pub(crate) volume: Volume,
+    pub(crate) devices: D,
+}
+
+impl<D: Devices> Engine<D> {
+    /// Opens a volume, all of whose devices are there: [`Engine::rest`] lets it be opened.
+    pub(crate) fn open(geometry: &Geometry, devices: D) -> Engine<D> {
+        let there = vec![true; geometry.slots()];
+        Engine { volume: Volume::open(geometry.clone(), &there, HistoryId([2; 16])), devices }
+    }
+
+    /// Tells the volume what happened, and performs what it wants at once.
+    pub(crate) fn tell(&mut self, event: Event) -> Result<(), D::Fault> {
+        self.volume.handle(event);
+        self.act()
+    }
+
+    fn act(&mut self) -> Result<(), D::Fault> {
+        while let Some(action) = self.volume.next_action() {
+            if let Some(event) = self.devices.perform(action)? {
+                self.volume.handle(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on until the next thing has happened; false if nothing is under way.
+    fn step(&mut self) -> Result<bool, D::Fault> {
+        match self.devices.step() {
+            Some(event) => self.tell(event).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Goes on until nothing is under way.
+    pub(crate) fn rest(&mut self) -> Result<(), D::Fault> {
+        self.act()?;
+        while self.step()? {}
+        Ok(())
+    }
+}
 
 /// The engine did what it may not do, or refused what it should do: a fault of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,9 +97,8 @@ impl Watch for () {
     fn sees(&mut self, _: &Action) {}
 }
 
-/// A volume, its devices, and who watches.
-pub(crate) struct Engine<W> {
-    pub(crate) volume: Volume,
+/// Devices with contents, who asked for what, and who watches.
+pub(crate) struct Held<W> {
     pub(crate) world: World,
     pub(crate) watch: W,
     /// Requests under way, and whose they are.
@@ -51,7 +111,33 @@ pub(crate) struct Engine<W> {
     pub(crate) blocks: Vec<Option<Data>>,
 }
 
-impl<W: Watch> Engine<W> {
+impl<W: Watch> Devices for Held<W> {
+    type Fault = EngineFault;
+
+    fn perform(&mut self, action: Action) -> Result<Option<Event>, EngineFault> {
+        self.watch.sees(&action);
+        let answer = self.world.perform(action).map_err(|breach| EngineFault(breach.to_string()))?;
+        let Some(Answer { request, told }) = answer else { return Ok(None) };
+        self.answered.extend(self.waiting.remove(&request));
+        match told {
+            Told::Failed(failure) => return Err(EngineFault(format!("{failure:?}"))),
+            Told::Begun { epoch, .. } => self.begun = Some(epoch),
+            Told::Blocks(blocks) => self.blocks = blocks,
+            Told::Done => {}
+        }
+        Ok(None)
+    }
+
+    fn step(&mut self) -> Option<Event> {
+        self.world.step(Lie::Honest)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.world.now_ns()
+    }
+}
+
+impl<W: Watch> Engine<Held<W>> {
     /// A volume that nobody has written to, about to be opened: [`Engine::rest`] lets it.
     ///
     /// `service_ns` says how long a device takes for so many blocks from one on.
@@ -61,7 +147,7 @@ impl<W: Watch> Engine<W> {
         geometry: &Geometry,
         watch: W,
         service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static,
-    ) -> Result<Engine<W>, FormatError> {
+    ) -> Result<Engine<Held<W>>, FormatError> {
         let slots = geometry.slots() as u32;
         let config = WorldConfig {
             volume: geometry.volume.0,
@@ -77,16 +163,15 @@ impl<W: Watch> Engine<W> {
             }
         }
         world.serve(service_ns);
-        let there = vec![true; slots as usize];
-        Ok(Engine {
-            volume: Volume::open(geometry.clone(), &there, HistoryId([2; 16])),
+        let devices = Held {
             world,
             watch,
             waiting: HashMap::new(),
             answered: Vec::new(),
             begun: None,
             blocks: Vec::new(),
-        })
+        };
+        Ok(Engine::open(geometry, devices))
     }
 
     /// Writes all of it once, whole stripes at a time, each block with what `content` says.
@@ -107,43 +192,14 @@ impl<W: Watch> Engine<W> {
 
     /// Asks for something in somebody's name.
     pub(crate) fn ask(&mut self, who: u64, ask: &Ask) -> Result<(), EngineFault> {
-        let (id, event) = self.world.ask(ask);
-        self.waiting.insert(id, who);
+        let (id, event) = self.devices.world.ask(ask);
+        self.devices.waiting.insert(id, who);
         self.tell(event)
-    }
-
-    /// Tells the volume what happened.
-    pub(crate) fn tell(&mut self, event: Event) -> Result<(), EngineFault> {
-        self.volume.handle(event);
-        self.act()
-    }
-
-    fn act(&mut self) -> Result<(), EngineFault> {
-        while let Some(action) = self.volume.next_action() {
-            self.watch.sees(&action);
-            let answer = self.world.perform(action).map_err(|breach| EngineFault(breach.to_string()))?;
-            let Some(Answer { request, told }) = answer else { continue };
-            self.answered.extend(self.waiting.remove(&request));
-            match told {
-                Told::Failed(failure) => return Err(EngineFault(format!("{failure:?}"))),
-                Told::Begun { epoch, .. } => self.begun = Some(epoch),
-                Told::Blocks(blocks) => self.blocks = blocks,
-                Told::Done => {}
-            }
-        }
-        Ok(())
     }
 
     /// Whether nobody waits.
     pub(crate) fn is_answered(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    fn step(&mut self) -> Result<bool, EngineFault> {
-        match self.world.step(Lie::Honest) {
-            Some(event) => self.tell(event).map(|()| true),
-            None => Ok(false),
-        }
+        self.devices.waiting.is_empty()
     }
 
     /// Goes on until the next thing happens.
@@ -159,14 +215,7 @@ impl<W: Watch> Engine<W> {
         while !self.is_answered() {
             self.step_on()?;
         }
-        self.answered.clear();
-        Ok(())
-    }
-
-    /// Goes on until nothing is under way.
-    pub(crate) fn rest(&mut self) -> Result<(), EngineFault> {
-        self.act()?;
-        while self.step()? {}
+        self.devices.answered.clear();
         Ok(())
     }
 }

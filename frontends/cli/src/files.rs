@@ -11,7 +11,7 @@ use pantile_seal::disk::{
 };
 use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,15 +25,23 @@ enum Place {
     File(PathBuf),
     /// A device or a pipe: written to, never replaced.
     Special(PathBuf),
-    /// What a link of hers leads to and has no name, such as a pipe behind `/dev/stdout`.
+    /// What a link of hers leads to and has no name, such as a pipe of another process.
     Nameless(File),
+    /// What this process has open by that number, such as behind `/dev/stdout`: written on from
+    /// where it is, whatever it is.
+    Opened(u32),
 }
 
 /// Where a path leads.
 ///
 /// Errors: `PermissionDenied` for a link that somebody else may have put there.
 fn place(path: &Path) -> io::Result<Place> {
-    match real_path(path) {
+    let real = real_path(path);
+    let is_of_others = real.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    if let Some(number) = opened(path).filter(|_| !is_of_others) {
+        return Ok(Place::Opened(number));
+    }
+    match real {
         Ok(real) if real.symlink_metadata().is_ok_and(|meta| meta.is_file()) => Ok(Place::File(real)),
         Ok(real) => Ok(Place::Special(real)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -47,6 +55,37 @@ fn place(path: &Path) -> io::Result<Place> {
             real_place(path).map(Place::File)
         }
         Err(error) => Err(error),
+    }
+}
+
+/// The number by which this process has open what a path names, link by link: 1 for `/dev/stdout`.
+///
+/// To such a link of the kernel's the file has no other name: the file that has the name which the
+/// link shows is perhaps another one by now, and a shell that was told to append wants it kept.
+fn opened(path: &Path) -> Option<u32> {
+    const LINKS_MOST: usize = 40;
+    let own = Path::new("/proc/self/fd").canonicalize().ok()?;
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MOST {
+        let to = std::fs::read_link(&path).ok()?;
+        if parent(&path).canonicalize().is_ok_and(|dir| dir == own) {
+            return path.file_name()?.to_str()?.parse().ok();
+        }
+        path = parent(&path).join(to);
+    }
+    None
+}
+
+/// Opens what this process has open once more, to write where it goes on.
+fn open_again(number: u32) -> io::Result<File> {
+    match number {
+        // Its place in the file is shared, so that what is printed later comes behind.
+        1 => {
+            io::stdout().flush()?;
+            Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+        }
+        2 => Ok(File::from(io::stderr().as_fd().try_clone_to_owned()?)),
+        number => File::options().append(true).open(format!("/proc/self/fd/{number}")),
     }
 }
 
@@ -78,8 +117,9 @@ pub fn output(path: &Path) -> io::Result<Output> {
         Place::Special(path) => Output::Other(open_special(&path)?),
         Place::Nameless(seen) => {
             let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
-            Output::Other(File::options().write(true).truncate(true).open(path)?)
+            Output::Other(File::options().append(true).open(path)?)
         }
+        Place::Opened(number) => Output::Other(open_again(number)?),
     })
 }
 
@@ -87,7 +127,7 @@ pub fn output(path: &Path) -> io::Result<Output> {
 pub enum Output {
     /// A file, which has its name when all is written.
     New(NewFile),
-    /// A device, a pipe, or a file without a name: it has no content to lose.
+    /// A device, a pipe, or a file without a name of its own: it is written on, and loses nothing.
     Other(File),
 }
 
@@ -116,8 +156,8 @@ impl Write for Output {
 
 /// Writes a file whole or not at all: into another beside it, which then takes its name.
 ///
-/// A link stays a link, and is followed only if nobody else can have put it there. What is no file,
-/// such as a device, has no content to lose.
+/// A link stays a link, and is followed only if nobody else can have put it there. What is no file
+/// of its own name, such as a device or `/dev/stdout`, is written on from where it is.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut out = output(path)?;
     out.write_all(bytes)?;
@@ -128,7 +168,7 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub fn can_write(path: &Path) -> io::Result<()> {
     match place(path)? {
         Place::File(path) => NewFile::at(&path).map(drop),
-        Place::Special(_) | Place::Nameless(_) => Ok(()),
+        Place::Special(_) | Place::Nameless(_) | Place::Opened(_) => Ok(()),
     }
 }
 
@@ -164,9 +204,10 @@ impl NewFile {
     pub fn create(path: &Path) -> Result<NewFile, Failure> {
         match place(path).map_err(|error| Failure::file("create", path, &error))? {
             Place::File(real) => NewFile::at(&real).map_err(|error| Failure::file("create", path, &error)),
-            Place::Special(_) | Place::Nameless(_) => {
-                Err(Failure::Input(format!("{} is no file, and only files are replaced", path.display())))
-            }
+            Place::Special(_) | Place::Nameless(_) | Place::Opened(_) => Err(Failure::Input(format!(
+                "{} is no file of its own name, and only such are replaced; name a file",
+                path.display()
+            ))),
         }
     }
 

@@ -14,11 +14,13 @@
 mod candidates;
 mod reasons;
 mod target;
+mod timing;
 mod weights;
 
 pub use candidates::{Candidate, Candidates, NoCandidate, Skipped};
 pub use reasons::notes;
 pub use target::Target;
+pub use timing::{Timed, Timing};
 pub use weights::{Criterion, Weights, WeightsError};
 
 use crate::compare::{self, Line};
@@ -38,7 +40,13 @@ pub struct Options {
     pub durability: durability::Options,
     /// Threads; they change no number.
     pub threads: usize,
+    /// Devices whose times make latencies.
+    pub timed: Option<Timed>,
 }
+
+/// Durability is examined with so many times less work than `lab durability` takes: there are some
+/// dozens of codes, and a tenth of a nine changes no order.
+pub const HASTE: u64 = 10;
 
 /// More nines than these count for nothing: arrays are then lost by what no code helps against.
 pub const NINES_ENOUGH: f64 = 9.0;
@@ -70,6 +78,10 @@ pub struct Ranked {
     pub mttdl_years: f64,
     /// The code that the last two are of, if another stands for it.
     pub durability_of: Option<String>,
+    /// Whether they are of a sample of the sets of lost disks.
+    pub is_sampled: bool,
+    /// How long requests take; no part of the score.
+    pub timing: Timing,
     /// Any so many disks may be lost.
     pub tolerance: usize,
     /// Whether that was proved here; else it is claimed.
@@ -93,7 +105,8 @@ impl Ranked {
         let numbers = |one: &Ranked| [one.space, one.io, one.busiest, one.rebuild_disks, one.nines];
         let are_equal = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs();
         numbers(self).into_iter().zip(numbers(other)).all(|(a, b)| are_equal(a, b))
-            && (self.tolerance, self.is_proved) == (other.tolerance, other.is_proved)
+            && (self.tolerance, self.is_proved, &self.timing)
+                == (other.tolerance, other.is_proved, &other.timing)
     }
 }
 
@@ -113,8 +126,8 @@ impl Advice {
     /// Examines and ranks candidates on which a trace was replayed, in their order. `None` if the
     /// hearer ended it.
     ///
-    /// Cost: a plan for each disk of each candidate, and for each different durability a second at
-    /// the most.
+    /// Cost: a plan for each disk of each candidate, for each different durability a second at the
+    /// most, and another for latencies.
     pub fn of(
         candidates: Candidates,
         seen: &Seen,
@@ -162,6 +175,11 @@ fn examined(
     let how = compare::Options { effort: Effort::Fast, all_columns: false, proves: false, threads: 1 };
     let goes_on = |_, _, _| hear(done.load(std::sync::atomic::Ordering::Relaxed));
     let line: Line = compare::line(code, &how, &goes_on)?;
+    let hears = || hear(done.load(std::sync::atomic::Ordering::Relaxed));
+    let timing = match &options.timed {
+        Some(timed) => timed.on(candidate, seen, hears)?,
+        None => Timing::NotAsked,
+    };
     let durable = durable(code, options, durabilities);
     let total = replayed.counts.total();
     let asked = (seen.bytes_read + seen.bytes_written) as f64 / BLOCK_BYTES as f64;
@@ -184,6 +202,8 @@ fn examined(
         nines: durable.nines,
         mttdl_years: durable.mttdl_years,
         durability_of: durable.stands_for_it,
+        is_sampled: durable.is_sampled,
+        timing,
         tolerance: durable.tolerance.unwrap_or(code.claim().tolerance),
         is_proved: durable.is_proved,
         score: 1.0,
@@ -195,6 +215,7 @@ struct Durable {
     nines: f64,
     mttdl_years: f64,
     stands_for_it: Option<String>,
+    is_sampled: bool,
     /// Found here; none if another code was examined.
     tolerance: Option<usize>,
     is_proved: bool,
@@ -207,12 +228,13 @@ fn durable(code: &Code, options: &Options, known: &Mutex<HashMap<String, Durable
     let lock = || known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let cached = lock().get(of.spec()).cloned();
     let found = cached.unwrap_or_else(|| {
-        let how = durability::Options { cycles: 0, threads: 1, ..options.durability.clone() };
+        let how = durability::Options { cycles: 0, threads: 1, haste: HASTE, ..options.durability.clone() };
         let found = match durability::examine(of, &how) {
             Ok(found) => Durable {
                 nines: found.nines(),
                 mttdl_years: found.hours / HOURS_PER_YEAR,
                 stands_for_it: None,
+                is_sampled: found.is_sampled(),
                 tolerance: Some(found.tolerance),
                 is_proved: found.is_proved,
             },

@@ -120,6 +120,13 @@ pub fn notes(advice: &Advice, weights: &super::Weights) -> Vec<String> {
                 .into(),
         );
     }
+    if advice.ranked.iter().any(|one| one.is_sampled) {
+        notes.push(
+            "\u{2248}: there are too many sets of lost disks to look at each here; from a sample, of which 'pantile lab durability CODE' draws a \
+             larger one."
+                .into(),
+        );
+    }
     if advice.ranked.iter().any(|one| !one.rebuild_is_least) {
         notes.push("~: from the best plan that was found; a cheaper one is not ruled out.".into());
     }

@@ -53,21 +53,29 @@ type Weights = BTreeMap<usize, BTreeMap<Vec<u16>, f64>>;
 /// Work that one level may take, in steps of about a nanosecond.
 const WORK_MOST: u64 = 2_500_000_000;
 
+/// How sets are drawn where there are too many, and how soon there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Draws {
+    pub seed: u64,
+    /// A level may take so many times less work than usual.
+    pub haste: u64,
+}
+
 /// Levels 0 to the highest that is looked at.
-pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, seed: u64) -> Vec<Level> {
+pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, draws: Draws) -> Vec<Level> {
     let columns = array.columns();
     let mut weights = Some(Weights::from([(0, BTreeMap::from([(Vec::new(), 1.0)]))]));
     let mut levels = Vec::new();
     for lost in 0..=array.top {
         let sets = match (array.is_alike, weights.take()) {
             (true, _) => vec![((0..lost as u16).collect::<Vec<u16>>(), 1.0)],
-            (false, Some(mut known)) if lost == 0 || is_affordable(array, lost) => {
+            (false, Some(mut known)) if lost == 0 || draws.can_have_each(array, lost) => {
                 let sets = known.remove(&lost).unwrap_or_default().into_iter().collect::<Vec<_>>();
                 weights = Some(known);
                 sets
             }
             _ => {
-                let sets = drawn(array, lost, seed);
+                let sets = draws.of(array, lost);
                 if sets.is_empty() {
                     // Hardly any set survives: none that was drawn. The next loss is taken for
                     // fatal.
@@ -96,7 +104,7 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, seed: u64
             }
         };
         let mut next = weights.take().unwrap_or_default();
-        let wants_next = !array.is_alike && lost < array.top && is_affordable(array, lost + 1);
+        let wants_next = !array.is_alike && lost < array.top && draws.can_have_each(array, lost + 1);
         let level = level(array, lost, &sets, wants_next.then_some(&mut next));
         let examined = if array.is_alike { Examined::Alike } else { Examined::Each };
         levels.push(Level { examined, ..level });
@@ -170,30 +178,33 @@ fn level(array: &Array<'_>, lost: usize, sets: &[(Vec<u16>, f64)], mut next: Opt
     }
 }
 
-fn is_affordable(array: &Array<'_>, lost: usize) -> bool {
-    let mut sets = 1u64;
-    for i in 0..lost as u64 {
-        sets = sets.saturating_mul(array.columns() as u64 - i) / (i + 1);
-    }
-    sets.saturating_mul(array.work(lost)) <= WORK_MOST
-}
-
-/// Sets of so many columns that may be lost, drawn evenly: 40 to 1000 are tried, as the work
-/// allows.
-fn drawn(array: &Array<'_>, lost: usize, seed: u64) -> Vec<(Vec<u16>, f64)> {
-    let tries = (WORK_MOST / 4 / array.work(lost)).clamp(40, 1000);
-    let mut random = Random::new(seed ^ ((lost as u64) << 32));
-    let draw = |_| {
-        let mut columns: Vec<u16> = (0..array.columns() as u16).collect();
-        for i in 0..lost {
-            let j = random.between(i as u64, columns.len() as u64 - 1) as usize;
-            columns.swap(i, j);
+impl Draws {
+    /// Whether every set of so many columns can be looked at.
+    fn can_have_each(self, array: &Array<'_>, lost: usize) -> bool {
+        let mut sets = 1u64;
+        for i in 0..lost as u64 {
+            sets = sets.saturating_mul(array.columns() as u64 - i) / (i + 1);
         }
-        columns.truncate(lost);
-        columns.sort_unstable();
-        array.survives(&columns).then_some((columns, 1.0))
-    };
-    (0..tries).filter_map(draw).collect()
+        sets.saturating_mul(array.work(lost)) <= WORK_MOST / self.haste
+    }
+
+    /// Sets of so many columns that may be lost, drawn evenly: 40 to 1000 are tried, as the work
+    /// allows.
+    fn of(self, array: &Array<'_>, lost: usize) -> Vec<(Vec<u16>, f64)> {
+        let tries = (WORK_MOST / self.haste / 4 / array.work(lost)).clamp(40, 1000);
+        let mut random = Random::new(self.seed ^ ((lost as u64) << 32));
+        let draw = |_| {
+            let mut columns: Vec<u16> = (0..array.columns() as u16).collect();
+            for i in 0..lost {
+                let j = random.between(i as u64, columns.len() as u64 - 1) as usize;
+                columns.swap(i, j);
+            }
+            columns.truncate(lost);
+            columns.sort_unstable();
+            array.survives(&columns).then_some((columns, 1.0))
+        };
+        (0..tries).filter_map(draw).collect()
+    }
 }
 
 /// The share of fatal steps from so many lost columns by the proof's counts.

@@ -47,11 +47,14 @@ pub struct Options {
     pub seed: u64,
     /// Threads; they change no number.
     pub threads: usize,
+    /// So many times less work than usual: 1, or more where many codes are examined; fewer sets are
+    /// then looked at each, see [`Durability::is_sampled`].
+    pub haste: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { disks: Disks::default(), years: 1.0, cycles: 100_000, seed: 1, threads: 1 }
+        Options { disks: Disks::default(), years: 1.0, cycles: 100_000, seed: 1, threads: 1, haste: 1 }
     }
 }
 
@@ -104,6 +107,11 @@ impl Durability {
         HOURS_PER_YEAR / self.hours / (self.data_bytes / 1e15)
     }
 
+    /// Whether sets of lost columns were drawn, because there are too many to look at each.
+    pub fn is_sampled(&self) -> bool {
+        self.levels.iter().any(|level| matches!(level.examined, Examined::Drawn(_)))
+    }
+
     /// How far no loss is certain: 4 for 99.99 %.
     pub fn nines(&self) -> f64 {
         -self.within.log10()
@@ -149,16 +157,21 @@ fn states(top: usize, spares: usize) -> usize {
 /// data.
 const LEVELS_BEYOND: usize = 3;
 
+/// A sample of fewer sets than this leaves says nothing.
+const HASTE_MOST: u64 = 100;
+
 /// Examines one code.
 ///
-/// Cost: seconds at the most for codes of up to some 30 columns; sampled beyond, and said so.
+/// Cost: seconds at the most for codes of up to some 30 columns, less with haste; sampled beyond,
+/// and said so.
 pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     let claimed = code.claim().tolerance;
+    let haste = options.haste.clamp(1, HASTE_MOST);
     let limits = ProveOptions {
         lost_most: Some(claimed + LEVELS_BEYOND + 1),
-        sets_most: 2_000_000,
-        work_most: 500_000_000,
-        sample: 100_000,
+        sets_most: 2_000_000 / haste,
+        work_most: 500_000_000 / haste,
+        sample: 100_000 / haste,
         threads: options.threads,
         ..ProveOptions::default()
     };
@@ -175,7 +188,7 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
         return Err(Refusal::TooManyStates { code: code.spec().to_string(), columns: top, spares });
     }
     let mut array = Array::new(code, &options.disks, safe, top);
-    let levels = levels::levels(&mut array, &certificate, options.seed);
+    let levels = levels::levels(&mut array, &certificate, levels::Draws { seed: options.seed, haste });
     let chain = levels::chain(&array, &levels);
     let (hours, sectors) = chain.mean_time();
     let time = options.years * HOURS_PER_YEAR;

@@ -20,7 +20,7 @@
 use super::model::{Device, Log, Messages, Network, Placement, Run, Scheme, Stripe};
 use super::service::ServiceTimes;
 use super::simulate;
-use crate::engine::{Engine, EngineFault, Watch};
+use crate::engine::{Devices, Engine, EngineFault, Held, Watch};
 use pantile::Code;
 use pantile_device::{
     AlignedBuf, Count, Counted, Counts, Device as _, DeviceError, FileDevice, Throttle, Throttled,
@@ -552,7 +552,7 @@ fn counted(disks: &[Arc<Counted<Throttled<FileDevice>>>]) -> Totals {
 /// The engine, and what its devices do.
 struct Driver<'s> {
     setup: &'s Setup,
-    engine: Engine<Uses>,
+    engine: Engine<Held<Uses>>,
 }
 
 /// What devices were given, by use.
@@ -605,13 +605,13 @@ impl<'s> Driver<'s> {
         mut self,
         run: impl FnOnce(&mut Driver<'s>) -> Result<(), EngineFault>,
     ) -> Result<Ran, CheckError> {
-        let (begun_ns, worked_ns) = (self.engine.world.now_ns(), self.engine.world.worked_ns());
-        self.engine.watch.ran = Ran::default();
+        let (begun_ns, worked_ns) = (self.engine.devices.now_ns(), self.engine.devices.world.worked_ns());
+        self.engine.devices.watch.ran = Ran::default();
         run(&mut self)?;
-        let elapsed_ns = self.engine.world.now_ns() - begun_ns;
+        let elapsed_ns = self.engine.devices.now_ns() - begun_ns;
         self.engine.rest()?;
-        let device_ns = self.engine.world.worked_ns() - worked_ns;
-        Ok(Ran { elapsed_ns, device_ns, ..self.engine.watch.ran })
+        let device_ns = self.engine.devices.world.worked_ns() - worked_ns;
+        Ok(Ran { elapsed_ns, device_ns, ..self.engine.devices.watch.ran })
     }
 
     /// A round is an epoch.
@@ -637,7 +637,7 @@ impl<'s> Driver<'s> {
     fn begin(&mut self, first: u64, count: u64, owed_blocks_max: u64) -> Result<EpochId, EngineFault> {
         self.engine.ask(0, &Ask::Begin { first: UserBlock(first), count, owed_blocks_max })?;
         self.engine.answers()?;
-        self.engine.begun.take().ok_or_else(|| EngineFault("an epoch was not begun".into()))
+        self.engine.devices.begun.take().ok_or_else(|| EngineFault("an epoch was not begun".into()))
     }
 
     /// Every writer writes its next block when it was answered.
@@ -651,9 +651,9 @@ impl<'s> Driver<'s> {
             return Ok(());
         }
         let mut next = vec![0; writers as usize];
-        self.engine.answered = (0..writers).collect();
+        self.engine.devices.answered = (0..writers).collect();
         loop {
-            for writer in std::mem::take(&mut self.engine.answered) {
+            for writer in std::mem::take(&mut self.engine.devices.answered) {
                 let round = next[writer as usize];
                 if round < rounds {
                     next[writer as usize] += 1;
@@ -663,7 +663,7 @@ impl<'s> Driver<'s> {
             if self.engine.is_answered() {
                 return Ok(());
             }
-            while self.engine.answered.is_empty() {
+            while self.engine.devices.answered.is_empty() {
                 self.engine.step_on()?;
             }
         }
@@ -777,9 +777,9 @@ impl Driver<'_> {
             _ => None,
         };
         let mut next = 0;
-        self.engine.answered = (0..CHECKPOINT_WRITERS).collect();
+        self.engine.devices.answered = (0..CHECKPOINT_WRITERS).collect();
         while next < pieces || !self.engine.is_answered() {
-            for writer in std::mem::take(&mut self.engine.answered) {
+            for writer in std::mem::take(&mut self.engine.devices.answered) {
                 if next == pieces {
                     break;
                 }
@@ -791,7 +791,7 @@ impl Driver<'_> {
                     None => self.engine.ask(writer, &write)?,
                 }
             }
-            while self.engine.answered.is_empty() && !self.engine.is_answered() {
+            while self.engine.devices.answered.is_empty() && !self.engine.is_answered() {
                 self.engine.step_on()?;
             }
         }

@@ -3,7 +3,7 @@
 
 use super::executed::{ExecuteError, STRIPES, geometry};
 use super::requests::LEN_MOST;
-use crate::engine::Engine;
+use crate::engine::{Devices, Engine, Held};
 use pantile::Code;
 use pantile_format::volume::Place;
 use pantile_sim::{Ask, Data, IoKind, Random};
@@ -25,7 +25,7 @@ pub(super) struct Op {
 /// A volume that was written once; elements are blocks.
 pub(super) struct Array {
     geometry: Geometry,
-    engine: Engine<()>,
+    engine: Engine<Held<()>>,
     ops: Rc<RefCell<Vec<Op>>>,
     lost: Option<Slot>,
     /// How often everything was written.
@@ -60,7 +60,7 @@ impl Array {
         engine.rest()?;
         engine.fill(&geometry, |block| content(block, 0))?;
         if let Some(slot) = lost {
-            engine.world.pull_out(slot, true);
+            engine.devices.world.pull_out(slot, true);
             engine.rest()?;
         }
         Ok(Array { geometry, engine, ops, lost, writes: 0 })
@@ -93,11 +93,11 @@ impl Array {
     /// Errors: the engine failed, or gave something else.
     pub(super) fn read(&mut self, first: u64, count: u32) -> Result<u64, ExecuteError> {
         let ns = self.ask(&Ask::Read { first: UserBlock(first), count })?;
-        let is_as_written = (first..).zip(&self.engine.blocks).all(|(block, data)| {
+        let is_as_written = (first..).zip(&self.engine.devices.blocks).all(|(block, data)| {
             // What was never written again is as it was filled.
             data.is_some_and(|data| self.writes > 0 || data == content(block, 0))
         });
-        match is_as_written && self.engine.blocks.len() == count as usize {
+        match is_as_written && self.engine.devices.blocks.len() == count as usize {
             true => Ok(ns),
             false => {
                 Err(ExecuteError::WrongBytes { code: self.geometry.code.spec().to_string(), offset: first })
@@ -114,10 +114,10 @@ impl Array {
 
     fn ask(&mut self, ask: &Ask) -> Result<u64, ExecuteError> {
         self.ops.borrow_mut().clear();
-        let begun_ns = self.engine.world.now_ns();
+        let begun_ns = self.engine.devices.now_ns();
         self.engine.ask(0, ask)?;
         self.engine.answers()?;
-        let ns = self.engine.world.now_ns() - begun_ns;
+        let ns = self.engine.devices.now_ns() - begun_ns;
         self.engine.rest()?;
         Ok(ns)
     }

@@ -14,6 +14,7 @@ pub mod counts;
 pub mod driven;
 pub mod generate;
 mod latency;
+mod ledger;
 mod lines;
 pub mod trace;
 mod window;
@@ -168,7 +169,12 @@ pub struct Seen {
     pub bad: u64,
     /// The first of them.
     pub first_bad: Vec<BadLine>,
+    /// The first requests, at most [`FIRST_KEPT`].
+    pub first: Vec<Request>,
 }
+
+/// Requests that are kept of a trace: a megabyte of them.
+pub const FIRST_KEPT: usize = 20_000;
 
 const BAD_SHOWN: usize = 10;
 
@@ -339,6 +345,7 @@ pub fn run<R: BufRead>(
                 None => is_over = true,
             }
         }
+        seen.first.extend(batch.iter().take(FIRST_KEPT - seen.first.len()));
         for request in &batch {
             seen.requests += 1;
             seen.writes += u64::from(request.is_write);

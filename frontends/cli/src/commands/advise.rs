@@ -1,6 +1,7 @@
 //! `pantile advise`: which code for my workload?
 
 use crate::args;
+use crate::commands::exascale::{DeviceName, measured};
 use crate::commands::prove::threads;
 use crate::commands::replay::check_element;
 use crate::commands::trace::{Given, Played};
@@ -14,9 +15,11 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, ValueEnum};
 use pantile::Code;
-use pantile_lab::advise::{Advice, Candidates, Criterion, Options, Ranked, Target, Weights, notes};
+use pantile_lab::advise::{
+    Advice, Candidates, Criterion, Options, Ranked, Target, Timed, Timing, Weights, notes,
+};
 use pantile_lab::durability;
-use pantile_lab::replay::{self, BLOCK_BYTES, Seen};
+use pantile_lab::replay::{self, BLOCK_BYTES, Latencies, Seen};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -36,12 +39,15 @@ Columns:
   space    bytes stored per byte                  I/O    blocks moved per block that the trace asks for
   rebuild  hours to rebuild one lost disk         nines  certainty that an array loses nothing within a year
   score    1.00 is the best in everything that counts
+With --device: milliseconds, p50 / p99 of reads and of writes, simulated, of the first 20,000 requests of the trace at the most; no part of \
+the score.
 
 Exit status 1: lines of the trace could not be read.
 
 Examples:
   pantile advise --trace trace.csv --disks 8 --survive 2
   pantile advise --trace trace.csv --disks 9 --survive 2 --weights io=1,rebuild=1 --top 3
+  pantile advise --trace trace.csv --disks 8 --survive 2 --device hdd
   pantile advise --trace trace.csv --disks 14 --survive 3 --for ceph
   pantile advise --trace trace.csv --disks 9 --survive 3 --for hdfs --json")]
 pub struct Advise {
@@ -70,6 +76,12 @@ pub struct Advise {
     /// the limit.
     #[arg(long, value_name = "SIZE", default_value = "600M", value_parser = args::bandwidth)]
     repair_bandwidth: args::Bandwidth,
+    /// Devices whose times make latencies: the beginning of the trace is driven in virtual time.
+    #[arg(long, value_enum, value_name = "MODEL")]
+    device: Option<DeviceName>,
+    /// The same by service times that were measured: a latency log of fio (write_lat_log).
+    #[arg(long, value_name = "FILE", conflicts_with = "device")]
+    service: Option<PathBuf>,
     /// So many codes are shown; all with --json.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     top: u32,
@@ -103,6 +115,7 @@ struct AdviceJson {
     survive: u32,
     weights: WeightsJson,
     disk_assumptions: String,
+    timed: Option<TimedJson>,
     codes: Vec<CodeJson>,
     skipped: Vec<SkippedJson>,
 }
@@ -127,6 +140,20 @@ struct WeightsJson {
 }
 
 #[derive(Serialize)]
+struct TimedJson {
+    device: &'static str,
+    requests: usize,
+}
+
+#[derive(Serialize)]
+struct LatencyJson {
+    read_p50_ms: Option<f64>,
+    read_p99_ms: Option<f64>,
+    write_p50_ms: Option<f64>,
+    write_p99_ms: Option<f64>,
+}
+
+#[derive(Serialize)]
 struct CodeJson {
     rank: usize,
     code: String,
@@ -142,8 +169,11 @@ struct CodeJson {
     nines: f64,
     mttdl_years: f64,
     durability_of: Option<String>,
+    nines_sampled: bool,
     tolerance: usize,
     proved: bool,
+    latency: Option<LatencyJson>,
+    latency_missing: Option<String>,
     reasons: Vec<String>,
     commands: Vec<String>,
 }
@@ -173,7 +203,12 @@ impl Advise {
         let mut durability = durability::Options { cycles: 0, ..durability::Options::default() };
         durability.disks.len_bytes = self.disk_size;
         durability.disks.repair_bytes_per_s = self.repair_bandwidth;
-        let options = Options { weights: self.weights, durability, threads };
+        let device = match &self.service {
+            Some(log) => Some(measured(log)?),
+            None => self.device.map(DeviceName::device),
+        };
+        let timed = device.map(|device| Timed { device, element_bytes: self.element });
+        let options = Options { weights: self.weights, durability, threads, timed };
         let progress = Progress::start(terminal, "examining codes");
         let count = codes.len() as u64;
         let advice = Advice::of(candidates, &seen, &replayed, &options, &|done| {
@@ -211,8 +246,17 @@ impl Advise {
             nines: rounded(one.nines),
             mttdl_years: rounded(one.mttdl_years),
             durability_of: one.durability_of.clone(),
+            nines_sampled: one.is_sampled,
             tolerance: one.tolerance,
             proved: one.is_proved,
+            latency: match &one.timing {
+                Timing::Found(found) => Some(LatencyJson::of(found)),
+                Timing::NotAsked | Timing::NotComputed(_) => None,
+            },
+            latency_missing: match &one.timing {
+                Timing::NotComputed(why) => Some(why.clone()),
+                Timing::NotAsked | Timing::Found(_) => None,
+            },
             reasons: advice.reasons(place),
             commands: one.candidate.commands.clone(),
         });
@@ -236,6 +280,10 @@ impl Advise {
                 durability: weight(Criterion::Durability),
             },
             disk_assumptions: durability::assumptions(&options.durability),
+            timed: options
+                .timed
+                .as_ref()
+                .map(|timed| TimedJson { device: timed.device.name, requests: timed.sample(seen).len() }),
             codes: codes.collect(),
             skipped: advice
                 .skipped
@@ -264,7 +312,7 @@ impl Advise {
         say(&mut out, &opening(seen, candidates, self.disks, self.survive));
         out.push('\n');
         let shown = &advice.ranked[..advice.ranked.len().min(self.top as usize)];
-        out += &table(shown, terminal);
+        out += &table(shown, options.timed.is_some(), terminal);
         let others = advice.ranked.len() - shown.len();
         if others > 0 {
             out += &format!("{others} more with --top {}.\n", advice.ranked.len());
@@ -294,6 +342,10 @@ impl Advise {
             say(&mut out, &format!("Left out: {}: {}.", sets::name(&skipped.name), skipped.why));
         }
         notes(advice, &options.weights).iter().for_each(|note| say(&mut out, note));
+        if let Some(timed) = &options.timed {
+            say(&mut out, &how_timed(timed, seen));
+            untimed(advice).iter().for_each(|note| say(&mut out, note));
+        }
         say(&mut out, &durability::assumptions(&options.durability));
         out
     }
@@ -316,25 +368,96 @@ fn opening(seen: &Seen, candidates: u64, disks: u32, survive: u32) -> String {
     )
 }
 
-fn table(shown: &[Ranked], terminal: &Terminal) -> String {
-    let mut table = Table::new(&[">", "code", ">space", ">I/O", ">rebuild", ">nines", ">score"]);
+impl LatencyJson {
+    fn of(found: &Latencies) -> LatencyJson {
+        let ms = |is_write, share| found.within(is_write, share).map(|ns| rounded(ns as f64 / 1e6));
+        LatencyJson {
+            read_p50_ms: ms(false, 0.5),
+            read_p99_ms: ms(false, 0.99),
+            write_p50_ms: ms(true, 0.5),
+            write_p99_ms: ms(true, 0.99),
+        }
+    }
+}
+
+/// What latencies are of.
+fn how_timed(timed: &Timed, seen: &Seen) -> String {
+    let requests = timed.sample(seen).len() as u64;
+    let which = match requests == seen.requests {
+        true => format!("all {requests} requests"),
+        false => format!("the first {requests} of {} requests", seen.requests),
+    };
+    format!(
+        "ms: p50 / p99 of {which}, simulated: each alone on devices of the model {}, in place, a write until it is durable; no part of the score.",
+        timed.device.name
+    )
+}
+
+/// Which codes have no latencies, by the reason.
+fn untimed(advice: &Advice) -> Vec<String> {
+    let mut by_reason: Vec<(&str, Vec<String>)> = Vec::new();
+    for one in &advice.ranked {
+        let Timing::NotComputed(why) = &one.timing else { continue };
+        let name = sets::name(&one.candidate.name);
+        match by_reason.iter_mut().find(|(reason, _)| reason == why) {
+            Some((_, names)) => names.push(name),
+            None => by_reason.push((why, vec![name])),
+        }
+    }
+    let sentence = |(why, names): (&str, Vec<String>)| {
+        format!("Latencies that were not computed: {}: {why}.", names.join(", "))
+    };
+    by_reason.into_iter().map(sentence).collect()
+}
+
+/// Milliseconds of a half and of nearly all of the reads or writes, in two digits: times are known
+/// within a sixty-fourth.
+fn milliseconds(timing: &Timing, is_write: bool) -> String {
+    let of = |found: &Latencies, share| {
+        let ms = found.within(is_write, share)? as f64 / 1e6;
+        let digits = (1.0 - ms.max(1e-4).log10().floor()).clamp(0.0, 5.0) as usize;
+        Some(format!("{ms:.digits$}"))
+    };
+    let both = match timing {
+        Timing::Found(found) => of(found, 0.5).zip(of(found, 0.99)),
+        Timing::NotAsked | Timing::NotComputed(_) => None,
+    };
+    both.map_or("-".into(), |(half, most)| format!("{half} / {most}"))
+}
+
+fn table(shown: &[Ranked], is_timed: bool, terminal: &Terminal) -> String {
+    let mut head = vec![">", "code", ">space", ">I/O", ">rebuild", ">nines", ">score"];
+    if is_timed {
+        head.extend([">read ms", ">write ms"]);
+    }
+    let mut table = Table::new(&head);
     for (place, one) in shown.iter().enumerate() {
-        table.row(vec![
+        let mut row = vec![
             (place + 1).to_string(),
             sets::name(&one.candidate.name),
             format!("{:.3}", one.space),
             format!("{:.2}", one.io),
             format!("{}{:.1} h", if one.rebuild_is_least { "" } else { "~" }, one.rebuild_hours),
-            format!("{:.1}{}", one.nines, if one.durability_of.is_some() { "*" } else { "" }),
+            format!(
+                "{}{:.1}{}",
+                if one.is_sampled { "\u{2248}" } else { "" },
+                one.nines,
+                if one.durability_of.is_some() { "*" } else { "" }
+            ),
             format!("{:.2}", one.score),
-        ]);
+        ];
+        if is_timed {
+            row.extend([false, true].map(|is_write| milliseconds(&one.timing, is_write)));
+        }
+        table.row(row);
     }
     table.render(terminal)
 }
 
 fn in_csv(advice: &Advice) -> String {
     let mut out = String::from(
-        "rank,code,space,io,busiest,rebuild_hours,rebuild_disks,nines,mttdl_years,tolerance,score,same\n",
+        "rank,code,space,io,busiest,rebuild_hours,rebuild_disks,nines,mttdl_years,tolerance,score,\
+         read_p50_ms,read_p99_ms,write_p50_ms,write_p99_ms,same\n",
     );
     for (place, one) in advice.ranked.iter().enumerate() {
         let numbers = [
@@ -349,8 +472,17 @@ fn in_csv(advice: &Advice) -> String {
             one.score,
         ];
         let numbers = numbers.map(|value| rounded(value).to_string()).join(",");
+        let latency = match &one.timing {
+            Timing::Found(found) => {
+                let LatencyJson { read_p50_ms, read_p99_ms, write_p50_ms, write_p99_ms } =
+                    LatencyJson::of(found);
+                [read_p50_ms, read_p99_ms, write_p50_ms, write_p99_ms]
+            }
+            Timing::NotAsked | Timing::NotComputed(_) => [None; 4],
+        };
+        let latency = latency.map(|ms| ms.map_or(String::new(), |ms| ms.to_string())).join(",");
         let (code, same) = (csv::field(&one.candidate.name), csv::field(&one.same.join(" ")));
-        out += &format!("{},{code},{numbers},{same}\n", place + 1);
+        out += &format!("{},{code},{numbers},{latency},{same}\n", place + 1);
     }
     out
 }

@@ -246,6 +246,7 @@ impl Durability {
             cycles: self.cycles as usize,
             seed: self.seed,
             threads: self.shown.threads(),
+            haste: 1,
         };
         let progress = Progress::start(terminal, "examining codes");
         let of = codes.len() as u64;

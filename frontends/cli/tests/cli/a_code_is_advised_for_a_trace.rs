@@ -154,8 +154,11 @@ fn the_answer_says_why_and_the_command_makes_a_volume() {
         "nines",
         "mttdl_years",
         "durability_of",
+        "nines_sampled",
         "tolerance",
         "proved",
+        "latency",
+        "latency_missing",
         "reasons",
         "commands",
     ];
@@ -242,6 +245,47 @@ fn impossible_requests_and_odd_traces_are_one_sentence() {
     );
 }
 
+/// Of a trace that is short enough to be timed as a whole they are those of `lab replay`.
+#[test]
+fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = trace(folder.path(), "1000");
+    let arguments = advise(&trace, &["--disks", "8", "--survive", "2", "--device", "hdd"]);
+    let answer = json(&[&arguments[..], &["--json"]].concat());
+    assert_eq!(answer["timed"], serde_json::json!({"device": "hdd", "requests": 1000}));
+    let specs = "raid6:6,dcode:8,clay:6,2,7,mirror:8";
+    let replayed = json(&["lab", "replay", &trace, "--codes", specs, "--device", "hdd", "--json"]);
+    for name in ["raid6:6", "dcode:8", "clay:6,2,7", "mirror:8"] {
+        for (field, quantity) in [
+            ("read_p50_ms", "latency of reads, p50, ms"),
+            ("read_p99_ms", "latency of reads, p99, ms"),
+            ("write_p50_ms", "latency of writes, p50, ms"),
+            ("write_p99_ms", "latency of writes, p99, ms"),
+        ] {
+            let measures = replayed.as_array().expect("a list");
+            let theirs = measures.iter().find(|m| m["case"] == name && m["quantity"] == quantity);
+            let theirs = theirs.expect("a latency")["value"].as_f64().expect("a number");
+            let ours = code(&answer, name)["latency"][field].as_f64().expect("a number");
+            assert!((ours / theirs - 1.0).abs() < 1e-3, "{name}, {field}: {ours} for {theirs}");
+        }
+    }
+    let words = text(&arguments);
+    assert!(unwrapped(&words).contains("p50 / p99 of all 1000 requests, simulated"), "{words}");
+    let head = words.lines().position(|line| line.contains("write ms")).expect("a table");
+    assert!(words.lines().skip(head).take(8).all(|line| line.chars().count() <= 80), "{words}");
+    let without = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
+    assert_eq!((&without["timed"], &without["codes"][0]["latency"]), (&Value::Null, &Value::Null));
+    // The engine knows each stripe of a volume, and a petabyte has too many.
+    let far = folder.path().join("far").to_str().expect("UTF-8").to_string();
+    std::fs::write(&far, "128166372003061629,hm,0,Write,1125899906842624,8192,1\n").expect("written");
+    let arguments = advise(&far, &["--disks", "4", "--survive", "2", "--device", "ssd"]);
+    let words = unwrapped(&text(&arguments));
+    assert!(words.contains("Latencies that were not computed:") && words.contains("more stripes"), "{words}");
+    let answer = json(&[&arguments[..], &["--json"]].concat());
+    let all = answer["codes"].as_array().expect("a list");
+    assert!(all.iter().all(|one| one["latency"].is_null() && one["latency_missing"].is_string()), "{answer}");
+}
+
 #[test]
 fn the_widest_arrays_are_advised_in_bounded_time() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -251,6 +295,8 @@ fn the_widest_arrays_are_advised_in_bounded_time() {
         let codes = answer["codes"].as_array().expect("a list");
         assert!(!codes.is_empty() && codes.iter().all(|one| one["score"].as_f64() >= Some(1.0)), "{disks}");
     }
+    let wide = text(&advise(&trace, &["--disks", "24", "--survive", "5"]));
+    assert!(wide.contains('\u{2248}') && wide.contains("too many sets of lost disks"), "{wide}");
     let answer = json(&advise(&trace, &["--disks", "14", "--survive", "4", "--json"]));
     let skipped = answer["skipped"].to_string();
     assert!(skipped.contains("clay:10,4,13") && skipped.contains("planning takes too long"), "{skipped}");

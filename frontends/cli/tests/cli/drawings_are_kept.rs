@@ -98,3 +98,36 @@ fn a_picture_goes_to_a_file_beside_the_answer() {
     let picture = std::fs::read_to_string(&file).expect("written");
     assert_eq!(picture, text(&["show", "dcode:7", "--svg", "-"]));
 }
+
+/// A shell opened it, to append or anew: what it holds stays, and what is printed comes behind.
+#[test]
+fn what_a_shell_has_open_is_written_on() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("out");
+    let picture = text(&["show", "raid6:4", "--svg", "-"]);
+    let answer = text(&["show", "raid6:4", "--svg", "/dev/stdout"]);
+    let drawing = answer.strip_prefix(&picture).expect("the picture, then the drawing");
+    assert!(drawing.starts_with("raid6:4"), "{drawing}");
+    for (redirected, to, before, after) in [
+        (">> out", "/dev/stdout", "kept\n", drawing),
+        (">> out", "/dev/fd/1", "kept\n", drawing),
+        (">> out", "/proc/self/fd/1", "kept\n", drawing),
+        ("> out", "/dev/stdout", "", drawing),
+        ("2>> out", "/dev/stderr", "kept\n", ""),
+        ("3>> out", "/dev/fd/3", "kept\n", ""),
+    ] {
+        std::fs::write(&file, "kept\n").expect("a file");
+        let script = format!("\"$0\" show raid6:4 --svg {to} {redirected}");
+        let run = std::process::Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_pantile")])
+            .current_dir(&directory)
+            .output()
+            .expect("a shell");
+        assert!(run.status.success(), "{redirected}: {}", String::from_utf8_lossy(&run.stderr));
+        let found = std::fs::read_to_string(&file).expect("it is there");
+        let after = after.replace("/dev/stdout", to);
+        assert_eq!(found, format!("{before}{picture}{after}"), "{to} {redirected}");
+        let names = std::fs::read_dir(&directory).expect("a directory").count();
+        assert_eq!(names, 1, "{to}: nothing is left beside it");
+    }
+}

@@ -15,6 +15,7 @@ mod pools_of_a_cluster_are_reported;
 mod raw_chunks;
 mod sealed_sets;
 mod sets_day_by_day;
+mod the_engine_takes_the_papers_amounts;
 mod the_reference_shows_real_output;
 mod volumes;
 mod what_strangers_made_costs_little;

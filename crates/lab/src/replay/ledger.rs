@@ -1,0 +1,414 @@
+//! The devices under a trace: what a volume's engine does to them is counted by cause, and
+//! answered at once or when it has taken its time.
+//!
+//! There are no bytes: the checksum of a block is a function of where and of which generation it
+//! is, so that it is always the right one. What a background operation waits for is decided by the
+//! [driver](super::driven): it lies in [`Ledger::background`] until it is taken out.
+
+use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
+use super::latency::Clock;
+use crate::engine::Devices;
+use pantile_format::volume::{
+    ChunkHeader, HistoryId, LogicalStripe, Member, MemberState, PhysicalStripe, Place, RecordNumber, Session,
+    SnapshotBlocks, SnapshotHead, SnapshotItem, SnapshotRef, Superblock,
+};
+use pantile_format::{Column, Crc64, FormatError, Generation};
+use pantile_volume::{
+    Action, Birth, BufferId, Computed, DeviceBlock, ENGINE_BUFFERS, Event, Geometry, IoId, IoResult, Operand,
+    Piece, Policy, Reply, RequestId, Seed, Slot, Urgency, format_volume,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::convert::Infallible;
+
+/// What the requests under way are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Serving {
+    Reads,
+    /// Or nothing.
+    Writes,
+}
+
+/// Devices without contents, and whoever asked.
+pub(super) struct Ledger {
+    pub geometry: Geometry,
+    /// What the devices hold while the volume is opened; nothing of it is read later.
+    metadata: Metadata,
+    /// By place, whose content it holds and of which generation; else it is as the volume began.
+    stripes: HashMap<u32, (u32, u64)>,
+    pub counts: Counts,
+    /// Blocks so far, read and written.
+    pub moved: u64,
+    pub serving: Serving,
+    pub unanswered: HashSet<RequestId>,
+    pub refused: bool,
+    /// Blocks read for users and not delivered yet: which device they came from.
+    for_users: HashMap<BufferId, Slot>,
+    /// Blocks that a commit read, by device and stripe; of the log without a stripe.
+    gathered: BTreeMap<(Slot, Option<u32>), u64>,
+    /// Stripes that are written as a whole and not in part.
+    whole: BTreeSet<u32>,
+    /// Users' blocks of which the log has a copy.
+    logged: HashSet<BufferId>,
+    /// What nobody waits for yet.
+    pub background: VecDeque<Action>,
+    /// Virtual time, where latencies are asked for.
+    clock: Option<Clock>,
+    /// When the engine last answered a request.
+    pub answered_ns: u64,
+}
+
+impl Devices for Ledger {
+    type Fault = Infallible;
+
+    fn perform(&mut self, action: Action) -> Result<Option<Event>, Infallible> {
+        Ok(match action {
+            Action::Read { urgency: Urgency::Background, .. }
+            | Action::ReadBytes { urgency: Urgency::Background, .. }
+            | Action::Write { urgency: Urgency::Background, .. } => {
+                self.background.push_back(action);
+                None
+            }
+            other => self.take(other),
+        })
+    }
+
+    fn step(&mut self) -> Option<Event> {
+        self.clock.as_mut().and_then(Clock::next)
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.as_ref().map_or(0, Clock::now_ns)
+    }
+}
+
+impl Ledger {
+    /// Devices of a volume that was written once.
+    ///
+    /// Errors: no volume has this shape.
+    pub fn written_once(geometry: Geometry) -> Result<Ledger, FormatError> {
+        let metadata = written_once(&geometry)?;
+        Ok(Ledger::holding(geometry, metadata))
+    }
+
+    /// Devices of a volume that nobody has written to.
+    ///
+    /// Errors: no volume has this shape.
+    pub fn never_written(geometry: Geometry) -> Result<Ledger, FormatError> {
+        let metadata = never_written(&geometry)?;
+        Ok(Ledger::holding(geometry, metadata))
+    }
+
+    fn holding(geometry: Geometry, metadata: Metadata) -> Ledger {
+        Ledger {
+            counts: Counts::new(geometry.slots()),
+            geometry,
+            metadata,
+            stripes: HashMap::new(),
+            moved: 0,
+            serving: Serving::Writes,
+            unanswered: HashSet::new(),
+            refused: false,
+            for_users: HashMap::new(),
+            gathered: BTreeMap::new(),
+            whole: BTreeSet::new(),
+            logged: HashSet::new(),
+            background: VecDeque::new(),
+            clock: None,
+            answered_ns: 0,
+        }
+    }
+
+    /// The volume is open: nothing of its metadata is read any more.
+    pub fn opened(&mut self) {
+        self.metadata = Metadata::new();
+    }
+
+    /// Begins to count: what came before is not the trace's.
+    pub fn forget(&mut self) {
+        self.counts = Counts::new(self.geometry.slots());
+        self.moved = 0;
+    }
+
+    /// From now on operations take their time.
+    pub fn run_on(&mut self, clock: Clock) {
+        self.clock = Some(clock);
+    }
+
+    /// Whether they do.
+    pub fn is_timed(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Counts an action, whoever waits for it, and answers it: at once, or when it has taken its
+    /// time.
+    pub fn take(&mut self, action: Action) -> Option<Event> {
+        match action {
+            Action::Read { io, slot, at, into, generation, urgency } => {
+                self.note_read(slot, at, &into, urgency);
+                let address = |i: u64| DeviceBlock(at.0 + i);
+                let sums = (0..into.len() as u64)
+                    .map(|i| checksum(Seed { slot, address: address(i), generation }))
+                    .collect();
+                self.done(io, (slot, at, into.len() as u64, false), IoResult::Checksums(sums))
+            }
+            Action::ReadBytes { io, slot, at, blocks, urgency } => {
+                let cause = if urgency == Urgency::Background { Cause::Rebuild } else { Cause::Checksums };
+                self.count(slot, cause, Blocks { read: blocks.into(), written: 0 });
+                let bytes = self.stored(slot, at, blocks);
+                self.done(io, (slot, at, blocks.into(), false), IoResult::Bytes(bytes))
+            }
+            Action::Write { io, slot, at, pieces, urgency } => {
+                let blocks = self.note_write(slot, at, &pieces, urgency);
+                self.done(io, (slot, at, blocks, true), IoResult::Done)
+            }
+            Action::Flush { io, slot } => {
+                let event = Event::IoDone(io, IoResult::Done);
+                let Some(clock) = &mut self.clock else { return Some(event) };
+                clock.flush(slot.0 as usize, event);
+                None
+            }
+            Action::Compute { job, work } => {
+                let checksums = work.checksums.iter().map(|&(_, seed)| checksum(seed)).collect();
+                let differing = vec![0; work.differing.len()];
+                Some(Event::Computed(job, Computed { checksums, differing }))
+            }
+            Action::Release(buffer) => {
+                self.logged.remove(&buffer);
+                None
+            }
+            Action::Reply(id, reply) => {
+                self.answered(id, &reply);
+                None
+            }
+        }
+    }
+
+    fn done(
+        &mut self,
+        io: IoId,
+        (slot, at, blocks, is_write): (Slot, DeviceBlock, u64, bool),
+        result: IoResult,
+    ) -> Option<Event> {
+        let event = Event::IoDone(io, result);
+        let Some(clock) = &mut self.clock else { return Some(event) };
+        clock.begin(slot.0 as usize, at.0, blocks, is_write, event);
+        None
+    }
+
+    fn answered(&mut self, id: RequestId, reply: &Reply) {
+        self.unanswered.remove(&id);
+        self.answered_ns = self.now_ns();
+        match reply {
+            Reply::Read(buffers) => {
+                for buffer in buffers.iter().flatten() {
+                    if let Some(slot) = self.for_users.remove(buffer) {
+                        self.count(slot, Cause::User, Blocks { read: 1, written: 0 });
+                    }
+                }
+            }
+            Reply::Done | Reply::Begun { .. } => {}
+            Reply::Failed(_) => self.refused = true,
+        }
+    }
+
+    /// What was read is told apart when it is known what became of it.
+    pub fn settle(&mut self) {
+        for (_, slot) in std::mem::take(&mut self.for_users) {
+            self.count(slot, Cause::Degraded, Blocks { read: 1, written: 0 });
+        }
+        for ((slot, stripe), read) in std::mem::take(&mut self.gathered) {
+            let cause = match (self.geometry.policy, stripe) {
+                (Policy::Wcl, _) => Cause::MoveBack,
+                (Policy::Inplace, Some(stripe)) if self.whole.contains(&stripe) => Cause::Degraded,
+                (Policy::Inplace, _) => Cause::ReadModifyWrite,
+            };
+            self.count(slot, cause, Blocks { read, written: 0 });
+        }
+        self.whole.clear();
+    }
+
+    fn count(&mut self, slot: Slot, cause: Cause, blocks: Blocks) {
+        self.moved += blocks.read + blocks.written;
+        *self.counts.devices[slot.0 as usize].entry(cause).or_default() += blocks;
+    }
+
+    fn note_read(&mut self, slot: Slot, at: DeviceBlock, into: &[BufferId], urgency: Urgency) {
+        let read = into.len() as u64;
+        if urgency == Urgency::Background {
+            self.count(slot, Cause::Rebuild, Blocks { read, written: 0 });
+        } else if self.serving == Serving::Reads {
+            self.for_users.extend(into.iter().map(|&buffer| (buffer, slot)));
+        } else {
+            let stripe = match self.geometry.zones(slot).place(at) {
+                Some(Place::Element { stripe, .. }) => Some(stripe.0 as u32),
+                _ => None,
+            };
+            *self.gathered.entry((slot, stripe)).or_default() += read;
+        }
+    }
+
+    /// Counts a write by the causes of its blocks, and tells how many there are.
+    fn note_write(&mut self, slot: Slot, at: DeviceBlock, pieces: &[Piece], urgency: Urgency) -> u64 {
+        let mut causes: BTreeMap<Cause, u64> = BTreeMap::new();
+        let mut block = at.0;
+        for piece in pieces {
+            let place = self.geometry.zones(slot).place(DeviceBlock(block));
+            let (mut cause, written) = match piece {
+                Piece::Bytes(bytes) => {
+                    let is_header = matches!(place, Some(Place::ChunkHeader { .. }));
+                    if is_header {
+                        self.keep_header(bytes);
+                    }
+                    let cause = if is_header { Cause::Checksums } else { Cause::Journal };
+                    (cause, bytes.len() as u64 / BLOCK_BYTES)
+                }
+                Piece::Block(content) => (self.cause_of(slot, place, *content), 1),
+            };
+            if urgency == Urgency::Background {
+                cause = Cause::Rebuild;
+            }
+            *causes.entry(cause).or_default() += written;
+            block += written;
+        }
+        for (cause, written) in causes {
+            self.count(slot, cause, Blocks { read: 0, written });
+        }
+        block - at.0
+    }
+
+    /// Why a block is written to a log row or a chunk: by what is in it, and where it goes.
+    fn cause_of(&mut self, slot: Slot, place: Option<Place>, content: Operand) -> Cause {
+        let of_user = match content {
+            Operand::Buffer(buffer) if buffer.0 < ENGINE_BUFFERS => Some(buffer),
+            _ => None,
+        };
+        let is_parity = match place {
+            // The log has one block of a user once; what else is there is for when it is lost.
+            Some(Place::Log(_)) => of_user.is_none_or(|buffer| !self.logged.insert(buffer)),
+            Some(Place::Element { stripe, row, .. }) => {
+                let code = &self.geometry.code;
+                let column = self.geometry.column(stripe.0 as u32, slot);
+                code.column_cells(column).nth(row as usize).is_none_or(|cell| code.is_parity(cell))
+            }
+            _ => unreachable!("blocks are written to the log and to chunks"),
+        };
+        match (is_parity, of_user, self.geometry.policy) {
+            (true, ..) => Cause::Parity,
+            (false, Some(_), _) => Cause::User,
+            (false, None, Policy::Wcl) => Cause::MoveBack,
+            (false, None, Policy::Inplace) => Cause::Degraded,
+        }
+    }
+
+    /// Remembers whose content a chunk has got.
+    fn keep_header(&mut self, bytes: &[u8]) {
+        let Ok(header) = ChunkHeader::decode(bytes, self.geometry.volume) else {
+            unreachable!("the volume writes headers that it can read")
+        };
+        let physical = header.physical.0 as u32;
+        let now = (header.logical.0 as u32, header.generation.0);
+        if self.holder(physical) != now {
+            self.whole.insert(physical);
+            self.stripes.insert(physical, now);
+        }
+    }
+
+    /// Whose content a place holds, and of which generation.
+    fn holder(&self, physical: u32) -> (u32, u64) {
+        self.stripes.get(&physical).copied().unwrap_or((physical, first_generation(physical)))
+    }
+
+    /// Metadata: of the volume as it began, or the header of a chunk.
+    fn stored(&self, slot: Slot, at: DeviceBlock, blocks: u32) -> Vec<u8> {
+        let zones = self.geometry.zones(slot);
+        let Some(Place::ChunkHeader { stripe, .. }) = zones.place(at) else {
+            let block = |i: u32| self.metadata.get(&(slot, DeviceBlock(at.0 + u64::from(i))));
+            let zeros = [0; BLOCK_BYTES as usize];
+            return (0..blocks).flat_map(|i| block(i).map_or(&zeros[..], |bytes| bytes).to_vec()).collect();
+        };
+        let physical = stripe.0 as u32;
+        let (logical, generation) = self.holder(physical);
+        let first = at.0 + u64::from(self.geometry.header_blocks(slot));
+        let sum = |i: u64| Crc64(checksum(Seed { slot, address: DeviceBlock(first + i), generation }));
+        let header = ChunkHeader {
+            volume: self.geometry.volume,
+            slot,
+            physical: PhysicalStripe(physical.into()),
+            logical: LogicalStripe(logical.into()),
+            generation: Generation(generation),
+            column: Column(self.geometry.column(physical, slot) as u32),
+            checksums: (0..zones.shape().chunk_blocks()).map(sum).collect(),
+        };
+        header.encode()
+    }
+}
+
+/// The checksum of whatever a volume of the lab has written there.
+fn checksum(seed: Seed) -> u64 {
+    let Seed { slot, address, generation } = seed;
+    [u64::from(slot.0), address.0, generation].iter().fold(0x9e37_79b9_7f4a_7c15, |sum: u64, &part| {
+        (sum ^ part).wrapping_mul(0xff51_afd7_ed55_8ccd).rotate_left(29)
+    })
+}
+
+/// Of a stripe that nothing but the filling has written.
+fn first_generation(physical: u32) -> u64 {
+    u64::from(physical) + 1
+}
+
+/// Blocks that are not of users, by where they lie; the others are zeros.
+type Metadata = HashMap<(Slot, DeviceBlock), Vec<u8>>;
+
+/// The metadata of a new volume.
+fn never_written(geometry: &Geometry) -> Result<Metadata, FormatError> {
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+    let mut metadata = Metadata::new();
+    for (slot, at, bytes) in format_volume(geometry, &birth)? {
+        for (block, bytes) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
+            metadata.insert((slot, DeviceBlock(block)), bytes.to_vec());
+        }
+    }
+    Ok(metadata)
+}
+
+/// The metadata of a volume all of whose stripes are mapped, each to the place of its own number.
+fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
+    let slots: Vec<Slot> = (0..geometry.slots() as u32).map(Slot).collect();
+    let stripes = geometry.logical_stripes();
+    let head = SnapshotHead {
+        volume: geometry.volume,
+        session: Session(1),
+        record: RecordNumber(0),
+        next_generation: Generation(first_generation(stripes)),
+    };
+    let members =
+        slots.iter().map(|&slot| SnapshotItem::Member(Member { slot, state: MemberState::Present }));
+    let mapped = (0..stripes).map(|stripe| SnapshotItem::Stripe {
+        logical: LogicalStripe(stripe.into()),
+        physical: PhysicalStripe(stripe.into()),
+        generation: Generation(first_generation(stripe)),
+        is_marked: false,
+    });
+    let mut encoder = SnapshotBlocks::new(head, geometry.zones(Slot(0)).shape(), members.chain(mapped));
+    let snapshot: Vec<Vec<u8>> = encoder.by_ref().collect();
+    let sum = encoder.done().expect("all blocks were taken");
+    let reference = SnapshotRef {
+        area: 0,
+        record: RecordNumber(0),
+        blocks: sum.blocks,
+        crc: sum.crc,
+        replay_at: 0,
+        session: Session(1),
+    };
+    let mut metadata = never_written(geometry)?;
+    for ((slot, at), bytes) in &mut metadata {
+        if let Some(Place::Superblock(_)) = geometry.zones(*slot).place(*at) {
+            *bytes = Superblock { snapshot: Some(reference), ..Superblock::decode(bytes)? }.encode();
+        }
+    }
+    // The device that is asked first is the last one; the others have the same.
+    let last = slots[slots.len() - 1];
+    let first = geometry.zones(last).snapshot(0).first.0;
+    metadata.extend((first..).zip(snapshot).map(|(block, bytes)| ((last, DeviceBlock(block)), bytes)));
+    Ok(metadata)
+}
