@@ -10,6 +10,7 @@ say_lap() { printf '[%4d s] %s\n' $SECONDS "$*"; }
 
 cluster_up() {
     cluster=$1 osds=$2
+    wait_for "no room for direct I/O of $osds OSDs beside what runs; end that, or 'sysctl fs.aio-max-nr=1048576' as Ceph's package does at boot" has_room "$osds"
     mkdir -p "$cluster"/{mon,mgr/x,run,log}
     local fsid
     fsid=$(cat /proc/sys/kernel/random/uuid)
@@ -91,6 +92,10 @@ END
     osds_up $(seq 0 $((osds - 1)))
     say_lap "a cluster of $osds OSDs ($(ceph-osd --version | cut -d' ' -f3)) is up"
 }
+
+# has_room OSDS: whether so many may still start. Each takes 2048 of the kernel's places for direct
+# I/O, of which there are 65536 on a machine that has not been booted with Ceph on it.
+has_room() { [ $(($(cat /proc/sys/fs/aio-nr) + $1 * 2048)) -le "$(cat /proc/sys/fs/aio-max-nr)" ]; }
 
 monitors_up() {
     ceph-mon -i a >/dev/null 2>&1

@@ -28,6 +28,9 @@ pub const CONTROL_SOCKET: &str = "control.sock";
 /// dies of on its way.
 pub const TOLD_TO_STOP: &str = "pantile: told to stop";
 
+/// How the line begins that says why there is no server any more, though nobody stopped it.
+pub const ENDED: &str = "pantile-ended ";
+
 /// What a server says on standard error when it serves: one that never did has not ended, it was
 /// refused.
 pub const SERVING: &str = "pantile: serves";

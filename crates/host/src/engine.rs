@@ -569,10 +569,14 @@ impl Engine {
 
     /// Gives a device up: the volume is told, and gets an end for all that the device owes.
     fn drop_device(&mut self, slot: Slot, error: Option<DeviceError>) {
+        let (reason, errno) = reason_of(error.as_ref());
+        self.drop_device_for(slot, reason, errno, error);
+    }
+
+    fn drop_device_for(&mut self, slot: Slot, reason: Reason, errno: i32, error: Option<DeviceError>) {
         let member = &mut self.members[slot.0 as usize];
         let Some(number) = member.number.take() else { return };
         member.owes.clear();
-        let (reason, errno) = reason_of(error.as_ref());
         (member.error, member.shortage) = (error, Shortage::default());
         member.pace = Pace::default();
         self.latencies.forget(slot);

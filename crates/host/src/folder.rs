@@ -569,9 +569,15 @@ pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
 }
 
 /// What is said of a device that the volume does without, because it has written what the others
-/// have not.
-pub(crate) fn ran_separately(history: HistoryId) -> String {
-    format!("it ran separately, with history {history}, and is left as it is")
+/// have not, or because the others have forgotten its history.
+pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String {
+    match are_forgotten {
+        false => format!("it ran separately, with history {history}"),
+        true => format!(
+            "it ran separately, or was away while devices were lost more often than the {} times that the others remember, with history {history}",
+            Superblock::ANCESTORS_MOST - 2
+        ),
+    }
 }
 
 fn make_root(root: &Path) -> Result<bool, FolderError> {

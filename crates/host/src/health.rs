@@ -137,6 +137,11 @@ pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
     Finding::new(kind, Verdict::Warned, text)
 }
 
+/// So many of something.
+pub(crate) fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// When something was, in words.
 pub fn when(at: i64) -> String {
     if at == 0 {
@@ -260,24 +265,26 @@ pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
         }
         if scrub.metadata_devices > scrub.metadata.len() as u64 {
             say(format!(
-                "The scrub found superblocks, journals or maps of {} devices bad and left them: scrub with --repair.",
-                scrub.metadata_devices
+                "The scrub found superblocks, journals or maps of {} bad and left them: scrub with --repair.",
+                count(scrub.metadata_devices, "device")
             ));
         }
         let left = [
-            (scrub.checksum, "stripes with wrong checksums"),
-            (scrub.unreadable, "stripes with blocks that cannot be read"),
-            (scrub.log_checksum, "blocks in the log with wrong checksums"),
-            (scrub.log_unreadable, "blocks in the log that cannot be read"),
+            (scrub.checksum, "stripe", "with wrong checksums"),
+            (scrub.unreadable, "stripe", "with blocks that cannot be read"),
+            (scrub.log_checksum, "block", "in the log with wrong checksums"),
+            (scrub.log_unreadable, "block", "in the log that cannot be read"),
         ];
-        for (number, what) in left.into_iter().filter(|&(number, _)| number > 0) {
-            say(format!("The scrub found {number} {what} and left them: scrub with --repair."));
+        for (number, noun, what) in left.into_iter().filter(|&(number, ..)| number > 0) {
+            let (found, them) = (count(number, noun), if number == 1 { "it" } else { "them" });
+            say(format!("The scrub found {found} {what} and left {them}: scrub with --repair."));
         }
     }
     let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
     if unnamed > 0 {
         say(format!(
-            "The scrub found {unnamed} stripes whose equations do not hold: scrub again with --repair to see what is left."
+            "The scrub found {} whose equations do not hold: scrub again with --repair to see what is left.",
+            count(unnamed, "stripe")
         ));
     }
     findings

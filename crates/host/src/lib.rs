@@ -48,7 +48,7 @@ mod work;
 pub use clients::{Admitted, ClientLimits, Clients, Permit, REQUEST_BYTES_MAX};
 pub use config::{Config, Place};
 pub use control::{
-    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, EventReport, LatencyReport,
+    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, ENDED, EventReport, LatencyReport,
     MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
     ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_within,
 };

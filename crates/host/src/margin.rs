@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Sets that are tried, at most; what is beyond is not claimed.
 const SETS_MAX: u64 = 50_000;
 
+/// Products in GF(2^8) that are spent on them, at most: half a second of one processor.
+const PRODUCTS_MAX: f64 = 5e10;
+
 /// Fatal sets that are named.
 const NAMED_MAX: usize = 8;
 
@@ -54,13 +57,14 @@ pub fn margin(code: &Code, placement: Placement, lost: &[Slot]) -> Margin {
     }
     // What is promised of any set needs no trial: it was proved when the volume was made.
     let mut more = code.claim().tolerance.saturating_sub(margin.lost.len()) as u32;
-    let mut tried = 0;
+    let (mut tried, mut spent) = (0, 0.0);
     loop {
         margin.any_more = more;
         let devices = more + 1;
         let sets = choose(there.len() as u64, devices.into());
         tried += sets;
-        if devices as usize > there.len() || tried > SETS_MAX {
+        spent += sets as f64 * bearing.products(margin.lost.len() + devices as usize);
+        if devices as usize > there.len() || tried > SETS_MAX || spent > PRODUCTS_MAX {
             return margin;
         }
         let mut next = NextLoss { devices, sets, survived: 0, fatal: Vec::new() };
@@ -113,6 +117,19 @@ mod tests {
         assert_eq!((next.devices, next.sets, next.survived), (2, 21, 0));
         let gone = margin(&code, Placement::Rotate, &[Slot(3), Slot(4), Slot(5)]);
         assert!(!gone.survives && gone.next.is_none());
+    }
+
+    /// Codes with thousands of elements: what cannot be survived is known without an elimination,
+    /// and what takes billions of products is not counted.
+    #[test]
+    fn a_code_of_thousands_of_elements_is_counted_where_that_is_cheap() {
+        let clay = Code::parse("clay:10,4,13").expect("a spec");
+        let whole = margin(&clay, Placement::Rotate, &[]);
+        let next = whole.next.expect("no five are borne");
+        assert_eq!((whole.any_more, next.devices, next.sets, next.survived), (4, 5, 2002, 0));
+        assert_eq!(Bearing::new(&clay, Placement::Rotate).products(5), 0.0);
+        let more = Bearing::new(&Code::parse("xorbas:10,6,5").expect("a spec"), Placement::Rotate);
+        assert_eq!(more.products(5), 16.0 * 25.0 * 6.0, "sixteen turns of five by five in six equations");
     }
 
     /// Codes that bear some sets beyond their promise: without turning, the numbers are those of

@@ -22,7 +22,7 @@ use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
-use pantile_format::volume::{Claim, Second, Superblock};
+use pantile_format::volume::{Claim, Claimant, Second, Superblock};
 use pantile_volume::{DeviceState, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -121,12 +121,13 @@ impl State {
     /// Closes devices that the volume does without because they ran separately: nothing is written
     /// to them until their operator says so.
     fn leave_those_apart(&mut self, host: &Host) {
-        let apart = host.report().map(|report| report.status.apart).unwrap_or_default();
-        for (slot, history) in apart {
+        let Ok(Report { status, .. }) = host.report() else { return };
+        for (slot, history) in status.apart {
             let _ = host.fail(slot);
             self.devices[slot.0 as usize] = None;
             let what_to_do = format!("'pantile replace {} --yes' with it or another makes it anew", slot.0);
-            self.problems.insert(slot.0, format!("{}; {what_to_do}", ran_separately(history)));
+            let why = ran_separately(history, status.histories_forgotten);
+            self.problems.insert(slot.0, format!("{why}, and is left as it is; {what_to_do}"));
         }
     }
 
@@ -255,6 +256,11 @@ impl Service {
             }
         }
         true
+    }
+
+    /// Who has taken the volume from this server, which has ended of it.
+    pub fn taken_by(&self) -> Option<Claimant> {
+        self.host().taken_by()
     }
 
     /// Asks for the end: [`wait_for_end`](Self::wait_for_end) returns.

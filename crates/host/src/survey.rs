@@ -4,7 +4,7 @@
 //! had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
-use crate::folder::{as_another_one, open_to_look};
+use crate::folder::{as_another_one, open_to_look, ran_separately};
 use crate::geometry::policy_name;
 use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
@@ -13,7 +13,7 @@ use crate::timely::Timely;
 use crate::{Folder, FolderError, Margin};
 use pantile_device::Device;
 use pantile_format::volume::Superblock;
-use pantile_volume::{Geometry, Slot};
+use pantile_volume::{Geometry, Slot, histories_are_forgotten};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -160,7 +160,7 @@ impl Judge<'_> {
         let need = known.map_or(0, |geometry| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
         match () {
             () if found.history != newest.history && !newest.ancestors.contains(&found.history) => {
-                Some(format!("it ran separately, with history {}", found.history))
+                Some(ran_separately(found.history, histories_are_forgotten(newest)))
             }
             () if found.session < newest.session => {
                 Some("it was not there when the volume ran last, and lacks what was written then".into())

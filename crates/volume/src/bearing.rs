@@ -36,21 +36,42 @@ impl Bearing {
 
     /// Whether every stripe can be had without these devices.
     ///
-    /// Cost: none where the code bears any so many; else a rank for every turn.
+    /// Cost: none where the code bears any so many, or where more cells are lost than there are
+    /// equations; else a rank for every turn.
     pub fn bears(&self, slots: &[Slot]) -> bool {
-        let turns = match self.placement {
-            Placement::Fixed => 1,
-            Placement::Rotate => u64::from(self.devices),
-        };
         if slots.len() <= self.tolerance {
             return true;
         }
-        (0..turns).all(|turn| {
+        (0..self.turns()).all(|turn| {
+            let lost: Vec<&Vec<Vec<Gf>>> = slots.iter().map(|&slot| self.column(turn, slot)).collect();
+            if lost.iter().map(|column| column.len()).sum::<usize>() > self.equations {
+                return false;
+            }
             let mut echelon = Echelon::new(self.equations);
-            slots.iter().all(|&slot| {
-                let column = self.placement.column(PhysicalStripe(turn), slot, self.devices);
-                self.vectors[column.0 as usize].iter().all(|vector| echelon.insert(vector.clone()))
-            })
+            lost.into_iter().flatten().all(|vector| echelon.insert(vector.clone()))
         })
+    }
+
+    /// Products in GF(2^8) that [`Bearing::bears`] takes at most for one set of so many devices.
+    pub fn products(&self, devices: usize) -> f64 {
+        let longest = self.vectors.iter().map(Vec::len).max().unwrap_or(0);
+        let fewest = self.vectors.iter().map(Vec::len).min().unwrap_or(0);
+        if devices <= self.tolerance || devices * fewest > self.equations {
+            return 0.0;
+        }
+        self.turns() as f64 * ((devices * longest) as f64).powi(2) * self.equations as f64
+    }
+
+    fn turns(&self) -> u64 {
+        match self.placement {
+            Placement::Fixed => 1,
+            Placement::Rotate => u64::from(self.devices),
+        }
+    }
+
+    /// The cells on a device in stripes of this turn.
+    fn column(&self, turn: u64, slot: Slot) -> &Vec<Vec<Gf>> {
+        let column = self.placement.column(PhysicalStripe(turn), slot, self.devices);
+        &self.vectors[column.0 as usize]
     }
 }

@@ -18,6 +18,7 @@ use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
 use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
+use crate::span::Place;
 use crate::staging::{StageId, by_state};
 use crate::{
     Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot,
@@ -270,7 +271,7 @@ impl Engine {
                 waiting.insert(logical);
             } else if room < bytes {
                 // Too many blocks to name them one by one.
-                if chosen.len() < free.len() && gathers_left > 0 && !self.broken.contains(&logical) {
+                if chosen.len() < free.len() && gathers_left > 0 && !self.is_beyond_repair(logical) {
                     chosen.insert(logical);
                     gathers_left -= 1;
                     room -= switch_bytes;
@@ -292,7 +293,7 @@ impl Engine {
             let count = in_log + by_stripe[&logical] as u32;
             if patches_go_on && self.is_left_to_patches(count, logical) {
                 waiting.insert(logical);
-            } else if chosen.len() < free.len() && gathers_left > 0 && !self.broken.contains(&logical) {
+            } else if chosen.len() < free.len() && gathers_left > 0 && !self.is_beyond_repair(logical) {
                 chosen.insert(logical);
                 gathers_left -= 1;
             } else {
@@ -583,11 +584,13 @@ impl Engine {
             if !commit.again {
                 self.unpin(stripe.physical);
             }
-            if stripe.content.iter().any(Option::is_none) {
-                self.broken.insert(stripe.logical);
+            let places = (0..).zip(&stripe.content).filter(|(_, content)| content.is_none());
+            let places: Vec<u32> = places.map(|(place, _)| place).collect();
+            if !places.is_empty() {
+                let missing: Vec<Place> = places.iter().map(|&place| self.geometry.cell_of(place)).collect();
+                self.break_stripe(stripe.logical, missing);
                 let first = u64::from(stripe.logical) * self.geometry.stripe_blocks();
-                let places = (first..).map(UserBlock).zip(&stripe.content);
-                lost.extend(places.filter(|(_, content)| content.is_none()).map(|(block, _)| block));
+                lost.extend(places.into_iter().map(|place| UserBlock(first + u64::from(place))));
             }
             stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
         }
@@ -842,14 +845,13 @@ impl Engine {
             // What was suspect has just been written again.
             self.repair.clear();
         }
-        let unmapped = commit.taken.unmapped.iter();
-        for logical in unmapped.chain(commit.stripes.iter().map(|stripe| &stripe.logical)) {
-            self.broken.remove(logical);
-            self.repair.remove(logical);
+        commit.taken.unmapped.iter().for_each(|&logical| self.is_written_anew(logical, true));
+        for stripe in &commit.stripes {
+            let of_users = commit.taken.blocks.stripe(stripe.logical).len() as u64;
+            self.is_written_anew(stripe.logical, of_users == per_stripe);
         }
         for staged in commit.ahead.drain(..).filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
-            self.broken.remove(&staged.logical);
-            self.repair.remove(&staged.logical);
+            self.is_written_anew(staged.logical, true);
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
         let is_patch = commit.is_patch;
@@ -872,12 +874,14 @@ impl Engine {
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
         }
-        if self.maps.notes.has_ranges() {
+        if self.maps.notes.has_ranges() || !self.broken.is_empty() {
             let written = commit.taken.blocks.stripes().flat_map(|(logical, blocks)| {
                 let first = u64::from(logical) * per_stripe;
                 blocks.iter().map(move |&(place, _)| UserBlock(first + u64::from(place)))
             });
-            self.note_rewritten(&written.collect::<Vec<_>>());
+            let written: Vec<UserBlock> = written.collect();
+            self.note_rewritten(&written);
+            self.miss_no_longer(written.into_iter());
         }
         commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
         if !is_patch {

@@ -8,6 +8,7 @@ mod reading;
 
 pub(crate) use self::owner::{IoOwner, JobOwner};
 use self::reading::UserRead;
+use crate::broken::Broken;
 use crate::commit::Commit;
 use crate::contents::Contents;
 use crate::delayed::Delayed;
@@ -117,7 +118,7 @@ pub(crate) struct Engine {
     pub(crate) repair: BTreeSet<u32>,
     /// Logical stripes of which more is bad than the code can bear: they are not merged, what can
     /// be read of them is.
-    pub(crate) broken: BTreeSet<u32>,
+    pub(crate) broken: Broken,
     /// Devices that have come and take part from the next moment on in which nothing is being made
     /// durable.
     pub(crate) arrivals: BTreeMap<Slot, Found>,
@@ -196,7 +197,7 @@ impl Engine {
         Ok(Engine {
             blocked: VecDeque::new(),
             pinned_rows: BTreeSet::new(),
-            broken: BTreeSet::new(),
+            broken: Broken::default(),
             arrivals: BTreeMap::new(),
             rebuild: None,
             scrubbing: None,

@@ -72,6 +72,9 @@ pub(crate) struct Inplace {
     /// Stripes of which a device that was lost meanwhile may lack the last write, although their
     /// generation says it has it. They are written as a whole before that device may come back.
     unsure: BTreeSet<u32>,
+    /// Stripes that are perhaps of two times and cannot be written as a whole, because they are
+    /// broken. They stay marked.
+    torn: BTreeSet<u32>,
     /// By stripe, the last commit that wrote it in place.
     touched: BTreeMap<u32, u64>,
     commits: u64,
@@ -210,12 +213,15 @@ impl Engine {
 
     /// Begins whichever commit comes next.
     pub(crate) fn begin_inplace(&mut self) {
-        let dirty: BTreeMap<u32, u64> =
-            self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len() as u64)).collect();
+        let dirty: BTreeSet<u32> = self.sealed.blocks.stripes().map(|(logical, _)| logical).collect();
         let is_mapped = |logical: &u32| self.maps.stripes[*logical as usize].is_some();
         self.repair.retain(is_mapped);
         self.inplace.unsure.retain(is_mapped);
-        let touched: BTreeSet<u32> = dirty.keys().chain(&self.repair).copied().collect();
+        self.inplace.torn.retain(is_mapped);
+        // A mark that nothing is written under would have what is lost be read raw after a crash.
+        let waits = |logical: &u32| self.is_beyond_repair(*logical) && !self.is_beside_the_missing(*logical);
+        let touched: BTreeSet<u32> =
+            dirty.iter().chain(&self.repair).copied().filter(|logical| !waits(logical)).collect();
         let unmarked = |logical: &&u32| is_mapped(logical) && !self.is_marked(**logical);
         let new_marks: BTreeSet<u32> = touched.iter().filter(unmarked).copied().collect();
         if self.members_changed || !self.sealed.unmapped.is_empty() {
@@ -249,14 +255,17 @@ impl Engine {
             new_marks.iter().filter(|logical| !is_trimmed(logical)).take(marks as usize).copied().collect();
         let is_old = |logical: &u32| {
             let last = self.inplace.touched.get(logical).copied().unwrap_or(0);
-            self.inplace.settles || last + MARK_KEPT_COMMITS <= self.inplace.commits
+            // The record that says what a broken stripe has lost says that it is of one time.
+            let is_broken = self.broken.contains(logical);
+            is_broken || self.inplace.settles || last + MARK_KEPT_COMMITS <= self.inplace.commits
         };
         let in_use = |logical: &u32| {
             touched.contains(logical)
                 || self.inplace.unsure.contains(logical)
+                || self.inplace.torn.contains(logical)
                 || self.inplace.resync.contains(logical)
         };
-        let idle = self.maps.marked.iter().filter(|l| is_old(l) && !in_use(l) && !self.broken.contains(l));
+        let idle = self.maps.marked.iter().filter(|l| is_old(l) && !in_use(l));
         let cleared: BTreeSet<u32> = idle.take(clears as usize).copied().collect();
         self.inplace.touched.retain(|logical, _| !cleared.contains(logical));
         // More than one record takes is for the next one.
@@ -305,7 +314,7 @@ impl Engine {
     }
 
     /// A commit of data: what is marked or unmapped, and not being read.
-    fn commit_data(&mut self, dirty: &BTreeMap<u32, u64>, touched: &BTreeSet<u32>) {
+    fn commit_data(&mut self, dirty: &BTreeSet<u32>, touched: &BTreeSet<u32>) {
         let mut commit = Commit::new(self.maps.generation);
         let per_stripe = self.geometry.stripe_blocks();
         let (mut room, mut blocks) = (self.record_room(), 0);
@@ -315,12 +324,12 @@ impl Engine {
                 awaited.insert(logical);
                 continue;
             }
-            let is_full = dirty.get(&logical) == Some(&per_stripe);
-            let is_broken = self.broken.contains(&logical);
+            let is_sound = !self.broken.contains(&logical) || self.is_beside_the_missing(logical);
             match self.maps.stripes[logical as usize] {
                 Some(mapping)
-                    if !is_broken
+                    if is_sound
                         && !self.repair.contains(&logical)
+                        && !self.inplace.torn.contains(&logical)
                         && !self.inplace.unsure.contains(&logical)
                         && self.lost_cells(logical, mapping).is_empty() =>
                 {
@@ -328,7 +337,7 @@ impl Engine {
                 }
                 _ => {
                     let has_room = room >= self.switch_bytes() && blocks < WHOLE_BLOCKS_MOST;
-                    if !has_room || (is_broken && !is_full) {
+                    if !has_room || self.is_beyond_repair(logical) {
                         continue;
                     }
                     (room, blocks) = (room - self.switch_bytes(), blocks + per_stripe);
@@ -603,18 +612,33 @@ impl Engine {
         in_runs(pieces)
     }
 
-    /// Blocks of users that are computed from parity of stripes that a crash caught.
+    /// Blocks of users in stripes that a crash caught: those that are computed from parity, and
+    /// those that were lost and are read raw.
     pub(crate) fn suspect_blocks(&self, part: &InplaceCommit) -> Vec<UserBlock> {
-        let mut suspect = Vec::new();
-        for raw in &part.raws {
-            let first = u64::from(raw.mapping.physical) * self.geometry.stripe_blocks();
-            let elements = u64::from(self.geometry.element_blocks());
-            let cells = (0..).zip(self.geometry.code.data()).filter(|(_, cell)| raw.lost.contains(**cell));
-            suspect.extend(cells.flat_map(|(nth, _): (u64, _)| {
-                (0..elements).map(move |offset| UserBlock(first + nth * elements + offset))
-            }));
-        }
-        suspect
+        let of_raw = part.raws.iter().map(|raw| self.suspect_in_stripe(raw.mapping.physical, &raw.lost));
+        of_raw.flatten().collect()
+    }
+
+    fn suspect_in_stripe(&self, logical: u32, lost: &CellSet) -> Vec<UserBlock> {
+        let first = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
+        let elements = u64::from(self.geometry.element_blocks());
+        let cells = (0..).zip(self.geometry.code.data()).filter(|(_, cell)| lost.contains(**cell));
+        let computed = cells.flat_map(|(nth, _): (u64, _)| {
+            (0..elements).map(move |offset| UserBlock(first.0 + nth * elements + offset))
+        });
+        let lost = self.maps.notes.lost_within(first, self.geometry.stripe_blocks());
+        computed.chain(lost.flat_map(|(first, count)| (first.0..first.0 + count).map(UserBlock))).collect()
+    }
+
+    /// What the next session calls suspect, if it begins with the devices that are here: nobody has
+    /// read the stripes that a crash caught.
+    pub(crate) fn suspect_to_be(&self) -> Vec<UserBlock> {
+        let marked = self.maps.marked.iter();
+        let of_stripe = |&logical: &u32| -> Option<Vec<UserBlock>> {
+            let mapping = self.maps.stripes[logical as usize]?;
+            Some(self.suspect_in_stripe(logical, &self.lost_cells(logical, mapping)))
+        };
+        marked.filter_map(of_stripe).flatten().collect()
     }
 
     /// Everything is durable, or a device was lost: then what was written in place waits on, and is
@@ -623,6 +647,7 @@ impl Engine {
         let part = std::mem::take(&mut commit.inplace);
         for stripe in &commit.stripes {
             self.inplace.unsure.remove(&stripe.logical);
+            self.inplace.torn.remove(&stripe.logical);
             self.inplace.resync.remove(&stripe.logical);
         }
         let data = &self.geometry.code.data().iter().copied().collect::<BTreeSet<CellIndex>>();
@@ -635,6 +660,8 @@ impl Engine {
                     self.keep_sums(update.mapping.physical, slot, ChunkSums { generation, sums });
                 }
             }
+            // A record takes the mark away: read raw after a crash, what is lost would not be.
+            self.members_changed |= self.broken.contains(&update.logical);
             if part.has_lost {
                 self.inplace.unsure.insert(update.logical);
                 let back = commit.taken.blocks.take(update.logical);
@@ -656,8 +683,10 @@ impl Engine {
         self.inplace.undone = true;
         for update in part.updates {
             if update.is_hopeless {
-                self.broken.insert(update.logical);
+                self.break_stripe(update.logical, update.lost.iter().copied());
                 self.note_lost(&self.users_of(update.logical, &update.lost));
+            } else if update.lacks_header && self.broken.contains(&update.logical) {
+                self.break_stripe(update.logical, update.written_places());
             } else if update.lacks_header {
                 self.repair.insert(update.logical);
             }
@@ -668,8 +697,11 @@ impl Engine {
         }
         let broken = &self.broken;
         self.repair.retain(|logical| !broken.contains(logical));
-        self.inplace.unsure.retain(|logical| !broken.contains(logical));
-        self.inplace.resync.retain(|logical| !broken.contains(logical));
+        let (unsure, resync) = (&mut self.inplace.unsure, &mut self.inplace.resync);
+        let of_two_times = unsure.iter().chain(&*resync).filter(|logical| broken.contains(logical));
+        self.inplace.torn.extend(of_two_times);
+        unsure.retain(|logical| !broken.contains(logical));
+        resync.retain(|logical| !broken.contains(logical));
     }
 
     /// The users' blocks among places of a stripe.

@@ -139,7 +139,7 @@ impl Engine {
         }
         self.admitted_to_owed();
         // With another device to read from, what could not be had may be.
-        self.repair.append(&mut self.broken);
+        self.repair.extend(self.broken.take_all());
     }
 
     /// Whether a rebuild is further than any record says.

@@ -9,7 +9,7 @@
 //!   counted on a device as long as it is that device.
 //! * *Ranges* that are lost: blocks that could not be had when they were read or to be written
 //!   anew. What writes them anew says so by itself, because the record that maps them does
-//!   ([`crate::maps::Maps::apply`]).
+//!   ([`crate::maps::Maps::apply`]); of what is written in place, without a record, one is written.
 //! * Ranges that are suspect: what was computed from parity that may be of another time (the write
 //!   hole of [`crate::inplace`]). The note is in the record that takes away the stripe's mark.
 //!   Written since is not suspect any more once that is noted, which nobody waits for.
@@ -144,6 +144,16 @@ impl Notes {
     fn within(&self, kind: RangeKind, first: UserBlock, count: u64) -> bool {
         let end = first.0 + count;
         self.ranges.range(..end).any(|(_, range)| range.0 > first.0 && range.1 == kind)
+    }
+
+    /// What is lost of a range, as first block and number.
+    pub(crate) fn lost_within(&self, first: UserBlock, count: u64) -> impl Iterator<Item = (UserBlock, u64)> {
+        let end = first.0 + count;
+        let lost = self.ranges.range(..end).filter(|(_, range)| range.1 == RangeKind::Lost);
+        lost.filter_map(move |(&from, range)| {
+            let (from, to) = (from.max(first.0), range.0.min(end));
+            (from < to).then(|| (UserBlock(from), to - from))
+        })
     }
 
     /// All of them, for a snapshot.
@@ -290,16 +300,9 @@ impl Engine {
 
     /// Blocks on the devices could be read: those that were called lost are not.
     pub(crate) fn note_had(&mut self, first: UserBlock, count: u64) {
-        if self.maps.notes.within(RangeKind::Lost, first, count) {
-            let lost = self.maps.notes.ranges().into_iter().filter(|range| range.kind == RangeKind::Lost);
-            let end = first.0 + count;
-            let overlap = lost.filter_map(|range| {
-                let (from, to) = (range.first.0.max(first.0), (range.first.0 + range.count).min(end));
-                (from < to).then(|| (UserBlock(from), to - from))
-            });
-            for (first, count) in overlap.collect::<Vec<_>>() {
-                self.note_good(first, count, RangeKind::Lost);
-            }
+        let lost: Vec<(UserBlock, u64)> = self.maps.notes.lost_within(first, count).collect();
+        for (first, count) in lost {
+            self.note_good(first, count, RangeKind::Lost);
         }
     }
 
@@ -310,12 +313,17 @@ impl Engine {
         }
     }
 
-    /// What users wrote is durable: it is what they wrote.
+    /// What users wrote is durable: it is what they wrote. Whoever waits for that waits for the
+    /// record of what was lost.
     pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
-        if self.maps.notes.ranges.values().any(|range| range.1 == RangeKind::Suspect) {
-            for (first, count) in runs(blocks) {
-                self.note_good(first, count, RangeKind::Suspect);
-            }
+        if !self.maps.notes.has_ranges() {
+            return;
+        }
+        for (first, count) in runs(blocks) {
+            self.members_changed |=
+                self.keeps_notes() && self.maps.notes.within(RangeKind::Lost, first, count);
+            self.note_good(first, count, RangeKind::Lost);
+            self.note_good(first, count, RangeKind::Suspect);
         }
     }
 
@@ -362,6 +370,16 @@ impl Engine {
             self.event(EventKind::DATA_SUSPECT, None, first.0);
         }
         notes
+    }
+
+    /// What is wrong with which blocks, from the lowest on, for who writes nothing: with what a
+    /// session that writes would call suspect before it serves anybody.
+    pub(crate) fn ranges_to_be(&self) -> Vec<RangeNote> {
+        let (mut notes, since) = (self.maps.notes.clone(), self.noting.now);
+        for (first, count) in runs(&self.suspect_to_be()) {
+            notes.apply(&Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since }));
+        }
+        notes.ranges()
     }
 
     /// Brings what is counted all the time up to now.

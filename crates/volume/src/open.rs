@@ -36,8 +36,8 @@ use crate::{
 };
 pub use blank::{Birth, format_volume, format_volume_1};
 pub use error::OpenError;
-pub use lineage::choose_side;
 use lineage::{Chosen, Known};
+pub use lineage::{choose_side, histories_are_forgotten};
 use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
 use pantile_format::{FormatError, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

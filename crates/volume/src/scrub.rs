@@ -51,8 +51,12 @@ pub(crate) struct Scrubbing {
     /// What was written ahead up to this name is recorded before the scrub begins, or nobody would
     /// look at it.
     barrier: u64,
-    /// Stripes that it has found bad and that are written anew.
+    /// Stripes that it has found bad and that are to be written anew.
     flagged: BTreeSet<u32>,
+    /// How many of them were, from what was left of them.
+    repaired: u64,
+    /// Those of which more is bad than the code can bear.
+    beyond_repair: BTreeSet<u32>,
     /// Stripes that are bad, and that nothing but a guess could make good.
     unnamed: u64,
     /// Of before a restart: stripes made good, and stripes that could not be.
@@ -230,8 +234,7 @@ impl Engine {
                 scrub.status.log_checksum += u64::from(is_wrong);
                 scrub.status.log_unreadable += u64::from(!is_wrong);
                 if scrub.status.repair {
-                    scrub.flagged.extend(homes.iter().copied());
-                    self.repair.extend(homes);
+                    homes.into_iter().for_each(|logical| self.repair_for_scrub(logical));
                 }
             }
         }
@@ -455,10 +458,16 @@ impl Engine {
             buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.release(buffer));
         }
         if repair {
-            self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
-            self.repair.insert(logical);
+            self.repair_for_scrub(logical);
         }
         self.scrub_part_done();
+    }
+
+    /// A stripe is to be written anew, also if that could not be done before.
+    fn repair_for_scrub(&mut self, logical: u32) {
+        self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
+        self.broken.remove(&logical);
+        self.repair.insert(logical);
     }
 
     fn scrub_part_done(&mut self) {

@@ -1,7 +1,7 @@
 //! What can be said about a volume at any time, as plain numbers.
 
 use crate::maps::{RowCell, RowKind};
-use crate::{Engine, EpochId, Slot, UserBlock};
+use crate::{Engine, EpochId, Slot, UserBlock, histories_are_forgotten};
 use pantile_code::CellIndex;
 use pantile_format::volume::{DeviceNote, EventNote, HistoryId, MemberState, RangeNote};
 use pantile_plan::{CellSet, Costs, Effort, Request};
@@ -212,6 +212,9 @@ pub struct Status {
     /// Devices that were here when the volume was opened, ran separately and take no part, and
     /// their histories.
     pub apart: Vec<(Slot, HistoryId)>,
+    /// So many devices were lost while another was away that it may be among these although it
+    /// never ran.
+    pub histories_forgotten: bool,
     /// The version of the volume's format: 1, which keeps nothing of what follows when it is
     /// stopped, or 2.
     pub version: u32,
@@ -327,8 +330,9 @@ impl Engine {
             reads_only: self.reads_only,
             next_generation: self.maps.generation,
             apart: self.apart.clone(),
+            histories_forgotten: histories_are_forgotten(&self.superblock),
             version: if self.superblock.second.is_some() { 2 } else { 1 },
-            ranges: self.maps.notes.ranges(),
+            ranges: if self.reads_only { self.ranges_to_be() } else { self.maps.notes.ranges() },
             events: self.maps.notes.events.iter().copied().collect(),
             notes_lost: self.maps.notes.are_lost,
         }

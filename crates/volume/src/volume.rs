@@ -226,7 +226,8 @@ impl Volume {
     /// What can be said about it; `None` unless it serves.
     pub fn status(&self) -> Option<Status> {
         match &self.inner {
-            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.status()),
+            Inner::Serving(engine) => Some(engine.status()),
+            Inner::Looking(engine) => Some(Status { ranges: engine.ranges_to_be(), ..engine.status() }),
             Inner::Opening(_) | Inner::Refused(_) => None,
         }
     }

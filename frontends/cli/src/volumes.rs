@@ -28,9 +28,6 @@ const BETWEEN: Duration = Duration::from_secs(10);
 /// starts it again.
 pub const SERVE_LOG: &str = "serve.log";
 
-/// What the line there begins with that says why there is no server any more.
-pub const ENDED: &str = "pantile-ended ";
-
 /// O_NONBLOCK: a pipe is opened at once, or not at all.
 pub const NO_WAITING: i32 = 0o4000;
 
@@ -145,7 +142,7 @@ pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
 /// Why the last server ended, if nobody asked it to.
 fn ended(root: &Path) -> Option<String> {
     let tail = tail(root)?;
-    tail.lines().rev().find_map(|line| line.strip_prefix(ENDED)).map(str::to_owned)
+    tail.lines().rev().find_map(|line| line.strip_prefix(pantile_host::ENDED)).map(str::to_owned)
 }
 
 /// The end of what the last server said, of which no more is read, however long it is.
@@ -424,8 +421,9 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
     if let (Some(rebuild), false) = (&report.rebuild, served) {
         let _ = writeln!(
             out,
-            "Rebuild: {} of {} stripes; it waits until the volume is served, or for 'pantile rebuild'.",
-            rebuild.done_stripes, rebuild.total_stripes
+            "Rebuild: {} of {}; it waits until the volume is served, or for 'pantile rebuild'.",
+            rebuild.done_stripes,
+            count(rebuild.total_stripes as usize, "stripe")
         );
     } else if let Some(rebuild) = &report.rebuild {
         let left = rebuild
@@ -433,9 +431,9 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
             .map_or("time left not known yet".into(), |s| format!("{} left", duration(s)));
         let _ = writeln!(
             out,
-            "Rebuild: {} of {} stripes, {}/s, {left}.",
+            "Rebuild: {} of {}, {}/s, {left}.",
             rebuild.done_stripes,
-            rebuild.total_stripes,
+            count(rebuild.total_stripes as usize, "stripe"),
             sets::bytes(rebuild.bytes_per_s)
         );
     }
@@ -485,7 +483,11 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
             server.threads
         );
         if let Some(stripes) = server.patched_stripes {
-            let _ = writeln!(out, "Single blocks go home as patches: {stripes} stripes so far.");
+            let _ = writeln!(
+                out,
+                "Single blocks go home as patches: {} so far.",
+                count(stripes as usize, "stripe")
+            );
         }
     }
     out
@@ -503,8 +505,8 @@ fn margin_lines(report: &StatusReport) -> String {
     if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
         let _ = writeln!(
             out,
-            "That is of stripes: the {} blocks in the log bear the loss of any {} devices, and perhaps of no more.",
-            report.log_blocks, report.log_bears
+            "That is of stripes: what is in the log bears the loss of any {}, and perhaps of no more.",
+            count(report.log_bears as usize, "device")
         );
     }
     out
@@ -631,14 +633,15 @@ pub fn scrub_text(report: &StatusReport) -> String {
         (false, ..) | (true, 0, 0) => String::new(),
         (true, repaired, 0) => format!(" Repaired: {}.", count(repaired as usize, "stripe")),
         (true, repaired, left) => format!(
-            " Repaired: {}; {} could not be: 'pantile status --lost' says which data are lost.",
+            " Repaired: {}; {} could not be: 'pantile status --lost' says which data are lost still.",
             count(repaired as usize, "stripe"),
             count(left as usize, "stripe")
         ),
     };
     format!(
-        "The scrub{of}{repair} {how} {} of {} stripes{found}{log}{metadata}.{mended}",
-        scrub.done, scrub.total
+        "The scrub{of}{repair} {how} {} of {}{found}{log}{metadata}.{mended}",
+        scrub.done,
+        count(scrub.total as usize, "stripe")
     )
 }
 

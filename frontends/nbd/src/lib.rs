@@ -14,7 +14,7 @@
 
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
-    Admitted, Answer, Clients, ControlServer, Deaths, EpochId, Failure, Folder, FolderError, Handle,
+    Admitted, Answer, Clients, ControlServer, Deaths, ENDED, EpochId, Failure, Folder, FolderError, Handle,
     HostError, MEMORY_LEAST, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP,
 };
 use std::io::Write;
@@ -238,7 +238,13 @@ impl Server for Connection {
                     std::process::abort();
                 }
                 // Whoever starts a server again that died reads that this one was not to live.
-                say(TOLD_TO_STOP);
+                match service.taken_by() {
+                    Some(other) => say(&format!(
+                        "{ENDED}process {} on host '{}', which reaches the same devices by another path, serves the volume since this server stood still.",
+                        other.process, other.host
+                    )),
+                    None => say(TOLD_TO_STOP),
+                }
                 // Now, not in `unload`: nbdkit calls that when the last client has left, and one
                 // that is idle need never leave.
                 put_away();

@@ -7,7 +7,8 @@
 use super::Engine;
 use crate::latency::Kind;
 use crate::memory::BLOCK;
-use pantile_device::{DeviceError, Op, OpKind, Priority, Request as IoRequest, Site};
+use pantile_device::{Op, Priority, Request as IoRequest};
+use pantile_format::volume::Reason;
 use pantile_volume::{Event, Slot};
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,6 @@ pub(super) const PROBE: u64 = 1 << 62;
 /// A device is taken out for being slow only if it takes this long for a read: less is nobody's
 /// reason to lose a margin.
 const EVICTED_US: u32 = 100_000;
-
-/// ETIMEDOUT.
-const TIMED_OUT: i32 = 110;
 
 /// How slow a device is.
 #[derive(Clone, Copy, Debug)]
@@ -109,9 +107,7 @@ impl Engine {
         }
         let mut others = (0..self.members.len() as u32).map(Slot).filter(|&other| other != slot);
         if others.all(|other| self.volume.can_spare(&[slot, other]) == Some(true)) {
-            let device = member.path.clone().unwrap_or_default();
-            let at = Site { device, op: OpKind::Read, offset_bytes: 0, len_bytes: 0 };
-            self.drop_device(slot, Some(DeviceError::Gone { at, errno: TIMED_OUT }));
+            self.drop_device_for(slot, Reason::SLOW, 0, None);
         }
     }
 }

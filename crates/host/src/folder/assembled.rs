@@ -7,7 +7,7 @@ use crate::timely::Timely;
 use crate::{FolderError, HostError};
 use pantile_device::Device;
 use pantile_format::volume::Superblock;
-use pantile_volume::{Slot, choose_side};
+use pantile_volume::{Slot, choose_side, histories_are_forgotten};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,10 +97,18 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let found = without_older_copies(found, &mut left_out)?;
     let superblocks: Vec<Superblock> = found.iter().map(|(_, superblock)| superblock.clone()).collect();
     let (newest, apart) = choose_side(&superblocks, &geometry).map_err(HostError::Open)?;
+    let are_forgotten = histories_are_forgotten(&newest);
     for (path, superblock) in &found {
         let slot = superblock.slot;
         if let Some((_, history)) = apart.iter().find(|(apart, _)| *apart == slot) {
-            left_out.push((path.clone(), format!("as device {} {}", slot.0, ran_separately(*history))));
+            left_out.push((
+                path.clone(),
+                format!(
+                    "as device {} {}, and is left as it is",
+                    slot.0,
+                    ran_separately(*history, are_forgotten)
+                ),
+            ));
             continue;
         }
         if superblock.history != newest.history {

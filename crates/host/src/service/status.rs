@@ -106,7 +106,10 @@ impl Service {
         let mut findings = of_volume(&report, margin.survives, damaged);
         findings.extend(health::of_devices(&devices, self.only_looks));
         if status.suspect_stripes > 0 {
-            let text = format!("{} stripes wait to be written anew.", status.suspect_stripes);
+            let text = match status.suspect_stripes {
+                1 => "1 stripe waits to be written anew.".into(),
+                stripes => format!("{stripes} stripes wait to be written anew."),
+            };
             findings.push(Finding::new(FindingKind::StripesWait, Verdict::Degraded, text));
         }
         findings.extend(scrub.iter().flat_map(health::of_scrub));
@@ -256,15 +259,18 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     let status = &report.status;
     let mut findings = Vec::new();
     let mut say = |kind, verdict, text: String| findings.push(Finding::new(kind, verdict, text));
-    if status.failed || !survives {
+    if status.failed && survives {
+        let text = "What was written last can go nowhere and is not flushed: it is of stripes that have lost data. Stop the volume, serve it again, and write what 'pantile status --lost' lists, all of it before a flush.";
+        say(FindingKind::DataLost, Verdict::Failed, text.into());
+    } else if status.failed || !survives {
         let text =
             "More devices are lost than the code can bear: bring one back; nothing is written until then.";
         say(FindingKind::TooManyLost, Verdict::Failed, text.into());
     }
     if status.log_blocks_lost > 0 {
         let text = format!(
-            "{} blocks in the log cannot be had, which bears fewer losses than the stripes do: bring a device back.",
-            status.log_blocks_lost
+            "{} in the log cannot be had, which bears fewer losses than the stripes do: bring a device back.",
+            health::count(status.log_blocks_lost as u64, "block")
         );
         say(FindingKind::LogLost, Verdict::Failed, text);
     }
@@ -298,8 +304,11 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
         say(FindingKind::DataSuspect, Verdict::Degraded, text);
     } else if status.write_hole_stripes > 0 && status.version < 2 {
         let text = format!(
-            "{} stripes were being written in place when the volume went down, and a device that holds data of them was missing when it came up: what was computed for that device may be wrong in any of its blocks, under checksums that fit; compare with a copy.",
-            status.write_hole_stripes
+            "{} being written in place when the volume went down, and a device that holds data of what was written was missing when it came up: what was computed for that device may be wrong in any of its blocks, under checksums that fit; compare with a copy.",
+            match status.write_hole_stripes {
+                1 => "1 stripe was".to_string(),
+                stripes => format!("{stripes} stripes were"),
+            }
         );
         say(FindingKind::DataSuspect, Verdict::Degraded, text);
     }
@@ -329,8 +338,11 @@ fn warnings(
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume or was called good; what it lacked was read from the others where they had it. 'pantile call-good --device {}' when you have seen to it.",
-            device.device, device.checksum_errors, device.media_errors, device.device
+            "Device {} gave {} and failed {} since it is part of the volume or was called good; what it lacked was read from the others where they had it. 'pantile call-good --device {}' when you have seen to it.",
+            device.device,
+            health::count(device.checksum_errors, "wrong block"),
+            health::count(device.media_errors, "read"),
+            device.device
         );
         Finding::of(FindingKind::DeviceErred, Verdict::Warned, device.device, text)
     };

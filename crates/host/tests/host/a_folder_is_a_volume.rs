@@ -702,8 +702,17 @@ fn stripes_that_fell_into_the_write_hole_are_told() {
     drop(service);
     let (device, away) = (root.join("device-01.pantile"), folder.path().join("away"));
     std::fs::rename(&device, &away).expect("a device");
+    let looks = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
+    let ranges_of = |service: &Service| -> Vec<(u64, u64, RangeWord)> {
+        let ranges = status(service).ranges.into_iter();
+        ranges.map(|range| (range.offset, range.len_bytes, range.is)).collect()
+    };
+    let expected = ranges_of(&looks);
+    assert!(tells(&looks) && !expected.is_empty(), "{:?}", status(&looks).wrong);
+    drop(looks);
     let service = start(&root);
     assert!(tells(&service), "{:?}", status(&service).wrong);
+    assert_eq!(ranges_of(&service), expected, "what was known before it was served");
     service.stop().expect("it stops");
     // No other opening forgets it, nor what is written elsewhere; what is written there is what was
     // written.

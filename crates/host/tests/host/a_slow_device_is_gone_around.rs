@@ -3,6 +3,7 @@
 
 use crate::common::{Devices, format, geometry, memory, open_with, painted, until};
 use pantile_device::{Device, DeviceError, Layer, Layered, MemoryDevice, OpKind, Operation};
+use pantile_format::volume::Reason;
 use pantile_host::{Host, HostOptions};
 use pantile_volume::{BLOCK_BYTES, DeviceState, Slot};
 use std::sync::Arc;
@@ -116,6 +117,9 @@ fn a_slow_device_stays_unless_it_is_wished_that_it_goes_and_another_may_be_lost(
         };
         if goes {
             until(is_lost);
+            let report = host.report().expect("it serves");
+            assert_eq!(report.status.devices[SLOW].known.reason, Reason::SLOW);
+            assert!(report.members[SLOW].error.is_none(), "{:?}", report.members[SLOW].error);
         } else {
             until(|| times_as_long(&host) > 1);
             // Some looks later.

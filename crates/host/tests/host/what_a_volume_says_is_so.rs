@@ -8,7 +8,8 @@ use pantile_device::{Fault, OpKind};
 use pantile_format::Column;
 use pantile_format::volume::{ChunkHeader, DeviceBlock, VolumeId, block_checksum};
 use pantile_host::{
-    Answer, DeviceWord, FaultKind, FindingKind, Folder, Order, RangeWord, Service, StatusReport, Verdict,
+    Answer, DeviceWord, FaultKind, FindingKind, Folder, NewDevices, NewFolder, Order, Policy, RangeWord,
+    Service, StatusReport, Verdict,
 };
 use pantile_volume::Slot;
 use std::fs::File;
@@ -82,6 +83,63 @@ fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where
     let after = status(&service);
     assert_eq!((after.ranges, after.broken_stripes), (Vec::new(), 0), "{:?}", after.wrong);
     assert_eq!(read(&service, 8 << 20), vec![7; 8 << 20]);
+    service.stop().expect("it stops");
+}
+
+/// Nobody serves the volume again meanwhile.
+#[test]
+fn after_every_range_that_is_lost_is_written_again_no_stripe_has_lost_data() {
+    let (_folder, root) = filled();
+    spoil(&root, [1, 2, 3], 1 << 20);
+    let service = start(&root);
+    let lost = scrubbed(&service, true);
+    assert!(lost.broken_stripes > 0 && lost.scrub.is_some_and(|scrub| scrub.left > 0));
+    for range in &lost.ranges {
+        let written = service.handle().write(range.offset, &vec![7; range.len_bytes as usize], false);
+        written.expect("it is taken");
+    }
+    service.handle().flush().expect("it is flushed");
+    until(&service, |status| status.broken_stripes == 0 && status.suspect_stripes == 0);
+    let after = status(&service);
+    assert!(after.ranges.is_empty() && !after.has(FindingKind::DataLost), "{:?}", after.wrong);
+    assert_eq!(after.scrub.map(|scrub| (scrub.repaired, scrub.left)), Some((0, 0)));
+    assert_eq!(read(&service, 8 << 20), vec![7; 8 << 20]);
+    service.stop().expect("it stops");
+}
+
+/// In place nothing holds a part of what a stripe has lost until the rest is written, too.
+#[test]
+fn a_volume_in_place_says_what_to_do_when_a_part_of_what_a_stripe_has_lost_is_flushed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let made = new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 });
+    drop(Folder::create(&root, &NewFolder { policy: Policy::Inplace, ..made }).expect("a volume"));
+    let service = start(&root);
+    service.handle().write(0, &vec![7; 8 << 20], true).expect("it is written");
+    service.stop().expect("it stops");
+    spoil(&root, [0, 1, 2], 256 << 10);
+    let service = start(&root);
+    let lost = scrubbed(&service, true).ranges;
+    assert!(lost.len() > 1, "{lost:?}");
+    assert!(service.handle().write(lost[0].offset, &[8; 4096], true).is_err());
+    let told = status(&service);
+    assert!(told.wrong.iter().any(|wrong| wrong.contains("can go nowhere")), "{:?}", told.wrong);
+    assert!(!told.has(FindingKind::TooManyLost), "{:?}", told.wrong);
+    let _ = service.stop();
+    let service = start(&root);
+    assert_eq!(status(&service).ranges, lost, "nothing of it is written");
+    for range in &lost {
+        let written = service.handle().write(range.offset, &vec![8; range.len_bytes as usize], false);
+        written.expect("it is taken");
+    }
+    service.handle().flush().expect("it is flushed");
+    let after = status(&service);
+    assert_eq!((after.ranges, after.broken_stripes), (Vec::new(), 0), "{:?}", after.wrong);
+    let is_new =
+        |at: u64| lost.iter().any(|range| (range.offset..range.offset + range.len_bytes).contains(&at));
+    for (at, byte) in (0..).zip(read(&service, 8 << 20)) {
+        assert_eq!(byte, if is_new(at) { 8 } else { 7 }, "{at}");
+    }
     service.stop().expect("it stops");
 }
 

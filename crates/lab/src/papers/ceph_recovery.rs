@@ -4,6 +4,7 @@
 //! Lines before the table say under what circumstances. Each row is one run; runs of the same
 //! profile and number of lost OSDs are rounds, of which the median counts.
 
+use super::median;
 use crate::figure::{Figure, Listing};
 use crate::{Printed, Report, printed};
 
@@ -36,11 +37,6 @@ fn run(line: &str) -> Option<Run> {
     let numbers: Vec<f64> = words.map(|word| word.trim().parse().ok()).collect::<Option<_>>()?;
     let &[read, _, _, sent_mb, _, processor_s, seconds, disk, _, machine] = &numbers[..] else { return None };
     Some(Run { profile, lost, read, sent_mb, processor_s, seconds, disk, machine })
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 const OF_RS: &str = "SHEC(6,4,3) : RS(6,4) in a cluster of Ceph";

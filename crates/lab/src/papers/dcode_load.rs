@@ -6,6 +6,7 @@
 //! the new elements and each affected parity element once, per stripe touched, and no read of what
 //! was there ([`Convention::Paper`]).
 
+use super::median;
 use super::requests::{LEN_MOST, all, pieces};
 use super::rivals::{PRIMES, Rival};
 use crate::figure::{Chart, Figure, Series};
@@ -186,11 +187,6 @@ fn monte_carlo(accesses: &Accesses, tuples: &[Tuple], random: Option<&mut Random
         }
     }
     loads.into_iter().map(|load| load as f64).collect()
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 /// The case of a code and workload under a convention; the paper's own is not named.

@@ -12,6 +12,7 @@ pub mod dcode_load;
 pub mod dcode_read;
 pub mod executed;
 pub mod raidp;
+mod raidp_hdfs;
 pub mod raidq;
 pub mod raidq_speed;
 pub mod recovery;
@@ -20,3 +21,9 @@ mod rivals;
 pub mod shec;
 
 pub use rivals::{PRIMES, Rival};
+
+/// The middle one; the higher of two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

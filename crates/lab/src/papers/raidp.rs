@@ -5,6 +5,7 @@
 //! calculation that reproduces the slides' table; it is inferred, the paper's own model is not
 //! public.
 
+use super::raidp_hdfs;
 use crate::figure::{Figure, Heat, HeatRow};
 use crate::{Kind, Report, printed};
 use pantile::plan::{Planner, ProveOptions, Request, prove};
@@ -66,6 +67,7 @@ pub fn run(threads: usize) -> Report {
     traffic(&mut report);
     tolerance(&mut report, threads);
     partial(&mut report);
+    raidp_hdfs::report(&mut report);
     report
 }
 

@@ -19,7 +19,7 @@ fn small() -> Options {
         threads: 2,
         ..exascale::Options::quick()
     };
-    let codes = vec![Code::parse("raid5:4").expect("a code")];
+    let codes = ["raid5:4", "raid6:6"].map(|spec| Code::parse(spec).expect("a code")).to_vec();
     Options { exascale, record: record::COMMITTED.to_owned() + LOSES, codes, folder: None }
 }
 
@@ -50,6 +50,17 @@ fn one_page_holds_the_answer_the_model_the_record_and_the_cross_check() {
     };
     assert!((time("wcl", "model") - 4.0 / 3.0).abs() < 1e-9 && time("wcl", "volume") < 1.0);
     assert!((found(check, "raid5:4", "delayed/std, writers at once, apart, volume") - 3.5).abs() < 0.1);
+    let docs = include_str!("../../../../docs/lab.md");
+    for (code, scheme) in
+        ["raid5:4", "raid6:6"].into_iter().flat_map(|code| [(code, "wcl"), (code, "delayed")])
+    {
+        let row = ["model", "apart, volume", "neighbours, volume"].map(|side| {
+            let quotient = found(check, code, &format!("{scheme}/std, writers at once, {side}"));
+            format!("{quotient:.2}")
+        });
+        let line = format!("| {scheme}, {code} | {} |", row.join(" | "));
+        assert!(docs.contains(&line), "docs/lab.md lacks {line}");
+    }
     assert_eq!(
         found(&reports[0], "epoch, before END", "bytes without parity at most, by default"),
         268_435_456.0

@@ -5,7 +5,7 @@
 use crate::real::hand::Hand;
 use crate::real::{Shape, hush};
 use pantile_sim::{Disk, Engine, Kill, Told};
-use pantile_volume::{Bug, DeviceBlock, Found, Slot};
+use pantile_volume::{Bug, DeviceBlock, Event, Found, Slot};
 
 const SHAPE: Shape = Shape {
     code: "raid6:2",
@@ -78,18 +78,49 @@ fn a_device_is_caught_up_however_often_the_volume_was_opened_without_it() {
 fn the_losses_of_others_are_remembered_while_a_device_is_away() {
     let mut hand = Hand::new(&SHAPE);
     hand.fill(1);
-    for _ in 0..100 {
-        open_alone(&mut hand, &[0, 3]);
-        hand.world.kill(Kill::Power);
-        hand.world.put_back(Slot(2), Found::Stale);
-        hand.open_again();
-        assert!(hand.volume.refused().is_none());
-    }
+    lose_another(&mut hand, 100);
+    assert!(!hand.volume.status().expect("it serves").histories_forgotten);
     hand.fill(2);
     hand.world.kill(Kill::Power);
     hand.world.put_back(Slot(1), Found::Stale);
     hand.open_again();
     assert!(hand.volume.is_clean(), "{:?}", hand.volume.refused());
+    assert_eq!(hand.read(), hand.filled_with(2));
+}
+
+/// Device 2 comes and goes so many times while device 1 is away.
+fn lose_another(hand: &mut Hand, times: u32) {
+    for _ in 0..times {
+        open_alone(hand, &[0, 3]);
+        hand.world.kill(Kill::Power);
+        hand.world.put_back(Slot(2), Found::Stale);
+        hand.open_again();
+        assert!(hand.volume.refused().is_none());
+    }
+}
+
+/// The superblocks have no room for more: what comes back is left as it is, and may be made anew.
+#[test]
+fn a_device_that_more_losses_than_are_remembered_made_a_stranger_keeps_nobody_from_the_volume() {
+    let mut hand = Hand::new(&SHAPE);
+    hand.fill(1);
+    lose_another(&mut hand, 130);
+    hand.fill(2);
+    hand.world.kill(Kill::Power);
+    hand.world.put_back(Slot(1), Found::Stale);
+    let stranger = content(&hand.world.disks()[1]);
+    hand.open_again();
+    assert_eq!(hand.volume.refused(), None);
+    let status = hand.volume.status().expect("it serves");
+    let apart: Vec<u32> = status.apart.iter().map(|(slot, _)| slot.0).collect();
+    assert_eq!((apart, status.histories_forgotten), (vec![1], true));
+    assert_eq!(hand.read(), hand.filled_with(2));
+    assert!(content(&hand.world.disks()[1]) == stranger, "nothing is written to it");
+    // What its operator calls blank is taken in.
+    hand.world.put_back(Slot(1), Found::Blank);
+    hand.rest(Some(Event::DeviceCame(Slot(1), Found::Blank)));
+    hand.open_again();
+    assert!(hand.volume.is_clean(), "{:?}", hand.volume.status());
     assert_eq!(hand.read(), hand.filled_with(2));
 }
 

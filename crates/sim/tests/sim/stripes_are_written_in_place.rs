@@ -286,6 +286,14 @@ impl Bench {
         assert_eq!(self.volume.state(), State::Serving);
     }
 
+    /// The volume ends as if the power failed, and is looked at: nothing is written.
+    fn only_look(&mut self) {
+        self.world.kill(Kill::Power);
+        let there: Vec<bool> = self.world.disks().iter().map(sim::Disk::is_present).collect();
+        self.volume = Volume::look(self.geometry.clone(), &there);
+        self.rest(None);
+    }
+
     fn ask(&mut self, ask: &Ask) -> Told {
         let (_, event) = self.world.ask(ask);
         self.rest(Some(event)).expect("it is answered")
@@ -441,8 +449,13 @@ fn what_a_crash_made_doubtful_stays_suspect_until_it_is_written_or_called_good()
             ranges.flat_map(|range| range.first.0..range.first.0 + range.count).collect()
         };
         bench.world.pull_out(slot, true);
+        bench.only_look();
+        assert_eq!(suspect(&bench), expected, "{code}: it is known before it is served");
         bench.open_again();
         assert_eq!(suspect(&bench), expected, "{code}");
+        bench.only_look();
+        assert_eq!(suspect(&bench), expected, "{code}");
+        bench.open_again();
         // A stop and other crashes do not forget it, nor does the device that comes back.
         bench.rest(Some(Event::Settle));
         bench.open_again();

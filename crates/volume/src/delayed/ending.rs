@@ -319,8 +319,7 @@ impl Engine {
     pub(crate) fn ended(&mut self, epoch: EpochId) {
         let Some(mut known) = self.delayed.epochs.remove(&epoch) else { return };
         for logical in known.unmapped.iter().chain(known.stripes.keys()) {
-            self.broken.remove(logical);
-            self.repair.remove(logical);
+            self.is_written_anew(*logical, true);
         }
         known.stripes.values().for_each(|&owed| self.keep_ended(owed));
         // Answered when a record says of all devices that were lost meanwhile.

@@ -177,7 +177,7 @@ impl Engine {
         if contents.contains(&None) {
             let lost: Vec<UserBlock> = blocks().filter(|(_, had)| had.is_none()).map(|(b, _)| b).collect();
             self.note_lost(&lost);
-        } else if self.maps.notes.has_ranges() {
+        } else if self.maps.notes.has_ranges() || !self.broken.is_empty() {
             let (logical, _) = self.geometry.locate(first);
             let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
             // What is in memory says nothing of what the devices have.
@@ -186,6 +186,7 @@ impl Engine {
             });
             if !is_in_memory && !contents.is_empty() {
                 self.note_had(first, contents.len() as u64);
+                self.miss_no_longer(blocks().map(|(block, _)| block));
             }
         }
     }

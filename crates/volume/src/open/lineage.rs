@@ -94,6 +94,13 @@ pub fn choose_side(
     Ok((chosen.newest, chosen.apart))
 }
 
+/// Whether older histories than a superblock names may have been forgotten: what is taken for a
+/// device that ran separately may be one that was away all the while.
+pub fn histories_are_forgotten(superblock: &Superblock) -> bool {
+    // One less where the first does not stand twice any more.
+    superblock.ancestors.len() + 1 >= Superblock::ANCESTORS_MOST
+}
+
 /// Whether a volume can be opened with some devices alone.
 pub(super) fn can_do_with(geometry: &Geometry) -> impl Fn(&[Slot]) -> bool + use<> {
     let bearing = Bearing::new(&geometry.code, geometry.placement);

@@ -20,6 +20,8 @@ impl Scrubbing {
             outstanding: 0,
             barrier,
             flagged: BTreeSet::new(),
+            repaired: 0,
+            beyond_repair: BTreeSet::new(),
             unnamed: 0,
             before: (0, 0),
             windows: 0,
@@ -42,13 +44,30 @@ impl Engine {
         Some(ScrubStatus { repaired, left, ..scrub.status.clone() })
     }
 
-    /// Stripes made good, and stripes that are bad and could not be.
+    /// Stripes made good, and stripes that are bad and could not be. What users or another device
+    /// have made good since is neither.
     fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
-        let broken = scrub.flagged.iter().filter(|logical| self.broken.contains(logical)).count() as u64;
-        let waits = scrub.flagged.iter().filter(|logical| self.repair.contains(logical)).count() as u64;
-        let repaired = (scrub.flagged.len() as u64).saturating_sub(broken + waits);
-        let left = if scrub.status.repair { broken + scrub.unnamed } else { 0 };
-        (scrub.before.0 + repaired, scrub.before.1 + left)
+        let broken = scrub.beyond_repair.iter().filter(|logical| self.broken.contains(logical)).count();
+        let left = if scrub.status.repair { broken as u64 + scrub.unnamed } else { 0 };
+        (scrub.before.0 + scrub.repaired, scrub.before.1 + left)
+    }
+
+    /// A stripe is written anew, from what was left of it or all of it by users.
+    pub(crate) fn is_written_anew(&mut self, logical: u32, is_users: bool) {
+        self.broken.remove(&logical);
+        self.repair.remove(&logical);
+        if let Some(scrub) = &mut self.scrubbing {
+            scrub.repaired += u64::from(scrub.flagged.remove(&logical) && !is_users);
+        }
+    }
+
+    /// A stripe that the scrub would have written anew cannot be.
+    pub(crate) fn is_not_written_anew(&mut self, logical: u32) {
+        if let Some(scrub) = &mut self.scrubbing {
+            if scrub.flagged.remove(&logical) {
+                scrub.beyond_repair.insert(logical);
+            }
+        }
     }
 
     /// What is kept of the scrub of this session.

@@ -269,7 +269,7 @@ fn text(answer: &AssembleJson, terminal: &Terminal) -> String {
     for left in &answer.left_out {
         let _ = writeln!(out, "left out: {}: {}", sets::name(&left.path), sets::name(&left.why));
     }
-    let folder = sets::name(&answer.folder);
+    let folder = sets::quoted(&answer.folder);
     let _ = match answer.enough {
         true => writeln!(out, "Serve it: pantile serve {folder}"),
         false => writeln!(

@@ -127,7 +127,7 @@ fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
         sets::bytes(most),
         sets::bytes(answer.len_bytes),
         answer.tolerance,
-        sets::name(&answer.folder)
+        sets::quoted(&answer.folder)
     )
 }
 

@@ -63,14 +63,15 @@ impl KeepServed {
                 Ok(ended) => ended,
                 Err(error) => return Err(told(serve::not_started(&error))),
             };
-            let was_told_to_stop = has_said(&log, from, pantile_host::TOLD_TO_STOP);
+            let was_told_to_stop = has_said(&log, from, pantile_host::TOLD_TO_STOP)
+                || says(&log, from, |line| line.starts_with(pantile_host::ENDED.as_bytes()));
             let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop) else {
                 // A start that was refused is told to whoever asked for it, and ends no server that
                 // was.
                 let has_served =
                     deaths.in_all + deaths.by_clients > 0 || has_said(&log, from, pantile_host::SERVING);
                 if let Some(why) = why(ended).filter(|_| has_served && !was_told_to_stop) {
-                    say(&format!("{}{why}", volumes::ENDED));
+                    say(&format!("{}{why}", pantile_host::ENDED));
                 }
                 return Ok(Verdict::Good);
             };
@@ -80,7 +81,7 @@ impl KeepServed {
             } else if !deaths.goes_on(Instant::now()) {
                 say(&format!(
                     "{}it died {DEATHS_MAX} times within {} s, the last time of {fault}, and was given up.",
-                    volumes::ENDED,
+                    pantile_host::ENDED,
                     WITHIN.as_secs()
                 ));
                 return Ok(Verdict::Good);
@@ -133,8 +134,7 @@ fn why(ended: ExitStatus) -> Option<String> {
     }
 }
 
-/// Whether a server has said a line since `from`: that it serves, or that it was told to stop; then
-/// it is not wanted any more, whatever it died of.
+/// Whether a server has said a line since `from`: that it serves, or that it was told to stop.
 fn has_said(log: &Path, from: u64, said: &str) -> bool {
     says(log, from, |line| line == said.as_bytes())
 }

@@ -376,7 +376,7 @@ fn why(log: &Path) -> Failure {
     if let Some(Answer::Fault { kind, text }) = told.and_then(|told| serde_json::from_str(told).ok()) {
         return volumes::fault(kind, text);
     }
-    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with(volumes::ENDED);
+    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with(pantile_host::ENDED);
     let last = text.lines().rfind(says).unwrap_or("nbdkit ended and said nothing");
     Failure::System(last.to_string())
 }

@@ -86,6 +86,22 @@ fn a_volume_lives_through_losses() {
     assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
 }
 
+/// A superblock may name a volume as whoever made it likes.
+#[test]
+fn a_command_that_is_proposed_is_one_command() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let folder = directory.path();
+    let created = ok(folder, "create a;b --size 16M --code mirror:2");
+    assert!(created.ends_with("Serve it: pantile serve a\\;b\n"), "{created}");
+    std::fs::create_dir(folder.join("moved")).expect("a folder");
+    for device in ["device-00.pantile", "device-01.pantile"] {
+        std::fs::rename(folder.join("a;b").join(device), folder.join("moved").join(device))
+            .expect("a device");
+    }
+    let assembled = ok(folder, "assemble moved/device-00.pantile moved/device-01.pantile --into c;d");
+    assert!(assembled.ends_with("Serve it: pantile serve c\\;d\n"), "{assembled}");
+}
+
 #[test]
 fn what_cannot_be_is_refused_in_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");

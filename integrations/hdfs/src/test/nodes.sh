@@ -1,4 +1,4 @@
-# Sourced by cluster.sh and raidp.sh: a NameNode and DataNodes as processes, whose ids are in
+# Sourced by cluster.sh and raidp-nodes.sh: a NameNode and DataNodes as processes, whose ids are in
 # `name_node` and `node`; `others` are the ids of what else must not outlive the script. It needs
 # `dir`, `port`, and `client CLASS ARGUMENT...`, which runs a class of Hadoop as a client.
 

@@ -134,7 +134,13 @@ fn a_status_does_not_wait_for_whoever_looks_at_a_superblock() {
 fn a_device_that_hangs_is_missing_from_a_volume_that_is_opened() {
     let (folder, service) = service();
     service.stop().expect("it stops");
-    let hangs = Arc::new(std::sync::Mutex::new(None));
+    let hangs = Arc::new(std::sync::Mutex::new(None::<Arc<Gated>>));
+    // Whoever waits for it after all is let go, and was too slow.
+    let late = hangs.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(90));
+        lock(&late).iter().for_each(|gated| gated.layer().open());
+    });
     let own = Folder::open(&folder.path().join("v")).expect("a folder");
     let begun = Instant::now();
     let opened = own.open_devices_by(|path, until| {

@@ -16,8 +16,9 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 
 /**
- * Writes, appends to and deletes files until a file appears, whatever DataNodes do meanwhile; or
- * compares what is there with what it said it had done.
+ * Writes, appends to and deletes files until a file appears, whatever DataNodes do meanwhile, and
+ * deletes none while another file is there; or compares what is there with what it said it had
+ * done.
  */
 public final class Load {
   private static final int THREADS = 3;
@@ -29,7 +30,7 @@ public final class Load {
 
   public static void main(String[] arguments) throws Exception {
     if (arguments[0].equals("write")) {
-      write(new File(arguments[1]));
+      write(new File(arguments[1]), new File(arguments[2]));
     } else {
       compare(arguments[1]);
     }
@@ -47,7 +48,7 @@ public final class Load {
     System.out.println(what);
   }
 
-  private static void write(File stop) throws Exception {
+  private static void write(File stop, File keep) throws Exception {
     List<Thread> threads = new ArrayList<>();
     int[] done = new int[2];
     for (int t = 0; t < THREADS; t++) {
@@ -56,7 +57,7 @@ public final class Load {
           new Thread(
               () -> {
                 try (FileSystem files = FileSystem.newInstance(new HdfsConfiguration())) {
-                  work(files, number, stop, done);
+                  work(files, number, stop, keep, done);
                 } catch (IOException error) {
                   say("cannot work: " + error);
                   System.exit(1);
@@ -71,11 +72,12 @@ public final class Load {
     say("# " + done[0] + " changes, " + done[1] + " that failed");
   }
 
-  private static void work(FileSystem files, int thread, File stop, int[] done) {
+  private static void work(
+      FileSystem files, int thread, File stop, File keep, int[] done) {
     Random random = new Random();
     List<String> there = new ArrayList<>();
     for (int i = 0; !stop.exists(); i++) {
-      int what = random.nextInt(10);
+      int what = random.nextInt(keep.exists() ? 8 : 10);
       int seed = thread * 1_000_000 + i;
       String name = "/t" + thread + "-" + i;
       try {

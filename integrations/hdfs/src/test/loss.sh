@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# Disks lost in a RAIDP of 16 DataNodes as processes with small heaps. Two nodes are killed while
+# files are written and appended to, and recovered; then three; then `raidp recover` and DataNodes
+# are killed by kill -9 while they recover two more, and the command is started again. After each
+# loss: parity-check of every disk, and all files compared. Prints what memory it took.
+#
+#   loss.sh CLASSPATH JAR DIR [KILLS [DISKS]]    CLASSPATH of Hadoop, the jar, a folder, 6, 16
+#
+# Deletes end before nodes are lost: a block that is deleted while its row is needed is a hole in it.
+# Exit status as that of raidp.sh.
+set -euo pipefail
+hadoop=$1 jar=$(realpath "$2") dir=$3 kills=${4:-6} disks=${5:-16}
+heap=96 planted=0 factory=pantile.hdfs.raidp.DatasetFactory
+rm -rf "$dir"
+. "$(dirname "$0")/raidp-nodes.sh"
+
+# Mebibytes that NameNode and DataNodes had at most, each at its time.
+memory() {
+    for process in $name_node "${node[@]}"; do cat "/proc/$process/status"; done | awk '/^VmHWM/ { all += $2 } END { print int(all / 1024) }'
+}
+# Where a disk's add-on is, for the command.
+add_on() { sed -n 's|.*<name>pantile.raidp.addon</name><value>\(.*\)</value>.*|\1|p' "$dir/conf$1/hdfs-site.xml"; }
+# lose DISK...: node and disk; the add-ons stay.
+lose() {
+    for i in "$@"; do
+        kill_node "$i"
+        rm -rf "$dir/disk$i"
+    done
+    within 120 are_live $((disks - $#)) || fail "$(live) nodes are live after $# were killed"
+}
+# The blocks that have no replica, and those that have one.
+missing() { client $hdfs.tools.DFSck -list-corruptfileblocks / | grep -c '^blk_' || true; }
+are_whole() { client $hdfs.tools.DFSck / | grep -q 'Under-replicated blocks:[[:space:]]*0 ' && [ "$(missing)" = 0 ]; }
+# recover DISK... [-- OPTION...]: the command, with the add-ons of these disks; its output is in recover.out.
+recover() {
+    local arguments=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        arguments+=(--add-on "$1=$(add_on "$1")")
+        shift
+    done
+    [ $# = 0 ] || shift
+    run conf pantile.hdfs.Main raidp recover "${arguments[@]}" "$@" >"$dir/recover.out" 2>>"$dir/recover.log"
+}
+# Blocks that are in parity and were deleted while their disk was lost leave it.
+forget() {
+    for i in "$@"; do
+        kill_node "$i"
+        sed -i 's|^</configuration>|  <property><name>pantile.raidp.forget</name><value>true</value></property>\n&|' "$dir/conf$i/hdfs-site.xml"
+        start_node "$i"
+    done
+    sleep 5
+    within 180 are_live $disks || fail "only $(live) DataNodes came back"
+    for i in "$@"; do site "$i" >"$dir/conf$i/hdfs-site.xml"; done
+}
+right() {
+    within 180 check_all || { cat "$dir/check.out"; exit 3; }
+    awk '/ blocks in / { for (i = 2; i <= NF; i++) if ($i == "blocks") n += $(i - 1) } END { print "   parity-check of all disks: right, " n " replicas" }' "$dir/check.out"
+    compare
+}
+# replace DISK...: nodes in the place of lost ones.
+replace() {
+    for i in "$@"; do start_node "$i"; done
+    within 300 are_live $disks || fail "only $(live) DataNodes came back"
+}
+
+start_all
+start_load
+within 600 are_more 150 || fail "the load stands still"
+
+say "two nodes killed while files are written and appended to"
+touch "$dir/load.keep"
+sleep 10
+lose 2 9
+before=$(changes)
+replace 2 9
+(recover 2 9) || { cat "$dir/recover.out"; exit 3; }
+grep '^rebuilt [0-9]* blocks\|no replica' "$dir/recover.out"
+say "$(($(changes) - before)) changes were made meanwhile"
+rm "$dir/load.keep"
+within 120 are_more "$(($(changes) + 20))" || fail "the load stands still"
+end_load
+within 600 are_whole || fail "some blocks have one copy"
+forget 2 9
+right
+
+say "three disks"
+lose 0 5 13
+replace 0 5 13
+(recover 0 5 13) || { cat "$dir/recover.out"; exit 3; }
+grep '^rebuilt [0-9]* blocks\|no replica' "$dir/recover.out"
+within 600 are_whole || fail "some blocks have one copy"
+right
+
+killed=0 victims=()
+while [ $killed -lt "$kills" ]; do
+    a=$((RANDOM % disks)) b=$(((a + 1 + RANDOM % (disks - 1)) % disks))
+    say "disks $a and $b; kill -9 while they are recovered"
+    lose $a $b
+    replace $a $b
+    while [ $killed -lt "$kills" ]; do
+        rm "$dir/recover.out"
+        (recover $a $b -- --threads 2 --bytes-per-s 1500000) &
+        command=$!
+        others=("$command")
+        within 60 grep -qs 'no replica' "$dir/recover.out" || fail "the command does nothing: $(tail -n 3 "$dir/recover.log")"
+        sleep "$((RANDOM % 3)).$((RANDOM % 1000))"
+        if ! kill -0 $command 2>/dev/null; then
+            wait $command || { cat "$dir/recover.out"; exit 3; }
+            break
+        fi
+        case $((killed % 3)) in
+            0) victim=command ;;
+            1) victim=$a ;;
+            2) victim=$(((b + 1 + RANDOM % (disks - 1)) % disks)) ;;
+        esac
+        victims+=("$victim")
+        killed=$((killed + 1))
+        if [ $victim = command ]; then
+            kill -9 $command
+            wait $command 2>/dev/null || true
+        else
+            kill_node "$victim"
+            # It does what can be done, or says what cannot.
+            wait $command || [ $? = 1 ] || fail "the command: $(tail -n 3 "$dir/recover.log")"
+            start_node "$victim"
+            sleep 5
+            within 180 are_live $disks || fail "only $(live) DataNodes came back"
+        fi
+        others=()
+    done
+    (recover $a $b) || { cat "$dir/recover.out"; exit 3; }
+    within 600 are_whole || fail "some blocks have one copy"
+    right
+done
+say "killed: ${victims[*]}"
+say "memory of $((disks + 1)) processes, each at its most: $(memory) MiB"
+[ "$(memory)" -le 6144 ] || fail "more than 6 GiB"
