@@ -147,7 +147,7 @@ fn states(top: usize, spares: usize) -> usize {
 
 /// Levels beyond the tolerance that are looked at; to lose more columns at once counts as a loss of
 /// data.
-const LEVELS_BEYOND: usize = 3;
+pub(crate) const LEVELS_BEYOND: usize = 3;
 
 /// Examines one code.
 ///
