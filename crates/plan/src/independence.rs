@@ -65,13 +65,16 @@ impl Blocks {
     }
 
     /// The test that costs less per set when sets of so many columns are walked, and what it costs:
-    /// the mean over a few sets drawn from a fixed seed.
-    pub(crate) fn cheaper_test(&self, lost: usize) -> (TestKind, u64) {
+    /// the mean over a few sets drawn from a fixed seed; none if no set was done in `most`
+    /// steps, half of them for each test. Beside it the steps that were taken to find out.
+    pub(crate) fn cheaper_test(&self, lost: usize, most: u64) -> (Option<(TestKind, u64)>, u64) {
         const SETS: u64 = 8;
         // One set says enough where a set is that much work.
         const WORK_MOST: u64 = 50_000_000;
-        let cost = |kind: TestKind| {
+        let (limit, mut work) = (most / 2, 0);
+        let mut cost = |kind: TestKind| {
             let mut test = self.test(kind);
+            test.limit(limit);
             let (mut sum, mut drawn) = (0, 0);
             while drawn < SETS && test.work() < WORK_MOST {
                 let order = random_order(self.count(), lost, 0x7072_6f62_6521, drawn);
@@ -84,19 +87,25 @@ impl Blocks {
                     }
                 }
                 // A walk shares all but the last column with the set before it.
+                if test.work() > limit {
+                    break;
+                }
                 sum += test.work() - before;
                 drawn += 1;
             }
-            sum / drawn
+            work += test.work();
+            (drawn > 0).then(|| (sum / drawn, kind))
         };
-        let (dense, sparse) = (cost(TestKind::Dense), cost(TestKind::Sparse));
-        if sparse < dense { (TestKind::Sparse, sparse) } else { (TestKind::Dense, dense) }
+        let of_each = [cost(TestKind::Dense), cost(TestKind::Sparse)];
+        let cheaper = of_each.into_iter().flatten().min_by_key(|(cost, _)| *cost);
+        (cheaper.map(|(cost, kind)| (kind, cost)), work)
     }
 
     pub(crate) fn test(&self, kind: TestKind) -> Test<'_> {
         match kind {
             TestKind::Dense => {
-                Test::Dense(Dense { blocks: self, bytes: Vec::new(), bits: Vec::new(), work: 0 })
+                let (bytes, bits) = (Vec::new(), Vec::new());
+                Test::Dense(Dense { blocks: self, bytes, bits, work: 0, work_most: u64::MAX })
             }
             TestKind::Sparse => Test::Sparse(Sparse {
                 blocks: self,
@@ -106,6 +115,7 @@ impl Blocks {
                 alone: Vec::new(),
                 is_out: vec![false; self.touching.len()],
                 work: 0,
+                work_most: u64::MAX,
             }),
         }
     }
@@ -225,6 +235,15 @@ impl Test<'_> {
         }
     }
 
+    /// Ends every elimination once more than so many steps were taken: what is said of a set then is
+    /// nothing.
+    pub(crate) fn limit(&mut self, most: u64) {
+        match self {
+            Test::Dense(dense) => dense.work_most = most,
+            Test::Sparse(sparse) => sparse.work_most = most,
+        }
+    }
+
     /// Steps so far.
     pub(crate) fn work(&self) -> u64 {
         match self {
@@ -243,18 +262,20 @@ pub(crate) struct Dense<'b> {
     bytes: Vec<(usize, Vec<Gf>)>,
     bits: Vec<(usize, Vec<u64>)>,
     work: u64,
+    work_most: u64,
 }
 
 impl Dense<'_> {
     /// Adds a column's vectors; `false` if they are not independent of what is there.
     fn add(&mut self, column: usize) -> bool {
         self.work += COLUMN_WORK;
+        let (work, most) = (&mut self.work, self.work_most);
         if self.blocks.is_xor {
-            self.blocks.bits[column].iter().all(|vector| add_bits(&mut self.bits, vector, &mut self.work))
+            let mut vectors = self.blocks.bits[column].iter();
+            vectors.all(|vector| *work <= most && add_bits(&mut self.bits, vector, work))
         } else {
-            self.blocks.columns[column]
-                .iter()
-                .all(|vector| add_bytes(&mut self.bytes, vector, &mut self.work))
+            let mut vectors = self.blocks.columns[column].iter();
+            vectors.all(|vector| *work <= most && add_bytes(&mut self.bytes, vector, work))
         }
     }
 }
@@ -306,6 +327,7 @@ pub(crate) struct Sparse<'b> {
     /// Whether a lost cell went out with an equation of its own.
     is_out: Vec<bool>,
     work: u64,
+    work_most: u64,
 }
 
 impl Sparse<'_> {
@@ -370,14 +392,14 @@ impl Sparse<'_> {
             rest.iter().all(|&cell| {
                 let mut vector = vec![0u64; open.div_ceil(64)];
                 terms(cell).for_each(|((_, place), _)| vector[place as usize / 64] |= 1 << (place % 64));
-                add_bits(&mut basis, &vector, &mut self.work)
+                self.work <= self.work_most && add_bits(&mut basis, &vector, &mut self.work)
             })
         } else {
             let mut basis = Vec::with_capacity(rest.len());
             rest.iter().all(|&cell| {
                 let mut vector = vec![Gf::ZERO; open];
                 terms(cell).for_each(|((_, place), c)| vector[place as usize] = c);
-                add_bytes(&mut basis, &vector, &mut self.work)
+                self.work <= self.work_most && add_bytes(&mut basis, &vector, &mut self.work)
             })
         }
     }

@@ -97,6 +97,9 @@ pub struct Certificate {
     /// Whether higher levels were left out: because the options said so, which may have left no set
     /// to be drawn, or because the caller ended the proof.
     pub cut: bool,
+    /// Steps that were taken, each of about a nanosecond of one core; they do not depend on the
+    /// number of threads.
+    pub work: u64,
 }
 
 impl Certificate {
@@ -132,6 +135,9 @@ pub struct ProveOptions {
     /// Steps, each of about a nanosecond of one core: a level that would take more is sampled, and
     /// a sample that has taken more is not drawn any further.
     pub work_most: u64,
+    /// Steps of all levels together, and of finding out what a set costs: what would take more than
+    /// is left of them is sampled, and where no set can be looked at the proof ends.
+    pub work_all: u64,
     /// Sets drawn for the sampled levels, at the most.
     pub sample: u64,
     /// The seed of the samples.
@@ -149,6 +155,7 @@ impl Default for ProveOptions {
             counts_all: false,
             sets_most: 20_000_000,
             work_most: 20_000_000_000,
+            work_all: u64::MAX,
             sample: 200_000,
             seed: 1,
             fatal_most: 1000,
@@ -162,7 +169,8 @@ impl Default for ProveOptions {
 /// `progress` is told the level, the sets done and the sets in all, at the start of each level and
 /// often while it is counted; it may be called from several threads, and ends the proof by
 /// answering `false`: the levels finished so far are then returned with `cut` set. Cost: at most
-/// `work_most` steps per counted level, and for the sample of all others together.
+/// `work_most` steps per counted level, and for the sample of all others together; about `work_all`
+/// in all.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
@@ -178,6 +186,7 @@ pub fn prove(
         by_shift: false,
         by_inclusion: false,
         cut: false,
+        work: 0,
     };
     if !progress(1, 0, code.columns() as u64) {
         certificate.cut = true;
@@ -201,6 +210,7 @@ pub fn prove(
         shift_used: false,
         inclusion_used: false,
         costs: BTreeMap::new(),
+        work: 0,
     };
     for lost in 1..=code.columns() {
         if options.lost_most.is_some_and(|most| lost > most) {
@@ -223,6 +233,7 @@ pub fn prove(
     }
     certificate.by_shift = proof.shift_used;
     certificate.by_inclusion = proof.inclusion_used;
+    certificate.work = proof.work;
     certificate
 }
 
@@ -269,8 +280,11 @@ struct Proof<'p> {
     fatal_met: bool,
     shift_used: bool,
     inclusion_used: bool,
-    /// The cheaper test of a level and what a set costs with it.
-    costs: BTreeMap<usize, (TestKind, u64)>,
+    /// The cheaper test of a level and what a set costs with it; none where a single set costs more
+    /// than there was left.
+    costs: BTreeMap<usize, Option<(TestKind, u64)>>,
+    /// Steps taken.
+    work: u64,
 }
 
 impl Proof<'_> {
@@ -300,16 +314,25 @@ impl Proof<'_> {
         if visits > self.options.sets_most || visits == u64::MAX {
             return Way::Sample;
         }
-        let (kind, cost) = self.cost(lost);
-        match visits.saturating_mul(cost) <= self.options.work_most {
-            true => Way::Walk(kind),
-            false => Way::Sample,
+        match self.cost(lost) {
+            Some((kind, cost)) if visits.saturating_mul(cost) <= self.left() => Way::Walk(kind),
+            _ => Way::Sample,
         }
     }
 
-    fn cost(&mut self, lost: usize) -> (TestKind, u64) {
-        let blocks = self.blocks;
-        *self.costs.entry(lost).or_insert_with(|| blocks.cheaper_test(lost))
+    /// Steps that the next level may take.
+    fn left(&self) -> u64 {
+        self.options.work_most.min(self.options.work_all.saturating_sub(self.work))
+    }
+
+    fn cost(&mut self, lost: usize) -> Option<(TestKind, u64)> {
+        if let Some(&known) = self.costs.get(&lost) {
+            return known;
+        }
+        let (cheaper, work) = self.blocks.cheaper_test(lost, self.left());
+        self.work += work;
+        self.costs.insert(lost, cheaper);
+        cheaper
     }
 
     /// Decides one level. `None` if the caller ended the proof, or the options allow no set of it
@@ -388,8 +411,11 @@ impl Proof<'_> {
             progress: self.progress,
             done: AtomicU64::new(0),
             ended: AtomicBool::new(false),
+            work: AtomicU64::new(0),
         };
-        walk.all(self.options.threads)
+        let outcome = walk.all(self.options.threads);
+        self.work += walk.work.into_inner();
+        outcome
     }
 
     /// What the sample says of a level.
@@ -413,14 +439,16 @@ impl Proof<'_> {
     fn draw(&mut self, lost: usize) -> Option<Sample> {
         // Between rounds the work is compared with its limit, so that the number drawn does not
         // depend on the threads.
-        const ROUND: u64 = 512;
-        let (kind, _) = self.cost(lost);
+        const ROUND_MOST: u64 = 512;
+        let (kind, cost) = self.cost(lost)?;
+        let limit = self.left();
+        let round_most = (limit / cost.max(1)).clamp(1, ROUND_MOST);
         let asked = self.options.lost_most.unwrap_or(usize::MAX);
         let length = (lost..=self.blocks.count().min(asked)).rev().find(|&t| !self.is_hopeless(t))?;
         let mut sample = Sample { drawn: 0, first_fatal: BTreeMap::new(), witnesses: Vec::new() };
         let mut work = 0;
-        while sample.drawn < self.options.sample && work < self.options.work_most {
-            let round = sample.drawn..self.options.sample.min(sample.drawn + ROUND);
+        while sample.drawn < self.options.sample && work < limit {
+            let round = sample.drawn..self.options.sample.min(sample.drawn + round_most);
             let next = AtomicU64::new(round.start);
             let ended = AtomicBool::new(false);
             let results: Mutex<Vec<(FirstFatal, u64)>> = Mutex::new(Vec::new());
@@ -457,6 +485,7 @@ impl Proof<'_> {
             sample.witnesses.dedup();
             sample.witnesses.truncate(self.options.fatal_most);
         }
+        self.work += work;
         (sample.drawn > 0).then_some(sample)
     }
 }
@@ -504,6 +533,7 @@ struct Walk<'w> {
     progress: &'w (dyn Fn(usize, u64, u64) -> bool + Sync),
     done: AtomicU64,
     ended: AtomicBool,
+    work: AtomicU64,
 }
 
 impl Walk<'_> {
@@ -527,6 +557,7 @@ impl Walk<'_> {
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if i >= starts.len() || self.ended.load(Ordering::Relaxed) {
+                    self.work.fetch_add(visitor.test.work(), Ordering::Relaxed);
                     return;
                 }
                 visitor.part(&starts[i]);

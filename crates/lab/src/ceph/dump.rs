@@ -110,6 +110,11 @@ impl Profile {
         self.get(key)?.parse().ok()
     }
 
+    /// What no two chunks of an object are to have in common, `host` unless it says otherwise.
+    pub fn failure_domain(&self) -> &str {
+        self.get("crush-failure-domain").unwrap_or("host")
+    }
+
     /// What of it will be dropped, in words; `None` if nothing is.
     pub fn stranded(&self) -> Option<String> {
         match self.get("plugin")? {
@@ -130,12 +135,26 @@ impl Profile {
         // Layers are JSON; what cannot be a word of a name is said for what it is. Ceph's shec
         // ignores a mapping.
         if self.get("layers").is_some() {
-            return Err("layers= and mapping= are not read; write the layers down as a code file".into());
-        }
-        if self.get("mapping").is_some() && self.get("plugin") != Some("shec") {
             return Err(
-                "mapping= is not read, and Pantile's plug-in refuses the pool; copy it before Ceph 22".into(),
+                "layers= and mapping= are not read here; Ceph keeps the plug-in lrc, and nobody replaces it"
+                    .into(),
             );
+        }
+        let advice = self.stranded().map_or("leave Ceph's own in its place", |_| "copy it before Ceph 22");
+        if self.get("mapping").is_some() && self.get("plugin") != Some("shec") {
+            return Err(format!("mapping= is not read, and Pantile's plug-in refuses the pool; {advice}"));
+        }
+        let is_wide = |w: &usize| match (self.get("plugin"), self.get("technique")) {
+            (Some("jerasure"), Some("cauchy_orig" | "cauchy_good")) => (9..=32).contains(w),
+            (Some("jerasure"), None | Some("reed_sol_van" | "reed_sol_r6_op")) | (Some("shec"), _) => {
+                [16, 32].contains(w)
+            }
+            _ => false,
+        };
+        if let Some(w) = self.number("w").filter(is_wide) {
+            return Err(format!(
+                "w={w} computes in GF(2^{w}), which is not here, and Pantile's plug-in refuses the pool; {advice}"
+            ));
         }
         let is_word =
             |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == ',');

@@ -2,7 +2,7 @@
 //! strands them, what they bear, what they cost, and how to leave.
 //!
 //! * [`Dump`]: the part of the dump that is about pools and profiles;
-//! * [`Examiner`]: what a profile is, once for each profile;
+//! * [`examine`]: what profiles are worth, within the work that was allowed;
 //! * [`reads`]: what Ceph's own plug-ins read for a recovery;
 //! * [`Tree`]: hosts, racks and the size of disks, from `ceph osd tree -f json`;
 //! * [`ways_out`]: the commands that take the data of a pool elsewhere.
@@ -15,11 +15,13 @@ mod dump;
 pub mod reads;
 mod tree;
 mod way_out;
+mod work;
 
 pub use dump::{Dump, DumpError, LEN_BYTES_MAX, POOLS_MAX, Pool, PoolKind, Profile};
 pub use tree::{Tree, TreeError};
 pub(crate) use way_out::is_vandermonde_safe;
 pub use way_out::ways_out;
+pub use work::EFFORT_STEPS;
 
 use crate::durability;
 use pantile::Code;
@@ -27,15 +29,32 @@ use pantile::code::foreign;
 use pantile::plan::{ProveOptions, prove};
 use reads::{Reads, Recovery};
 use std::collections::BTreeMap;
+use work::Purse;
 
 /// The release that warns of what it is about to drop.
 pub const WARNS: u32 = 21;
 /// The first release without it.
 pub const STRANDS: u32 = 22;
 
-/// So many different profiles are examined, each of which may take seconds; what comes then is
-/// listed without its numbers.
+/// So many different profiles are examined; what comes then is listed without its numbers.
 pub const EXAMINED_MAX: usize = 64;
+
+/// How pools are examined.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The work that all of them together may make, in steps of about a microsecond.
+    pub effort_steps: u64,
+    /// The disks and failure domains of the cluster, if they are known.
+    pub tree: Option<Tree>,
+    /// Threads; they change no number.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { effort_steps: EFFORT_STEPS, tree: None, threads: 1 }
+    }
+}
 
 /// What a code is worth to a pool.
 #[derive(Clone, Debug)]
@@ -50,8 +69,10 @@ pub struct Examined {
     pub one: Recovery,
     /// What is read when two are.
     pub two: Recovery,
-    /// How likely a loss is.
-    pub durability: Durability,
+    /// How likely a loss is; none if that was left out.
+    pub durability: Option<Durability>,
+    /// What would have taken more work than was left, for people; nothing is known of it.
+    pub left_out: Vec<&'static str>,
 }
 
 /// How likely one set of disks loses data, by the estimator of the lab.
@@ -66,75 +87,190 @@ pub struct Durability {
     pub stands_for_it: Option<String>,
 }
 
-/// Examines profiles, each once.
-pub struct Examiner {
-    threads: usize,
+/// What was found of the profiles of a dump.
+#[derive(Debug)]
+pub struct Findings {
+    options: Options,
     known: BTreeMap<String, Result<Examined, String>>,
+    /// The effort that suffices for everything that was left out.
+    pub suffices_steps: u64,
 }
 
-impl Examiner {
-    /// So many threads; they change no number.
-    pub fn new(threads: usize) -> Examiner {
-        Examiner { threads, known: BTreeMap::new() }
-    }
+/// A profile that is being examined.
+struct Open<'p> {
+    key: String,
+    profile: &'p Profile,
+    chunks: foreign::Profile,
+}
 
+/// Examines profiles, each once, within the work that the options allow for all of them.
+///
+/// Small codes come first: what a large one takes is not lacking to them. `progress` is told how
+/// much of how much is done.
+pub fn examine<'p>(
+    profiles: impl IntoIterator<Item = &'p Profile>,
+    options: &Options,
+    progress: &dyn Fn(usize, usize),
+) -> Findings {
+    let mut known = BTreeMap::new();
+    let mut open: Vec<Open<'p>> = Vec::new();
+    for profile in profiles {
+        let Ok(name) = profile.name_of_chunks() else { continue };
+        let key = key(&name, profile, options);
+        if known.len() + open.len() >= EXAMINED_MAX
+            || known.contains_key(&key)
+            || open.iter().any(|o| o.key == key)
+        {
+            continue;
+        }
+        match foreign::Profile::parse(&name) {
+            Ok(chunks) => open.push(Open { key, profile, chunks }),
+            Err(error) => _ = known.insert(key, Err(error.to_string())),
+        }
+    }
+    open.sort_by_key(|open| open.chunks.code.equations().len() * open.chunks.code.cell_count());
+    let mut purse = Purse::new(options.effort_steps);
+    let of = 2 * open.len();
+    let found: Vec<Result<Examined, String>> = open
+        .iter()
+        .enumerate()
+        .map(|(i, open)| {
+            progress(i, of);
+            open.examined(options, &mut purse)
+        })
+        .collect();
+    for (i, (open, mut found)) in open.into_iter().zip(found).enumerate() {
+        progress(of / 2 + i, of);
+        if let Ok(found) = &mut found {
+            found.prove(options.threads, &mut purse, of / 2 - i);
+        }
+        known.insert(open.key, found);
+    }
+    Findings { options: options.clone(), known, suffices_steps: purse.suffices() }
+}
+
+/// Profiles of one key are worth the same.
+fn key(name: &str, profile: &Profile, options: &Options) -> String {
+    match &options.tree {
+        None => name.to_string(),
+        Some(_) => format!("{name} {}", profile.failure_domain()),
+    }
+}
+
+impl Findings {
     /// What is known of a profile, or why nothing is.
-    ///
-    /// Cost: up to some seconds for a profile that was not seen before.
-    pub fn examine(&mut self, profile: &Profile) -> Result<Examined, String> {
+    pub fn of(&self, profile: &Profile) -> Result<&Examined, String> {
         let name = profile.name_of_chunks()?;
-        if let Some(known) = self.known.get(&name) {
-            return known.clone();
+        match self.known.get(&key(&name, profile, &self.options)) {
+            Some(found) => found.as_ref().map_err(String::clone),
+            None => {
+                Err(format!("not examined: the dump has more than {EXAMINED_MAX} different profiles in use"))
+            }
         }
-        if self.known.len() >= EXAMINED_MAX {
-            return Err(format!(
-                "not examined: the dump has more than {EXAMINED_MAX} different profiles in use"
-            ));
-        }
-        let found = foreign::Profile::parse(&name)
-            .map_err(|error| error.to_string())
-            .and_then(|chunks| examined(&chunks, profile, self.threads));
-        self.known.insert(name, found.clone());
-        found
     }
 }
 
-fn examined(chunks: &foreign::Profile, profile: &Profile, threads: usize) -> Result<Examined, String> {
-    let code = &chunks.code;
-    let limits = ProveOptions {
-        lost_most: Some(code.claim().tolerance),
-        sets_most: 2_000_000,
-        work_most: 500_000_000,
-        sample: 1000,
-        threads,
-        ..ProveOptions::default()
+impl Open<'_> {
+    /// All but the proof.
+    fn examined(&self, options: &Options, purse: &mut Purse) -> Result<Examined, String> {
+        let code = &self.chunks.code;
+        let mut left_out = Vec::new();
+        let mut reads = |lost: usize, what: &'static str| match purse.pays(reads::work_of(
+            &self.chunks,
+            self.profile,
+            lost,
+        )) {
+            true => reads::of_lost(&self.chunks, self.profile, lost),
+            false => {
+                left_out.push(what);
+                Recovery::UNKNOWN
+            }
+        };
+        let (one, two) = (reads(1, "what one lost chunk reads"), reads(2, "what two lost chunks read"));
+        let durability = self.durability(options, purse)?;
+        if durability.is_none() {
+            left_out.push("nines");
+        }
+        Ok(Examined {
+            proved: 0,
+            overhead: 1.0 / code.rate(),
+            one,
+            two,
+            durability,
+            code: code.clone(),
+            left_out,
+        })
+    }
+
+    fn durability(&self, options: &Options, purse: &mut Purse) -> Result<Option<Durability>, String> {
+        let one_row = durability::stand_in(&self.chunks.code);
+        let code = one_row.as_ref().unwrap_or(&self.chunks.code);
+        let disks = disks(options.tree.as_ref(), self.profile.failure_domain());
+        if !purse.pays(work::of_durability(code, &disks)) {
+            return Ok(None);
+        }
+        let usual = durability::Options::default();
+        let found = durability::examine(
+            code,
+            &durability::Options { disks, cycles: 0, threads: options.threads, ..usual },
+        );
+        let found = found.map_err(|refusal| refusal.to_string())?;
+        Ok(Some(Durability {
+            mttdl_years: found.hours / durability::HOURS_PER_YEAR,
+            nines: found.nines(),
+            stands_for_it: one_row.map(|code| code.spec().to_string()),
+        }))
+    }
+}
+
+impl Examined {
+    /// Proves as much of the claim as one share of so many of the work that is left allows.
+    fn prove(&mut self, threads: usize, purse: &mut Purse, shares: usize) {
+        let claimed = self.code.claim().tolerance;
+        let limits = ProveOptions {
+            lost_most: Some(claimed),
+            sets_most: 2_000_000,
+            work_all: purse.share(shares),
+            // Of a sample nothing is proved.
+            sample: 0,
+            threads,
+            ..ProveOptions::default()
+        };
+        let certificate = prove(&self.code, &limits, &|_, _, _| true);
+        purse.paid(certificate.work);
+        self.proved = certificate.tolerance().min(claimed);
+    }
+}
+
+/// The disks of a pool, and in what they are lost together.
+///
+/// Without a tree the usual ones, each alone. A pool whose chunks are to be on different OSDs alone
+/// is taken for spread over the hosts as evenly as it can be.
+fn disks(tree: Option<&Tree>, failure_domain: &str) -> durability::Disks {
+    let usual = durability::Disks::default();
+    let Some(tree) = tree else { return usual };
+    let domains = match failure_domain {
+        "rack" if tree.racks > 0 => tree.domains("rack", LOST_PER_YEAR),
+        _ => tree.domains("host", LOST_PER_YEAR),
     };
-    let proved = prove(code, &limits, &|_, _, _| true).tolerance().min(code.claim().tolerance);
-    Ok(Examined {
-        proved,
-        overhead: 1.0 / code.rate(),
-        one: reads::of_lost(chunks, profile, 1),
-        two: reads::of_lost(chunks, profile, 2),
-        durability: durability_of(code, threads)?,
-        code: code.clone(),
-    })
+    durability::Disks { len_bytes: tree.mean_tib * (1u64 << 40) as f64, domains: domains.ok(), ..usual }
 }
 
-fn durability_of(code: &Code, threads: usize) -> Result<Durability, String> {
-    let options = durability::Options { cycles: 0, threads, ..durability::Options::default() };
-    let one_row = durability::stand_in(code);
-    let found = durability::examine(one_row.as_ref().unwrap_or(code), &options);
-    let found = found.map_err(|refusal| refusal.to_string())?;
-    Ok(Durability {
-        mttdl_years: found.hours / durability::HOURS_PER_YEAR,
-        nines: found.nines(),
-        stands_for_it: one_row.map(|code| code.spec().to_string()),
-    })
-}
+/// The probability that a host or a rack is lost for good within a year.
+const LOST_PER_YEAR: f64 = 0.001;
 
-/// The disks of the estimate, as a sentence.
-pub fn durability_inputs() -> String {
-    durability::assumptions(&durability::Options::default())
+/// The disks of the estimate, in words.
+pub fn durability_inputs(tree: Option<&Tree>) -> String {
+    // What it says of domains is of one pool; here it is of all.
+    let disks = durability::Disks { domains: None, ..disks(tree, "") };
+    let of_disks = durability::assumptions(&durability::Options { disks, ..durability::Options::default() });
+    let Some(Tree { osds, hosts, racks, .. }) = tree else { return of_disks };
+    format!(
+        "{of_disks} The tree has {osds} OSDs with a weight on {hosts} hosts and {racks} racks. Chunks lie on different \
+         hosts, or racks where crush-failure-domain says so, as evenly as they can, and each host or rack is lost for good \
+         with all its disks with a probability of {} % a year.",
+        LOST_PER_YEAR * 100.0
+    )
 }
 
 /// A recovery as the share of an object that is read.

@@ -8,7 +8,7 @@
 //! chunks of the smallest layer for one chunk; for two nothing is said here. clay reads its rows of
 //! d chunks for one, k chunks for two.
 
-use super::Profile;
+use super::{Profile, work};
 use pantile::code::foreign;
 use pantile::gf::{Gf, Matrix};
 use pantile::plan::{Planner, Request};
@@ -32,6 +32,11 @@ pub struct Recovery {
     pub planner: Option<Reads>,
 }
 
+impl Recovery {
+    /// Of what nothing is known.
+    pub const UNKNOWN: Recovery = Recovery { ceph: None, planner: None };
+}
+
 /// The widest code for which pairs of columns are planned.
 const PAIRS_COLUMNS_MAX: usize = 24;
 /// The widest code for which single columns are.
@@ -41,15 +46,47 @@ const CELLS_MAX: usize = 4096;
 
 const WHOLE: Reads = Reads { share: 1.0, is_exact: true };
 
+/// Nodes of the search for a plan of a code of one row.
+const NODES_MOST: usize = 5_000;
+
+/// What [`of_lost`] takes, in steps of about a nanosecond.
+pub(super) fn work_of(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> u64 {
+    let code = &chunks.code;
+    let (columns, parities) = (code.columns(), code.parity().len());
+    let sets = work::sets(columns, lost);
+    let ceph = match profile.get("plugin") {
+        // An elimination of k columns for each set of parities, at the most.
+        Some("shec") => sets.saturating_mul((20 + columns.pow(3) as u64 / 10) << parities),
+        _ => 0,
+    };
+    let planner = match is_whole(chunks) || lost > 1 && code.claim().mds || is_too_large(code, lost) {
+        true => 0,
+        false if code.rows_max() > 1 => sets.saturating_mul(of_parts(code)),
+        false => work::of_plans(code, sets, lost, NODES_MOST as u64),
+    };
+    if lost > code.claim().tolerance { 0 } else { ceph.saturating_add(planner) }
+}
+
+/// One plan of a code of several rows: an elimination over the equations of the rows that are read,
+/// or of all where other rows may read less.
+fn of_parts(code: &Code) -> u64 {
+    let reads_all_others =
+        |column| code.partial_repair(column).is_some_and(|part| part.helpers + 1 == code.columns());
+    let rows = code
+        .partial_repair(0)
+        .filter(|_| reads_all_others(0))
+        .map_or(code.rows_max(), |part| part.rows.len());
+    let equations = (code.equations().len() * rows).div_ceil(code.rows_max()) as u64;
+    equations.pow(2).saturating_mul(code.cell_count() as u64) / 8
+}
+
 /// The reads where `lost` chunks, one or two, are lost.
 pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Recovery {
     let code = &chunks.code;
     if lost > code.claim().tolerance {
-        return Recovery { ceph: None, planner: None };
+        return Recovery::UNKNOWN;
     }
-    // Packets of the rows lie in turn in a chunk: it is read whole or not at all.
-    let is_whole = chunks.packet_bytes.is_some() || code.claim().mds && code.rows_max() == 1;
-    let planner = match is_whole {
+    let planner = match is_whole(chunks) {
         true => Some(WHOLE),
         false if lost == 1 => planned(code, 1),
         // Any k columns do, and of coupled ones nothing less is known.
@@ -57,6 +94,18 @@ pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Rec
         false => planned(code, lost),
     };
     Recovery { ceph: of_ceph(code, profile, lost), planner }
+}
+
+/// Whether chunks are read whole or not at all: any k do, or packets of the rows lie in turn in
+/// them.
+fn is_whole(chunks: &foreign::Profile) -> bool {
+    chunks.packet_bytes.is_some() || chunks.code.claim().mds && chunks.code.rows_max() == 1
+}
+
+/// Whether nothing is planned.
+fn is_too_large(code: &Code, lost: usize) -> bool {
+    let most = if lost == 1 { COLUMNS_MAX } else { PAIRS_COLUMNS_MAX };
+    code.columns() > most || code.cell_count() > CELLS_MAX
 }
 
 fn of_ceph(code: &Code, profile: &Profile, lost: usize) -> Option<Reads> {
@@ -78,12 +127,11 @@ fn of_ceph(code: &Code, profile: &Profile, lost: usize) -> Option<Reads> {
 }
 
 fn planned(code: &Code, lost: usize) -> Option<Reads> {
-    let most = if lost == 1 { COLUMNS_MAX } else { PAIRS_COLUMNS_MAX };
-    if code.columns() > most || code.cell_count() > CELLS_MAX {
+    if is_too_large(code, lost) {
         return None;
     }
     let effort = match code.rows_max() {
-        1 => Effort::Thorough { nodes: 5_000 },
+        1 => Effort::Thorough { nodes: NODES_MOST },
         _ => Effort::Fast,
     };
     let (planner, costs) = (Planner::new(code), Costs::uniform());

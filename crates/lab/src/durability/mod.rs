@@ -155,7 +155,7 @@ fn states(top: usize, spares: usize) -> usize {
 
 /// Levels beyond the tolerance that are looked at; to lose more columns at once counts as a loss of
 /// data.
-const LEVELS_BEYOND: usize = 3;
+pub(crate) const LEVELS_BEYOND: usize = 3;
 
 /// A sample of fewer sets than this leaves says nothing.
 const HASTE_MOST: u64 = 100;

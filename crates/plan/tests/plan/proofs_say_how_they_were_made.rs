@@ -50,6 +50,30 @@ fn parse(text: &str) -> u8 {
 }
 
 #[test]
+fn all_levels_together_take_what_was_allowed_and_no_more() {
+    let of = |work_all: u64, threads: usize| {
+        let options =
+            ProveOptions { lost_most: Some(3), sample: 0, work_all, threads, ..ProveOptions::default() };
+        certificate("clay:6,3,8", &options)
+    };
+    let whole = of(u64::MAX, 1);
+    assert_eq!((whole.tolerance(), whole.clone()), (3, of(u64::MAX, 3)));
+    // A test ends within one vector of its limit: twice as many symbols as there are equations, for
+    // each vector before it.
+    let vector = 2 * 81 * 81;
+    for allowed in [0, 10_000, whole.work / 10, whole.work / 2] {
+        let found = of(allowed, 1);
+        assert!(
+            found.tolerance() < 3 && found.cut && found.work <= allowed + 2 * vector,
+            "{allowed}: {}",
+            found.work
+        );
+        assert_eq!(found, of(allowed, 3), "{allowed}");
+    }
+    assert_eq!(of(2 * whole.work, 1).tolerance(), 3);
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing() {
     for spec in ["shec:6,4,3", "raidp:6", "lrc:12,2,2", "raidq:20+4", "dcode:7"] {
         let one = certificate(spec, &ProveOptions { threads: 1, ..ProveOptions::default() });

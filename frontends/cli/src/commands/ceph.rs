@@ -11,7 +11,8 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
 use pantile_lab::ceph::reads::Recovery;
 use pantile_lab::ceph::{
-    Dump, DumpError, Examined, Examiner, LEN_BYTES_MAX, Pool, PoolKind, durability_inputs, share, ways_out,
+    Dump, DumpError, EFFORT_STEPS, Examined, Findings, LEN_BYTES_MAX, Options, Pool, PoolKind, Tree,
+    TreeError, durability_inputs, examine, share, ways_out,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -52,10 +53,18 @@ Columns:
 Examples:
   ceph osd dump -f json > dump.json; pantile ceph report dump.json
   ceph osd dump -f json | pantile ceph report -
+  ceph osd tree -f json > tree.json; pantile ceph report dump.json --tree tree.json
   pantile ceph report dump.json --json")]
 struct Report {
     /// The output of 'ceph osd dump -f json'; '-' is standard input.
     dump: PathBuf,
+    /// Hosts, racks and the size of disks for the nines, as 'ceph osd tree -f json' has them.
+    #[arg(long, value_name = "FILE")]
+    tree: Option<PathBuf>,
+    /// How much work all profiles of the dump may make together, in steps of about a microsecond;
+    /// what would take more is left out, and said to be.
+    #[arg(long, value_name = "STEPS", default_value_t = EFFORT_STEPS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    effort: u64,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -76,6 +85,7 @@ struct ReportJson {
     durability_inputs: String,
     pools: Vec<PoolJson>,
     unused_stranded_profiles: Vec<String>,
+    suffices_steps: u64,
 }
 
 #[derive(Serialize)]
@@ -98,9 +108,10 @@ struct ExaminedJson {
     overhead: f64,
     one_lost: ReadsJson,
     two_lost: ReadsJson,
-    mttdl_years: f64,
-    nines: f64,
-    durability_of: String,
+    mttdl_years: Option<f64>,
+    nines: Option<f64>,
+    durability_of: Option<String>,
+    left_out: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -122,27 +133,32 @@ struct Row<'d> {
 
 impl Report {
     fn run(self, terminal: &Terminal) -> Outcome {
+        if [Some(&self.dump), self.tree.as_ref()].iter().all(|path| *path == Some(&PathBuf::from("-"))) {
+            return Err(Failure::Input(
+                "dump and tree cannot both be standard input; give one of them as a file".into(),
+            ));
+        }
         let text = text_of(&self.dump, "ceph osd dump -f json")?;
         let dump = Dump::parse(&text).map_err(|error| {
             Failure::Input(format!("{}: {error}", sets::name(&self.dump.to_string_lossy())))
         })?;
         drop(text);
-        let progress = Progress::start(terminal, "examining pools");
-        let mut examiner = Examiner::new(threads());
-        let count = dump.pools.len() as u64;
-        let rows: Vec<Row<'_>> = dump
-            .pools
-            .iter()
-            .enumerate()
-            .map(|(i, pool)| {
-                progress.set("examining pools", "pools", i as u64, count);
-                row(pool, &mut examiner)
-            })
-            .collect();
+        let tree = self.tree.as_deref().map(tree_of).transpose()?;
+        let options = Options { effort_steps: self.effort, tree, threads: threads() };
+        let progress = Progress::start(terminal, "examining profiles");
+        let profiles = dump.pools.iter().filter_map(|pool| match &pool.kind {
+            PoolKind::Erasure { profile, .. } => profile.as_ref(),
+            PoolKind::Replicated { .. } => None,
+        });
+        let found = examine(profiles, &options, &|done, of| {
+            progress.set("examining profiles", "steps", done as u64, of as u64);
+        });
         drop(progress);
+        let rows: Vec<Row<'_>> = dump.pools.iter().map(|pool| row(pool, &found)).collect();
+        let inputs = durability_inputs(options.tree.as_ref());
         match self.json {
-            true => print_json(&in_json(&dump, &rows))?,
-            false => print(&in_words(&dump, &rows, terminal))?,
+            true => print_json(&in_json(&dump, &rows, inputs, found.suffices_steps))?,
+            false => print(&in_words(&dump, &rows, &inputs, found.suffices_steps, terminal))?,
         }
         match rows.iter().any(|row| row.stranded.is_some()) {
             true => Ok(Verdict::Bad),
@@ -152,7 +168,7 @@ impl Report {
 }
 
 /// What a command of Ceph wrote, from a file or standard input; no more is read than it may have.
-pub fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
+fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     let most = LEN_BYTES_MAX as u64 + 1;
     let mut text = Vec::new();
     let name = sets::name(&path.to_string_lossy());
@@ -182,7 +198,18 @@ pub fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     }
 }
 
-fn row<'d>(pool: &'d Pool, examiner: &mut Examiner) -> Row<'d> {
+/// The tree of a cluster, in which some host has an OSD.
+pub fn tree_of(path: &Path) -> Result<Tree, Failure> {
+    let named =
+        |error: TreeError| Failure::Input(format!("{}: {error}", sets::name(&path.to_string_lossy())));
+    let tree = Tree::parse(&text_of(path, "ceph osd tree -f json")?).map_err(named)?;
+    match tree.hosts {
+        0 => Err(named(TreeError::NoBucket("host"))),
+        _ => Ok(tree),
+    }
+}
+
+fn row<'d>(pool: &'d Pool, found: &Findings) -> Row<'d> {
     let (profile, examined) = match &pool.kind {
         PoolKind::Replicated { .. } => (None, None),
         PoolKind::Erasure { name, profile: None } => {
@@ -190,13 +217,13 @@ fn row<'d>(pool: &'d Pool, examiner: &mut Examiner) -> Row<'d> {
             (Some(name.as_str()), Some(Err(missing.to_string())))
         }
         PoolKind::Erasure { name, profile: Some(profile) } => {
-            (Some(name.as_str()), Some(examiner.examine(profile)))
+            (Some(name.as_str()), Some(found.of(profile).cloned()))
         }
     };
     Row { stranded: pool.stranded(), commands: ways_out(pool), pool, profile, examined }
 }
 
-fn in_json(dump: &Dump, rows: &[Row<'_>]) -> ReportJson {
+fn in_json(dump: &Dump, rows: &[Row<'_>], durability_inputs: String, suffices_steps: u64) -> ReportJson {
     let reads = |recovery: &Recovery| ReadsJson {
         ceph: recovery.ceph.map(|reads| rounded(reads.share)),
         least: recovery.planner.map(|reads| rounded(reads.share)),
@@ -209,13 +236,13 @@ fn in_json(dump: &Dump, rows: &[Row<'_>]) -> ReportJson {
         overhead: rounded(found.overhead),
         one_lost: reads(&found.one),
         two_lost: reads(&found.two),
-        mttdl_years: rounded(found.durability.mttdl_years),
-        nines: rounded(found.durability.nines),
-        durability_of: found
-            .durability
-            .stands_for_it
-            .clone()
-            .unwrap_or_else(|| found.code.spec().to_string()),
+        mttdl_years: found.durability.as_ref().map(|found| rounded(found.mttdl_years)),
+        nines: found.durability.as_ref().map(|found| rounded(found.nines)),
+        durability_of: found.durability.as_ref().map(|durability| {
+            let other = durability.stands_for_it.clone();
+            other.unwrap_or_else(|| found.code.spec().to_string())
+        }),
+        left_out: found.left_out.clone(),
     };
     let pools = rows.iter().map(|row| PoolJson {
         name: row.pool.name.clone(),
@@ -233,9 +260,10 @@ fn in_json(dump: &Dump, rows: &[Row<'_>]) -> ReportJson {
     ReportJson {
         output_version: OUTPUT_VERSION,
         release: dump.release.clone(),
-        durability_inputs: durability_inputs(),
+        durability_inputs,
         pools: pools.collect(),
         unused_stranded_profiles: dump.unused_stranded.clone(),
+        suffices_steps,
     }
 }
 
@@ -254,7 +282,7 @@ fn code_name(code: &str) -> &str {
     custom.map_or(code, |(name, _)| name)
 }
 
-fn in_words(dump: &Dump, rows: &[Row<'_>], terminal: &Terminal) -> String {
+fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, terminal: &Terminal) -> String {
     let width = terminal.width;
     let of_code: Vec<&Row<'_>> = rows.iter().filter(|row| row.profile.is_some()).collect();
     let stranded = of_code.iter().filter(|row| row.stranded.is_some()).count();
@@ -290,7 +318,8 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], terminal: &Terminal) -> String {
                 for recovery in [found.one, found.two] {
                     cells.extend([share(recovery.ceph), share(recovery.planner)]);
                 }
-                cells.push(format!("{:.1}", found.durability.nines));
+                let nines = found.durability.as_ref().map(|found| format!("{:.1}", found.nines));
+                cells.push(nines.unwrap_or("-".into()));
             }
             _ => {
                 cells.extend(["?", by].map(str::to_string));
@@ -304,9 +333,15 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], terminal: &Terminal) -> String {
         out.push('\n');
     }
     for row in &of_code {
-        if let Some(Err(why)) = &row.examined {
-            out += &hanging(&format!("{}: ", short(&row.pool.name, 40)), &sets::name(why), 2, width);
-        }
+        let why = match &row.examined {
+            Some(Err(why)) => sets::name(why),
+            Some(Ok(found)) if !found.left_out.is_empty() => format!(
+                "left out, for it is too much work for a dump of somebody else; --effort {suffices_steps} does it: {}",
+                found.left_out.join(", ")
+            ),
+            _ => continue,
+        };
+        out += &hanging(&format!("{}: ", short(&row.pool.name, 40)), &why, 2, width);
     }
     let mut say = |text: &str| {
         wrap(text, width).iter().for_each(|line| {
@@ -320,8 +355,7 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], terminal: &Terminal) -> String {
          allow_ec_optimizations.",
     );
     say(&format!(
-        "nines: of no loss within a year of one placement group on disks of its own; a code of many rows counts as rs:k+m. {}",
-        durability_inputs()
+        "nines: of no loss within a year of one placement group on disks of its own; a code of many rows counts as rs:k+m. {inputs}"
     ));
     if !dump.unused_stranded.is_empty() {
         let shown: Vec<String> = dump.unused_stranded.iter().take(20).map(|name| short(name, 40)).collect();

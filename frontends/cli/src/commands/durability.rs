@@ -1,7 +1,7 @@
 //! `pantile lab durability`: how likely codes are to lose data, on the user's own disks.
 
 use crate::args;
-use crate::commands::ceph::text_of;
+use crate::commands::ceph::tree_of;
 use crate::commands::lab::{Shown, answer};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
@@ -179,10 +179,9 @@ fn years(text: &str) -> Result<f64, String> {
 
 /// What a tree says, and its failure domains.
 fn tree(path: &Path, domain: Domain, lost_per_year: f64) -> Result<(Tree, Domains), Failure> {
-    let text = text_of(path, "ceph osd tree -f json")?;
+    let tree = tree_of(path)?;
     let named =
         |error: TreeError| Failure::Input(format!("{}: {error}", sets::name(&path.to_string_lossy())));
-    let tree = Tree::parse(&text).map_err(named)?;
     let domains = tree.domains(domain.name(), lost_per_year).map_err(named)?;
     Ok((tree, domains))
 }

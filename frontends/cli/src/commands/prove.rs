@@ -144,6 +144,7 @@ impl Prove {
             counts_all: self.count,
             sets_most: self.sets,
             work_most: self.work,
+            work_all: u64::MAX,
             sample: self.sample,
             seed: self.seed,
             // One is always kept: it marks the level of the smallest fatal sets, whose number is
@@ -425,6 +426,7 @@ mod tests {
             by_shift: false,
             by_inclusion: false,
             cut: true,
+            work: 0,
         }
     }
 

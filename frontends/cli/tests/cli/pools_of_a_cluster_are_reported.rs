@@ -42,7 +42,8 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
     assert_eq!(of("local")["one_lost"], value!({"ceph": 0.75, "least": 0.625, "is_least": true}));
     // Ceph lets blaum_roth have w=7, of which not every pair may be lost.
     assert_eq!(of("blaum")["proved"], 1);
-    assert!(pool("wide")["not_examined"].as_str().unwrap().contains("GF(2^16)"));
+    let wide = pool("wide")["not_examined"].as_str().unwrap();
+    assert!(wide.contains("GF(2^16)") && wide.contains("copy it before Ceph 22"), "{wide}");
     assert_eq!(answer["unused_stranded_profiles"], value!(["unused"]));
     assert_eq!(pool("images")["copies"], 3);
     for (name, parts) in [
@@ -146,6 +147,99 @@ fn what_a_stranger_wrote_is_refused_or_said_to_be_odd() {
             && run.stdout.contains("no profile of this name")
     );
     assert!(run.stdout.contains("a layer with technique cauchy_good"), "{}", run.stdout);
+}
+
+/// A dump of pools with these profiles, named p0, p1 and so on.
+fn dump_of(folder: &Path, profiles: &[Value]) -> PathBuf {
+    let pool = |i: usize| value!({"pool": i, "pool_name": format!("p{i}"), "type": 3, "size": 6, "pg_num": 8, "erasure_code_profile": format!("p{i}")});
+    let named: serde_json::Map<String, Value> =
+        profiles.iter().enumerate().map(|(i, words)| (format!("p{i}"), words.clone())).collect();
+    let pools: Vec<Value> = (0..profiles.len()).map(pool).collect();
+    let path = folder.join("dump.json");
+    std::fs::write(&path, value!({"pools": pools, "erasure_code_profiles": named}).to_string()).unwrap();
+    path
+}
+
+#[test]
+fn what_takes_too_much_work_is_left_out_and_the_row_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let lrc = |k: &str, m: &str, l: &str| value!({"plugin": "lrc", "k": k, "m": m, "l": l});
+    let rs = value!({"plugin": "isa", "k": "4", "m": "2", "technique": "reed_sol_van"});
+    let clay = value!({"plugin": "clay", "k": "10", "m": "4", "d": "13"});
+    let path = dump_of(folder.path(), &[lrc("12", "6", "9"), clay, rs.clone()]);
+    let (status, answer) = report(&path);
+    assert_eq!(status, 1);
+    let examined = |i: usize| &answer["pools"][i]["examined"];
+    assert_eq!((&examined(0)["left_out"], &examined(0)["nines"]), (&value!(["nines"]), &Value::Null));
+    assert_eq!(examined(1)["left_out"], value!([]));
+    assert_eq!(examined(1)["one_lost"], value!({"ceph": 0.325, "least": 0.325, "is_least": true}));
+    assert!(examined(1)["proved"].as_u64() < examined(1)["claimed"].as_u64());
+    assert_eq!((&examined(2)["proved"], &examined(2)["left_out"]), (&value!(2), &value!([])));
+    assert!(answer["suffices_steps"].as_u64() > Some(1_000_000));
+
+    // With less effort more is left out, small codes last; with what is said to suffice nothing.
+    let path = dump_of(folder.path(), &[lrc("8", "4", "6"), rs]);
+    let report = |effort: &str| {
+        let run = pantile(&["ceph", "report", path.to_str().unwrap(), "--effort", effort, "--json"]);
+        let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+        let left_out =
+            answer["pools"].as_array().unwrap().iter().map(|pool| pool["examined"]["left_out"].clone());
+        (left_out.collect::<Vec<_>>(), answer["suffices_steps"].to_string())
+    };
+    let everything = value!(["what one lost chunk reads", "what two lost chunks read", "nines"]);
+    let (left_out, suffices) = report("1000");
+    assert_eq!(left_out, [everything, value!([])]);
+    assert_eq!(report(&suffices).0, [value!([]), value!([])]);
+    let run = pantile(&["ceph", "report", path.to_str().unwrap(), "--effort", "1000"]);
+    let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains(&format!(
+            "p0: left out, for it is too much work for a dump of somebody else; --effort {suffices} does it"
+        )),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_tree_of_few_hosts_makes_losses_likelier() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = |domain: &str| value!({"plugin": "isa", "k": "4", "m": "2", "technique": "reed_sol_van", "crush-failure-domain": domain});
+    let path = dump_of(folder.path(), &[profile("host"), profile("osd"), profile("rack")]);
+    let tree = folder.path().join("tree.json");
+    let write = |hosts: i64| {
+        let mut nodes = vec![
+            value!({"id": -100, "type": "rack", "children": (1..=hosts).map(|h| -h).collect::<Vec<_>>()}),
+        ];
+        for host in 1..=hosts {
+            nodes.push(value!({"id": -host, "type": "host", "children": [2 * host, 2 * host + 1]}));
+            let osd = |id: i64| value!({"id": id, "type": "osd", "crush_weight": 8.0});
+            nodes.extend([osd(2 * host), osd(2 * host + 1)]);
+        }
+        std::fs::write(&tree, value!({"nodes": nodes}).to_string()).unwrap();
+    };
+    let nines = |arguments: &[&str]| {
+        let run = pantile(&[&["ceph", "report", path.to_str().unwrap(), "--json"], arguments].concat());
+        let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{}", run.stderr));
+        let of = |i: usize| answer["pools"][i]["examined"]["nines"].as_f64().unwrap();
+        ([of(0), of(1), of(2)], answer["durability_inputs"].as_str().unwrap().to_string())
+    };
+    let with_tree = ["--tree", tree.to_str().unwrap()];
+    let ([without, ..], _) = nines(&[]);
+    write(8);
+    let ([eight_hosts, eight_of_osds, one_rack], inputs) = nines(&with_tree);
+    assert!(
+        inputs.contains("Disks of 8 TiB") && inputs.contains("16 OSDs with a weight on 8 hosts and 1 racks"),
+        "{inputs}"
+    );
+    assert!(
+        eight_hosts == eight_of_osds && one_rack < 4.0 && eight_hosts > 4.0,
+        "{eight_hosts} {eight_of_osds} {one_rack}"
+    );
+    write(3);
+    let ([three_hosts, ..], _) = nines(&with_tree);
+    assert!(three_hosts < eight_hosts && three_hosts != without, "{three_hosts} {eight_hosts} {without}");
+    let both = pantile(&["ceph", "report", "-", "--tree", "-"]);
+    assert!(both.status == 2 && both.stderr.contains("standard input"), "{}", both.stderr);
 }
 
 fn said_of_nothing(path: &Path) -> String {
