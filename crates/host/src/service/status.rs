@@ -270,7 +270,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     if status.log_blocks_lost > 0 {
         let text = format!(
             "{} in the log cannot be had, which bears fewer losses than the stripes do: bring a device back.",
-            health::count(status.log_blocks_lost as u64, "block")
+            health::count(status.log_blocks_lost, "block")
         );
         say(FindingKind::LogLost, Verdict::Failed, text);
     }

@@ -63,10 +63,9 @@ impl Engine {
 
     /// A stripe that the scrub would have written anew cannot be.
     pub(crate) fn is_not_written_anew(&mut self, logical: u32) {
-        if let Some(scrub) = &mut self.scrubbing {
-            if scrub.flagged.remove(&logical) {
-                scrub.beyond_repair.insert(logical);
-            }
+        let Some(scrub) = &mut self.scrubbing else { return };
+        if scrub.flagged.remove(&logical) {
+            scrub.beyond_repair.insert(logical);
         }
     }
 
