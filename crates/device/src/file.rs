@@ -109,12 +109,18 @@ pub struct OpenOptions {
 
 /// Opens what was seen at a path, not what has taken its place since: another user may have
 /// exchanged it for a device that acts when it is opened, such as a watchdog or a tape.
+///
+/// Errors: what the system says; `NODEV` if it is another by now, on a system without /proc.
 fn open_seen(seen: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let open = |path: &Path| retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty()));
     match open(Path::new(&format!("/proc/self/fd/{}", seen.as_raw_fd()))) {
-        // A system without /proc. What is opened is looked at again, and nobody waits for the other
-        // end of a pipe.
-        Err(Errno::NOENT) => open(path),
+        // A system without /proc. Nobody waits for the other end of a pipe.
+        Err(Errno::NOENT) => {
+            let opened = open(path)?;
+            let (was, is) = (fstat(seen)?, fstat(&opened)?);
+            let is_it = (was.st_dev, was.st_ino, was.st_rdev) == (is.st_dev, is.st_ino, is.st_rdev);
+            if is_it { Ok(opened) } else { Err(Errno::NODEV) }
+        }
         done => done,
     }
 }

@@ -34,6 +34,16 @@ pub enum FolderError {
         /// Who owns it, if that is another user; else it is the mode that lets others write.
         owner: Option<u32>,
     },
+    /// A path does not lead to the device that was opened by it.
+    Exchanged {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A file in a folder of others has another name, too, which may be that of any file.
+    HasOtherNames {
+        /// The path.
+        path: PathBuf,
+    },
     /// Another process has it.
     Busy {
         /// The folder.
@@ -411,6 +421,18 @@ impl fmt::Display for FolderError {
                     ),
                 }
             }
+            FolderError::Exchanged { path } => write!(
+                out,
+                "{} is not what was opened by that name any more: somebody exchanges it, and nothing was written; name a device \
+                 in a folder that nobody else may write to",
+                path.display()
+            ),
+            FolderError::HasOtherNames { path } => write!(
+                out,
+                "{} has another name, too, and lies where others may give names to files of yours: what is written could be any of \
+                 them; name a device in a folder that nobody else may write to",
+                path.display()
+            ),
             FolderError::Busy { folder } => write!(
                 out,
                 "another process works on the volume in {} and does not answer; wait for it or end it",

@@ -12,14 +12,14 @@ use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::memory::BLOCK;
 use crate::private::{
-    chosen_by, create_dir, create_private, lock, lock_to_read, open_to_read, refuse_if_exchangeable,
-    refuse_if_of_another,
+    chosen_by, create_dir, create_private, lock, lock_to_read, open_to_read, refuse_if_of_another,
 };
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
     newest_superblock_of, superblocks,
 };
 use crate::timely::{PATIENCE, Timely, open_within};
+use crate::whose;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use assembled::scan;
 use pantile_code::Code;
@@ -309,8 +309,9 @@ impl Folder {
     ///
     /// Errors: it is not that device. Whether it suffices the next opening tells.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
-        let found =
-            newest_superblock(&FileDevice::open(path)?, Some(self.config.volume)).map(|held| held.slot);
+        let device = FileDevice::open(path)?;
+        whose::refuse_if_of_another(&device)?;
+        let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
         if found != Some(Slot(slot)) {
             return Err(FolderError::NotThatDevice { path: path.to_path_buf(), slot: Slot(slot), found });
         }
@@ -771,15 +772,15 @@ fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
 }
 
 /// Refuses a device that cannot be made anew: one that holds something, unless that is to be
-/// written over, and of root one that another user may have put there.
+/// written over, and one that another user may have put there.
 pub(crate) fn check_to_make(device: &dyn Device, overwrite: bool) -> Result<(), FolderError> {
-    refuse_if_exchangeable(device.path())?;
+    whose::refuse_if_of_another(device)?;
     if overwrite { Ok(()) } else { check_blank(device) }
 }
 
 /// The same of one that was offered before, and may hold something by now, but no volume.
 pub(crate) fn check_offered(device: &dyn Device) -> Result<(), FolderError> {
-    refuse_if_exchangeable(device.path())?;
+    whose::refuse_if_of_another(device)?;
     check_no_volume(device)
 }
 

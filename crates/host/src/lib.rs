@@ -43,6 +43,7 @@ mod survey;
 mod throttle;
 mod timely;
 mod twin;
+mod whose;
 mod work;
 
 pub use clients::{Admitted, ClientLimits, Clients, Permit, REQUEST_BYTES_MAX};

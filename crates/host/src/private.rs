@@ -22,10 +22,10 @@ const OWNER_ALONE: u32 = 0o600;
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
 
 /// As many links as the system follows.
-const LINKS_MOST: usize = 40;
+pub(crate) const LINKS_MOST: usize = 40;
 
 /// Why something is another's.
-fn fault(caller: &Caller, path: PathBuf, owner: u32) -> FolderError {
+pub(crate) fn fault(caller: &Caller, path: PathBuf, owner: u32) -> FolderError {
     FolderError::OfAnother { path, owner: Some(owner).filter(|&owner| !caller.trusts(owner)) }
 }
 
@@ -55,40 +55,6 @@ fn is_led_by_another(caller: &Caller, link: &Path, found: &Metadata) -> bool {
     let directory = link.parent().filter(|directory| !directory.as_os_str().is_empty());
     let directory = std::fs::metadata(directory.unwrap_or(Path::new(".")));
     directory.map_or(true, |directory| caller.is_led_by_another(found, &directory))
-}
-
-/// Why a file that is to be made anew may have been put there by somebody else, sticky directory or
-/// not: what is written could be read, or be another file.
-fn put_by_another(caller: &Caller, path: &Path) -> Option<FolderError> {
-    let link = path.symlink_metadata().ok().filter(Metadata::is_symlink);
-    if let Some(link) = link.filter(|link| is_led_by_another(caller, path, link)) {
-        return Some(fault(caller, path.to_path_buf(), link.uid()));
-    }
-    let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-    let directory = real.parent()?.metadata().ok()?;
-    if !caller.is_of_another(&directory) {
-        return None;
-    }
-    match real.metadata() {
-        Ok(found) if found.is_file() && !caller.trusts(found.uid()) => Some(fault(caller, real, found.uid())),
-        Ok(_) => None,
-        // It went away since it was opened.
-        Err(_) => Some(fault(caller, real, directory.uid())),
-    }
-}
-
-/// Refuses a device that is to be made anew if another user may have put it there, and of root also
-/// where another user may exchange what its path leads to: what is written could be any file.
-///
-/// Errors: `OfAnother`.
-pub(crate) fn refuse_if_exchangeable(path: &Path) -> Result<(), FolderError> {
-    let caller = Caller::or_by_sudo();
-    let path = std::path::absolute(path).ok();
-    if let Some(fault) = path.as_ref().and_then(|path| put_by_another(&caller, path)) {
-        return Err(fault);
-    }
-    let path = path.filter(|_| caller.is_root());
-    path.and_then(|path| exchangeable(&caller, &path, LINKS_MOST)).map_or(Ok(()), Err)
 }
 
 /// Refuses to write in the folder of a volume whose devices somebody else may choose: a device that
@@ -236,29 +202,6 @@ pub(crate) fn listen_private(path: &Path) -> std::io::Result<UnixListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A spare in `/tmp` that was cleaned away, and that another user makes again.
-    #[test]
-    fn a_file_that_another_user_put_into_a_sticky_folder_is_no_device_to_be_made_anew() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
-        std::fs::write(&file, "").expect("a file");
-        std::os::unix::fs::symlink(&file, &link).expect("a link");
-        let maker = file.metadata().expect("it is there").uid();
-        let is_refused = |caller, mode, path: &Path| {
-            std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("a mode");
-            put_by_another(&Caller::of(caller), path).is_some()
-        };
-        assert!(!is_refused(maker, 0o1777, &file));
-        assert!(is_refused(maker, 0o1777, &link), "another user may have moved it there");
-        assert!(!is_refused(maker, 0o755, &link));
-        assert!(is_refused(maker, 0o1777, &folder.path().join("went away")));
-        if maker == 0 {
-            std::os::unix::fs::chown(&file, Some(1000), None).expect("it is root");
-            assert_eq!([0o1777, 0o755].map(|mode| is_refused(0, mode, &file)), [true, false]);
-            assert!(!is_refused(1000, 0o1777, &file));
-        }
-    }
 
     /// Whoever made it chooses which of a person's own volumes she takes a device out of.
     #[test]

@@ -6,14 +6,14 @@
 //! tell where everything lies, that is all that is written. Only if they do not are the maps made
 //! anew of the chunks, without what lived in the log ([`pantile_volume::maps_anew`]).
 //!
-//! Invariant: nothing is written but by [`Plan::carry_out`]. Killed at any moment it can be begun
-//! again: the superblock that is left is overwritten last on its device, and the maps that it
-//! refers to never.
+//! Invariant: nothing is written but by [`Plan::carry_out`], and only to the devices that were
+//! looked at, which stay open for it. Killed at any moment it can be begun again: the superblock
+//! that is left is overwritten last on its device, and the maps that it refers to never.
 
-use crate::folder::{CLOSING, fresh_history, open_as, open_to_look};
+use crate::folder::{CLOSING, fresh_history, open_as, open_soon};
 use crate::memory::BLOCK;
-use crate::private::refuse_if_exchangeable;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::whose;
 use crate::{FolderError, Host, HostError, HostOptions, margin};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, Identity, OpKind, Part, PartMut, Site};
 use pantile_format::volume::{ChunkHeader, Superblock};
@@ -41,12 +41,21 @@ pub struct Plan {
     pub slots: usize,
     /// What belongs to no slot, and why.
     pub left_out: Vec<(PathBuf, String)>,
+    /// The devices, open.
+    open: BTreeMap<Slot, Open>,
+}
+
+/// A device that is open, to be written if it can be.
+struct Open {
+    device: Arc<dyn Device>,
+    /// Why it cannot.
+    only_reads: Option<DeviceError>,
 }
 
 /// A device that is looked at.
 struct Looked {
     path: PathBuf,
-    device: Arc<dyn Device>,
+    open: Open,
     has_superblock: bool,
     chunks: Vec<ChunkFound>,
 }
@@ -58,20 +67,20 @@ impl Plan {
     /// Cost: reads the header of every chunk of every device.
     pub fn of(paths: &[PathBuf]) -> Result<Plan, FolderError> {
         let mut left_out = Vec::new();
-        let mut opened: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
+        let mut opened: Vec<(PathBuf, Open)> = Vec::new();
         for path in paths {
-            match open_to_look(path, Instant::now() + CLOSING) {
-                Ok(device) => opened.push((path.clone(), device)),
+            match Open::by(path) {
+                Ok(open) => opened.push((path.clone(), open)),
                 Err(error) => left_out.push((path.clone(), error.to_string())),
             }
         }
         let order = |superblock: &Superblock| (superblock.session, superblock.update);
-        let left = opened.iter().filter_map(|(_, device)| newest_superblock(&**device, None));
+        let left = opened.iter().filter_map(|(_, open)| newest_superblock(&*open.device, None));
         let Some(left) = left.max_by_key(order) else { return Err(FolderError::NoSuperblockLeft) };
-        let geometry = geometry_of(&left, opened.iter().map(|(_, device)| &**device))?;
+        let geometry = geometry_of(&left, opened.iter().map(|(_, open)| &*open.device))?;
         let mut here: BTreeMap<Slot, Looked> = BTreeMap::new();
-        for (path, device) in opened {
-            match look_at(&path, device, &geometry) {
+        for (path, open) in opened {
+            match look_at(&path, open, &geometry) {
                 Err(why) => left_out.push((path, why)),
                 Ok((slot, looked)) => {
                     if let Some(first) = here.get(&slot) {
@@ -110,6 +119,7 @@ impl Plan {
             anew,
             slots: geometry.slots(),
             left_out,
+            open: here.into_iter().map(|(slot, looked)| (slot, looked.open)).collect(),
         })
     }
 
@@ -118,12 +128,19 @@ impl Plan {
         self.maps_are_lost || !self.without_superblock.is_empty()
     }
 
-    /// Writes it, each step durable on all devices before the next.
+    /// Writes it to the devices that were looked at, whatever their paths lead to by now, each step
+    /// durable on all of them before the next.
+    ///
+    /// Errors: before anything is written, that one of them may be another user's or cannot be
+    /// written.
     pub fn carry_out(&self) -> Result<(), FolderError> {
-        let mut devices: BTreeMap<Slot, Arc<dyn Device>> = BTreeMap::new();
-        for (&slot, path) in &self.devices {
-            refuse_if_exchangeable(path)?;
-            devices.insert(Slot(slot), open_as(path, Access::ReadWrite, Instant::now() + CLOSING)?);
+        let mut devices: BTreeMap<Slot, &dyn Device> = BTreeMap::new();
+        for (&slot, open) in &self.open {
+            whose::refuse_if_of_another(&*open.device)?;
+            if let Some(error) = &open.only_reads {
+                return Err(error.clone().into());
+            }
+            devices.insert(slot, &*open.device);
         }
         for step in &self.anew.steps {
             for (slot, at, bytes) in step {
@@ -138,13 +155,28 @@ impl Plan {
     }
 }
 
+impl Open {
+    fn by(path: &Path) -> Result<Open, DeviceError> {
+        let until = Instant::now() + CLOSING;
+        match open_soon(path, until) {
+            Ok(device) => Ok(Open { device, only_reads: None }),
+            Err(error @ (DeviceError::ReadOnly { .. } | DeviceError::NotThere { .. })) => {
+                let device = open_as(path, Access::ReadOnly, until)?;
+                Ok(Open { device, only_reads: Some(error) })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Which device of the volume one is, by its superblock or by most of its chunks.
-fn look_at(path: &Path, device: Arc<dyn Device>, geometry: &Geometry) -> Result<(Slot, Looked), String> {
-    let own = newest_superblock_of(&*device, geometry);
-    if let Some(other) = newest_superblock(&*device, None).filter(|found| found.volume != geometry.volume) {
+fn look_at(path: &Path, open: Open, geometry: &Geometry) -> Result<(Slot, Looked), String> {
+    let device = &*open.device;
+    let own = newest_superblock_of(device, geometry);
+    if let Some(other) = newest_superblock(device, None).filter(|found| found.volume != geometry.volume) {
         return Err(format!("it belongs to the volume '{}' ({})", other.name, other.volume));
     }
-    let mut by_slot = chunks_of(&*device, geometry);
+    let mut by_slot = chunks_of(device, geometry);
     let slot = match &own {
         Some(superblock) if (superblock.slot.0 as usize) < geometry.slots() => superblock.slot,
         Some(_) => return Err("the volume has no such device".into()),
@@ -158,7 +190,8 @@ fn look_at(path: &Path, device: Arc<dyn Device>, geometry: &Geometry) -> Result<
         return Err(format!("it has {} bytes and had {need}: its end is missing", device.len_bytes()));
     }
     let chunks = by_slot.remove(&slot).unwrap_or_default();
-    Ok((slot, Looked { path: path.to_path_buf(), device, has_superblock: own.is_some(), chunks }))
+    let (path, has_superblock) = (path.to_path_buf(), own.is_some());
+    Ok((slot, Looked { path, open, has_superblock, chunks }))
 }
 
 /// The chunks of a device that lie where they say, by the slot that they name.
@@ -200,7 +233,7 @@ fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -
         let writes = again.steps.iter().flatten().filter(|(of, ..)| of == slot);
         let blocks = writes.flat_map(|(_, at, bytes)| (at.0..).zip(bytes.chunks(BLOCK).map(<[u8]>::to_vec)));
         devices[slot.0 as usize] =
-            Some(Arc::new(Thought { below: looked.device.clone(), blocks: blocks.collect() }));
+            Some(Arc::new(Thought { below: looked.open.device.clone(), blocks: blocks.collect() }));
     }
     let Ok(host) = Host::look(geometry.clone(), devices, &HostOptions::for_devices(geometry.slots())) else {
         return false;
@@ -211,7 +244,9 @@ fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -
     let most = 2 * (u64::from(geometry.physical_stripes()) + u64::from(geometry.log_rows()));
     let newest =
         here.values().flat_map(|looked| &looked.chunks).map(|chunk| chunk.generation).max().unwrap_or(0);
-    !report.status.failed && report.status.apart.is_empty() && newest < report.status.next_generation + most
+    !report.status.failed
+        && report.status.apart.is_empty()
+        && newest < report.status.next_generation.saturating_add(most)
 }
 
 /// A device with some blocks as they would be. It cannot be written.

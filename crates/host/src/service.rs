@@ -20,6 +20,7 @@ use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
 use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
+use crate::whose;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Second, Superblock};
@@ -548,8 +549,9 @@ impl Service {
         };
         // First what no confirmation helps against.
         self.check_len(slot, &*new)?;
-        if found == Found::Blank {
-            check_to_make(&asked, overwrite)?;
+        match found {
+            Found::Blank => check_to_make(&asked, overwrite)?,
+            Found::Stale => whose::refuse_if_of_another(&asked)?,
         }
         let has_failed = report.status.failed;
         if found == Found::Blank {

@@ -54,19 +54,7 @@ impl Volume {
     /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it
     /// becomes the volume's history if not all devices take part.
     pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
-        let opening = Box::new(Opening::new(geometry, there, fresh));
-        let mut volume = Volume {
-            inner: Inner::Opening(opening),
-            waiting: Vec::new(),
-            refusals: VecDeque::new(),
-            epoch_blocks: None,
-            memory_blocks: None,
-            dirty_mark: None,
-            patches: false,
-            now: 0,
-        };
-        volume.go_on();
-        volume
+        Volume::begin(Box::new(Opening::new(geometry, there, fresh)))
     }
 
     /// Reads what the devices hold and writes nothing, so that [`Volume::status`] can tell. No
@@ -77,6 +65,10 @@ impl Volume {
     pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
         let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
         opening.only_looks = true;
+        Volume::begin(opening)
+    }
+
+    fn begin(opening: Box<Opening>) -> Volume {
         let mut volume = Volume {
             inner: Inner::Opening(opening),
             waiting: Vec::new(),

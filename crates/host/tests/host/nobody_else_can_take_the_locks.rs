@@ -3,12 +3,12 @@
 
 use crate::common::folders::*;
 use pantile_host::{
-    CONTROL_SOCKET, ControlServer, Folder, FolderError, NewDevices, Order, Service, open_private,
+    CONTROL_SOCKET, ControlServer, Folder, FolderError, NewDevices, Order, Plan, Service, open_private,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs::Permissions;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -254,4 +254,40 @@ fn root_makes_no_device_anew_that_another_user_may_exchange() {
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     assert!(std::fs::read(&path).expect("it reads").iter().all(|&byte| byte == 0), "nothing is written");
     service.stop().expect("it stops");
+}
+
+/// Between the look at devices and the writing of what was found out, a name of one is exchanged.
+#[test]
+fn what_the_scan_of_stripes_found_out_is_written_to_the_devices_that_it_looked_at() {
+    let (folder, root, service) = served();
+    service.handle().write(0, &[5; 1 << 16], true).expect("it writes");
+    service.stop().expect("it stops");
+    drop(service);
+    let paths: Vec<PathBuf> = (0..6).map(|slot| root.join(format!("device-{slot:02}.pantile"))).collect();
+    let mut bytes = std::fs::read(&paths[0]).expect("a device");
+    let last = bytes.len() - 4096;
+    bytes[..8192].fill(0);
+    bytes[last..].fill(0);
+    std::fs::write(&paths[0], &bytes).expect("it writes");
+    let important = vec![7; bytes.len()];
+    let (aside, elsewhere) = (folder.path().join("aside"), folder.path().join("important"));
+    std::fs::write(&elsewhere, &important).expect("it writes");
+    let plan = Plan::of(&paths).expect("it can be had again");
+    assert_eq!(plan.without_superblock, [0]);
+    std::fs::rename(&paths[0], &aside).expect("it is moved");
+    for exchange in [&|| std::fs::rename(&elsewhere, &paths[0]), &|| {
+        std::fs::rename(&paths[0], &elsewhere).and(symlink(&elsewhere, &paths[0]))
+    }] as [&dyn Fn() -> std::io::Result<()>; 2]
+    {
+        exchange().expect("something else is there");
+        let exchanged = FolderError::Exchanged { path: paths[0].clone() };
+        assert_eq!(plan.carry_out(), Err(exchanged));
+        assert!(std::fs::read(&paths[0]).expect("it reads") == important, "nothing is written");
+    }
+    assert!(std::fs::read(&aside).expect("it reads") == bytes, "nor is it to the device");
+    std::fs::rename(&aside, &paths[0]).expect("it is moved back");
+    plan.carry_out().expect("it is written");
+    drop(plan);
+    start(&root).stop().expect("it stops");
+    assert!(std::fs::read(&elsewhere).expect("it reads") == important);
 }

@@ -1,13 +1,12 @@
 //! `pantile heal`: repairs a sealed set.
 
+use super::verify::Examination;
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets::{self, Hint, IncludeArgs, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{
-    FileReport, FileStatus, HealOptions, HealReport, Losses, SealError, Select, VerifyOptions, heal, verify,
-};
+use pantile_seal::{FileReport, FileStatus, HealOptions, HealReport, Losses, SealError, Select, heal};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -154,20 +153,14 @@ impl Heal {
 
     /// What is found is what would be repaired.
     fn rehearse(self, terminal: &Terminal) -> Outcome {
-        let hint = self.set.hint();
-        let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
-        let mut progress = Shown::unless(self.quiet, terminal);
-        let result = verify(&options, &mut progress);
-        progress.end();
-        let report = result.map_err(|error| sets::failure(&error))?;
-        match (self.json, self.quiet) {
-            (true, _) => print_json(&Versioned::new(&report))?,
-            (false, true) => print(&sets::faults(&report))?,
-            (false, false) => {
-                let found = sets::verification(&report, &hint, terminal);
-                print(&format!("{found}Nothing was healed (--dry-run).\n"))?
-            }
+        let report = Examination {
+            set: self.set,
+            ignore_checksums: self.ignore_checksums,
+            quiet: self.quiet,
+            json: self.json,
+            closing: "Nothing was healed (--dry-run).\n",
         }
+        .run(terminal)?;
         match (report.clean || !report.needs_heal, report.recoverable) {
             (true, _) => Ok(Verdict::Good),
             (false, true) => Ok(Verdict::Bad),

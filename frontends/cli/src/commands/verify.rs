@@ -4,7 +4,7 @@ use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets::{self, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{VerifyOptions, verify};
+use pantile_seal::{VerifyOptions, VerifyReport, verify};
 
 /// Read a sealed set and say what is missing, damaged or changed
 ///
@@ -40,6 +40,37 @@ pub struct Verify {
 
 impl Verify {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        let report = Examination {
+            set: self.set,
+            ignore_checksums: self.ignore_checksums,
+            quiet: self.quiet,
+            json: self.json,
+            closing: "",
+        }
+        .run(terminal)?;
+        match (report.clean, report.recoverable) {
+            (true, _) if report.disks_unborne => Ok(Verdict::Bad),
+            (true, _) => Ok(Verdict::Good),
+            (false, true) => Ok(Verdict::Bad),
+            (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
+        }
+    }
+}
+
+/// Reads a set and prints what is wrong with it: `verify`, and `heal --dry-run`.
+pub(super) struct Examination {
+    pub set: SetArgs,
+    /// Judge by the equations alone.
+    pub ignore_checksums: bool,
+    /// One line for each fault, and no progress.
+    pub quiet: bool,
+    pub json: bool,
+    /// What stands below the text for people.
+    pub closing: &'static str,
+}
+
+impl Examination {
+    pub(super) fn run(self, terminal: &Terminal) -> Result<VerifyReport, Failure> {
         let hint = self.set.hint();
         let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
         let mut progress = Shown::unless(self.quiet, terminal);
@@ -49,13 +80,10 @@ impl Verify {
         match (self.json, self.quiet) {
             (true, _) => print_json(&Versioned::new(&report))?,
             (false, true) => print(&sets::faults(&report))?,
-            (false, false) => print(&sets::verification(&report, &hint, terminal))?,
+            (false, false) => {
+                print(&format!("{}{}", sets::verification(&report, &hint, terminal), self.closing))?;
+            }
         }
-        match (report.clean, report.recoverable) {
-            (true, _) if report.disks_unborne => Ok(Verdict::Bad),
-            (true, _) => Ok(Verdict::Good),
-            (false, true) => Ok(Verdict::Bad),
-            (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
-        }
+        Ok(report)
     }
 }

@@ -1,0 +1,232 @@
+//! Whose a device is that is to be written: asked of the device that is open, and of every
+//! directory and link on the way to it.
+//!
+//! A path is no device. Between a look at what it leads to and the opening another user may
+//! exchange the one for the other, so the device is opened first, and what is looked at then is
+//! held against it: the way is walked through opened directories, each looked at by its descriptor,
+//! and must end at the very file or block device that is open. That one is written, under whatever
+//! name it is found later.
+//!
+//! What it deliberately does not do: open anything to be read or written, or ask of devices that
+//! have the superblock of a volume. Those are known by what they hold.
+
+use crate::FolderError;
+use crate::private::{LINKS_MOST, fault};
+use pantile_device::{Device, Identity};
+use pantile_trust::Caller;
+use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Refuses a device that is to be written as a whole if another user may have put it there, may
+/// have made a link that leads to it or, of root, may exchange a directory on the way; what is
+/// written could be read, or be any file.
+///
+/// Errors: `OfAnother`; `HasOtherNames` of a file in a folder of others; `Exchanged` if the path
+/// does not lead to the device that is open. A device that is memory of this process is its own.
+pub(crate) fn refuse_if_of_another(device: &dyn Device) -> Result<(), FolderError> {
+    refuse_to(&Caller::or_by_sudo(), device.path(), device.identity())
+}
+
+fn refuse_to(caller: &Caller, path: &Path, open: Identity) -> Result<(), FolderError> {
+    if let Identity::Memory { .. } = open {
+        return Ok(());
+    }
+    let exchanged = || FolderError::Exchanged { path: path.to_path_buf() };
+    let absolute = std::path::absolute(path).map_err(|error| FolderError::file("find", path, &error))?;
+    let Some(end) = end_of_the_way(caller, &absolute)? else { return Err(exchanged()) };
+    if identity_of(&end.found) != Some(open) {
+        return Err(exchanged());
+    }
+    if caller.is_of_another(&end.directory) {
+        let owner = end.found.uid();
+        if !caller.trusts(owner) {
+            return Err(fault(caller, path.to_path_buf(), owner));
+        }
+        // Others may have made this name of any file.
+        if end.found.is_file() && end.found.nlink() > 1 {
+            return Err(FolderError::HasOtherNames { path: path.to_path_buf() });
+        }
+    }
+    Ok(())
+}
+
+/// As a device says it of itself; `None`: it cannot be one.
+fn identity_of(found: &Metadata) -> Option<Identity> {
+    let kind = found.file_type();
+    match () {
+        () if kind.is_file() => Some(Identity::File { device: found.dev(), inode: found.ino() }),
+        () if kind.is_block_device() => Some(Identity::Block { device: found.rdev() }),
+        () => None,
+    }
+}
+
+/// What a path leads to, and the directory that it lies in.
+struct End {
+    found: Metadata,
+    directory: Metadata,
+}
+
+/// Walks an absolute path; `None`: it leads nowhere.
+///
+/// Errors: `OfAnother` at a link that another user may have put there, or of root at a directory
+/// whose names another may exchange.
+fn end_of_the_way(caller: &Caller, path: &Path) -> Result<Option<End>, FolderError> {
+    let mut links = 0;
+    let mut left: VecDeque<OsString> = parts(path);
+    // Where the walk is, for what is said of it: as it was named, links and all.
+    let mut at = PathBuf::from("/");
+    let Some(mut directory) = look_at(None, OsStr::new("/")) else { return Ok(None) };
+    loop {
+        let within = match directory.metadata() {
+            Ok(within) if within.is_dir() => within,
+            _ => return Ok(None),
+        };
+        if caller.is_root() && caller.names_may_be_exchanged(&within) {
+            return Err(fault(caller, at, within.uid()));
+        }
+        let Some(part) = left.pop_front() else { return Ok(None) };
+        let Some(next) = look_at(Some(&directory), &part) else { return Ok(None) };
+        let Ok(found) = next.metadata() else { return Ok(None) };
+        at.push(&part);
+        if found.is_symlink() {
+            if caller.is_led_by_another(&found, &within) {
+                return Err(fault(caller, at, found.uid()));
+            }
+            let Ok(to) = readlinkat(&next, "", Vec::new()) else { return Ok(None) };
+            let to = PathBuf::from(OsString::from_vec(to.into_bytes()));
+            links += 1;
+            if links > LINKS_MOST {
+                return Ok(None);
+            }
+            at.pop();
+            if to.is_absolute() {
+                let Some(root) = look_at(None, OsStr::new("/")) else { return Ok(None) };
+                (directory, at) = (root, PathBuf::from("/"));
+            }
+            parts(&to).into_iter().rev().for_each(|part| left.push_front(part));
+        } else if left.is_empty() {
+            return Ok(Some(End { found, directory: within }));
+        } else {
+            directory = next;
+        }
+    }
+}
+
+/// What is left to be walked of a path.
+fn parts(path: &Path) -> VecDeque<OsString> {
+    let part = |component: Component<'_>| match component {
+        Component::Normal(_) | Component::ParentDir => Some(component.as_os_str().to_owned()),
+        _ => None,
+    };
+    path.components().filter_map(part).collect()
+}
+
+/// A descriptor of a name in a directory, which neither follows a link nor opens what is there.
+fn look_at(directory: Option<&File>, name: &OsStr) -> Option<File> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let looked = match directory {
+        Some(directory) => openat(directory, name.as_bytes(), flags, Mode::empty()),
+        None => openat(CWD, name.as_bytes(), flags, Mode::empty()),
+    };
+    looked.ok().map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_device::FileDevice;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    use std::process::Command;
+
+    /// A folder of this mode with a device in it that is open, and who made them.
+    fn opened(mode: u32) -> (tempfile::TempDir, PathBuf, FileDevice, u32) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("device");
+        std::fs::write(&path, [0; 1 << 16]).expect("a file");
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("a mode");
+        let device = FileDevice::open(&path).expect("a device");
+        let maker = path.metadata().expect("it is there").uid();
+        (folder, path, device, maker)
+    }
+
+    fn asked(caller: u32, device: &FileDevice) -> Result<(), FolderError> {
+        refuse_to(&Caller::of(caller), device.path(), device.identity())
+    }
+
+    /// A stranger exchanges his file, which was opened, for something that may stand there.
+    #[test]
+    fn what_took_the_place_of_an_open_device_says_nothing_of_it() {
+        let (_folder, path, device, maker) = opened(0o1777);
+        assert_eq!(asked(maker, &device), Ok(()));
+        let aside = path.with_file_name("aside");
+        std::fs::rename(&path, &aside).expect("it is moved");
+        let exchanged = Err(FolderError::Exchanged { path: path.clone() });
+        assert_eq!(asked(maker, &device), exchanged, "there is nothing");
+        std::fs::write(&path, [0; 1 << 16]).expect("a file");
+        assert_eq!(asked(maker, &device), exchanged, "another file");
+        std::fs::remove_file(&path).expect("it goes");
+        assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+        assert_eq!(asked(maker, &device), exchanged, "a pipe");
+        std::fs::remove_file(&path).expect("it goes");
+        symlink(&aside, &path).expect("a link");
+        assert!(asked(maker, &device).is_err(), "another user may have moved the link there");
+        std::fs::remove_file(&path).expect("it goes");
+        std::fs::rename(&aside, &path).expect("it is moved back");
+        assert_eq!(asked(maker, &device), Ok(()));
+    }
+
+    /// A spare in `/tmp` that was cleaned away, and that another user makes again.
+    #[test]
+    fn a_file_that_another_user_put_into_a_sticky_folder_is_no_device_to_be_made_anew() {
+        let (folder, path, device, maker) = opened(0o1777);
+        std::fs::hard_link(&path, folder.path().join("second")).expect("a second name");
+        assert_eq!(asked(maker, &device), Err(FolderError::HasOtherNames { path: path.clone() }));
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
+        assert_eq!(asked(maker, &device), Ok(()));
+        std::fs::remove_file(folder.path().join("second")).expect("it goes");
+        if maker != 0 {
+            println!("not root: only root can make a file of another user");
+            return;
+        }
+        chown(&path, Some(1000), None).expect("it is root");
+        for (mode, caller, is_good) in [(0o755, 0, true), (0o1777, 0, false), (0o1777, 1000, true)] {
+            std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("a mode");
+            assert_eq!(asked(caller, &device).is_ok(), is_good, "{mode:o} for {caller}");
+        }
+    }
+
+    /// Not the last name alone: a directory on the way may be a link, too.
+    #[test]
+    fn no_link_of_another_user_is_followed_on_the_way() {
+        let (folder, path, device, maker) = opened(0o755);
+        let link = folder.path().join("link");
+        symlink(folder.path(), &link).expect("a link");
+        let by_link =
+            |caller: u32| refuse_to(&Caller::of(caller), &link.join("link/../device"), device.identity());
+        let name = folder.path().file_name().expect("a name");
+        assert_eq!(by_link(maker), Err(FolderError::Exchanged { path: link.join("link/../device") }));
+        let back = link.join("link/..").join(name).join("device");
+        assert_eq!(
+            refuse_to(&Caller::of(maker), &back, device.identity()),
+            Ok(()),
+            "dots are those of the system"
+        );
+        if maker != 0 {
+            println!("not root: only root can make a link of another user");
+            return;
+        }
+        lchown(&link, Some(1000), None).expect("it is root");
+        for caller in [0, 1001] {
+            let refused = refuse_to(&Caller::of(caller), &link.join("device"), device.identity());
+            assert_eq!(refused, Err(FolderError::OfAnother { path: link.clone(), owner: Some(1000) }));
+        }
+        assert_eq!(refuse_to(&Caller::of(1000), &link.join("device"), device.identity()), Ok(()));
+        assert!(path.exists());
+    }
+}
