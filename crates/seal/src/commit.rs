@@ -135,7 +135,8 @@ impl Commit<'_> {
             longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
         }
         if manifest.stripes > old_stripes {
-            let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
+            let (world, for_user) = (set.world, set.for_user);
+            let encoder = Encoder { world, for_user, geometry: &set.geometry, grid: &grid, paths: &paths };
             let new = old_stripes..manifest.stripes;
             report.source_bytes_read +=
                 encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
@@ -323,7 +324,8 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let read = read_file_blocks(self.set.world.disk, path, entry, block, run.block, bytes)
+                let disk = (self.set.world.disk, self.set.for_user);
+                let read = read_file_blocks(disk, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;
                 // A file that changed since it was scanned is sealed as read, and will be reported

@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub(crate) use crate::links::resolve;
 pub use crate::links::{is_led_to_by_nobody_else, real_path, real_place};
 pub use crate::system::SystemDisk;
 
@@ -65,6 +66,12 @@ pub struct Meta {
     pub owner: u32,
     /// The group that it is of.
     pub group: u32,
+}
+
+impl From<&Meta> for pantile_trust::Found {
+    fn from(found: &Meta) -> pantile_trust::Found {
+        pantile_trust::Found { owner: found.owner, group: found.group, mode: found.mode }
+    }
 }
 
 /// What a path is.
@@ -201,24 +208,6 @@ pub trait DiskFile: Send + Sync {
     fn is_stored(&self, _at: u64, _len: u64) -> bool {
         true
     }
-}
-
-/// Where a path leads: to itself, or along its links to a file that may not be there. The
-/// directories that links lead to become roots to be read.
-pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
-    const LINKS_MOST: usize = 40;
-    let mut path = path.to_path_buf();
-    for _ in 0..LINKS_MOST {
-        match disk.meta(&path) {
-            Ok(meta) if meta.kind == MetaKind::Symlink => {
-                path = crate::names::parent(&path).join(disk.read_link(&path)?);
-                // If it is not there, neither is what the link leads to.
-                let _ = disk.root(&crate::names::parent(&path), Access::Read);
-            }
-            _ => return Ok(path),
-        }
-    }
-    Err(io::Error::other("its links lead in a circle"))
 }
 
 /// Whether a file belongs to the user who runs this.

@@ -133,6 +133,22 @@ pub enum SealError {
         /// Where that is.
         sources: Vec<PathBuf>,
     },
+    /// A shard that would be written to was put there by another user.
+    OfAnother {
+        /// Where.
+        path: PathBuf,
+        /// The number of its owner.
+        owner: u32,
+    },
+    /// The shards belong to a user, and something that would be sealed into them does not.
+    NotForOwner {
+        /// It.
+        path: PathBuf,
+        /// Where the shards are.
+        dir: PathBuf,
+        /// The number of that user.
+        owner: u32,
+    },
     /// Files of the set are there and cannot be opened now.
     CannotOpen {
         /// The first.
@@ -530,6 +546,19 @@ impl fmt::Display for SealError {
                 "the set says that its originals are {}, but there is no record that you sealed it on this machine, and whoever made it \
                  may have named any place; nothing was written: if they are to be repaired there, say so, with --source for each",
                 paths(sources)
+            ),
+            SealError::OfAnother { path, owner } => write!(
+                out,
+                "{} belongs to another user (number {owner}), who would have what is written there; nothing was written: seal to a \
+                 folder of your own, let that user run the command, or make the shards yours (chown) if you know that they are",
+                path.display()
+            ),
+            SealError::NotForOwner { path, dir, owner } => write!(
+                out,
+                "the shards in {} belong to user number {owner}, and {} does not; nothing was written: seal to another folder, leave \
+                 that out (--exclude), or make the shards yours (chown)",
+                dir.display(),
+                path.display()
             ),
             SealError::CannotOpen { path, reason, count } => write!(
                 out,

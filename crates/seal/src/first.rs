@@ -32,6 +32,8 @@ pub(crate) struct Output {
 /// Blocks of new stripes on their way from the sources to shards.
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
+    /// See [`Set::for_user`](crate::set::Set::for_user).
+    pub(crate) for_user: Option<u32>,
     pub(crate) geometry: &'a Geometry,
     /// The layout that is written.
     pub(crate) grid: &'a Grid,
@@ -282,7 +284,7 @@ fn write_all(
         outputs.push(Output { column, path, file });
     }
     let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
-    let encoder = Encoder { world, geometry, grid: &grid, paths: &paths };
+    let encoder = Encoder { world, for_user: None, geometry, grid: &grid, paths: &paths };
     let mut meta = Meta::empty(geometry, manifest);
     progress.phase("sealing", file_bytes(manifest));
     let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
@@ -406,10 +408,10 @@ impl Encoder<'_> {
                 buffer[filled..from].fill(0);
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
+                let disk = (self.world.disk, self.for_user);
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
-                let read =
-                    read_file_blocks(self.world.disk, path, &shared[run.entry], block, run.block, bytes)
-                        .map_err(|e| SealError::source("reading", path, e))?;
+                let read = read_file_blocks(disk, path, &shared[run.entry], block, run.block, bytes)
+                    .map_err(|e| SealError::source("reading", path, e))?;
                 bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
                 if self.with_checksums(&shared[run.entry]) {
                     crcs.extend(bytes.chunks_exact(block).map(Crc64::of));

@@ -40,6 +40,7 @@ pub(crate) fn heal(
         let path = set.names.dir.clone();
         SealError::Format { path, error }
     })?;
+    let owners = set.owners_to_write_for()?;
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
@@ -74,7 +75,9 @@ pub(crate) fn heal(
         }
         _ => None,
     };
-    heal_shards(set, &columns, options, &damage, &mut report, progress)?;
+    // What no checksum tells from anything else is not given away.
+    let owner = owners.first().copied().filter(|_| owners.len() == 1 && set.is_content_sealed());
+    heal_shards(set, (&columns, owner), options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     }
@@ -273,9 +276,10 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
         .collect()
 }
 
+/// Makes shards anew; where root does that among those of a user, for that user.
 fn heal_shards(
     set: &Set<'_>,
-    columns: &[usize],
+    (columns, owner): (&[usize], Option<u32>),
     options: &HealOptions,
     damage: &Damage,
     report: &mut HealReport,
@@ -300,7 +304,7 @@ fn heal_shards(
             }
         }
     }
-    let done = write_shards(set, &outputs, damage, report, progress);
+    let done = write_shards(set, (&outputs, owner), damage, report, progress);
     if done.is_err() {
         for output in &outputs {
             let _ = disk.remove(&output.temp);
@@ -492,7 +496,7 @@ pub(crate) fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
 
 fn write_shards(
     set: &Set<'_>,
-    replacements: &[Replacement],
+    (replacements, owner): (&[Replacement], Option<u32>),
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
@@ -545,7 +549,11 @@ fn write_shards(
         progress.advance(window.count() as u64 * stripe_bytes);
         at = window.stripes.end;
     }
-    finish_shards(set, &mut columns, &mut outputs, &meta, report);
+    let group = set.shards.iter().flatten().find_map(|shard| {
+        shard.file.meta().ok().filter(|meta| Some(meta.owner) == owner).map(|meta| meta.group)
+    });
+    let owner = owner.zip(group);
+    finish_shards(set, (&mut columns, &mut outputs), &meta, owner, report);
     Ok(())
 }
 
@@ -651,12 +659,12 @@ fn write_window(
     failed
 }
 
-/// Headers, sync, rename.
+/// Headers, owner, sync, rename.
 fn finish_shards(
     set: &Set<'_>,
-    columns: &mut Vec<&Replacement>,
-    outputs: &mut Vec<Output>,
+    (columns, outputs): (&mut Vec<&Replacement>, &mut Vec<Output>),
     meta: &Meta,
+    owner: Option<(u32, u32)>,
     report: &mut HealReport,
 ) {
     let disk = set.world.disk;
@@ -676,6 +684,10 @@ fn finish_shards(
         }
         // What was touched before must not look as if it was sealed since.
         set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
+        if let Some((owner, group)) = owner {
+            let given = output.file.set_owner(owner, group);
+            given.map_err(|e| SealError::io("setting the owner of", &output.path, e))?;
+        }
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))
     };
     let failed = outputs.iter().filter_map(|output| Some((output.column, finish(output).err()?))).collect();

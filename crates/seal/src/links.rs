@@ -1,5 +1,11 @@
 //! Where a path leads, link by link, if nobody else has a hand in it.
+//!
+//! A path that a person names ([`real_path`]) goes through links of hers and root's alone. The link
+//! that stands in the place of a file in a directory that she names ([`resolve`]) may also be
+//! somebody else's, who owns what it leads to. `pantile_trust` has the rule.
 
+use crate::disk::{Access, Disk, MetaKind};
+use crate::names::parent;
 use pantile_trust::Caller;
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -22,8 +28,40 @@ pub fn real_place(path: &Path) -> io::Result<PathBuf> {
     walk_links(path, true)
 }
 
+/// As many links as the system follows.
+const LINKS_MOST: usize = 40;
+
+/// Where a path below a root leads: to itself, or along its links to a file that may not be there.
+/// The directories that links lead to become roots to be read.
+///
+/// Errors: `PermissionDenied` for a link that another user put there, who does not own what it
+/// leads to; of what is not there the directory counts.
+pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let caller = Caller::or_by_sudo();
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MOST {
+        let link = match disk.meta(&path) {
+            Ok(meta) if meta.kind == MetaKind::Symlink => meta,
+            _ => return Ok(path),
+        };
+        let dir = parent(&path);
+        let to = dir.join(disk.read_link(&path)?);
+        // If it is not there, neither is what the link leads to.
+        let _ = disk.root(&parent(&to), Access::Read);
+        let behind = disk.meta(&to).or_else(|_| disk.meta(&parent(&to)));
+        if !caller.follows(&link, &disk.meta(&dir)?, behind.ok().map(|meta| meta.owner)) {
+            let why = format!(
+                "another user may have put this link to {} there, and does not own that; name what it leads to",
+                to.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        path = to;
+    }
+    Err(io::Error::other("its links lead in a circle"))
+}
+
 fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
-    const LINKS_MOST: usize = 40;
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
     let parts = |path: &Path| -> Vec<OsString> {
         let names = path.components().rev();

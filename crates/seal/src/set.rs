@@ -6,7 +6,7 @@ mod found;
 pub(crate) use found::sets_in;
 
 use crate::bounds::{Bounds, Codes};
-use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
+use crate::disk::{Access, Disk, Meta, MetaKind, now, resolve, spelt_one_way};
 use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, is_to_be_done, journals, replay};
@@ -28,7 +28,8 @@ use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use pantile_trust::{Caller, Found};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -84,6 +85,9 @@ pub(crate) struct Set<'w> {
     pub(crate) source_bytes_read: AtomicU64,
     /// Why originals may be written to.
     pub(crate) trust: Trust,
+    /// The user whose shards root writes to, if they are not root's: only files of hers are read to
+    /// be sealed.
+    pub(crate) for_user: Option<u32>,
     /// Journals of changes that were decided and are not finished, where they are only told of.
     pending: Vec<PathBuf>,
     /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
@@ -211,6 +215,7 @@ impl<'w> Set<'w> {
             shard_bytes_read: AtomicU64::new(0),
             source_bytes_read: AtomicU64::new(0),
             trust,
+            for_user: None,
             pending,
             lock: held,
             opened: Vec::new(),
@@ -287,6 +292,43 @@ impl<'w> Set<'w> {
         let mut shards = self.shards.iter().flatten();
         self.dirs.iter().all(|dir| is_ours(self.world.disk.meta(dir), MetaKind::Dir))
             && shards.all(|shard| is_ours(shard.file.meta(), MetaKind::File))
+    }
+
+    /// The usable shards, each with the directory in which it really lies.
+    fn shards_and_dirs(&self) -> impl Iterator<Item = (&Shard, io::Result<(Meta, Meta)>)> {
+        let disk = self.world.disk;
+        let metas =
+            move |shard: &Shard| Ok((shard.file.meta()?, disk.meta(&parent(&resolve(disk, &shard.path)?))?));
+        self.shards.iter().flatten().map(move |shard| (shard, metas(shard)))
+    }
+
+    /// Whether whoever owns the shards made all that they say: then what they say of rights is what
+    /// that user wanted. Otherwise who wrote the manifest may have put shards under it that are not
+    /// for everybody to read.
+    pub(crate) fn is_of_one_alone(&self) -> bool {
+        let caller = Caller::alone();
+        let all: Option<Vec<(Meta, Meta)>> = self.shards_and_dirs().map(|(_, metas)| metas.ok()).collect();
+        let Some(all) = all else { return false };
+        let first = all.first().map(|(file, _)| file.owner);
+        all.iter().all(|(file, _)| Found::from(file).is_for_everybody())
+            || all.iter().all(|(file, dir)| Some(file.owner) == first && caller.is_of_one_alone(file, dir))
+    }
+
+    /// Refuses to write to shards that another user put where they are; the users for whom root
+    /// writes to theirs.
+    pub(crate) fn owners_to_write_for(&self) -> Result<BTreeSet<u32>, SealError> {
+        let caller = Caller::or_by_sudo();
+        let mut owners = BTreeSet::new();
+        for (shard, metas) in self.shards_and_dirs() {
+            let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
+            if !caller.may_change(&file, &dir) {
+                return Err(SealError::OfAnother { path: shard.path.clone(), owner: file.owner });
+            }
+            if !caller.trusts(file.owner) {
+                owners.insert(file.owner);
+            }
+        }
+        Ok(owners)
     }
 
     /// From here on originals may be repaired.

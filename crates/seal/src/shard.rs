@@ -9,6 +9,7 @@ use pantile_format::{
     Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId, ShardHeader,
     Timestamp, Version, pieces_of,
 };
+use pantile_trust::Caller;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -249,7 +250,8 @@ pub(crate) fn open_shard(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn Dis
 }
 
 /// Opens the shard that a path is, or that its links lead to, to write to it, if it is the one that
-/// is meant: only then becomes the directory that a link leads to one that is written to.
+/// is meant: only then becomes the directory that a link leads to one that is written to. One that
+/// another user put there is not written to.
 pub(crate) fn open_shard_to_write(
     disk: &dyn Disk,
     path: &Path,
@@ -265,7 +267,11 @@ pub(crate) fn open_shard_to_write(
         disk.root(&parent(&to), Access::Write)?;
     }
     let file = disk.open_write(&to)?;
-    if file.meta()?.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
+    let found = file.meta()?;
+    if !Caller::or_by_sudo().may_change(&found, &disk.meta(&parent(&to))?) {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
+    }
+    if found.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
 }
 
 /// Whether a shard has the manifest of the generation after its own: a change was prepared in it,

@@ -12,7 +12,7 @@
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, is_own,
 };
-use crate::links::real_path;
+use crate::links::{real_path, resolve};
 use crate::names::LOCK;
 use pantile_format::Timestamp;
 use rustix::buffer::spare_capacity;
@@ -194,6 +194,16 @@ impl SystemDisk {
             MetaKind::File => Err(io::Error::other("another file took its place just now")),
             _ => Ok(file),
         }
+    }
+
+    /// Opens what a person named, or what lies in a directory that she named, to read it. A link
+    /// that somebody else put in its place is followed only to what is that user's own. What is no
+    /// file can be described, not read.
+    pub fn open_found(path: &Path) -> io::Result<File> {
+        let disk = SystemDisk::new();
+        let dir = disk.root(&crate::names::parent(path), Access::Read)?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        disk.open_file(&resolve(&disk, &dir.join(name))?, Access::Read, TO_READ)
     }
 
     /// What a file is, whatever it is, and that there is no other by the time it is opened.

@@ -8,7 +8,7 @@ use crate::select::Patterns;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,6 +39,8 @@ pub(crate) struct Tree {
     pub(crate) excluded: u64,
     /// Directories on which another file system is mounted, which was left out.
     pub(crate) other_systems: Vec<PathBuf>,
+    /// Who owns what was found, with a path of each.
+    pub(crate) owners: BTreeMap<u32, PathBuf>,
 }
 
 /// The longest path below a source that a system opens.
@@ -153,6 +155,7 @@ impl Tree {
             left_out: own.left_out.clone(),
             excluded: 0,
             other_systems: Vec::new(),
+            owners: BTreeMap::new(),
         };
         for (index, source) in sources.iter().enumerate() {
             tree.visit(disk, index as u32, path_of(&source.path), own)?;
@@ -238,6 +241,7 @@ impl Tree {
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
+            self.owners.entry(meta.owner).or_insert(full);
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }

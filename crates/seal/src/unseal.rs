@@ -517,7 +517,8 @@ impl Unsealing<'_, '_> {
 /// The rights of what is restored.
 fn rights(set: &Set<'_>, options: &UnsealOptions) -> Rights {
     let rights = Rights::of_new(set.world.disk, options.modes);
-    if set.is_content_sealed() { rights } else { rights.of_owner_alone() }
+    let is_meant = options.modes || set.is_of_one_alone();
+    if is_meant && set.is_content_sealed() { rights } else { rights.of_owner_alone() }
 }
 
 /// Opens a directory that this run made, to give it its rights.

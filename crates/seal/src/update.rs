@@ -63,6 +63,7 @@ pub(crate) fn update(
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_closed()?;
+    write_for_owners(&mut set, &tree)?;
     check_settings(&set, options, &tree)?;
     if options.removed_max == RemovedMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
@@ -673,7 +674,7 @@ fn scan_file(
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        let read = read_file_blocks(set.world.disk, &path, entry, block, at, bytes)
+        let read = read_file_blocks((set.world.disk, set.for_user), &path, entry, block, at, bytes)
             .map_err(|e| SealError::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;
         crcs.extend(bytes.chunks_exact(block).map(Crc64::of));
@@ -684,6 +685,19 @@ fn scan_file(
         }
     }
     Ok(Some(crcs))
+}
+
+/// Sees to it that no user gets in her shards what is not hers: root, who reads everything, brings
+/// them up to date from files of hers alone.
+fn write_for_owners(set: &mut Set<'_>, tree: &Tree) -> Result<(), SealError> {
+    let owners = set.owners_to_write_for()?;
+    set.for_user = owners.first().copied();
+    for &owner in &owners {
+        if let Some((_, path)) = tree.owners.iter().find(|(other, _)| **other != owner) {
+            return Err(SealError::NotForOwner { path: path.clone(), dir: set.names.dir.clone(), owner });
+        }
+    }
+    Ok(())
 }
 
 /// The grid of a manifest.

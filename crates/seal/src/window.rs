@@ -310,14 +310,17 @@ pub(crate) fn read_source(
     first_block: u64,
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
-    let read = read_file_blocks(set.world.disk, path, entry, set.geometry.block(), first_block, bytes)?;
+    let disk = (set.world.disk, set.for_user);
+    let read = read_file_blocks(disk, path, entry, set.geometry.block(), first_block, bytes)?;
     set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
     Ok(read)
 }
 
 /// As [`read_source`], without a set.
+///
+/// Errors: it does not belong to the user for whom root writes.
 pub(crate) fn read_file_blocks(
-    disk: &dyn crate::disk::Disk,
+    (disk, for_user): (&dyn crate::disk::Disk, Option<u32>),
     path: &Path,
     entry: &Entry,
     block: usize,
@@ -328,6 +331,12 @@ pub(crate) fn read_file_blocks(
     let offset = first_block * block as u64;
     let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
     let file = disk.open(path)?;
+    if let Some(user) = for_user
+        && file.meta()?.owner != user
+    {
+        let why = "it belongs to another user than the shards";
+        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
+    }
     let have = file.read_at(&mut bytes[..within], offset)?;
     bytes[have..].fill(0);
     Ok(FileRead { bytes: have as u64, whole: have == within })

@@ -14,9 +14,43 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
+const READ_BY_ALL: u32 = 0o004;
 const WRITTEN_BY_GROUP: u32 = 0o020;
 const WRITTEN_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
+
+/// Whose a file or directory is, and who may do what with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Found {
+    /// The number of the user that owns it.
+    pub owner: u32,
+    /// The number of its group.
+    pub group: u32,
+    /// Its permission bits; others are ignored.
+    pub mode: u32,
+}
+
+impl From<&Metadata> for Found {
+    fn from(found: &Metadata) -> Found {
+        Found { owner: found.uid(), group: found.gid(), mode: found.mode() }
+    }
+}
+
+impl Found {
+    /// Whether everybody may read the file.
+    pub fn is_for_everybody(&self) -> bool {
+        self.mode & READ_BY_ALL != 0
+    }
+}
+
+/// The permission bits that what is made of some files may have: those of everybody if everybody
+/// may read each of them, else those of its owner alone. What the group of a file may do says
+/// little: a group of the same number may be another elsewhere, and with an access control list the
+/// bits are its mask.
+pub fn most_of_made_from(read: impl IntoIterator<Item = Found>) -> u32 {
+    let is_for_everybody = read.into_iter().all(|file| file.is_for_everybody());
+    if is_for_everybody { 0o777 } else { 0o700 }
+}
 
 /// Who acts, and which other user is trusted besides root.
 #[derive(Clone, Copy, Debug)]
@@ -49,14 +83,22 @@ impl Caller {
         self.me == 0
     }
 
+    /// Whether this is the user who acts.
+    pub fn is_me(&self, user: u32) -> bool {
+        user == self.me
+    }
+
     /// Whether what this user owns is as good as one's own.
     pub fn trusts(&self, owner: u32) -> bool {
         owner == 0 || owner == self.me || self.also == Some(owner)
     }
 
     /// Whether somebody else may choose what a file or directory holds.
-    pub fn is_of_another(&self, found: &Metadata) -> bool {
-        self.is_owned_by_another(found.uid(), found.gid(), found.mode())
+    pub fn is_of_another(&self, found: impl Into<Found>) -> bool {
+        let Found { owner, group, mode } = found.into();
+        let by_group =
+            self.is_root() && self.also != Some(owner) && group != 0 && mode & WRITTEN_BY_GROUP != 0;
+        !self.trusts(owner) || mode & WRITTEN_BY_ALL != 0 || by_group
     }
 
     /// Whether somebody else may exchange the names in a directory.
@@ -66,14 +108,43 @@ impl Caller {
     }
 
     /// Whether somebody else may have made a link, or put it in the directory that it lies in.
-    pub fn is_led_by_another(&self, link: &Metadata, directory: &Metadata) -> bool {
-        !self.trusts(link.uid()) || self.is_of_another(directory)
+    pub fn is_led_by_another(&self, link: impl Into<Found>, directory: impl Into<Found>) -> bool {
+        !self.trusts(link.into().owner) || self.is_of_another(directory)
     }
 
-    fn is_owned_by_another(&self, owner: u32, group: u32, mode: u32) -> bool {
-        let by_group =
-            self.is_root() && self.also != Some(owner) && group != 0 && mode & WRITTEN_BY_GROUP != 0;
-        !self.trusts(owner) || mode & WRITTEN_BY_ALL != 0 || by_group
+    /// Whether a link is followed that lies in a directory and leads to something of an owner;
+    /// `None` if there is nothing.
+    ///
+    /// One of this user or root's in a directory of another was put there by that one.
+    pub fn follows(
+        &self,
+        link: impl Into<Found>,
+        directory: impl Into<Found>,
+        owner_behind: Option<u32>,
+    ) -> bool {
+        let (link, directory) = (link.into(), directory.into());
+        let maker = link.owner;
+        let is_where_it_was_made = directory.owner == maker || self.trusts(directory.owner);
+        let leads_to_own = !self.trusts(maker) && owner_behind == Some(maker) && is_where_it_was_made;
+        !self.is_led_by_another(link, directory) || leads_to_own
+    }
+
+    /// Whether a file that is there may be written to.
+    ///
+    /// Root also does the work of whoever owns the directory; and what lies in a directory in which
+    /// nobody else can put anything, root has put there.
+    pub fn may_change(&self, file: impl Into<Found>, directory: impl Into<Found>) -> bool {
+        let (owner, directory) = (file.into().owner, directory.into());
+        let is_at_home = owner == directory.owner || !self.is_of_another(directory);
+        self.trusts(owner) || (self.is_root() && is_at_home)
+    }
+
+    /// Whether one user alone, who owns a file, can have written it and put it into a directory.
+    pub fn is_of_one_alone(&self, file: impl Into<Found>, directory: impl Into<Found>) -> bool {
+        let (file, directory) = (file.into(), directory.into());
+        let owner = Caller::of(file.owner);
+        let is_kept = !owner.is_of_another(directory) || !self.is_of_another(directory);
+        !owner.is_of_another(file) && is_kept
     }
 }
 
@@ -96,8 +167,62 @@ mod tests {
             (1000, 1000, 0o777, [true, true, true]),
             (1001, 1001, 0o755, [true, true, true]),
         ] {
-            let found = [&plain, &by_sudo, &herself].map(|who| who.is_owned_by_another(owner, group, mode));
+            let found =
+                [&plain, &by_sudo, &herself].map(|who| who.is_of_another(Found { owner, group, mode }));
             assert_eq!(found, of_another, "{owner}:{group} {mode:o}");
         }
+    }
+    fn of(owner: u32, mode: u32) -> Found {
+        Found { owner, group: owner, mode }
+    }
+
+    #[test]
+    fn a_link_is_followed_if_its_owner_may_lead_there() {
+        let (root, user) = (Caller { me: 0, also: None }, Caller { me: 1000, also: None });
+        for (link, directory, behind, follows) in [
+            // The owners of the link, of its directory and of what it leads to, for root and user
+            // 1000.
+            (0, of(0, 0o755), 0, [true, true]),
+            (1000, of(1000, 0o755), 1000, [true, true]),
+            (1000, of(1000, 0o755), 0, [false, true]),
+            (1001, of(1001, 0o755), 1001, [true, true]),
+            (1001, of(1001, 0o755), 0, [false, false]),
+            (1001, of(1001, 0o755), 1000, [false, false]),
+            (1001, of(0, 0o1777), 1001, [true, true]),
+            (1001, of(0, 0o1777), 1000, [false, false]),
+            // Made elsewhere, and moved.
+            (0, of(1001, 0o755), 0, [false, false]),
+            (0, of(0, 0o1777), 0, [false, false]),
+            (1000, of(1001, 0o755), 1000, [false, false]),
+        ] {
+            let found = [root, user].map(|who| who.follows(of(link, 0o777), directory, Some(behind)));
+            assert_eq!(found, follows, "{link} in {directory:?} to {behind}");
+            let to_nothing = [root, user].map(|who| who.follows(of(link, 0o777), directory, None));
+            let trusted = [root, user].map(|who| !who.is_led_by_another(of(link, 0o777), directory));
+            assert_eq!(to_nothing, trusted, "{link} in {directory:?} to nothing");
+        }
+    }
+
+    #[test]
+    fn a_file_is_written_to_if_nobody_else_put_it_there() {
+        let (root, user) = (Caller { me: 0, also: None }, Caller { me: 1000, also: None });
+        for (file, directory, may) in [
+            (0, of(1001, 0o755), [true, true]),
+            (1000, of(1000, 0o755), [true, true]),
+            (1001, of(1001, 0o777), [true, false]),
+            (1001, of(0, 0o755), [true, false]),
+            (1001, of(0, 0o1777), [false, false]),
+            (1001, of(1000, 0o755), [false, false]),
+        ] {
+            let found = [root, user].map(|who| who.may_change(of(file, 0o666), directory));
+            assert_eq!(found, may, "{file} in {directory:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_of_files_is_for_everybody_only_if_each_of_them_is() {
+        assert_eq!(most_of_made_from([of(0, 0o644), of(1, 0o444)]), 0o777);
+        assert_eq!(most_of_made_from([of(0, 0o644), of(1, 0o640)]), 0o700);
+        assert_eq!(most_of_made_from([]), 0o777);
     }
 }

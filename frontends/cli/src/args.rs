@@ -10,7 +10,6 @@ use clap::Args;
 use pantile::code::Budget;
 use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -99,7 +98,7 @@ fn code_text(path: &Path) -> Result<String, Failure> {
         )));
     }
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    let read = crate::files::input(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     match read {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::IsADirectory => {

@@ -9,6 +9,8 @@ use crate::progress::Progress;
 use crate::sets;
 use pantile::code::foreign::Profile;
 use pantile::{Chunks, Code, Codec, ShardError};
+use pantile_seal::disk::SystemDisk;
+use pantile_trust::{Found, most_of_made_from};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -312,11 +314,12 @@ impl Layout {
 }
 
 fn small_text(path: &Path) -> io::Result<String> {
-    if !path.metadata()?.is_file() {
+    let file = SystemDisk::open_found(path)?;
+    if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
     }
     let mut text = String::new();
-    File::open(path)?.take(MADE_BYTES_MOST + 1).read_to_string(&mut text)?;
+    file.take(MADE_BYTES_MOST + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MADE_BYTES_MOST {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long")),
         false => Ok(text),
@@ -398,6 +401,8 @@ pub fn failure(error: ShardError, data: (&str, &Path), folder: &Path, verb: &str
 /// The chunks of a folder that are there, of the right length, open; and why others are not.
 pub struct Present {
     pub files: Vec<Option<File>>,
+    /// Who may read those that are there.
+    found: Vec<Found>,
     /// Columns whose chunk cannot be used, and why.
     pub lost: Vec<(usize, String)>,
 }
@@ -405,20 +410,25 @@ pub struct Present {
 impl Present {
     /// Of a layout and so many bytes of data. Chunks of another length are as good as lost.
     pub fn find(folder: &Path, layout: &Layout, data_len: u64) -> Result<Present, Failure> {
-        let mut present = Present { files: Vec::new(), lost: Vec::new() };
+        let mut present = Present { files: Vec::new(), found: Vec::new(), lost: Vec::new() };
         let mut other_lengths = Vec::new();
         for column in 0..layout.code().columns() {
             let (path, need) = (path(folder, column), layout.len_of(column, data_len));
-            let found = path.metadata().and_then(|meta| match meta.is_file() {
-                true => Ok((meta.len(), File::open(&path)?)),
-                false => Err(io::Error::other("it is no file")),
+            let found = SystemDisk::open_found(&path).and_then(|file| {
+                let meta = file.metadata()?;
+                match meta.is_file() {
+                    true => Ok((meta, file)),
+                    false => Err(io::Error::other("it is no file")),
+                }
             });
             let why = match found {
-                Ok((have, file)) if have == need => {
+                Ok((meta, file)) if meta.len() == need => {
                     present.files.push(Some(file));
+                    present.found.push(Found::from(&meta));
                     continue;
                 }
-                Ok((have, _)) => {
+                Ok((meta, _)) => {
+                    let have = meta.len();
                     other_lengths.push((column, have, need));
                     format!("it has {have} bytes, not {need}")
                 }
@@ -437,6 +447,11 @@ impl Present {
             ))),
             _ => Ok(present),
         }
+    }
+
+    /// The permission bits that what is made of them may have.
+    pub fn most(&self) -> u32 {
+        most_of_made_from(self.found.iter().copied())
     }
 
     /// Says on standard error what is not used.

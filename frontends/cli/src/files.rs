@@ -9,7 +9,8 @@ use pantile_format::Timestamp;
 use pantile_seal::disk::{
     Access, Disk, DiskFile, SystemDisk, is_led_to_by_nobody_else, real_path, real_place,
 };
-use std::fs::File;
+use pantile_trust::Caller;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
@@ -18,6 +19,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest name that is part of the name of the file beside it: a name has at most 255 bytes.
 const NAME_BYTES_MOST: usize = 200;
+
+/// The permission bits of a file that may be for everybody.
+const ALL: u32 = 0o777;
 
 /// Where a file is written that a person names.
 enum Place {
@@ -102,6 +106,31 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Opens what is read, file or not. A link in its place is followed if nobody else can have put it
+/// there, or if whoever did owns what it leads to.
+pub fn input(path: &Path) -> io::Result<File> {
+    if path.file_name().is_none() {
+        return File::open(path);
+    }
+    let found = match SystemDisk::open_found(path) {
+        // What the shell has opened has no name, as for <(command).
+        Err(error) if error.kind() == ErrorKind::NotFound && is_led_to_by_nobody_else(parent(path)) => {
+            return nameless(path).map_or(Err(error), |seen| reopened(&seen));
+        }
+        found => found?,
+    };
+    // A file is open by now; of anything else there is a descriptor that tells what it is.
+    match found.metadata()?.is_file() {
+        true => Ok(found),
+        false => reopened(&found),
+    }
+}
+
+/// Opens what was opened to describe it, to read it.
+fn reopened(seen: &File) -> io::Result<File> {
+    File::open(format!("/proc/self/fd/{}", seen.as_raw_fd()))
+}
+
 /// Opens what is no file to write to it. A directory on the way that was exchanged for a link leads
 /// to no other device.
 fn open_special(path: &Path) -> io::Result<File> {
@@ -135,7 +164,7 @@ impl Output {
     /// Ends the writing.
     pub fn end(self) -> io::Result<()> {
         match self {
-            Output::New(file) => file.sync().and_then(|()| file.give_name()),
+            Output::New(file) => file.sync().and_then(|()| file.give_name(ALL)),
             Output::Other(_) => Ok(()),
         }
     }
@@ -231,10 +260,16 @@ impl NewFile {
         self.file.sync()
     }
 
-    /// Gives it its name, and the permission bits of what had it before, or those of a new file.
-    pub fn give_name(&self) -> io::Result<()> {
-        let before = self.to.symlink_metadata().ok().filter(|meta| meta.is_file());
-        let mode = before.map_or(0o666 & !self.disk.umask(), |before| before.mode() & 0o777);
+    /// Gives it its name, and of these permission bits those that what had it before had, if that
+    /// was this user's and nobody else can have put it there; else those of a new file.
+    pub fn give_name(&self, most: u32) -> io::Result<()> {
+        let caller = Caller::alone();
+        let is_hers = |before: &Metadata| {
+            let dir = parent(&self.to).symlink_metadata();
+            before.is_file() && caller.is_me(before.uid()) && dir.is_ok_and(|dir| !caller.is_of_another(&dir))
+        };
+        let before = self.to.symlink_metadata().ok().filter(is_hers);
+        let mode = most & before.map_or(0o666 & !self.disk.umask(), |before| before.mode() & 0o777);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
         self.file.set_meta(mode, now)?;

@@ -378,6 +378,8 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
+        | SealError::OfAnother { .. }
+        | SealError::NotForOwner { .. }
         | SealError::BadPattern { .. }
         | SealError::TooManyPatterns { .. }
         | SealError::NothingMeant { .. }

@@ -9,9 +9,11 @@ use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
+use pantile_trust::{Found, most_of_made_from};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// Make raw chunks of a file, one for each column of a code
@@ -77,7 +79,7 @@ impl Encode {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let layout = self.layout.layout()?;
         layout.code().check_stores().map_err(Failure::input)?;
-        let source = self.source(&layout)?;
+        let (source, most) = self.source(&layout)?;
         let columns = layout.code().columns();
         files::make_dir(&self.out).map_err(|error| Failure::file("make", &self.out, &error))?;
         if !self.overwrite {
@@ -90,26 +92,29 @@ impl Encode {
             new.push(NewFile::create(&chunks::path(&self.out, column))?);
         }
         let len = self.encode(&layout, source, &mut new, terminal)?;
-        let each = |verb: &str, done: fn(&NewFile) -> std::io::Result<()>| {
+        let each = |verb: &str, done: &dyn Fn(&NewFile) -> std::io::Result<()>| {
             (0..).zip(&new).try_for_each(|(column, file)| {
                 done(file).map_err(|error| Failure::file(verb, &chunks::path(&self.out, column), &error))
             })
         };
-        each("write", NewFile::sync)?;
+        each("write", &NewFile::sync)?;
         // From here on until the end chunks may be of two makings, and nothing says that they fit.
         let made = self.out.join(MADE);
         files::remove(&made).map_err(|error| Failure::file("replace", &made, &error))?;
-        each("name", NewFile::give_name)?;
+        each("name", &|file| file.give_name(most))?;
         layout.write_made(&self.out, len)?;
         self.answer(&layout, len)
     }
 
-    /// What is encoded, open.
-    fn source(&self, layout: &Layout) -> Result<Source, Failure> {
-        let source = if self.file.as_os_str() == "-" {
-            Source::Stream(Box::new(std::io::stdin().lock()))
+    /// What is encoded, open, and the permission bits that its chunks may have.
+    fn source(&self, layout: &Layout) -> Result<(Source, u32), Failure> {
+        let (source, most) = if self.file.as_os_str() == "-" {
+            // A pipe is read by whoever was given it; a file may be one that is not for everybody.
+            let given = std::fs::metadata("/dev/stdin").ok().filter(|given| !given.file_type().is_fifo());
+            let most = most_of_made_from(given.iter().map(Found::from));
+            (Source::Stream(Box::new(std::io::stdin().lock())), most)
         } else {
-            let opened = File::open(&self.file).and_then(|file| Ok((file.metadata()?, file)));
+            let opened = files::input(&self.file).and_then(|file| Ok((file.metadata()?, file)));
             let (meta, file) = opened.map_err(|error| not_there(&self.file, &error))?;
             if meta.is_dir() {
                 return Err(Failure::Input(format!(
@@ -117,9 +122,13 @@ impl Encode {
                     self.file.display()
                 )));
             }
+            let most = match meta.file_type().is_fifo() {
+                true => most_of_made_from([]),
+                false => most_of_made_from([Found::from(&meta)]),
+            };
             match meta.is_file() {
-                true => Source::File(file, meta.len()),
-                false => Source::Stream(Box::new(file)),
+                true => (Source::File(file, meta.len()), most),
+                false => (Source::Stream(Box::new(file)), most),
             }
         };
         match source {
@@ -128,7 +137,7 @@ impl Encode {
                  stripes with --chunk"
                     .into(),
             )),
-            source => Ok(source),
+            source => Ok((source, most)),
         }
     }
 

@@ -4,6 +4,7 @@ mod a_code_is_advised_for_a_trace;
 mod a_room_imports_only_what_stands_above_it;
 mod answers_have_their_documented_shape;
 mod certificates_convince_somebody_else;
+mod chunks_give_nobody_more;
 mod common;
 mod drawings_are_kept;
 mod every_fault_is_one_sentence;

@@ -1,0 +1,223 @@
+//! Claim: root, who may do everything, does nothing for one user with what belongs to another: no
+//! link of a user leads to what is not hers, no shard of a user gets what is not hers, and what a
+//! user put together is not for more people to read than its parts. A user's own folder is worked
+//! on as before.
+
+use crate::common::*;
+use pantile_seal::*;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+
+/// Any user but root.
+const USER: u32 = 65534;
+
+/// Whether this is root, without whom there is no second user to try.
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: only root can make files of another user");
+    }
+    is_root
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Gives the user a directory, or file, and everything below it.
+fn give(path: &Path) {
+    lchown(path, Some(USER), Some(USER)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
+    }
+}
+
+fn sealed(mode: Mode) -> Place {
+    let place = Place::new();
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    for name in ["a", "d/b"] {
+        write(&place.tree().join(name), &Seed(name.len() as u64).bytes(20_000));
+        set_mode(&place.tree().join(name), 0o644);
+    }
+    seal(&SealOptions { mode: Some(mode), ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    place
+}
+
+/// A directory with a link to each shard.
+fn links(place: &Place) -> PathBuf {
+    let dir = place.dir.path().join("links");
+    fs::create_dir(&dir).unwrap();
+    for shard in fs::read_dir(place.out()).unwrap().map(|shard| shard.unwrap()) {
+        symlink(shard.path(), dir.join(shard.file_name())).unwrap();
+    }
+    dir
+}
+
+fn unsealing(place: &Place, dir: &Path) -> UnsealOptions {
+    UnsealOptions { set: SetPaths::dir(dir), target: place.target(), ..Default::default() }
+}
+
+fn healing(dir: &Path) -> HealOptions {
+    HealOptions { set: SetPaths::dir(dir), ..Default::default() }
+}
+
+#[test]
+fn links_of_a_user_lead_root_to_no_shards_of_others_neither_to_read_nor_to_write() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let dir = links(&place);
+    // Hers, and those that root made elsewhere and she moved there.
+    for is_root_s in [false, true] {
+        give(&dir);
+        if is_root_s {
+            fs::read_dir(&dir).unwrap().for_each(|link| lchown(link.unwrap().path(), Some(0), None).unwrap());
+        }
+        let refused = unseal(&unsealing(&place, &dir), &mut Silent).unwrap_err().to_string();
+        assert!(refused.contains("name what it leads to"), "{refused}");
+        assert!(!place.target().exists());
+        flip(&place.shard(3), 9000);
+        let before = shards(&place.out());
+        let refused = heal(&healing(&dir), &mut Silent).unwrap_err().to_string();
+        assert!(refused.contains("name what it leads to"), "{refused}");
+        write(&place.tree().join("a"), b"another");
+        let again = SealOptions { out: dir.clone(), ..place.again() };
+        let refused = seal(&again, &mut Silent).unwrap_err().to_string();
+        assert!(refused.contains("name what it leads to"), "{refused}");
+        assert!(shards(&place.out()) == before);
+        flip(&place.shard(3), 9000);
+    }
+}
+
+/// One shard is hers, of a set that she forged or has for good, and the others are links.
+#[test]
+fn a_set_in_which_some_shards_are_links_of_a_user_to_those_of_others_is_not_healed() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let dir = links(&place);
+    let own = dir.join(place.shard(0).file_name().unwrap());
+    fs::remove_file(&own).unwrap();
+    fs::copy(place.shard(0), &own).unwrap();
+    give(&dir);
+    flip(&place.shard(3), 9000);
+    let before = shards(&place.out());
+    let error = heal(&healing(&dir), &mut Silent).unwrap_err();
+    assert!(matches!(&error, SealError::CannotOpen { count: 4, .. }), "{error}");
+    assert!(shards(&place.out()) == before);
+}
+
+#[test]
+fn a_users_own_folder_and_links_are_healed_and_sealed_for_her() {
+    if !is_root() {
+        return;
+    }
+    for mode in [Mode::Full, Mode::Beside] {
+        let place = sealed(mode);
+        // Shards on another disk, to which her links lead.
+        let disk = place.dir.path().join("disk");
+        fs::create_dir(&disk).unwrap();
+        for column in [3, 4] {
+            let there = disk.join(place.shard(column).file_name().unwrap());
+            fs::copy(place.shard(column), &there).unwrap();
+            set_mode(&there, 0o600);
+            fs::remove_file(place.shard(column)).unwrap();
+            symlink(&there, place.shard(column)).unwrap();
+        }
+        [place.out(), place.tree(), disk.clone()].iter().for_each(|path| give(path));
+        flip(&place.shard(4), 9000);
+        write(&place.tree().join("d/new"), &Seed(8).bytes(5000));
+        give(&place.tree());
+        if mode == Mode::Full {
+            fs::remove_file(place.shard(0)).unwrap();
+        }
+        assert!(!place.heal().unwrap().shards_written.is_empty());
+        place.reseal();
+        assert!(place.verify().clean);
+        let all =
+            [place.out(), disk].map(|dir| fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()));
+        for path in all.into_iter().flatten() {
+            let meta = fs::symlink_metadata(&path).unwrap();
+            assert_eq!((meta.uid(), meta.gid()), (USER, USER), "{}", path.display());
+            assert!(meta.is_symlink() || meta.mode() & 0o777 == 0o600, "{}", path.display());
+        }
+        place.assert_restores();
+    }
+}
+
+#[test]
+fn shards_that_another_user_put_there_are_not_written_to() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let before = |place: &Place| shards(&place.out());
+    give(&place.out());
+    // In a directory such as /tmp, in which everybody may put something.
+    chown(place.out(), Some(0), Some(0)).unwrap();
+    set_mode(&place.out(), 0o1777);
+    let untouched = before(&place);
+    write(&place.tree().join("a"), b"a secret");
+    let error = seal(&place.again(), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::OfAnother { owner: USER, .. }), "{error}");
+    flip(&place.shard(1), 9000);
+    let error = place.heal().unwrap_err();
+    assert!(matches!(error, SealError::OfAnother { owner: USER, .. }), "{error}");
+    flip(&place.shard(1), 9000);
+    // In her own directory root does her work, but not with files of others.
+    give(&place.out());
+    let error = seal(&place.again(), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::NotForOwner { owner: USER, .. }), "{error}");
+    give(&place.tree());
+    chown(place.tree().join("a"), Some(0), None).unwrap();
+    let error = seal(&place.again(), &mut Silent).unwrap_err();
+    assert!(
+        matches!(&error, SealError::NotForOwner { path, .. } if *path == place.tree().join("a")),
+        "{error}"
+    );
+    assert!(before(&place) == untouched);
+    give(&place.tree());
+    assert_eq!(place.reseal().generation, 2);
+}
+
+/// A user puts shards that she cannot read under a manifest of hers.
+#[test]
+fn what_shards_of_several_users_give_is_for_who_restores_it_alone() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let restored = |modes: bool| {
+        let _ = fs::remove_dir_all(place.target());
+        unseal(&UnsealOptions { modes, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
+        (mode_of(&place.target().join("a")), mode_of(&place.target().join("d")) & 0o077)
+    };
+    let of_root = restored(false);
+    give(&place.out());
+    let of_user = restored(false);
+    chown(place.shard(1), Some(0), None).unwrap();
+    let mixed = restored(false);
+    let asked = restored(true);
+    // Who could read all of them anyway gets no more than she had.
+    for column in 0..5 {
+        set_mode(&place.shard(column), 0o644);
+    }
+    let for_all = restored(false);
+    // A file of one user that others may write to says what they say.
+    give(&place.out());
+    set_mode(&place.shard(1), 0o606);
+    set_mode(&place.shard(2), 0o600);
+    let written_by_all = restored(false);
+    fs::create_dir(place.dir.path().join("made")).unwrap();
+    let left = mode_of(&place.dir.path().join("made"));
+    assert_eq!([of_root, of_user, for_all], [(0o644 & left, 0o055 & left); 3]);
+    assert_eq!(asked, (0o644, 0o055));
+    assert_eq!([mixed, written_by_all], [(0o600, 0); 2]);
+}
