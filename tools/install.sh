@@ -18,6 +18,8 @@ while [ $# -gt 0 ]; do
     shift 2 || usage
 done
 case $prefix in /*) ;; *) echo "--prefix '$prefix': give an absolute path" >&2; usage ;; esac
+to=${DESTDIR-}$prefix
+case $to in /*) ;; *) to=$PWD/$to ;; esac
 
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -30,8 +32,6 @@ case $profile in test | dev) built=debug ;; *) built=$profile ;; esac
 built=${CARGO_TARGET_DIR:-target}/$built
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-to=${DESTDIR-}$prefix
-case $to in /*) ;; *) to=$PWD/$to ;; esac
 # Who may write to a folder on the way may put a link there, and so choose what is replaced; so may
 # who made a link, or moved one there that somebody else made. By sudo root acts for the user who
 # gave the command.

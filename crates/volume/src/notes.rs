@@ -26,6 +26,16 @@ use std::collections::{BTreeMap, VecDeque};
 /// Bytes of notes in one record, beside those of suspect data: what goes beyond is in the next.
 const RECORD_NOTE_BYTES: usize = 3072;
 
+/// The most that is counted of anything: no device errs a million times a second for eight years. A
+/// record says where data lie, too, and is not refused for a count that cannot be; the count is
+/// taken for this one, so that it still says that there were errors, and sums have room.
+const COUNT_MOST: u64 = 1 << 48;
+
+/// A count as it is kept.
+pub(crate) fn kept_count(count: u64) -> u64 {
+    count.min(COUNT_MOST)
+}
+
 /// A range: its end, what is wrong with it, and since when.
 type Range = (u64, RangeKind, i64);
 
@@ -59,14 +69,20 @@ impl Notes {
 
     pub(crate) fn apply(&mut self, note: &Note) {
         match *note {
-            Note::Device(note) => drop(self.devices.insert(note.slot, note)),
+            Note::Device(note) => {
+                let checksum_errors = kept_count(note.checksum_errors);
+                let media_errors = kept_count(note.media_errors);
+                self.devices.insert(note.slot, DeviceNote { checksum_errors, media_errors, ..note });
+            }
             Note::Event(note) => {
                 self.events.push_back(note);
                 if self.events.len() > self.room.events {
                     self.events.pop_front();
                 }
             }
-            Note::Scrub(note) => self.scrub = Some(note),
+            Note::Scrub(note) => {
+                self.scrub = Some(ScrubNote { counts: note.counts.map(kept_count), ..note });
+            }
             Note::Range(RangeNote { first, count, kind, since }) => {
                 self.cut(first.0, first.0 + count, |_| true);
                 if kind != RangeKind::Good {
@@ -252,8 +268,8 @@ impl Engine {
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
         let counts = &self.counts[slot.0 as usize];
         DeviceNote {
-            checksum_errors: checksum + counts.checksum_errors,
-            media_errors: media + counts.media_errors,
+            checksum_errors: kept_count(checksum + counts.checksum_errors),
+            media_errors: kept_count(media + counts.media_errors),
             ..known
         }
     }
@@ -453,6 +469,7 @@ fn runs(blocks: &[UserBlock]) -> Vec<(UserBlock, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantile_format::volume::{LogicalStripe, ScrubState};
 
     fn range(first: u64, count: u64, kind: RangeKind) -> Note {
         Note::Range(RangeNote { first: UserBlock(first), count, kind, since: 7 })
@@ -477,6 +494,30 @@ mod tests {
         assert_eq!(of(&notes), [(35, 1, RangeKind::Suspect), (37, 3, RangeKind::Suspect)]);
         notes.apply(&range(36, 1, RangeKind::Suspect));
         assert_eq!(of(&notes), [(35, 5, RangeKind::Suspect)]);
+    }
+
+    /// What a stranger says of his devices is counted on from, and added up.
+    #[test]
+    fn counts_that_cannot_be_are_the_most_that_may_be_and_never_none() {
+        let mut notes = Notes::new(4);
+        let (slot, reason) = (Slot(1), Reason::NONE);
+        let (checksum_errors, media_errors) = (u64::MAX, 1);
+        notes.apply(&Note::Device(DeviceNote {
+            slot,
+            reason,
+            errno: 0,
+            since: 0,
+            checksum_errors,
+            media_errors,
+        }));
+        let state = ScrubState::Running;
+        let (repair, position) = (true, LogicalStripe(1));
+        let counts = [u64::MAX; 12];
+        notes.apply(&Note::Scrub(ScrubNote { state, repair, begun_at: 0, ended_at: 0, position, counts }));
+        let device = notes.devices[&slot];
+        assert_eq!((device.checksum_errors, device.media_errors), (COUNT_MOST, 1));
+        let kept = notes.scrub.expect("it is kept").counts;
+        assert_eq!(kept.iter().try_fold(0u64, |sum, &count| sum.checked_add(count)), Some(12 * COUNT_MOST));
     }
 
     #[test]

@@ -86,9 +86,9 @@ impl Failure {
     }
 }
 
-/// Writes a line to standard error. That nobody can read it is no fault.
+/// Writes a line to standard error, as a terminal may have it. That nobody can read it is no fault.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "pantile: {text}");
+    let _ = writeln!(std::io::stderr().lock(), "pantile: {}", crate::terminal::shown(text));
 }
 
 /// One line of bounded length, ended by a full stop, and nothing in it that a terminal would obey.

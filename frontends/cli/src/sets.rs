@@ -312,7 +312,7 @@ impl Progress for Shown {
 
 /// Whether a terminal shows a character as what it is: it is nothing to be obeyed, and does not
 /// hide how the text is read.
-fn is_harmless(c: char) -> bool {
+pub fn is_harmless(c: char) -> bool {
     let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
         | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     !c.is_control() && !hides

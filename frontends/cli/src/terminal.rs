@@ -1,9 +1,11 @@
 //! What the two output streams can show: colour, width, progress.
 
 use crate::failure::Failure;
+use crate::sets;
 use anstyle::Style;
 use clap::ValueEnum;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
@@ -68,8 +70,44 @@ impl Terminal {
     }
 }
 
-/// Writes the answer to standard output. A reader that has had enough, as `head` has, is no fault.
+/// A text as a terminal may have it, whoever wrote parts of it: its lines, tabs and our styles, and
+/// nothing else that a terminal would obey or that would hide how it is read ([`sets::name`]).
+///
+/// What a style looks like anybody can write; where colours are off, or a colour would say
+/// something, a stranger's words go through [`sets::name`] on their own before.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    let is_plain = |c| sets::is_harmless(c) || c == '\n' || c == '\t';
+    if text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let len = style_len(rest).unwrap_or(c.len_utf8());
+        let (part, after) = rest.split_at(len);
+        match is_plain(c) || c.len_utf8() < len {
+            true => out.push_str(part),
+            false => out.push_str(&sets::name(part)),
+        }
+        rest = after;
+    }
+    Cow::Owned(out)
+}
+
+/// How long a style is that the text begins with: ESC, `[`, numbers, `m`.
+fn style_len(text: &str) -> Option<usize> {
+    let numbers = text.strip_prefix("\x1b[")?;
+    let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
+    numbers[end..].starts_with('m').then_some(end + 3)
+}
+
+/// Writes the answer to standard output, as a terminal may have it ([`shown`]). A reader that has
+/// had enough, as `head` has, is no fault.
 pub fn print(text: &str) -> Result<(), Failure> {
+    write_out(&shown(text))
+}
+
+fn write_out(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -79,7 +117,29 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes the answer as JSON, one document and a line feed.
+/// Writes the answer as JSON, one document and a line feed, every text as it is.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    print(&crate::json::text(value))
+    write_out(&crate::json::text(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown_and_styles_are_kept() {
+        let plain = "a\tb\n  ┌─ ä\n";
+        assert!(matches!(shown(plain), Cow::Borrowed(same) if same == plain));
+        let styled = "\x1b[1mbold\x1b[0m \x1b[38;5;1mred\x1b[0m\n";
+        assert_eq!(shown(styled), styled);
+        for (foreign, as_shown) in [
+            ("\x1b]0;owned\x07\n", "\\u{1b}]0;owned\\u{7}\n"),
+            ("\x1b[2J", "\\u{1b}[2J"),
+            ("\x1b[1;", "\\u{1b}[1;"),
+            ("a\rb\u{9b}2Jc\u{202e}", "a\\rb\\u{9b}2Jc\\u{202e}"),
+        ] {
+            assert_eq!(shown(foreign), as_shown);
+            assert_eq!(shown(as_shown), as_shown, "once is enough");
+        }
+    }
 }

@@ -291,7 +291,7 @@ pub struct DoneJson<'t> {
 pub fn print_done(text: &str, served: bool, json: bool) -> Outcome {
     match json {
         true => print_json(&DoneJson { output_version: OUTPUT_VERSION, done: text, served })?,
-        false => print(&format!("{text}\n"))?,
+        false => print(&format!("{}\n", sets::name(text)))?,
     }
     Ok(Verdict::Good)
 }
@@ -402,8 +402,8 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
     let mut out = format!(
         "{}: {}, {}, {} for data, {}{}\n\n",
         terminal.bold(sets::name(&report.name)),
-        report.code,
-        report.policy,
+        sets::name(&report.code),
+        sets::name(&report.policy),
         if report.len_bytes > 0 { sets::bytes(report.len_bytes) } else { "unknown".into() },
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
         match (served, report.reads_only) {
@@ -470,7 +470,7 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
         report.log_rows_used,
         report.log_rows,
         report.stripes_used,
-        report.stripes_used + report.free_stripes,
+        report.stripes_used.saturating_add(report.free_stripes),
         report.dirty_blocks
     );
     if let Some(server) = &report.server {
@@ -500,7 +500,8 @@ fn margin_lines(report: &StatusReport) -> String {
         let _ = write!(out, " That is true of the other stripes only: those that have lost data stay so.");
     }
     out.push('\n');
-    let beyond = report.margin.lost.len() as u32 + report.margin.next.as_ref().map_or(0, |next| next.devices);
+    let next = report.margin.next.as_ref().map_or(0, |next| next.devices);
+    let beyond = next.saturating_add(report.margin.lost.len() as u32);
     let counts_more = report.margin.next.as_ref().is_some_and(|next| next.survived > 0);
     if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
         let _ = writeln!(
@@ -520,7 +521,7 @@ fn devices(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
         (DeviceWord::Present, _) => "present".to_string(),
         (DeviceWord::Lost, _) => "lost".to_string(),
         (DeviceWord::Rebuilding, Some(rebuild)) => {
-            let done = device.done_stripes.unwrap_or(0) * 100 / rebuild.total_stripes.max(1);
+            let done = device.done_stripes.unwrap_or(0).saturating_mul(100) / rebuild.total_stripes.max(1);
             format!("{rebuilding}, {done} %")
         }
         (DeviceWord::Rebuilding, None) => rebuilding.to_string(),
@@ -570,10 +571,10 @@ pub fn margin_text(margin: &Margin) -> String {
         let _ = write!(text, "; none of the {} {sets} may.", next.sets);
         return text;
     }
-    let fatal = next.sets - next.survived;
+    let fatal = next.sets.saturating_sub(next.survived);
     let columns = |set: &Vec<u32>| describe_set(set);
     let named: Vec<String> = next.fatal.iter().map(columns).collect();
-    let more = match fatal as usize - named.len() {
+    let more = match (fatal as usize).saturating_sub(named.len()) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -712,6 +713,31 @@ mod tests {
         assert!(text(with_bad).ends_with("cannot be read; bad of device 2: 3 superblocks and the journal."));
         let sound = ScrubReport { checksum: 0, unreadable: 0, log_checksum: 0, log_unreadable: 0, ..scrub };
         assert!(text(sound).ends_with("; 738 blocks in the log, all good."));
+    }
+
+    /// Whoever answers at the socket of a volume's folder may be anybody, and answer anything.
+    #[test]
+    fn what_a_strangers_server_answers_is_shown_and_not_obeyed() {
+        let strange = || String::from("\x1b[31m\x1b]0;owned\x07\n");
+        let next = NextLoss { devices: u32::MAX, sets: 0, survived: u64::MAX, fatal: vec![vec![0]] };
+        let margin = Margin { lost: vec![1], survives: true, any_more: 1, next: Some(next) };
+        let report = StatusReport {
+            name: strange(),
+            code: strange(),
+            policy: strange(),
+            wrong: vec![strange()],
+            spares: vec![strange().into()],
+            opens: true,
+            margin,
+            stripes_used: u64::MAX,
+            free_stripes: u64::MAX,
+            log_blocks: 1,
+            ..StatusReport::default()
+        };
+        let terminal = Terminal { colour: false, width: 100, progress: false };
+        let text = status_text(&report, true, &terminal);
+        assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
+        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
     }
 
     #[test]

@@ -198,8 +198,8 @@ impl Counter {
         (low as u32, (index - self.before(low) + 1) as u32)
     }
 
-    /// Counts a request; a block that is written in part is read first. Cost: some additions per
-    /// stripe that it touches.
+    /// Counts a request; a block that is written in part is read first. Cost: some additions for
+    /// each of its ends and for each turn of stripes, however long it is.
     pub fn push(&mut self, request: &Request) {
         let end_byte = request.offset + request.len;
         let (begin, end) = (request.offset / BLOCK_BYTES, end_byte.div_ceil(BLOCK_BYTES));
@@ -219,25 +219,42 @@ impl Counter {
     }
 
     /// Blocks of the volume; what they cost, none if they cannot be had.
-    fn blocks(&mut self, mut block: u64, end: u64, is_write: bool) -> Option<u64> {
+    ///
+    /// Whole stripes that are turned alike cost alike, and are counted at once.
+    fn blocks(&mut self, begin: u64, end: u64, is_write: bool) -> Option<u64> {
+        if begin >= end {
+            return Some(0);
+        }
+        let (s, turns) = (self.stripe_blocks, self.turns);
+        let (first, last) = (begin / s, end / s);
+        let turn = |stripe: u64| (stripe % turns) as u32;
+        if first == last {
+            return self.part((begin - first * s, end - first * s, turn(first), is_write), 1);
+        }
         let mut cost = Some(0);
-        while block < end {
-            let stripe = block / self.stripe_blocks;
-            let from = block - stripe * self.stripe_blocks;
-            let to = (end - stripe * self.stripe_blocks).min(self.stripe_blocks);
-            let part = self.part(from, to, (stripe % self.turns) as u32, is_write);
-            cost = cost.zip(part).map(|(a, b)| a + b);
-            block += to - from;
+        let mut add = |part: Option<u64>| cost = cost.zip(part).map(|(a, b)| a + b);
+        if begin > first * s {
+            add(self.part((begin - first * s, s, turn(first), is_write), 1));
+        }
+        let (whole, count) = (begin.div_ceil(s), last - begin.div_ceil(s));
+        for nth in 0..turns.min(count) {
+            // Every turns-th from this one on.
+            let often = (count - nth).div_ceil(turns);
+            add(self.part((0, s, turn(whole + nth), is_write), often));
+        }
+        if end > last * s {
+            add(self.part((0, end - last * s, turn(last), is_write), 1));
         }
         cost
     }
 
-    /// The blocks `from..to` of a stripe: the offsets fall into at most three classes of the same
-    /// cells.
-    fn part(&mut self, from: u64, to: u64, turn: u32, is_write: bool) -> Option<u64> {
+    /// The blocks `from..to` of so many stripes that are turned alike; what they cost in all. The
+    /// offsets fall into at most three classes of the same cells.
+    fn part(&mut self, range: Range, stripes: u64) -> Option<u64> {
         if !self.lost.is_empty() {
-            return self.degraded_part((from, to, turn, is_write));
+            return self.degraded_part(range, stripes);
         }
+        let (from, to, turn, is_write) = range;
         let e = self.element_blocks;
         let (first, at_first) = (from / e, from % e);
         let (last, at_last) = ((to - 1) / e, (to - 1) % e);
@@ -245,7 +262,7 @@ impl Counter {
         // Offsets below `at_first` miss the first element, those above `at_last` the last one.
         let cuts = [0, at_first.min(at_last + 1), at_first.max(at_last + 1), e];
         for class in cuts.windows(2).filter(|class| class[0] < class[1]) {
-            let (low, often) = (class[0], class[1] - class[0]);
+            let (low, often) = (class[0], (class[1] - class[0]) * stripes);
             let begin = first + u64::from(low < at_first);
             let end = last + u64::from(low <= at_last);
             if begin >= end {
@@ -259,7 +276,7 @@ impl Counter {
         }
         if is_write {
             let all = (first as u32, (last - first + 1) as u32);
-            *self.touched.entry((all, turn)).or_default() += 1;
+            *self.touched.entry((all, turn)).or_default() += stripes;
         }
         if self.reads.is_full() || self.writes.is_full() || self.touched.len() >= KEPT_MOST {
             self.settle();
@@ -286,19 +303,20 @@ impl Counter {
         &self.code.data()[first as usize..(first + count) as usize]
     }
 
-    fn degraded_part(&mut self, range: Range) -> Option<u64> {
+    fn degraded_part(&mut self, range: Range, stripes: u64) -> Option<u64> {
+        let of_all = |cost: Option<u64>| cost.map(|cost| cost * stripes);
         if let Some((often, cost)) = self.ranges.get_mut(&range) {
-            *often += u64::from(cost.is_some());
-            return *cost;
+            *often += if cost.is_some() { stripes } else { 0 };
+            return of_all(*cost);
         }
         let planned = self.planned_degraded(range);
         let sum = |planned: &Planned| planned.columns.values().map(|b| b.read + b.written).sum::<u64>();
         let cost = planned.as_ref().map(sum);
-        self.ranges.insert(range, (u64::from(cost.is_some()), cost));
+        self.ranges.insert(range, (if cost.is_some() { stripes } else { 0 }, cost));
         if self.ranges.len() >= KEPT_MOST {
             self.settle();
         }
-        cost
+        of_all(cost)
     }
 
     /// One offset of a read.
@@ -488,5 +506,66 @@ impl Planned {
             return;
         }
         *self.columns.entry((column, cause)).or_default() += blocks;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::geometry;
+
+    fn counter(spec: &str, lost: &[usize]) -> Counter {
+        let code = Code::parse(spec).expect("a spec");
+        Counter::new(&geometry(&code, 4 * BLOCK_BYTES).expect("a shape"), lost).expect("it can be had")
+    }
+
+    fn requests(stripe_bytes: u64) -> impl Iterator<Item = Request> {
+        let around =
+            move |stripes: u64| [0, 1, BLOCK_BYTES, stripe_bytes - 1].map(|at| stripes * stripe_bytes + at);
+        let ends = (0..19).flat_map(move |stripes| around(stripes).map(|len| len + 1));
+        let all = around(0).into_iter().chain(around(5)).flat_map(move |offset| {
+            ends.clone().flat_map(move |len| [false, true].map(|is_write| (offset, len, is_write)))
+        });
+        all.map(|(offset, len, is_write)| Request { at_us: 0, offset, len, is_write })
+    }
+
+    /// Whole stripes at once come to what they do one by one.
+    #[test]
+    fn a_long_request_costs_what_its_stripes_do() {
+        for (spec, lost) in
+            [("raid6:4", &[][..]), ("raid6:4", &[1, 2]), ("dcode:5", &[]), ("shec:4,3,2", &[0])]
+        {
+            let stripe_blocks = counter(spec, lost).stripe_blocks();
+            let (mut at_once, mut one_by_one) = (counter(spec, lost), counter(spec, lost));
+            for request in requests(stripe_blocks * BLOCK_BYTES) {
+                let (begin, end) =
+                    (request.offset / BLOCK_BYTES, (request.offset + request.len).div_ceil(BLOCK_BYTES));
+                let mut cost = Some(0);
+                let mut block = begin;
+                while block < end {
+                    let next = end.min((block / stripe_blocks + 1) * stripe_blocks);
+                    let part = one_by_one.blocks(block, next, request.is_write);
+                    cost = cost.zip(part).map(|(a, b)| a + b);
+                    block = next;
+                }
+                assert_eq!(at_once.blocks(begin, end, request.is_write), cost, "{spec} {request:?}");
+            }
+            let (at_once, one_by_one) = (at_once.finish(), one_by_one.finish());
+            assert_eq!(at_once.devices, one_by_one.devices, "{spec} {lost:?}");
+            assert_eq!(at_once.strategies, one_by_one.strategies, "{spec} {lost:?}");
+        }
+    }
+
+    /// One by one the stripes of these would take years.
+    #[test]
+    fn a_request_costs_no_more_time_for_being_long() {
+        for lost in [&[][..], &[1]] {
+            let mut counter = counter("raid6:4", lost);
+            let len = 1 << 58;
+            counter.push(&Request { at_us: 0, offset: 5, len, is_write: true });
+            counter.push(&Request { at_us: 0, offset: 1 << 40, len, is_write: false });
+            let total = counter.finish().total();
+            assert!(total.read >= len / BLOCK_BYTES / 2 && total.written >= len / BLOCK_BYTES, "{total:?}");
+        }
     }
 }

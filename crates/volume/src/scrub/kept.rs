@@ -3,6 +3,7 @@
 use super::metadata::Metadata;
 use super::{Engine, Scrubbing};
 use crate::ScrubStatus;
+use crate::notes::kept_count;
 use pantile_format::volume::{EventKind, LogicalStripe, Note, ScrubNote, ScrubState};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -104,7 +105,8 @@ impl Engine {
                 metadata_devices,
                 repaired,
                 left,
-            ],
+            ]
+            .map(kept_count),
         })
     }
 

@@ -190,7 +190,11 @@ impl Assemble {
 }
 
 fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String {
-    let mut out = format!("{} ({}), by its stripes:\n", terminal.bold(sets::name(&answer.name)), answer.code);
+    let mut out = format!(
+        "{} ({}), by its stripes:\n",
+        terminal.bold(sets::name(&answer.name)),
+        sets::name(&answer.code)
+    );
     for device in &answer.devices {
         let how = match answer.without_superblock.contains(&device.device) {
             true => "  (known by its chunks alone)",
@@ -255,7 +259,7 @@ fn text(answer: &AssembleJson, terminal: &Terminal) -> String {
     let mut out = format!(
         "{} ({}): {} of {} devices\n",
         terminal.bold(sets::name(&answer.name)),
-        answer.code,
+        sets::name(&answer.code),
         answer.devices.len(),
         answer.slots
     );

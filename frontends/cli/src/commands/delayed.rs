@@ -272,7 +272,7 @@ pub fn text(epoch: &EpochReport) -> String {
     let mut out = format!(
         "Epoch {} is {}: {} from byte {}; {} in {} of {} stripes without parity (at most {})",
         epoch.epoch,
-        epoch.state,
+        sets::name(&epoch.state),
         sets::bytes(epoch.len_bytes),
         epoch.offset,
         sets::bytes(epoch.owed_bytes),

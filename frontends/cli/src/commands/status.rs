@@ -1,6 +1,7 @@
 //! `pantile status`: how a volume is.
 
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::sets;
 use crate::terminal::{Terminal, print};
 use crate::volumes;
 use clap::Args;
@@ -66,7 +67,7 @@ impl Status {
             };
         }
         if self.events {
-            let line = |event: &EventReport| format!("{}  {}\n", when(event.at), event.text);
+            let line = |event: &EventReport| format!("{}  {}\n", when(event.at), sets::name(&event.text));
             print(&report.events.iter().map(line).collect::<String>())?;
             return Ok(Verdict::Good);
         }

@@ -12,6 +12,7 @@ mod examples_of_the_help_work;
 mod no_argument_makes_it_panic;
 mod numbers_leave_for_other_tools;
 mod outputs_follow_no_link_of_others;
+mod packages_are_made_where_the_caller_is;
 mod pools_of_a_cluster_are_reported;
 mod raw_chunks;
 mod sealed_sets;

@@ -2,6 +2,8 @@
 //! tests/clients.sh has the served ones.
 
 use crate::common::*;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 fn at(folder: &Path, arguments: &str) -> Run {
@@ -412,4 +414,47 @@ fn maps_that_nothing_tells_of_are_made_of_the_stripes() {
     ok(folder, &format!("assemble {devices} --into again --scan-stripes --yes"));
     assert!(holds(folder, "again", 5, 8 << 20));
     assert!(ok(folder, "scrub again").contains("clean"));
+}
+
+/// Whoever made a volume's folder answers at its control socket as well.
+#[test]
+fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M --code mirror:2");
+    let mut status = json_of(folder, "status vol");
+    let strange = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J";
+    for name in ["name", "code", "policy"] {
+        status[name] = strange.into();
+    }
+    status["answer"] = "status".into();
+    status["events"] = serde_json::json!([{ "at": 5, "text": strange, "device": null }]);
+    status["epochs"] = serde_json::json!([{
+        "epoch": 1, "offset": 0, "len_bytes": 1, "state": strange, "stripes": 1, "owed_stripes": 1, "owed_bytes": 1,
+        "owed_bytes_max": 1, "oldest_s": null, "idle_s": 0, "idle_max_s": null, "on_timeout": "abort", "wasted_stripes": 0, "lost": []
+    }]);
+    let done = serde_json::json!({ "answer": "done", "text": strange });
+    let socket = UnixListener::bind(folder.join("vol/control.sock")).expect("it listens");
+    // Until the test ends: a connection has an order in each of its lines.
+    std::thread::spawn(move || {
+        for connection in socket.incoming() {
+            let Ok(mut answers) = connection else { return };
+            let Ok(orders) = answers.try_clone() else { return };
+            for order in BufReader::new(orders).lines().map_while(Result::ok) {
+                let answer = if order.contains("\"status\"") { &status } else { &done };
+                let _ = writeln!(answers, "{answer}");
+            }
+        }
+    });
+    for arguments in
+        ["status vol", "status vol --events", "delayed status vol", "delayed end vol 1", "fail vol 0"]
+    {
+        let run = at(folder, &format!("--color never {arguments}"));
+        let said = run.stdout + &run.stderr;
+        assert!(said.contains("\\u{1b}]0;owned\\u{7}"), "{arguments}: {said:?}");
+        assert!(!said.contains(['\u{1b}', '\u{7}', '\u{9b}']), "{arguments}: {said:?}");
+    }
+    let json = at(folder, "status vol --json").stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["code"], strange, "programs have it as it is");
 }
