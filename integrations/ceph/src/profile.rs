@@ -103,9 +103,14 @@ pub enum Refusal {
     WideWords {
         /// Bits of a word.
         w: usize,
+        /// Whether Ceph goes on having the technique.
+        is_kept: bool,
     },
     /// Ceph's own plug-in would put chunks onto other shards.
-    Mapping,
+    Mapping {
+        /// Whether Ceph goes on having the technique.
+        is_kept: bool,
+    },
     /// Some column holds data and parity.
     MixedColumns {
         /// The code.
@@ -158,15 +163,15 @@ impl fmt::Display for Refusal {
             Refusal::OtherCount { word, value, need, spec } => {
                 write!(out, "{word}={value}, but {spec} has {word}={need}; leave {word} out")
             }
-            Refusal::WideWords { w } => write!(
+            Refusal::WideWords { w, is_kept } => write!(
                 out,
-                "w={w} computes in GF(2^{w}), which this plug-in does not have: w=8 alone. Ceph's own plug-in reads such a \
-                 pool up to Ceph 21; copy the pool before that"
+                "w={w} computes in GF(2^{w}), and this plug-in in GF(2^8) at the most. Where there is such a pool, {}",
+                leave(*is_kept)
             ),
-            Refusal::Mapping => write!(
+            Refusal::Mapping { is_kept } => write!(
                 out,
-                "mapping= puts chunks onto other shards, which this plug-in does not; Ceph's own plug-in reads such a pool \
-                 up to Ceph 21; copy the pool before that"
+                "mapping= puts chunks onto other shards, which this plug-in does not. Where there is such a pool, {}",
+                leave(*is_kept)
             ),
             Refusal::MixedColumns { spec } => write!(
                 out,
@@ -189,6 +194,16 @@ impl fmt::Display for Refusal {
                 out,
                 "chunks would be multiples of {multiple} bytes, which Ceph cannot count; give a shorter packetsize"
             ),
+        }
+    }
+}
+
+/// What to do with a pool of Ceph's own plug-in that this one does not read.
+fn leave(is_kept: bool) -> &'static str {
+    match is_kept {
+        true => "leave Ceph's own plug-in in its place: Ceph keeps the technique",
+        false => {
+            "leave Ceph's own plug-in in its place, which reads it up to Ceph 21, and copy the pool before that ends"
         }
     }
 }
@@ -227,7 +242,8 @@ impl Plugin {
     pub fn read(self, mut words: Words) -> Result<Opened, Refusal> {
         // Ceph's shec ignores the word.
         if matches!(self, Plugin::Clay | Plugin::Jerasure) && words.contains_key("mapping") {
-            return Err(Refusal::Mapping);
+            let is_kept = self == Plugin::Jerasure && words.get("technique").is_some_and(|name| name == KEPT);
+            return Err(Refusal::Mapping { is_kept });
         }
         let layout = match self {
             Plugin::Pantile => pantile(&mut words)?,
@@ -321,13 +337,8 @@ fn foreign(name: &str) -> Result<Layout, Refusal> {
     }
 }
 
-/// Refuses the fields that Ceph has besides.
-fn refuse_wide(w: usize) -> Result<(), Refusal> {
-    match w {
-        16 | 32 => Err(Refusal::WideWords { w }),
-        _ => Ok(()),
-    }
-}
+/// The technique of jerasure that Ceph does not drop.
+const KEPT: &str = "reed_sol_van";
 
 const KNOWN: [&str; 11] =
     ["plugin", "code", "k", "m", "c", "l", "d", "technique", "w", "packetsize", "stripe_unit"];
@@ -420,8 +431,8 @@ fn shec(words: &mut Words) -> Result<Layout, Refusal> {
         }
     };
     // Ceph takes any other value of w for 8.
-    if let Some(w) = words.get("w").and_then(|w| w.parse().ok()) {
-        refuse_wide(w)?;
+    if let Some(w @ (16 | 32)) = words.get("w").and_then(|w| w.parse().ok()) {
+        return Err(Refusal::WideWords { w, is_kept: false });
     }
     foreign(&format!("ceph:plugin=shec k={k} m={m} c={c} technique={technique}"))
 }
@@ -477,8 +488,12 @@ fn jerasure_of(words: &mut Words, technique: &str, of: &Usual) -> Result<Layout,
     let k = or(number(words, "k", Some(of.k), 2)?, of.k);
     let m = or(number(words, "m", Some(of.m), 1)?, of.m);
     let w = or(number(words, "w", Some(of.w), 1)?, of.w);
-    if !of.has_packets {
-        refuse_wide(w)?;
+    let is_wide = match of.has_packets {
+        true => technique.starts_with("cauchy") && (9..=32).contains(&w),
+        false => [16, 32].contains(&w),
+    };
+    if is_wide {
+        return Err(Refusal::WideWords { w, is_kept: technique == KEPT });
     }
     let mut name = format!("ceph:plugin=jerasure technique={technique} k={k} m={m} w={w}");
     if of.has_packets {

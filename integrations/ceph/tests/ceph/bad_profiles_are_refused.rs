@@ -36,7 +36,7 @@ fn with_one_useful_sentence() {
     for (profile, said) in [
         ("plugin=shec k=6 m=4", "c= is missing"),
         ("plugin=shec k=6 m=4 c=2 technique=both", "single or multiple"),
-        ("plugin=shec k=6 m=4 c=3 w=32", "GF(2^32)"),
+        ("plugin=shec k=6 m=4 c=3 w=32", "up to Ceph 21"),
         ("plugin=clay k=1", "k=1 is no number from 2 on"),
         ("plugin=clay k=4 m=2 d=3", "4 to 5"),
         ("plugin=clay k=4 m=2 d=x", "d=x is no number"),
@@ -44,8 +44,11 @@ fn with_one_useful_sentence() {
         ("plugin=clay technique=cauchy_good", "give reed_sol_van"),
         ("plugin=clay k=20 m=4", "a smaller d has fewer"),
         ("plugin=clay k=4 m=2 mapping=DD_D_D", "mapping= puts chunks onto other shards"),
-        ("plugin=jerasure technique=reed_sol_van k=4 m=2 mapping=DD_D_D", "copy the pool before that"),
+        ("plugin=jerasure technique=reed_sol_van k=4 m=2 mapping=DD_D_D", "Ceph keeps the technique"),
+        ("plugin=jerasure technique=reed_sol_van k=4 m=2 w=16", "Ceph keeps the technique"),
+        ("plugin=jerasure technique=cauchy_good k=4 m=2 mapping=DD_D_D", "copy the pool before that"),
         ("plugin=jerasure technique=reed_sol_r6_op k=4 w=32", "GF(2^32)"),
+        ("plugin=jerasure technique=cauchy_good k=4 m=2 w=16", "copy the pool before that"),
         ("plugin=jerasure", "technique= is missing"),
         ("plugin=jerasure technique=reed_sol_van k=1 m=1", "k=1 is no number from 2 on"),
     ] {
