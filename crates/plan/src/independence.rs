@@ -235,8 +235,8 @@ impl Test<'_> {
         }
     }
 
-    /// Ends every elimination once more than so many steps were taken: what is said of a set then is
-    /// nothing.
+    /// Ends every elimination once more than so many steps were taken: what is said of a set then
+    /// is nothing.
     pub(crate) fn limit(&mut self, most: u64) {
         match self {
             Test::Dense(dense) => dense.work_most = most,

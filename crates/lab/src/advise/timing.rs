@@ -34,8 +34,8 @@ const BYTES_MOST: u64 = 1 << 30;
 const AT_A_TIME: usize = 256;
 
 impl Timed {
-    /// The requests of a trace that are timed: of its first ones that were kept as many as ask for a
-    /// GiB.
+    /// The requests of a trace that are timed: of the first ones that were kept, as many as ask for
+    /// a GiB.
     pub fn sample<'s>(&self, seen: &'s Seen) -> &'s [Request] {
         let mut bytes = 0;
         let fits = |request: &&Request| {
