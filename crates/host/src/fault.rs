@@ -542,9 +542,10 @@ impl fmt::Display for FolderError {
                 slot.0
             ),
             FolderError::WouldLose { slot, bears, log_blocks, instead } => {
-                match bears {
-                    true => write!(out, "without device {} {log_blocks} blocks in the log", slot.0)?,
-                    false => write!(out, "without device {} data of every stripe", slot.0)?,
+                match (bears, log_blocks) {
+                    (true, 1) => write!(out, "without device {}, 1 block in the log", slot.0)?,
+                    (true, _) => write!(out, "without device {}, {log_blocks} blocks in the log", slot.0)?,
+                    (false, _) => write!(out, "without device {}, data of every stripe", slot.0)?,
                 }
                 write!(out, " could not be read and the volume may not open; ")?;
                 match &instead[..] {

@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = BLOCK_BYTES as usize;
@@ -303,13 +304,16 @@ fn what_lies_is_seen_and_repaired() {
 /// nobody writes to.
 struct Hangs {
     pipe: PipeReader,
+    /// Who reads: other threads, those that serve the engine among them, ask only whether it is a
+    /// file.
+    reader: ThreadId,
     hangs: AtomicBool,
     asked: AtomicU64,
 }
 
 impl Layer for Hangs {
     fn direct_file<'a>(&'a self, _: &'a dyn Device) -> Option<BorrowedFd<'a>> {
-        if std::thread::current().name() == Some("engine") || !self.hangs.load(Ordering::SeqCst) {
+        if std::thread::current().id() != self.reader || !self.hangs.load(Ordering::SeqCst) {
             return None;
         }
         self.asked.fetch_add(1, Ordering::SeqCst);
@@ -329,7 +333,8 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         devices[0] = None;
         let (pipe, mut writer): (PipeReader, PipeWriter) = std::io::pipe().expect("a pipe");
         let file = FileDevice::open(dir.path().join("0")).expect("a file");
-        let layer = Hangs { pipe, hangs: AtomicBool::new(false), asked: AtomicU64::new(0) };
+        let reader = std::thread::current().id();
+        let layer = Hangs { pipe, reader, hangs: AtomicBool::new(false), asked: AtomicU64::new(0) };
         let hangs = Arc::new(Layered::with(file, layer));
         devices[0] = Some(hangs.clone());
         let options = HostOptions { idle_after: Duration::from_secs(3600), ..HostOptions::for_devices(6) };
