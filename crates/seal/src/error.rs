@@ -7,7 +7,7 @@ pub use sentences::ranges;
 use crate::report::{HealReport, Losses, UnsealReport};
 use pantile::CodeError;
 use pantile::code::StudyOnly;
-use pantile_format::{FormatError, LeftOut};
+use pantile_format::FormatError;
 use std::io;
 use std::path::{Path, PathBuf};
 

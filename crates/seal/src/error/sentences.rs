@@ -2,6 +2,7 @@
 
 use super::SealError;
 use crate::report::{Losses, Unfinished};
+use pantile_format::LeftOut;
 use std::fmt;
 use std::path::PathBuf;
 
