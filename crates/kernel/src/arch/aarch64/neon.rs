@@ -20,6 +20,24 @@ use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
+/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+macro_rules! with_arithmetic {
+    ($define:ident!($($own:tt)*)) => {
+        $define!(
+            $($own)*;
+            "neon",
+            Tables,
+            usize,
+            VECTOR,
+            |left| left,
+            zero,
+            veorq_u8,
+            |a, b, d| veorq_u8(a, veorq_u8(b, d)),
+            |x, tables| product(tables, nibbles(x))
+        );
+    };
+}
+
 #[cfg(feature = "fft")]
 mod transforms;
 
@@ -280,29 +298,8 @@ define_xor_loops!("neon", VECTOR, zero, vld1q_u8, vst1q_u8, vst1q_u8, veorq_u8, 
     veorq_u8(b, c)
 ));
 
-define_change!(
-    "neon",
-    Tables,
-    4,
-    load::<C, SHORT>,
-    store::<C, SHORT>,
-    usize,
-    VECTOR,
-    |left| left,
-    veorq_u8,
-    |x, tables| product(tables, nibbles(x))
-);
+with_arithmetic!(define_change!(4, load::<C, SHORT>, store::<C, SHORT>));
 
-define_carry!(
-    "neon",
-    load::<C, STORES>,
-    load::<C, STORES>,
-    store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |a, b, d| veorq_u8(a, veorq_u8(b, d)),
-    |x, factor| product(&Neon::coefficient(factor as u8), nibbles(x))
-);
+with_arithmetic!(define_carry!(load::<C, STORES>, load::<C, STORES>, store::<C, STORES>, |x, factor| {
+    product(&Neon::coefficient(factor as u8), nibbles(x))
+}));

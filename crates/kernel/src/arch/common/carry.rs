@@ -5,7 +5,7 @@
 /// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of
 /// each plane, then single ones, then what is left. `live` is as in `define_change`.
 macro_rules! define_carry {
-    ($feature:literal, $again:path, $load:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
+    ($again:path, $load:path, $store:path, |$x:ident, $c:ident| $product:expr; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$_x:ident, $_m:ident| $_product:expr) => {
         /// # Safety
         ///
         /// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F; U

@@ -4,7 +4,7 @@
 /// [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of so many columns, then
 /// single ones, then what is left. `live` is how an engine says which bytes count.
 macro_rules! define_change {
-    ($feature:literal, $coefficient:ty, $columns:literal, $load:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $xor:ident, |$x:ident, $c:ident| $product:expr) => {
+    ($columns:literal, $load:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
         /// # Safety
         ///
         /// As [`Kernel`], for M outputs and two sources, of which the first is valid for writes; no

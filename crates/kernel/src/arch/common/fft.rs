@@ -11,7 +11,7 @@ pub(crate) const ROWS_AND_LEFT: u8 = 3;
 /// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
 /// column, then single ones, then what is left. `live` is as in [`define_change`].
 macro_rules! define_fft {
-    ($feature:literal, $coefficient:ty, $again:path, $load_column:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
+    ($again:path, $load_column:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         define_fft!(@visits fft, fft_visit, $feature, $coefficient, $live, $whole, |$left| $rest);
         define_fft!(@visits fft8, fft8_visit, $feature, $coefficient, $live, $whole, |$left| $rest);
 

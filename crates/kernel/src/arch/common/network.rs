@@ -16,7 +16,7 @@ pub(crate) const fn is_first(points: usize, factor: usize) -> bool {
 /// [`NetworkEngine`](crate::network::NetworkEngine) that has them for up to so many levels: vector
 /// by vector, which have nothing to do with one another. `live` is as in [`define_change`].
 macro_rules! define_network {
-    ($engine:ident, $levels:literal $(, $most:literal)?; $feature:literal, $coefficient:ty, $load:ident, $store:ident, $past:expr, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$x:ident, $m:ident| $product:expr) => {
+    ($engine:ident, $levels:literal $(, $most:literal)?, $load:ident, $store:ident, $past:ident; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         impl NetworkEngine for $engine {
             type Factor = $coefficient;
 

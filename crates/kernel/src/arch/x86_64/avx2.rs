@@ -24,6 +24,24 @@ use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
+/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+macro_rules! with_arithmetic {
+    ($define:ident!($($own:tt)*)) => {
+        $define!(
+            $($own)*;
+            "avx2",
+            Tables,
+            usize,
+            VECTOR,
+            |left| left,
+            _mm256_setzero_si256,
+            _mm256_xor_si256,
+            |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+            |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
+        );
+    };
+}
+
 #[cfg(feature = "fft")]
 mod transforms;
 
@@ -261,18 +279,7 @@ define_xor_loops!(
     |a, b, c| _mm256_xor_si256(a, _mm256_xor_si256(b, c))
 );
 
-define_change!(
-    "avx2",
-    Tables,
-    2,
-    partial::load::<C, CACHED>,
-    partial::store::<C, CACHED>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_xor_si256,
-    |x, tables| product(tables.wide(), nibbles(x, _mm256_set1_epi8(15)))
-);
+with_arithmetic!(define_change!(2, partial::load::<C, CACHED>, partial::store::<C, CACHED>));
 
 /// # Safety
 ///

@@ -18,6 +18,24 @@ use crate::horner::{
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 
+/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+macro_rules! with_arithmetic {
+    ($define:ident!($($own:tt)*)) => {
+        $define!(
+            $($own)*;
+            "avx2,gfni",
+            u64,
+            usize,
+            VECTOR,
+            |left| left,
+            _mm256_setzero_si256,
+            _mm256_xor_si256,
+            |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+            |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
+        );
+    };
+}
+
 #[cfg(feature = "fft")]
 mod transforms;
 
@@ -86,18 +104,7 @@ impl Engine for Avx2Gfni {
     }
 }
 
-define_change!(
-    "avx2,gfni",
-    u64,
-    4,
-    partial::load::<C, CACHED>,
-    partial::store::<C, CACHED>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_xor_si256,
-    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
-);
+with_arithmetic!(define_change!(4, partial::load::<C, CACHED>, partial::store::<C, CACHED>));
 
 /// # Safety
 ///
@@ -235,16 +242,9 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     })
 }
 
-define_carry!(
-    "avx2,gfni",
+with_arithmetic!(define_carry!(
     partial::load::<C, CACHED>,
     partial::load::<C, STORES>,
     partial::store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c),
     |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(matrix as i64))
-);
+));

@@ -26,6 +26,24 @@ use crate::streams::{FewStreams, Groups};
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
+/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+macro_rules! with_arithmetic {
+    ($define:ident!($($own:tt)*)) => {
+        $define!(
+            $($own)*;
+            "avx512f,avx512bw,gfni",
+            u64,
+            u64,
+            !0,
+            |left| !0 >> (VECTOR - left),
+            _mm512_setzero_si512,
+            _mm512_xor_si512,
+            |a, b, d| _mm512_ternarylogic_epi64::<XOR3>(a, b, d),
+            |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
+        );
+    };
+}
+
 #[cfg(feature = "fft")]
 mod transforms;
 
@@ -195,18 +213,7 @@ define_xor_loops!(
     _mm512_ternarylogic_epi64::<XOR3>
 );
 
-define_change!(
-    "avx512f,avx512bw,gfni",
-    u64,
-    4,
-    load::<C, CACHED>,
-    store::<C, CACHED>,
-    u64,
-    !0,
-    |left| !0 >> (VECTOR - left),
-    _mm512_xor_si512,
-    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
-);
+with_arithmetic!(define_change!(4, load::<C, CACHED>, store::<C, CACHED>));
 
 /// # Safety
 ///
@@ -503,16 +510,6 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     Some(HornerEngine { cached, group, streaming, solving, few_streams, factor: forms::affine_matrix })
 }
 
-define_carry!(
-    "avx512f,avx512bw,gfni",
-    load::<C, CACHED>,
-    load::<C, STORES>,
-    store::<C, STORES>,
-    u64,
-    !0,
-    |left| !0 >> (VECTOR - left),
-    _mm512_setzero_si512,
-    _mm512_xor_si512,
-    |a, b, c| _mm512_ternarylogic_epi64::<XOR3>(a, b, c),
-    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(matrix as i64))
-);
+with_arithmetic!(define_carry!(load::<C, CACHED>, load::<C, STORES>, store::<C, STORES>, |x, matrix| {
+    _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(matrix as i64))
+}));

@@ -15,32 +15,6 @@ impl FftEngine for Neon {
     }
 }
 
-define_fft!(
-    "neon",
-    Tables,
-    load::<C, STORES>,
-    load_column::<C, STORES>,
-    store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |a, b, d| veorq_u8(a, veorq_u8(b, d)),
-    |x, tables| product(tables, nibbles(x))
-);
+with_arithmetic!(define_fft!(load::<C, STORES>, load_column::<C, STORES>, store::<C, STORES>));
 
-define_network!(
-    Neon, 3;
-    "neon",
-    Tables,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    zero,
-    veorq_u8,
-    |x, tables| product(tables, nibbles(x))
-);
+with_arithmetic!(define_network!(Neon, 3, load, store, TO_BUFFERS));

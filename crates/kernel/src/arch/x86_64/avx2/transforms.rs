@@ -22,32 +22,10 @@ impl FftEngine for Avx2 {
     }
 }
 
-define_fft!(
-    "avx2",
-    Tables,
+with_arithmetic!(define_fft!(
     partial::load::<C, CACHED>,
     partial::load_column::<C, STORES>,
-    partial::store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
-    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
-);
+    partial::store::<C, STORES>
+));
 
-define_network!(
-    Avx2, 3;
-    "avx2",
-    Tables,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
-);
+with_arithmetic!(define_network!(Avx2, 3, load, store, TO_BUFFERS));

@@ -20,32 +20,10 @@ impl FftEngine for Avx2Gfni {
     }
 }
 
-define_fft!(
-    "avx2,gfni",
-    u64,
+with_arithmetic!(define_fft!(
     partial::load::<C, CACHED>,
     partial::load_column::<C, STORES>,
-    partial::store::<C, STORES>,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
-    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
-);
+    partial::store::<C, STORES>
+));
 
-define_network!(
-    Avx2Gfni, 3;
-    "avx2,gfni",
-    u64,
-    load,
-    store,
-    TO_BUFFERS,
-    usize,
-    VECTOR,
-    |left| left,
-    _mm256_setzero_si256,
-    _mm256_xor_si256,
-    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
-);
+with_arithmetic!(define_network!(Avx2Gfni, 3, load, store, TO_BUFFERS));

@@ -30,32 +30,6 @@ impl FftEngine for Avx512Gfni {
     }
 }
 
-define_fft!(
-    "avx512f,avx512bw,gfni",
-    u64,
-    load::<C, CACHED>,
-    load_column::<C, STORES>,
-    store::<C, STORES>,
-    u64,
-    !0,
-    |left| !0 >> (VECTOR - left),
-    _mm512_setzero_si512,
-    _mm512_xor_si512,
-    |a, b, d| _mm512_ternarylogic_epi64::<XOR3>(a, b, d),
-    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
-);
+with_arithmetic!(define_fft!(load::<C, CACHED>, load_column::<C, STORES>, store::<C, STORES>));
 
-define_network!(
-    Avx512Gfni, 4, 16;
-    "avx512f,avx512bw,gfni",
-    u64,
-    load,
-    store,
-    TO_PAST,
-    u64,
-    !0,
-    |left| !0 >> (VECTOR - left),
-    _mm512_setzero_si512,
-    _mm512_xor_si512,
-    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
-);
+with_arithmetic!(define_network!(Avx512Gfni, 4, 16, load, store, TO_PAST));
