@@ -3,8 +3,10 @@
 
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError};
-use pantile_format::volume::{LogRow, PhysicalStripe, Placement, Policy, Shape, VolumeId, Zones};
-use pantile_format::{Column, FormatError};
+use pantile_format::volume::{
+    ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Placement, Policy, Shape, VolumeId, Zones,
+};
+use pantile_format::{Column, Crc64, FormatError, Generation};
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -163,6 +165,26 @@ impl Geometry {
     /// The column that a slot holds of a physical stripe.
     pub fn column(&self, physical: u32, slot: Slot) -> usize {
         self.placement.column(PhysicalStripe(physical.into()), slot, self.slots() as u32).0 as usize
+    }
+
+    /// The header of a chunk: what a device holds of a logical stripe that was written to a physical
+    /// one in a generation. `sums`: the checksum of each of its blocks.
+    pub fn chunk_header(
+        &self,
+        slot: Slot,
+        (physical, logical): (u32, u32),
+        generation: u64,
+        sums: impl Iterator<Item = u64>,
+    ) -> ChunkHeader {
+        ChunkHeader {
+            volume: self.volume,
+            slot,
+            physical: PhysicalStripe(physical.into()),
+            logical: LogicalStripe(logical.into()),
+            generation: Generation(generation),
+            column: Column(self.column(physical, slot) as u32),
+            checksums: sums.map(Crc64).collect(),
+        }
     }
 
     /// The slot that holds a column of a physical stripe.

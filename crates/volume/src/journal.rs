@@ -102,15 +102,7 @@ impl Engine {
         slot: Slot,
         sums: &[u64],
     ) -> (Vec<u8>, Crc64) {
-        let header = ChunkHeader {
-            volume: self.geometry.volume,
-            slot,
-            physical: PhysicalStripe(physical.into()),
-            logical: LogicalStripe(logical.into()),
-            generation: Generation(generation),
-            column: Column(self.geometry.column(physical, slot) as u32),
-            checksums: sums.iter().copied().map(Crc64).collect(),
-        };
+        let header = self.geometry.chunk_header(slot, (physical, logical), generation, sums.iter().copied());
         let bytes = header.encode();
         let digest = ChunkHeader::digest_of(&bytes);
         (bytes, digest)

@@ -12,7 +12,7 @@ use pantile_format::volume::{
     ChunkHeader, HistoryId, LogicalStripe, Member, MemberState, PhysicalStripe, Place, RecordNumber, Session,
     SnapshotBlocks, SnapshotHead, SnapshotItem, SnapshotRef, Superblock,
 };
-use pantile_format::{Column, Crc64, FormatError, Generation};
+use pantile_format::{FormatError, Generation};
 use pantile_volume::{
     Action, Birth, BufferId, Computed, DeviceBlock, ENGINE_BUFFERS, Event, Geometry, IoId, IoResult, Operand,
     Piece, Policy, Reply, RequestId, Seed, Slot, Urgency, format_volume,
@@ -329,17 +329,9 @@ impl Ledger {
         let physical = stripe.0 as u32;
         let (logical, generation) = self.holder(physical);
         let first = at.0 + u64::from(self.geometry.header_blocks(slot));
-        let sum = |i: u64| Crc64(checksum(Seed { slot, address: DeviceBlock(first + i), generation }));
-        let header = ChunkHeader {
-            volume: self.geometry.volume,
-            slot,
-            physical: PhysicalStripe(physical.into()),
-            logical: LogicalStripe(logical.into()),
-            generation: Generation(generation),
-            column: Column(self.geometry.column(physical, slot) as u32),
-            checksums: (0..zones.shape().chunk_blocks()).map(sum).collect(),
-        };
-        header.encode()
+        let sum = |i: u64| checksum(Seed { slot, address: DeviceBlock(first + i), generation });
+        let sums = (0..zones.shape().chunk_blocks()).map(sum);
+        self.geometry.chunk_header(slot, (physical, logical), generation, sums).encode()
     }
 }
 

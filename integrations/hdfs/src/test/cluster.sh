@@ -10,38 +10,27 @@
 set -euo pipefail
 hadoop=$1 jar=$(realpath "$2") dir=$3 java=${4:-java}
 rm -rf "$dir"
-mkdir -p "$dir/conf" "$dir/home/bin" "$dir/bare/bin" "$dir/tmp"
-dir=$(realpath "$dir")
-port=$((20000 + RANDOM % 10000))
 . "$(dirname "$0")/nodes.sh"
+mkdir -p "$dir/home/bin" "$dir/bare/bin"
 
-{
-    echo '<configuration>'
-    property fs.defaultFS "hdfs://127.0.0.1:$port"
-    property hadoop.tmp.dir "$dir/tmp"
+coders() {
+    core
     for codec in rs rs-legacy xor; do
         property "io.erasurecode.codec.$codec.rawcoders" "${codec}_pantile_native,${codec}_java"
     done
     property io.erasurecode.codec.raidq.rawcoders raidq_pantile_native
-    echo '</configuration>'
-} >"$dir/conf/core-site.xml"
-{
-    echo '<configuration>'
+}
+settings() {
     usual
     property dfs.namenode.reconstruction.pending.timeout-sec 15
     # A node that is killed and started again within seconds may never be asked for its first report
     # (seen with 3.5.0); the usual next one is six hours later.
     property dfs.blockreport.intervalMsec 30000
     property dfs.datanode.ec.reconstruction.validation true
-    echo '</configuration>'
-} >"$dir/conf/hdfs-site.xml"
-cat >"$dir/conf/log4j.properties" <<'LOG'
-log4j.rootLogger=WARN,console
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.target=System.err
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%p %c{1}: %m%n
-LOG
+}
+configuration coders >"$dir/conf/core-site.xml"
+configuration settings >"$dir/conf/hdfs-site.xml"
+logs '%p %c{1}: %m%n' >"$dir/conf/log4j.properties"
 # What `java -jar` asks where Hadoop is: one with the jar, and one without.
 printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$jar:$hadoop" >"$dir/home/bin/hadoop"
 printf '#!/bin/sh\n[ "$1" = classpath ] && echo "%s"\n' "$dir/conf:$hadoop" >"$dir/bare/bin/hadoop"

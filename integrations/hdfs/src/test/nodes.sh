@@ -1,7 +1,11 @@
 # Sourced by cluster.sh and raidp-nodes.sh: a NameNode and DataNodes as processes, whose ids are in
-# `name_node` and `node`; `others` are the ids of what else must not outlive the script. It needs
-# `dir`, `port`, and `client CLASS ARGUMENT...`, which runs a class of Hadoop as a client.
+# `name_node` and `node`; `others` are the ids of what else must not outlive the script. It makes the
+# folder `dir` and draws `port`; it needs `client CLASS ARGUMENT...`, which runs a class of Hadoop as
+# a client.
 
+mkdir -p "$dir/conf" "$dir/tmp"
+dir=$(realpath "$dir")
+port=$((20000 + RANDOM % 10000))
 hdfs=org.apache.hadoop.hdfs
 declare -A node=()
 name_node= others=()
@@ -18,6 +22,27 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 property() { printf '  <property><name>%s</name><value>%s</value></property>\n' "$1" "$2"; }
+# configuration COMMAND...: what the command prints, as a configuration file of Hadoop.
+configuration() {
+    echo '<configuration>'
+    "$@"
+    echo '</configuration>'
+}
+# What every core-site.xml has.
+core() {
+    property fs.defaultFS "hdfs://127.0.0.1:$port"
+    property hadoop.tmp.dir "$dir/tmp"
+}
+# logs PATTERN [LINE...]: a log4j.properties that prints warnings, and what further lines ask for.
+logs() {
+    local pattern=$1
+    shift
+    printf '%s\n' log4j.rootLogger=WARN,console "$@" \
+        log4j.appender.console=org.apache.log4j.ConsoleAppender \
+        log4j.appender.console.target=System.err \
+        log4j.appender.console.layout=org.apache.log4j.PatternLayout \
+        log4j.appender.console.layout.ConversionPattern="$pattern"
+}
 # What both clusters have in hdfs-site.xml: a node that is gone is missed within seconds.
 usual() {
     property dfs.namenode.name.dir "$dir/name"

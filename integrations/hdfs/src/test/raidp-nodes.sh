@@ -1,19 +1,11 @@
 # Sourced by raidp.sh and loss.sh: a NameNode and `disks` DataNodes of RAIDP as processes, with
 # `factory` as their dataset factory and `heap` MiB each. It needs `hadoop`, `jar` and `dir`.
-mkdir -p "$dir/conf" "$dir/tmp"
-dir=$(realpath "$dir")
-port=$((20000 + RANDOM % 10000))
 . "$(dirname "$0")/nodes.sh"
 
-{
-    echo '<configuration>'
-    property fs.defaultFS "hdfs://127.0.0.1:$port"
-    property hadoop.tmp.dir "$dir/tmp"
-    echo '</configuration>'
-} >"$dir/conf/core-site.xml"
+configuration core >"$dir/conf/core-site.xml"
 # site DISK: the hdfs-site.xml of a DataNode, or of everybody else for no disk.
-site() {
-    echo '<configuration>'
+site() { configuration settings "$@"; }
+settings() {
     usual
     property dfs.block.replicator.classname org.apache.hadoop.hdfs.server.blockmanagement.RaidpPlacementPolicy
     property dfs.replication 2
@@ -43,17 +35,9 @@ site() {
             property pantile.raidp.server.folder "$dir/served"
         fi
     fi
-    echo '</configuration>'
 }
 site >"$dir/conf/hdfs-site.xml"
-cat >"$dir/conf/log4j.properties" <<'LOG'
-log4j.rootLogger=WARN,console
-log4j.logger.pantile=INFO
-log4j.appender.console=org.apache.log4j.ConsoleAppender
-log4j.appender.console.target=System.err
-log4j.appender.console.layout=org.apache.log4j.PatternLayout
-log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %c{1}: %m%n
-LOG
+logs '%d{HH:mm:ss,SSS} %p %c{1}: %m%n' log4j.logger.pantile=INFO >"$dir/conf/log4j.properties"
 mkdir -p "$dir/served"
 for i in $(seq 0 $((disks - 1))); do
     mkdir -p "$dir/add-on$i" "$dir/conf$i"
