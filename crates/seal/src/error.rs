@@ -143,6 +143,14 @@ pub enum SealError {
         /// The number of its owner.
         owner: u32,
     },
+    /// A change that was cut off would be finished as another user says, and not all shards that
+    /// it names belong to that user.
+    JournalOfAnother {
+        /// The journal.
+        path: PathBuf,
+        /// The number of its owner.
+        owner: u32,
+    },
     /// The shards belong to a user, and something that would be sealed into them does not.
     NotForOwner {
         /// It.

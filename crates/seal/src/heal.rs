@@ -21,6 +21,7 @@ use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
+use pantile_trust::Caller;
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -40,7 +41,7 @@ pub(crate) fn heal(
         let path = set.names.dir.clone();
         SealError::Format { path, error }
     })?;
-    let owners = set.owners_to_write_for()?;
+    let owner = set.owner_to_write_for()?;
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
@@ -75,8 +76,6 @@ pub(crate) fn heal(
         }
         _ => None,
     };
-    // What no checksum tells from anything else is not given away.
-    let owner = owners.first().copied().filter(|_| owners.len() == 1 && set.is_content_sealed());
     heal_shards(set, (&columns, owner), options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
@@ -291,7 +290,7 @@ fn heal_shards(
     let disk = set.world.disk;
     let mut outputs: Vec<Replacement> = Vec::new();
     for &column in columns {
-        match replacement(set, column, options) {
+        match replacement(set, (column, owner), options) {
             Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
@@ -304,6 +303,8 @@ fn heal_shards(
             }
         }
     }
+    // What no checksum tells from anything else is not given away.
+    let owner = set.owner_of_all().filter(|_| set.is_content_sealed());
     let done = write_shards(set, (&outputs, owner), damage, report, progress);
     if done.is_err() {
         for output in &outputs {
@@ -330,7 +331,7 @@ struct Replacement {
 /// Where a shard is made anew; or the path at which it cannot be, and why.
 fn replacement(
     set: &Set<'_>,
-    column: usize,
+    (column, owner): (usize, Option<u32>),
     options: &HealOptions,
 ) -> Result<Replacement, (PathBuf, String)> {
     let disk = set.world.disk;
@@ -426,6 +427,19 @@ fn replacement(
     }
     if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
         return refuse("a directory stands where the shard belongs; move it away".into());
+    }
+    // Newer shards of a user must not have those of somebody else replaced.
+    let is_of_owner = |path: &Path, or_trusted: bool| match (owner, disk.meta(path)) {
+        (Some(owner), Ok(meta)) => {
+            meta.owner == owner || (or_trusted && Caller::or_by_sudo().trusts(meta.owner))
+        }
+        _ => true,
+    };
+    if !is_of_owner(&to, false) || !is_of_owner(&dir, true) {
+        return refuse(
+            "it, or its directory, belongs to another user than the newer shards; make them that user's (chown), or move them away"
+                .into(),
+        );
     }
     let temp = stray(&dir, set.manifest.set, Some(column));
     let is_prepared = set.shards[column].as_ref().is_some_and(Shard::holds_next);

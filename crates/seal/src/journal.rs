@@ -7,7 +7,7 @@
 //! come back, of the state before.
 
 use crate::bounds::{Bounds, Codes, read_stored};
-use crate::disk::{Disk, DiskFile, set_back};
+use crate::disk::{Disk, DiskFile, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::shard::{open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
@@ -17,6 +17,7 @@ use pantile_format::{
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
     Target, Timestamp,
 };
+use pantile_trust::Caller;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -145,7 +146,7 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
 /// back, these are lost, and healed later. If one is among these that was made anew of the state
 /// before, by somebody who did not see the journal, the others do not suffice for the state after,
 /// and none has it yet, then none is touched: together they may have the state before. Errors:
-/// `BadJournal` if it is damaged; nothing is then changed.
+/// `BadJournal` if it is damaged, `JournalOfAnother`; nothing is then changed.
 pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
     let mut replay = match prepare(world, path, dirs)? {
@@ -154,6 +155,7 @@ pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
     };
     let dir = parent(path);
     let mut stream = Stream::open(disk, path)?;
+    replay.check_owner(&stream)?;
     stream.header()?;
     while replay.step(&mut stream)? {}
     replay.set_back(stream.file.meta().map_err(|e| SealError::io("reading", path, e))?.mtime);
@@ -192,6 +194,7 @@ fn prepare<'w>(world: &World<'w>, path: &Path, dirs: &[PathBuf]) -> Result<Prepa
     let shards = find_shards(disk, path, dirs)?;
     let replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
     replay.check_layout(path)?;
+    replay.check_owner(&Stream::open(disk, path)?)?;
     if let Some(away) = replay.first(State::Away).filter(|_| replay.first(State::Before).is_none()) {
         return Ok(Prepared::Not(away));
     }
@@ -379,6 +382,22 @@ impl Replay<'_> {
                 let rule = "must be what the headers of the shards say of their layout";
                 return Err(stream.bad(FormatError::Invalid { part: Part::Journal, field: "target", rule }));
             }
+        }
+    }
+
+    /// A journal says what is written to shards, so it is the caller's or root's, or of the user
+    /// whose those shards are.
+    fn check_owner(&self, journal: &Stream<'_>) -> Result<(), SealError> {
+        let path = journal.path;
+        let owner = journal.file.meta().map_err(|e| SealError::io("reading", path, e))?.owner;
+        let is_of_owner = |shard: &PathBuf| {
+            let meta = resolve(self.disk, shard).and_then(|shard| self.disk.meta(&shard));
+            meta.map_or(true, |meta| meta.owner == owner)
+        };
+        let mut written = self.after.keys().filter_map(|column| self.shards.get(column));
+        match Caller::or_by_sudo().trusts(owner) || written.all(is_of_owner) {
+            true => Ok(()),
+            false => Err(SealError::JournalOfAnother { path: path.to_path_buf(), owner }),
         }
     }
 

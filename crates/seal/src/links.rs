@@ -49,7 +49,10 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         // If it is not there, neither is what the link leads to.
         let _ = disk.root(&parent(&to), Access::Read);
         let behind = disk.meta(&to).or_else(|_| disk.meta(&parent(&to)));
-        if !caller.follows(&link, &disk.meta(&dir)?, behind.ok().map(|meta| meta.owner)) {
+        let owner_behind = behind.ok().map(|meta| meta.owner);
+        let leads_to_own = !caller.trusts(link.owner) && owner_behind == Some(link.owner);
+        let is_safe = leads_to_own || is_kept_on_the_way(&caller, &dir);
+        if !is_safe || !caller.follows(&link, &disk.meta(&dir)?, owner_behind) {
             let why = format!(
                 "another user may have put this link to {} there, and does not own that; name what it leads to",
                 to.display()
@@ -62,6 +65,7 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
 }
 
 fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
+    let caller = Caller::or_by_sudo();
     let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
     let parts = |path: &Path| -> Vec<OsString> {
         let names = path.components().rev();
@@ -92,16 +96,16 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
         if links > LINKS_MOST {
             return Err(Errno::LOOP.into());
         }
-        if !Caller::alone().trusts(meta.uid()) {
+        if !caller.trusts(meta.uid()) {
             let why = format!("{} is a link of another user; name what it leads to", real.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         let to = fs::read_link(&real)?;
         let called = real.display().to_string();
         real.pop();
-        if Caller::alone().is_led_by_another(&meta, &fs::metadata(&real)?) {
+        if caller.is_led_by_another(&meta, &fs::metadata(&real)?) || !is_kept_on_the_way(&caller, &real) {
             let why = format!(
-                "{called} is a link in a directory that other users may write to; name what it leads to"
+                "{called} is a link in a directory that other users may write to, or move; name what it leads to"
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
@@ -111,6 +115,16 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
         todo.extend(parts(&to));
     }
     Ok(real)
+}
+
+/// Whether a directory is where it was when somebody whom root trusts made a link in it: otherwise
+/// another user, in whose directory it lies, may have moved it to where that link is not meant.
+fn is_kept_on_the_way(caller: &Caller, dir: &Path) -> bool {
+    let is_kept = |dir: &Path| {
+        // What is not there, nobody exchanges.
+        fs::symlink_metadata(dir).map_or(true, |meta| !caller.names_may_be_exchanged(&meta))
+    };
+    !caller.is_root() || dir.ancestors().all(is_kept)
 }
 
 /// Whether nobody but the user who runs this and root can exchange any directory on the way to a

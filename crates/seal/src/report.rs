@@ -585,6 +585,9 @@ pub struct UnsealReport {
     /// Without checksums: whether so many shards are lost that no equation is left, and silent
     /// damage would not show.
     pub blind: bool,
+    /// Whether all of it is for whoever restores it alone, because another user may have put files
+    /// of others under this set; [`modes`](crate::UnsealOptions::modes) gives what was sealed.
+    pub for_owner_alone: bool,
     /// Attributes and ACLs that could not be given to what was restored.
     pub not_kept: Vec<NotDone>,
     /// What could not be restored: all of it, for whoever looks for it elsewhere.

@@ -314,21 +314,37 @@ impl<'w> Set<'w> {
             || all.iter().all(|(file, dir)| Some(file.owner) == first && caller.is_of_one_alone(file, dir))
     }
 
-    /// Refuses to write to shards that another user put where they are; the users for whom root
-    /// writes to theirs.
-    pub(crate) fn owners_to_write_for(&self) -> Result<BTreeSet<u32>, SealError> {
+    /// Refuses to write to shards that another user put where they are. For whom root writes: the
+    /// user whose shards they are, all of them; `None` if they are the caller's or root's.
+    ///
+    /// Shards of several owners are nobody's to be brought up to date: what is made of those of one
+    /// would be another's.
+    pub(crate) fn owner_to_write_for(&self) -> Result<Option<u32>, SealError> {
         let caller = Caller::or_by_sudo();
+        let mut of_another = None;
         let mut owners = BTreeSet::new();
         for (shard, metas) in self.shards_and_dirs() {
             let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
+            owners.insert(file.owner);
+            if !caller.trusts(file.owner) {
+                of_another = of_another.or(Some((shard.path.clone(), file.owner)));
+            }
             if !caller.may_change(&file, &dir) {
                 return Err(SealError::OfAnother { path: shard.path.clone(), owner: file.owner });
             }
-            if !caller.trusts(file.owner) {
-                owners.insert(file.owner);
-            }
         }
-        Ok(owners)
+        match of_another {
+            Some((path, owner)) if owners.len() > 1 => Err(SealError::OfAnother { path, owner }),
+            of_another => Ok(of_another.map(|(_, owner)| owner)),
+        }
+    }
+
+    /// Whose a shard is that root makes anew: of whoever owns all the others.
+    pub(crate) fn owner_of_all(&self) -> Option<u32> {
+        let mut owners =
+            self.shards.iter().flatten().map(|shard| shard.file.meta().ok().map(|meta| meta.owner));
+        let first = owners.next()?;
+        first.filter(|_| Caller::alone().is_root() && owners.all(|owner| owner == first))
     }
 
     /// From here on originals may be repaired.
@@ -784,7 +800,7 @@ fn finish_journals(
     // Listed again: before it was locked another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
         replay(&world, journal, dirs).map(|_| ()).map_err(|error| match error {
-            bad @ SealError::BadJournal { .. } => bad,
+            bad @ (SealError::BadJournal { .. } | SealError::JournalOfAnother { .. }) => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
         })
     })?;

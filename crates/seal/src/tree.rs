@@ -208,6 +208,7 @@ impl Tree {
                 }
             };
             let ctime = above.moved_at.map_or(meta.ctime, |moved_at| moved_at.max(meta.ctime));
+            let mut is_bare = false;
             if kind == EntryKind::Dir && is_mounted && own.left_out.other_systems {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
@@ -222,6 +223,7 @@ impl Tree {
                         continue;
                     }
                 }
+                is_bare = names.is_empty();
                 for name in names.iter().rev() {
                     let mut below = path.clone();
                     if !below.is_empty() {
@@ -241,7 +243,10 @@ impl Tree {
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
-            self.owners.entry(meta.owner).or_insert(full);
+            // Of a directory without entries and attributes (`lost+found`) there is nothing to tell.
+            if !is_bare || fields != Fields::default() {
+                self.owners.entry(meta.owner).or_insert(full);
+            }
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }

@@ -118,7 +118,12 @@ pub(crate) fn unseal(
         set,
         options,
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
-        report: UnsealReport { unchecked: !set.knows_blocks(), blind, ..UnsealReport::default() },
+        report: UnsealReport {
+            unchecked: !set.knows_blocks(),
+            blind,
+            for_owner_alone: !is_meant(set, options) && set.is_content_sealed(),
+            ..UnsealReport::default()
+        },
         made: root.map(|entry| (entry, own.id)).collect(),
         fresh,
         unfinished: unfinished && is_ours(&own, MetaKind::Dir),
@@ -517,8 +522,13 @@ impl Unsealing<'_, '_> {
 /// The rights of what is restored.
 fn rights(set: &Set<'_>, options: &UnsealOptions) -> Rights {
     let rights = Rights::of_new(set.world.disk, options.modes);
-    let is_meant = options.modes || set.is_of_one_alone();
-    if is_meant && set.is_content_sealed() { rights } else { rights.of_owner_alone() }
+    let is_as_sealed = is_meant(set, options) && set.is_content_sealed();
+    if is_as_sealed { rights } else { rights.of_owner_alone() }
+}
+
+/// Whether what the set says of rights is what the caller wants, or whoever owns the shards.
+fn is_meant(set: &Set<'_>, options: &UnsealOptions) -> bool {
+    options.modes || set.is_of_one_alone()
 }
 
 /// Opens a directory that this run made, to give it its rights.

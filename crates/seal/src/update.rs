@@ -63,7 +63,7 @@ pub(crate) fn update(
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_closed()?;
-    write_for_owners(&mut set, &tree)?;
+    write_for_owner(&mut set, &tree)?;
     check_settings(&set, options, &tree)?;
     if options.removed_max == RemovedMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
@@ -689,15 +689,15 @@ fn scan_file(
 
 /// Sees to it that no user gets in her shards what is not hers: root, who reads everything, brings
 /// them up to date from files of hers alone.
-fn write_for_owners(set: &mut Set<'_>, tree: &Tree) -> Result<(), SealError> {
-    let owners = set.owners_to_write_for()?;
-    set.for_user = owners.first().copied();
-    for &owner in &owners {
-        if let Some((_, path)) = tree.owners.iter().find(|(other, _)| **other != owner) {
-            return Err(SealError::NotForOwner { path: path.clone(), dir: set.names.dir.clone(), owner });
+fn write_for_owner(set: &mut Set<'_>, tree: &Tree) -> Result<(), SealError> {
+    set.for_user = set.owner_to_write_for()?;
+    let Some(owner) = set.for_user else { return Ok(()) };
+    match tree.owners.iter().find(|(other, _)| **other != owner) {
+        Some((_, path)) => {
+            Err(SealError::NotForOwner { path: path.clone(), dir: set.names.dir.clone(), owner })
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The grid of a manifest.

@@ -14,7 +14,7 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
-const READ_BY_ALL: u32 = 0o004;
+const READ_BY_ALL: u32 = 0o044;
 const WRITTEN_BY_GROUP: u32 = 0o020;
 const WRITTEN_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
@@ -37,9 +37,9 @@ impl From<&Metadata> for Found {
 }
 
 impl Found {
-    /// Whether everybody may read the file.
+    /// Whether everybody may read the file, its group included, which a mode can leave out.
     pub fn is_for_everybody(&self) -> bool {
-        self.mode & READ_BY_ALL != 0
+        self.mode & READ_BY_ALL == READ_BY_ALL
     }
 }
 
@@ -223,6 +223,7 @@ mod tests {
     fn what_is_made_of_files_is_for_everybody_only_if_each_of_them_is() {
         assert_eq!(most_of_made_from([of(0, 0o644), of(1, 0o444)]), 0o777);
         assert_eq!(most_of_made_from([of(0, 0o644), of(1, 0o640)]), 0o700);
+        assert_eq!(most_of_made_from([of(0, 0o644), of(1, 0o604)]), 0o700);
         assert_eq!(most_of_made_from([]), 0o777);
     }
 }

@@ -379,6 +379,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
         | SealError::OfAnother { .. }
+        | SealError::JournalOfAnother { .. }
         | SealError::NotForOwner { .. }
         | SealError::BadPattern { .. }
         | SealError::TooManyPatterns { .. }

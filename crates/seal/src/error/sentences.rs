@@ -130,6 +130,12 @@ impl fmt::Display for SealError {
                  folder of your own, let that user run the command, or make the shards yours (chown) if you know that they are",
                 path.display()
             ),
+            SealError::JournalOfAnother { path, owner } => write!(
+                out,
+                "{}, which says how a change of these shards is finished, belongs to user number {owner}, and not all of the shards do; \
+                 nothing was written: move it away, or make it yours (chown) if you know who wrote it",
+                path.display()
+            ),
             SealError::NotForOwner { path, dir, owner } => write!(
                 out,
                 "the shards in {} belong to user number {owner}, and {} does not; nothing was written: seal to another folder, leave \

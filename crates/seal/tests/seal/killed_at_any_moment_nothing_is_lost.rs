@@ -44,26 +44,6 @@ fn change_tree(place: &Place) {
     write(&place.tree().join("empty"), b"");
 }
 
-/// Copies a directory of plain files and directories, with times. (A child process would inherit
-/// locks of other tests.)
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
-        if from.is_dir() {
-            fs::create_dir_all(&to).unwrap();
-            copy(&from, &to);
-        } else {
-            fs::copy(&from, &to).unwrap();
-            let mut time = fs::metadata(&from).unwrap().modified().unwrap();
-            // Files that were copied have been touched; they are not to look so.
-            if from.extension().is_some_and(|kind| kind == "shard") {
-                time = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
-            }
-            fs::File::options().read(true).open(&to).unwrap().set_modified(time).unwrap();
-        }
-    }
-}
-
 fn world(disk: &FaultDisk) -> World<'_> {
     World { disk, threads: 1 }
 }

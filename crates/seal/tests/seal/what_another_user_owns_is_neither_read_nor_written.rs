@@ -3,6 +3,7 @@
 //! user put together is not for more people to read than its parts. A user's own folder is worked
 //! on as before.
 
+use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
@@ -184,6 +185,14 @@ fn shards_that_another_user_put_there_are_not_written_to() {
     );
     assert!(before(&place) == untouched);
     give(&place.tree());
+    // Of it nobody learns anything; but what it holds, or is said of it, may be another's.
+    let lost_and_found = place.tree().join("lost+found");
+    fs::create_dir(&lost_and_found).unwrap();
+    set_mode(&lost_and_found, 0o700);
+    write(&lost_and_found.join("f"), b"a secret");
+    let error = seal(&place.again(), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::NotForOwner { owner: USER, .. }), "{error}");
+    fs::remove_file(lost_and_found.join("f")).unwrap();
     assert_eq!(place.reseal().generation, 2);
 }
 
@@ -196,8 +205,11 @@ fn what_shards_of_several_users_give_is_for_who_restores_it_alone() {
     let place = sealed(Mode::Full);
     let restored = |modes: bool| {
         let _ = fs::remove_dir_all(place.target());
-        unseal(&UnsealOptions { modes, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
-        (mode_of(&place.target().join("a")), mode_of(&place.target().join("d")) & 0o077)
+        let report =
+            unseal(&UnsealOptions { modes, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
+        let found = (mode_of(&place.target().join("a")), mode_of(&place.target().join("d")) & 0o077);
+        assert_eq!(report.for_owner_alone, found == (0o600, 0));
+        found
     };
     let of_root = restored(false);
     give(&place.out());
@@ -220,4 +232,113 @@ fn what_shards_of_several_users_give_is_for_who_restores_it_alone() {
     assert_eq!([of_root, of_user, for_all], [(0o644 & left, 0o055 & left); 3]);
     assert_eq!(asked, (0o644, 0o055));
     assert_eq!([mixed, written_by_all], [(0o600, 0); 2]);
+}
+
+/// Of two owners, one put a shard of his among root's, as if all were his.
+#[test]
+fn shards_of_several_owners_are_nobodys_to_be_made_anew() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    chown(place.out(), Some(USER), Some(USER)).unwrap();
+    chown(place.shard(0), Some(USER), Some(USER)).unwrap();
+    flip(&place.shard(3), 9000);
+    write(&place.tree().join("a"), b"a secret");
+    let before = shards(&place.out());
+    for error in [place.heal().unwrap_err(), seal(&place.again(), &mut Silent).unwrap_err()] {
+        assert!(matches!(error, SealError::OfAnother { owner: USER, .. }), "{error}");
+    }
+    assert!(shards(&place.out()) == before);
+}
+
+/// As many newer shards as suffice lie in a directory of a user, older ones in one of root's.
+#[test]
+fn newer_shards_of_a_user_take_the_place_of_nobody_elses() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let (hers, his) = (place.dir.path().join("hers"), place.dir.path().join("his"));
+    for (dir, columns) in [(&hers, 3..5), (&his, 0..3)] {
+        fs::create_dir(dir).unwrap();
+        for column in columns {
+            fs::copy(place.shard(column), dir.join(place.shard(column).file_name().unwrap())).unwrap();
+        }
+        write(&place.tree().join("a"), b"newer");
+        place.reseal();
+    }
+    give(&his);
+    let before = shards(&hers);
+    let set = SetPaths { paths: vec![hers.clone(), his.clone()], ..Default::default() };
+    let error = heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap_err();
+    assert!(matches!(&error, SealError::NotHealed { report } if report.not_healed.len() == 2), "{error}");
+    assert!(shards(&hers) == before);
+    give(&hers);
+    heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+    assert!(shards(&hers) != before, "of one user all are brought up to date");
+}
+
+/// The directory and its links are root's, restored perhaps, and lie in a directory of a user.
+#[test]
+fn links_of_root_are_not_followed_where_a_user_can_have_moved_them() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let his = place.dir.path().join("his");
+    fs::create_dir(&his).unwrap();
+    let dir = his.join("links");
+    fs::rename(links(&place), &dir).unwrap();
+    unseal(&unsealing(&place, &dir), &mut Silent).unwrap();
+    fs::remove_dir_all(place.target()).unwrap();
+    give(&his);
+    for entry in fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).chain([dir.clone()]) {
+        lchown(&entry, Some(0), Some(0)).unwrap();
+    }
+    let refused = unseal(&unsealing(&place, &dir), &mut Silent).unwrap_err().to_string();
+    assert!(refused.contains("name what it leads to"), "{refused}");
+    assert!(disk::real_path(&dir.join(place.shard(0).file_name().unwrap())).is_err());
+}
+
+/// Every journal that a seal which is cut off leaves behind.
+#[test]
+fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
+    if !is_root() {
+        return;
+    }
+    let start = sealed(Mode::Full);
+    let mut left = 0;
+    for after in 0.. {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        write(&place.tree().join("a"), &Seed(3).bytes(21_000));
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        let journal = place.out().join("tree.journal");
+        let sealed = World { disk: &disk, threads: 1 }.seal(&place.again(), &mut Silent);
+        let is_done = disk.operations() < after;
+        if is_done {
+            sealed.unwrap();
+        }
+        if journal.exists() {
+            left += 1;
+            let before = shards(&place.out());
+            chown(&journal, Some(USER), Some(USER)).unwrap();
+            let error = place.heal().unwrap_err();
+            assert!(matches!(error, SealError::JournalOfAnother { owner: USER, .. }), "{error}");
+            assert!(shards(&place.out()) == before, "after {after}");
+            // Of one user all is finished for her, and so is root's own.
+            if left % 2 == 0 {
+                give(&place.out())
+            } else {
+                chown(&journal, Some(0), Some(0)).unwrap()
+            }
+            place.heal().unwrap();
+            assert!(!journal.exists() && place.verify().clean, "after {after}");
+        }
+        if is_done {
+            break;
+        }
+    }
+    assert!(left > 3, "{left}");
 }

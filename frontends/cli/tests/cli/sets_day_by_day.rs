@@ -382,3 +382,36 @@ fn what_is_rotten_or_changed_is_left_to_the_user_with_commands_that_work() {
     assert!(fs::read(place.path("as-sealed/big [1]*")).expect("it is there") == sealed);
     assert!(place.good(&["verify", "parity"]).contains("Verdict: clean"));
 }
+
+/// By sudo a person's shards stay hers; and whoever restores what is of several owners is told of
+/// the rights that were left out.
+#[test]
+fn by_sudo_a_shard_that_is_made_anew_belongs_to_whoever_owns_the_others() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    const USER: u32 = 65534;
+    let place = Place::new();
+    place.good(&["seal", "my photos", "--out", "my parity", "--code", "rs:2+2"]);
+    let parity = place.path("my parity");
+    let shard = parity.join("my photos.01.shard");
+    fs::remove_file(&shard).expect("removed");
+    if chown(&parity, Some(USER), Some(USER)).is_err() {
+        println!("skipped: only root can make files of another user");
+        return;
+    }
+    for file in fs::read_dir(&parity).expect("a directory") {
+        chown(file.expect("an entry").path(), Some(USER), Some(USER)).expect("it is root");
+    }
+    let heal = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["heal", "my parity"])
+        .env("SUDO_UID", USER.to_string())
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .current_dir(place.directory.path())
+        .output()
+        .expect("it runs");
+    assert!(heal.status.success());
+    assert_eq!(fs::metadata(&shard).expect("it is there").uid(), USER);
+    assert!(!place.good(&["unseal", "my parity", "--to", "a"]).contains("for you alone"));
+    chown(&shard, Some(0), None).expect("it is root");
+    assert!(place.good(&["unseal", "my parity", "--to", "b"]).contains("for you alone"));
+    assert!(!place.good(&["unseal", "my parity", "--to", "c", "--modes"]).contains("for you alone"));
+}
