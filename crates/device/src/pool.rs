@@ -5,7 +5,8 @@
 //! It has as many requests of a device at a time as the device would have threads; others wait.
 //! Everything else, and whatever the ring does not do in full, is for threads; of a device that the
 //! ring serves they end when they have nothing to do, so that their number does not grow with the
-//! devices.
+//! devices. Nor does it with flushes, which the system leaves to threads of its own: those of the
+//! first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
 //!
 //! Each device has its own queue and its own workers, so one that hangs holds up its own requests
 //! and nobody else's. Workers begin when there is work for them and, where there is no ring, stay.
@@ -28,7 +29,7 @@
 
 mod slot;
 
-use self::slot::LOOKS;
+use self::slot::{Flushes, LOOKS};
 pub(crate) use self::slot::{Queued, Slot};
 use crate::device::site;
 use crate::ring::{Landed, Ring};
@@ -39,6 +40,11 @@ use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+
+/// Devices at most whose flushes a worker does although the ring would.
+///
+/// Six devices, random durable writes of 4 KiB, eight at once: 1.1 times as many as by the ring.
+const FLUSHED_BY_WORKERS: usize = 8;
 
 /// Threads that do what they are told on a set of devices, and a ring for what needs none. All
 /// calls may come from any thread.
@@ -281,7 +287,9 @@ impl IoPool {
             let known_as = known.device.path().to_path_buf();
             return Err(DeviceError::SameDevice { at: site(device.path(), OpKind::Open, 0, 0), known_as });
         }
-        let slot = Arc::new(Slot::new(slots.len(), device, self.options));
+        let by_workers = slots.iter().flatten().filter(|slot| slot.flushes == Flushes::ByWorker).count();
+        let flushes = if by_workers < FLUSHED_BY_WORKERS { Flushes::ByWorker } else { Flushes::ByRing };
+        let slot = Arc::new(Slot::new(slots.len(), device, self.options, flushes));
         if self.ring.is_none() || slot.file().is_none() {
             // The first worker begins now: the only moment at which a system without threads is no
             // surprise.

@@ -29,12 +29,20 @@ pub(crate) struct Slot {
     number: usize,
     pub(super) device: Arc<dyn Device>,
     options: PoolOptions,
+    pub(super) flushes: Flushes,
     /// By priority; accepted and not yet taken back.
     pub(super) accepted: Arc<[AtomicUsize; 2]>,
     state: Mutex<State>,
     work: Condvar,
     /// Told when the last worker ends.
     ended: Condvar,
+}
+
+/// Who flushes a device that the ring serves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flushes {
+    ByWorker,
+    ByRing,
 }
 
 #[derive(Default)]
@@ -70,9 +78,14 @@ enum Job {
 }
 
 impl Slot {
-    pub(super) fn new(number: usize, device: Arc<dyn Device>, options: PoolOptions) -> Self {
+    pub(super) fn new(
+        number: usize,
+        device: Arc<dyn Device>,
+        options: PoolOptions,
+        flushes: Flushes,
+    ) -> Self {
         let (state, work, ended) = (Mutex::default(), Condvar::new(), Condvar::new());
-        Self { number, device, options, accepted: Arc::default(), state, work, ended }
+        Self { number, device, options, flushes, accepted: Arc::default(), state, work, ended }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -139,7 +152,12 @@ impl Slot {
 
     /// Whether the ring does such of this device.
     fn is_for_ring(&self, op: &Op) -> bool {
-        matches!(op, Op::Read { .. } | Op::Write { .. } | Op::Flush) && self.file().is_some()
+        let is_served = match op {
+            Op::Read { .. } | Op::Write { .. } => true,
+            Op::Flush => self.flushes == Flushes::ByRing,
+            _ => false,
+        };
+        is_served && self.file().is_some()
     }
 
     /// Whether the ring takes one more of this device: there is always room for a flush, of which
