@@ -96,7 +96,7 @@ REFUSED = [
     ("lch:256+1", "limit 255"), ("lch:255+2", "limit 254"), ("lch:253+3", "3 parities take 4 points: limit 252"), ("lch:253+4", "limit 252"),
     ("lch:249+5", "5 parities take 8 points: limit 248"), ("lch:129+65", "65 parities take 128 points: limit 128"), ("lch:1+129", "at most 128 parities"),
     ("crs:4", "takes k+m"), ("crs:4,2", "takes k+m"), ("crs:0+2", "no data"), ("crs:4+0", "no parity"), ("crs:4+2,good", "unknown option"),
-    ("crs:4+2,w=1", "words of 2 to 8 bits"), ("crs:4+2,w=9", "words of 2 to 8 bits"), ("crs:4+2,w=16", "words of 2 to 8 bits"), ("crs:4+2,w=04", "leading zero"),
+    ("crs:4+2,w=1", "words of 2 to 32 bits"), ("crs:4+2,w=33", "words of 2 to 32 bits"), ("crs:4+9,w=16", "at most 128 parity rows"), ("crs:4+2,w=04", "leading zero"),
     ("crs:4+2,w=4,w=5", "w is given twice"), ("crs:4+2,orig,orig", "given twice"), ("crs:4+2,w", "w without a value"), ("crs:4+2,orig=1", "orig takes no value"),
     ("crs:13+4,w=4", "limit 12"), ("crs:14+3,w=4", "limit 13"), ("crs:16+2,w=4", "limit 15"), ("crs:15+2,w=4,orig", "limit 14"), ("crs:16+1,w=4", "limit 15"),
     ("crs:4+2,w=2", "limit 3"), ("crs:256+2", "limit 255"), ("crs:255+2,orig", "limit 254"), ("crs:253+4", "limit 252"), ("crs:4+17", "at most 16 parities"), ("crs:4+17,w=6,orig", "at most 16 parities"),

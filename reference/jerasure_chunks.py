@@ -1,7 +1,7 @@
 """Writes ../vectors/foreign/jerasure_bit_matrices.json: chunks that Jerasure 2 encodes by bit matrices; and some that Ceph does.
 
     apt-get install libjerasure2; python3 reference/jerasure_chunks.py
-    apt-get install ceph-osd;     python3 reference/jerasure_chunks.py ceph       # ceph_bit_matrices.json
+    apt-get install ceph-osd;     python3 reference/jerasure_chunks.py ceph       # ceph_*.json but for ceph_w8.json
 
 Each case is a call of the library alone: a bit matrix, by `cauchy_good_general_coding_matrix` or
 `cauchy_original_coding_matrix` and then `jerasure_matrix_to_bitmatrix`, or by `liberation_coding_bitmatrix`,
@@ -32,6 +32,7 @@ SOURCE = "libjerasure2 2.0.0+2017.04.10.git.de1739cc84-2 (Debian), gf-complete 1
 CEPH = "ceph-erasure-code-tool 16.2.15 (Debian)"
 DATA = "byte i = (i*2654435761 >> 13) & 255; k chunks one after another"
 K_MOST, M_MOST = 20, 6
+WORDS = range(2, 9)
 PACKETS, GROUPS = (8, 16, 40), (1, 2, 3, 2)  # Jerasure wants packets of whole longs.
 # RAID-6 codes: the judge's family, the words and the matrices X_j; and the words of which every k
 # is taken, and more than one.
@@ -95,7 +96,7 @@ def encoded(library, technique, k, m, w, packet, chunk):
 
 
 def sizes():
-    for w in bits.POLYNOMIAL:
+    for w in WORDS:
         for technique in ("cauchy_good", "cauchy_orig"):
             for m in range(1, M_MOST + 1):
                 for k in range(1, K_MOST + 1):
@@ -129,7 +130,7 @@ def of_jerasure():
         packet = PACKETS[number % len(PACKETS)]
         chunk = GROUPS[number % len(GROUPS)] * size[-1] * packet
         cases.append(case(*size, packet, chunk, encoded(library, *size, packet, chunk)))
-    for w in bits.POLYNOMIAL:
+    for w in WORDS:
         compare(library, "cauchy_good", (1 << w) - 1, 2, w)
     save("jerasure_bit_matrices.json", SOURCE, cases)
 
@@ -174,5 +175,46 @@ def of_ceph():
     save("ceph_bit_matrices.json", CEPH, cases)
 
 
+def profiles_of_long_words():
+    """Fields larger than GF(2^8), each profile with its parities and a chunk: bytes of products, and bit matrices of more than 8 rows."""
+    for w in (16, 32):
+        for k, m in ((2, 1), (3, 2), (4, 2), (6, 3), (8, 4), (10, 4), (20, 5)):
+            if m * w <= 128:
+                yield f"plugin=jerasure,technique=reed_sol_van,k={k},m={m},w={w}", k, m, 28 * w
+        for k in (2, 4, 7, 12):
+            yield f"plugin=jerasure,technique=reed_sol_r6_op,k={k},m=2,w={w}", k, 2, 28 * w
+        for k, m, c in ((4, 3, 2), (5, 3, 2), (6, 4, 2), (6, 4, 3), (8, 4, 3), (10, 6, 3), (12, 8, 5), (4, 2, 2)):
+            for technique in ("multiple", "single"):
+                yield f"plugin=shec,technique={technique},k={k},m={m},c={c},w={w}", k, m, 28 * w
+    for w in (9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32):
+        for k, m in ((4, 2), (6, 3), (9, 4), (17, 2)):
+            for technique in ("cauchy_good", "cauchy_orig"):
+                if m * w <= 128:
+                    yield f"plugin=jerasure,technique={technique},k={k},m={m},w={w},packetsize=8", k, m, 32 * w * 8
+
+
+def profiles_of_clay():
+    """Clay over other codes than jerasure's reed_sol_van."""
+    for k, m, d in ((4, 2, 5), (3, 2, 4), (5, 2, 6), (2, 2, 3), (4, 2, 4), (3, 3, 5), (6, 3, 8), (4, 1, 4), (6, 4, 8)):
+        q = d - k + 1
+        chunk = 32 * q ** -(-(k + m) // q)
+        for scalar, technique in (("isa", "reed_sol_van"), ("isa", "cauchy"), ("jerasure", "reed_sol_r6_op"), ("shec", "single"), ("shec", "multiple")):
+            if m == 2 or scalar == "isa":
+                yield f"plugin=clay,k={k},m={m},d={d},scalar_mds={scalar},technique={technique}", k, m, chunk
+
+
+def of_profiles(name, profiles):
+    cases = []
+    for profile, k, m, chunk in profiles:
+        parity = encoded_by_ceph(profile, k, m, chunk)
+        cases.append({"profile": profile, "chunk": chunk, "sha256": [digest(column) for column in parity]})
+    save(name, CEPH, cases)
+
+
 if __name__ == "__main__":
-    of_ceph() if sys.argv[1:] == ["ceph"] else of_jerasure()
+    if sys.argv[1:] == ["ceph"]:
+        of_ceph()
+        of_profiles("ceph_long_words.json", profiles_of_long_words())
+        of_profiles("ceph_clay.json", profiles_of_clay())
+    else:
+        of_jerasure()

@@ -110,7 +110,7 @@ class BitMatrices(unittest.TestCase):
                 self.assertEqual(times, of[bits.mul(left, right, w)])
 
     def test_two_generates_every_field(self):
-        for w in bits.POLYNOMIAL:
+        for w in range(2, 17):
             value, seen = 1, set()
             while value not in seen:
                 seen.add(value)

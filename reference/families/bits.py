@@ -8,7 +8,14 @@ from functools import lru_cache
 from value import Code, CodeError
 
 # Jerasure's: the defaults of gf-complete.
-POLYNOMIAL = {2: 0b111, 3: 0b1011, 4: 0b10011, 5: 0b100101, 6: 0b1000011, 7: 0b10001001, 8: 0b100011101}
+POLYNOMIAL = {2: 0b111, 3: 0b1011, 4: 0b10011, 5: 0b100101, 6: 0b1000011, 7: 0b10001001, 8: 0b100011101,
+              **{w: sum(1 << power for power in (w, *powers)) for w, powers in (
+                  (9, (4, 0)), (10, (3, 0)), (11, (2, 0)), (12, (6, 4, 1, 0)), (13, (4, 3, 1, 0)), (14, (10, 6, 1, 0)),
+                  (15, (1, 0)), (16, (12, 3, 1, 0)), (17, (3, 0)), (18, (7, 0)), (19, (5, 2, 1, 0)), (20, (3, 0)), (21, (2, 0)),
+                  (22, (1, 0)), (23, (5, 0)), (24, (7, 2, 1, 0)), (25, (3, 0)), (26, (6, 2, 1, 0)), (27, (5, 2, 1, 0)),
+                  (28, (3, 0)), (29, (2, 0)), (30, (23, 2, 1, 0)), (31, (3, 0)), (32, (22, 2, 1, 0)))}}
+# Jerasure's tables for two parities end there.
+TABLES_TO = 11
 
 
 # ---------------------------------------------------------------- GF(2^w)
@@ -27,7 +34,12 @@ def mul(left, right, w):
 
 @lru_cache(maxsize=None)
 def inv(value, w):
-    return next(other for other in range(1, 1 << w) if mul(value, other, w) == 1)
+    """The power 2^w - 2: all but one of the 2^w - 1 elements that are not 0."""
+    product, square = 1, value
+    for _ in range(1, w):
+        square = mul(square, square, w)
+        product = mul(product, square, w)
+    return product
 
 
 @lru_cache(maxsize=None)
@@ -70,14 +82,16 @@ def best_pair(k, w):
 def coefficients(k, m, w, original):
     if original:
         return original_rows(k, m, w)
-    return best_pair(k, w) if m == 2 else improved_rows(k, m, w)
+    return best_pair(k, w) if m == 2 and w <= TABLES_TO else improved_rows(k, m, w)
 
 
 # ---------------------------------------------------------------- the code
 def crs(spec, k, m, w, original):
     """k + m columns of w rows."""
-    if not 2 <= w <= 8:
-        raise CodeError("crs takes words of 2 to 8 bits")
+    if not 2 <= w <= 32:
+        raise CodeError("crs takes words of 2 to 32 bits")
+    if m * w > 128 or k + m > 257:
+        raise CodeError("crs takes at most 128 parity rows and 257 columns")
     if k + m > (1 << w) + (1 if m == 2 and not original else 0):
         raise CodeError(f"crs: {k}+{m} columns are more than GF(2^{w}) has elements for")
     if k > 255 or m > 16:

@@ -78,13 +78,6 @@ pub enum CodeError {
         /// What to use instead.
         instead: String,
     },
-    /// This is a known code of another system that Pantile does not carry.
-    NotCarried {
-        /// What was asked for.
-        what: String,
-        /// Why, and what to use instead.
-        reason: &'static str,
-    },
     /// The name of a code in another system's words that cannot be understood.
     Foreign {
         /// The name as it was read.
@@ -291,9 +284,6 @@ impl fmt::Display for CodeError {
                     limit + 1,
                     fatal.join(",")
                 )
-            }
-            CodeError::NotCarried { what, reason } => {
-                write!(out, "{} is not carried: {reason}.", Quoted(what))
             }
             CodeError::Foreign { name, fault } => {
                 write!(out, "'{}' is not understood: {fault}.", Quoted(name))

@@ -17,10 +17,10 @@
 //! none of which survives less than what was asked for ([`CodeError::OtherName`]).
 
 use crate::error::Quoted;
-use crate::families::wide_words;
 use crate::parts::reed_sol_van::reed_sol_van;
 use crate::{Code, CodeBuilder, CodeError};
 use pantile_gf::Gf;
+use std::collections::BTreeSet;
 
 /// A code as another system names and stores it.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,11 +29,22 @@ pub struct Profile {
     pub name: String,
     /// The code. The bytes of its data columns, one column after another, are the user's.
     pub code: Code,
-    /// Bytes of a packet, where the rows of a column are interleaved; `None` where there is one
-    /// row.
-    pub packet_bytes: Option<usize>,
+    /// Where in a chunk the rows of its column are.
+    pub rows: Rows,
     /// How data become chunks.
     pub cut: Cut,
+}
+
+/// Where in a chunk the rows of its column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// One behind the other; or there is one.
+    Pieces,
+    /// In packets of so many bytes: one of each row, and so on.
+    Packets(usize),
+    /// Row r is bit r of each little-endian word, which has as many bits as there are rows, 16 or
+    /// 32.
+    BitsOfWords,
 }
 
 /// How a system cuts data into chunks of a code.
@@ -59,6 +70,36 @@ pub enum Cut {
         /// Every piece is a multiple of this.
         multiple_of: usize,
     },
+}
+
+/// The code of one row whose parities are of the same columns, with coefficients of a Cauchy matrix:
+/// which columns suffice hardly ever depends on more, and asking it costs less.
+///
+/// `None` if a column holds data and parity, a parity is of parities, or there are more than 256
+/// columns.
+pub fn outline(code: &Code) -> Option<Code> {
+    let columns = code.columns();
+    let parities_in = |column: usize| code.column_cells(column).filter(|&cell| code.is_parity(cell)).count();
+    let is_data: Vec<bool> = (0..columns).map(|column| parities_in(column) == 0).collect();
+    let is_mixed = |column: usize| !is_data[column] && parities_in(column) != code.rows(column);
+    if columns > 256 || (0..columns).any(is_mixed) {
+        return None;
+    }
+    let mut of = vec![BTreeSet::new(); columns];
+    for equation in code.equations() {
+        let columns: BTreeSet<usize> =
+            equation.terms().iter().map(|&(cell, _)| code.column_of(cell)).collect();
+        let (data, parities): (Vec<usize>, Vec<usize>) =
+            columns.into_iter().partition(|&column| is_data[column]);
+        let [parity] = parities[..] else { return None };
+        of[parity].extend(data);
+    }
+    let mut outline = CodeBuilder::uniform(columns, 1);
+    for parity in (0..columns).filter(|&column| !is_data[column]) {
+        let coefficient = |column: usize| Gf::ONE / Gf((parity ^ column) as u8);
+        outline.define((0, parity), of[parity].iter().map(|&column| ((0, column), coefficient(column))));
+    }
+    outline.finish_checked("outline").ok()
 }
 
 /// The systems whose names are known, as a name begins.
@@ -201,9 +242,9 @@ impl Words {
     }
 
     /// Refuses what was not taken.
-    fn finish(self, code: Code, packet_bytes: Option<usize>, cut: Cut) -> Result<Profile, CodeError> {
+    fn finish(self, code: Code, rows: Rows, cut: Cut) -> Result<Profile, CodeError> {
         match self.words.first() {
-            None => Ok(Profile { name: self.name, code, packet_bytes, cut }),
+            None => Ok(Profile { name: self.name, code, rows, cut }),
             Some(word) => Err(self.wrong(format!("'{word}' is not known here; leave it out"))),
         }
     }
@@ -242,11 +283,11 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     // What says where chunks go, and not what is in them.
     words.words.retain(|word| !["crush-", "ruleset-", "directory="].iter().any(|key| word.starts_with(key)));
     let unit = words.number("stripe_unit")?;
-    let (code, packet, align) = match plugin.as_str() {
+    let (code, rows, align) = match plugin.as_str() {
         "jerasure" => ceph_jerasure(&mut words)?,
-        "isa" => (ceph_isa(&mut words)?, None, 32),
-        "shec" => (ceph_shec(&mut words)?, None, 32),
-        "lrc" => (ceph_lrc(&mut words)?, None, 32),
+        "isa" => (ceph_isa(&mut words)?, Rows::Pieces, 32),
+        "shec" => ceph_shec(&mut words)?,
+        "lrc" => (ceph_lrc(&mut words)?, Rows::Pieces, 32),
         "clay" => ceph_clay(&mut words)?,
         other => {
             return Err(words.wrong(format!(
@@ -260,11 +301,11 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
             "a stripe_unit of {usual} bytes is no multiple of {align}, as this profile needs"
         )));
     }
-    words.finish(code, packet, Cut::Stripes { usual, multiple_of: align })
+    words.finish(code, rows, Cut::Stripes { usual, multiple_of: align })
 }
 
-/// A code, its packets, and a number: its w, or what chunks are a multiple of.
-type OfJerasure = (Code, Option<usize>, usize);
+/// A code, where its rows are, and a number: its w, or what chunks are a multiple of.
+type OfJerasure = (Code, Rows, usize);
 
 fn ceph_jerasure(words: &mut Words) -> Result<OfJerasure, CodeError> {
     let technique = words.value("technique")?.unwrap_or("reed_sol_van".into());
@@ -277,23 +318,26 @@ fn ceph_jerasure(words: &mut Words) -> Result<OfJerasure, CodeError> {
             );
         }
     };
-    let (code, packet, word) = technique_code(words, &technique, Some(2048))?;
+    let (code, rows, word) = technique_code(words, &technique, Some(2048))?;
     // Ceph rounds an object up to k chunks of w packets of integers or, per chunk, of vectors: in
     // reed_sol_van and the two of cauchy. The others take the key and do not look at it.
-    let align = match (is_per_chunk, packet) {
-        (true, None) if technique == "reed_sol_van" => word * 16,
-        (true, Some(packet)) if technique.starts_with("cauchy") && (word * packet).is_multiple_of(16) => {
+    let align = match (is_per_chunk, rows) {
+        (true, Rows::Packets(packet))
+            if technique.starts_with("cauchy") && (word * packet).is_multiple_of(16) =>
+        {
             word * packet
         }
-        (true, Some(packet)) if technique.starts_with("cauchy") => {
+        (true, Rows::Packets(packet)) if technique.starts_with("cauchy") => {
             return Err(words.wrong(format!(
                 "with jerasure-per-chunk-alignment and w x packetsize = {} Ceph makes chunks of no whole packets; 16 must divide it",
                 word * packet
             )));
         }
-        _ => word * packet.unwrap_or(1) * 4,
+        (_, Rows::Packets(packet)) => word * packet * 4,
+        (true, _) if technique == "reed_sol_van" => word * 16,
+        _ => word * 4,
     };
-    Ok((code, packet, align))
+    Ok((code, rows, align))
 }
 
 /// Ceph's w for liberation and blaum_roth where a profile has none.
@@ -326,31 +370,40 @@ fn technique_code(
         return Err(words.wrong(format!("{technique} has m=2, not m={m}")));
     }
     let w = words.number("w")?.unwrap_or(w_usual);
-    if is_of_bytes && (w == 16 || w == 32) {
-        return Err(wide_words(&words.name, w));
+    if is_of_bytes && ![8, 16, 32].contains(&w) {
+        return Err(words.wrong(format!("w={w}; {technique} has w=8, 16 or 32")));
     }
-    if (is_of_bytes || technique == "liber8tion") && w != 8 {
-        return Err(words.wrong(format!("w={w}; {technique} has w=8 here")));
+    if technique == "liber8tion" && w != 8 {
+        return Err(words.wrong(format!("w={w}; {technique} has w=8")));
     }
-    let packet = match (is_of_bytes, words.number("packetsize")?.or(packet_usual)) {
+    let rows = match (is_of_bytes, words.number("packetsize")?.or(packet_usual)) {
         // Ceph takes the key there too, and does not look at it.
-        (true, _) => None,
+        (true, _) => rows_of_words(w),
         (false, None) => return Err(words.wrong("packetsize= is missing".into())),
         (false, Some(packet)) if !packet.is_multiple_of(4) => {
             return Err(words.wrong(format!("packetsize={packet} is no multiple of 4")));
         }
-        (false, packet) => packet,
+        (false, Some(packet)) => Rows::Packets(packet),
     };
     let spec = match technique {
-        "reed_sol_van" => format!("rs:{k}+{m},jerasure"),
-        "reed_sol_r6_op" => format!("raid6:{k}"),
+        "reed_sol_van" => format!("rs:{k}+{m},jerasure{}", word_option(w)),
+        "reed_sol_r6_op" => format!("raid6:{k}{}", word_option(w)),
         "cauchy_good" => format!("crs:{k}+{m},w={w}"),
         "cauchy_orig" => format!("crs:{k}+{m},w={w},orig"),
         "liberation" => format!("liberation:{k},w={w}"),
         "blaum_roth" => format!("blaumroth:{k},w={w}"),
         _ => format!("liber8tion:{k}"),
     };
-    Ok((Code::parse(&spec)?, packet, w))
+    Ok((Code::parse(&spec)?, rows, w))
+}
+
+/// The option of a code over the field of words of w bits; none for bytes.
+fn word_option(w: usize) -> String {
+    if w == 8 { String::new() } else { format!(",w={w}") }
+}
+
+fn rows_of_words(w: usize) -> Rows {
+    if w == 8 { Rows::Pieces } else { Rows::BitsOfWords }
 }
 
 fn ceph_isa(words: &mut Words) -> Result<Code, CodeError> {
@@ -374,46 +427,54 @@ fn ceph_isa(words: &mut Words) -> Result<Code, CodeError> {
     }
 }
 
-fn ceph_shec(words: &mut Words) -> Result<Code, CodeError> {
+fn ceph_shec(words: &mut Words) -> Result<OfJerasure, CodeError> {
     let (k, m) = words.shape()?;
     let c = words.needed("c")?;
-    match words.number("w")? {
-        None | Some(8) => {}
-        Some(w @ (16 | 32)) => return Err(wide_words(&words.name, w)),
-        Some(w) => return Err(words.wrong(format!("w={w}; shec has w=8 here"))),
+    let w = words.number("w")?.unwrap_or(8);
+    if ![8, 16, 32].contains(&w) {
+        return Err(words.wrong(format!("w={w}; shec has w=8, 16 or 32")));
     }
-    match words.value("technique")?.as_deref() {
-        None | Some("multiple") => Code::parse(&format!("shec:{k},{m},c={c}")),
-        Some("single") => Code::parse(&format!("shec:{k},{m},c={c},single")),
+    let technique = match words.value("technique")?.as_deref() {
+        None | Some("multiple") => "",
+        Some("single") => ",single",
         Some(other) => {
-            Err(words.wrong(format!("there is no technique '{other}'; multiple and single are known")))
+            return Err(
+                words.wrong(format!("there is no technique '{other}'; multiple and single are known"))
+            );
         }
-    }
+    };
+    let code = Code::parse(&format!("shec:{k},{m},c={c}{technique}{}", word_option(w)))?;
+    Ok((code, rows_of_words(w), 4 * w))
 }
 
-/// A code, no packets, and what chunks are a multiple of: 32 bytes of each element.
+/// A code, its rows in pieces, and what chunks are a multiple of: 32 bytes of each element.
 fn ceph_clay(words: &mut Words) -> Result<OfJerasure, CodeError> {
-    match words.value("scalar_mds")?.as_deref() {
-        None | Some("jerasure") => {}
-        Some(other) => {
-            return Err(
-                words.wrong(format!("scalar_mds is '{other}'; clay has jerasure there, and no other here"))
-            );
-        }
-    }
-    match words.value("technique")?.as_deref() {
-        None | Some("reed_sol_van") => {}
-        Some(other) => {
-            return Err(
-                words.wrong(format!("technique is '{other}'; clay has reed_sol_van, and no other here"))
-            );
-        }
-    }
+    let scalar = words.value("scalar_mds")?.unwrap_or("jerasure".into());
+    let technique = words.value("technique")?;
     let (k, m) = words.shape()?;
+    let matrix = match (scalar.as_str(), technique.as_deref()) {
+        ("jerasure", None | Some("reed_sol_van")) => "",
+        ("jerasure", Some("reed_sol_r6_op")) => ",raid6",
+        ("isa", None | Some("reed_sol_van")) => ",vandermonde",
+        ("isa", Some("cauchy")) => ",cauchy1",
+        // Ceph has c=2 there: with two parities each is of everything, and jerasure's matrix is left.
+        ("shec", None | Some("single" | "multiple")) if m == 2 => "",
+        ("shec", _) => return Err(words.wrong("clay over shec is read with m=2 alone".into())),
+        ("jerasure" | "isa", technique) => {
+            let technique = technique.unwrap_or_default();
+            return Err(words.wrong(format!(
+                "technique is '{technique}'; clay has reed_sol_van and reed_sol_r6_op of jerasure here, and \
+                 reed_sol_van and cauchy of isa"
+            )));
+        }
+        (other, _) => {
+            return Err(words.wrong(format!("scalar_mds is '{other}'; jerasure, isa and shec are known")));
+        }
+    };
     let d = words.number("d")?.unwrap_or(k + m - 1);
-    let code = Code::parse(&format!("clay:{k},{m},{d}"))?;
+    let code = Code::parse(&format!("clay:{k},{m},{d}{matrix}"))?;
     let align = 32 * code.rows_max();
-    Ok((code, None, align))
+    Ok((code, Rows::Pieces, align))
 }
 
 /// (k + m) / l groups, each with its share of data, its share of the global parities and one XOR
@@ -491,7 +552,7 @@ fn hdfs(mut words: Words) -> Result<Profile, CodeError> {
         return Err(words.wrong("a policy of HDFS is RS-k-m-CELL, RS-LEGACY-k-m-CELL or XOR-k-1-CELL".into()));
     };
     let (code, cell) = policy(&name)?;
-    words.finish(code, None, Cut::Cells { cell })
+    words.finish(code, Rows::Pieces, Cut::Cells { cell })
 }
 
 fn isal(mut words: Words) -> Result<Profile, CodeError> {
@@ -506,7 +567,7 @@ fn isal(mut words: Words) -> Result<Profile, CodeError> {
             ));
         }
     };
-    words.finish(code, None, Cut::Pieces { multiple_of: 1 })
+    words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
 }
 
 fn jerasure(mut words: Words) -> Result<Profile, CodeError> {
@@ -514,16 +575,17 @@ fn jerasure(mut words: Words) -> Result<Profile, CodeError> {
         Some(technique) => technique,
         None => words.alone().unwrap_or_default(),
     };
-    let (code, packet, word) = technique_code(&mut words, &technique, None)?;
-    // Jerasure works in longs of 8 bytes.
-    let multiple_of = match packet {
-        Some(packet) if !packet.is_multiple_of(8) => {
+    let (code, rows, word) = technique_code(&mut words, &technique, None)?;
+    // Jerasure works in longs of 8 bytes; a byte of each row of bits is w bytes.
+    let multiple_of = match rows {
+        Rows::Packets(packet) if !packet.is_multiple_of(8) => {
             return Err(words.wrong(format!("packetsize={packet} is no multiple of 8")));
         }
-        Some(packet) => word * packet,
-        None => 8,
+        Rows::Packets(packet) => word * packet,
+        Rows::Pieces => 8,
+        Rows::BitsOfWords => word,
     };
-    words.finish(code, packet, Cut::Pieces { multiple_of })
+    words.finish(code, rows, Cut::Pieces { multiple_of })
 }
 
 fn klauspost(mut words: Words) -> Result<Profile, CodeError> {
@@ -538,7 +600,7 @@ fn klauspost(mut words: Words) -> Result<Profile, CodeError> {
         }
     };
     let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
-    words.finish(code, None, Cut::Pieces { multiple_of: 1 })
+    words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
 }
 
 /// A name that other systems have, where the disks of it are counted: what it is, which number of

@@ -9,8 +9,10 @@ use crate::codec::{Codec, RecoverError};
 use crate::packets::PacketCodec;
 use crate::recovery::{PacketRecovery, Recovery};
 use crate::shards::{ShardError, read_up_to};
+use crate::stripe::{StripeError, split_columns};
+use crate::words::{rows_of_words, words_of_rows};
 use pantile_code::Code;
-use pantile_code::foreign::{Cut, Profile};
+use pantile_code::foreign::{Cut, Profile, Rows};
 use pantile_plan::PlanError;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -110,33 +112,37 @@ enum Shape {
 enum Coder {
     Rows(Codec),
     Packets(PacketCodec),
+    BitsOfWords(Codec),
 }
 
 enum Decoder {
-    Rows(Arc<Recovery>),
+    Rows(Code, Arc<Recovery>),
     Packets(Arc<PacketRecovery>),
+    BitsOfWords(Code, Arc<Recovery>),
 }
 
 impl Coder {
     fn codec(&self) -> &Codec {
         match self {
-            Coder::Rows(codec) => codec,
+            Coder::Rows(codec) | Coder::BitsOfWords(codec) => codec,
             Coder::Packets(packets) => packets.codec(),
         }
     }
 
     fn encode(&self, columns: &mut [&mut [u8]]) -> Result<(), ShardError> {
         let coded = match self {
-            Coder::Rows(codec) => codec.encode(columns),
+            Coder::Rows(codec) => in_pieces(codec.code(), columns, |cells| codec.encode(cells)),
             Coder::Packets(packets) => packets.encode(columns),
+            Coder::BitsOfWords(codec) => in_bits(codec.code(), columns, |cells| codec.encode(cells)),
         };
         coded.map_err(|error| ShardError::from(RecoverError::Stripe(error)))
     }
 
     fn decoder(&self, lost: &[usize]) -> Result<Decoder, PlanError> {
         Ok(match self {
-            Coder::Rows(codec) => Decoder::Rows(codec.decoder(lost)?),
+            Coder::Rows(codec) => Decoder::Rows(codec.code().clone(), codec.decoder(lost)?),
             Coder::Packets(packets) => Decoder::Packets(packets.decoder(lost)?),
+            Coder::BitsOfWords(codec) => Decoder::BitsOfWords(codec.code().clone(), codec.decoder(lost)?),
         })
     }
 }
@@ -144,11 +150,36 @@ impl Coder {
 impl Decoder {
     fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShardError> {
         let coded = match self {
-            Decoder::Rows(recovery) => recovery.run(columns),
+            Decoder::Rows(code, recovery) => in_pieces(code, columns, |cells| recovery.run(cells)),
             Decoder::Packets(recovery) => recovery.run(columns),
+            Decoder::BitsOfWords(code, recovery) => in_bits(code, columns, |cells| recovery.run(cells)),
         };
         coded.map_err(|error| ShardError::from(RecoverError::Stripe(error)))
     }
+}
+
+/// Codes columns whose rows lie one behind the other.
+fn in_pieces(
+    code: &Code,
+    columns: &mut [&mut [u8]],
+    work: impl FnOnce(&mut [&mut [u8]]) -> Result<(), StripeError>,
+) -> Result<(), StripeError> {
+    let row_bytes = columns.first().map_or(0, |column| column.len() / code.rows_max());
+    work(&mut split_columns(code, columns, row_bytes)?)
+}
+
+/// Codes columns of words by their rows of bits.
+fn in_bits(
+    code: &Code,
+    columns: &mut [&mut [u8]],
+    work: impl FnOnce(&mut [&mut [u8]]) -> Result<(), StripeError>,
+) -> Result<(), StripeError> {
+    let bits = code.rows_max();
+    let mut rows: Vec<Vec<u8>> = columns.iter().map(|column| vec![0; column.len()]).collect();
+    rows.iter_mut().zip(&*columns).for_each(|(rows, words)| rows_of_words(words, bits, rows));
+    in_pieces(code, &mut rows.iter_mut().map(|rows| &mut rows[..]).collect::<Vec<_>>(), work)?;
+    columns.iter_mut().zip(&rows).for_each(|(words, rows)| words_of_rows(rows, bits, words));
+    Ok(())
 }
 
 impl Chunks {
@@ -163,11 +194,14 @@ impl Chunks {
             profile.code.data().iter().map(|&cell| profile.code.column_of(cell)).collect();
         data.dedup();
         // What a window must be a multiple of.
-        let whole = profile.packet_bytes.unwrap_or(1) * profile.code.rows_max();
-        let coder = match profile.packet_bytes.map(|packet| codec.in_packets(packet)) {
-            Some(Ok(packets)) => Coder::Packets(packets),
-            Some(Err(error)) => unreachable!("packets of a profile have bytes: {error}"),
-            None => Coder::Rows(codec),
+        let rows = profile.code.rows_max();
+        let (coder, whole) = match profile.rows {
+            Rows::Pieces => (Coder::Rows(codec), rows),
+            Rows::BitsOfWords => (Coder::BitsOfWords(codec), rows),
+            Rows::Packets(packet) => match codec.in_packets(packet) {
+                Ok(packets) => (Coder::Packets(packets), packet * rows),
+                Err(error) => unreachable!("packets of a profile have bytes: {error}"),
+            },
         };
         let shape = match (profile.cut, chunk) {
             (Cut::Stripes { usual, multiple_of }, given) => {

@@ -76,6 +76,7 @@ mod shelf;
 mod stripe;
 #[cfg(feature = "fft")]
 mod transforms;
+pub mod words;
 
 pub use chunks::{ChunkError, Chunks};
 pub use codec::{Codec, RecoverError};

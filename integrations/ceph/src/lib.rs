@@ -11,7 +11,7 @@
 //! unwinds into Ceph; what is kept for patterns of losses is at most 64 MiB for each process
 //! ([`kept::POOLS_MOST`]).
 //!
-//! Deliberately not here: Ceph's types, `mapping=`, the field GF(2^16) of `w=16`.
+//! Deliberately not here: Ceph's types.
 
 pub mod border;
 pub mod kept;

@@ -4,11 +4,14 @@
 //! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
 //! each. So many bytes are a *group*, which is a stripe of its own. Without packets a chunk is one
 //! group and its rows lie one behind the other: Ceph's *sub-chunks*, of which parts can be read. A
-//! code of one row has one. The buffers of Ceph are read where they lie and never written.
+//! code of one row has one. Chunks of words are taken apart into rows of bits, coded like those, and
+//! put together again. The buffers of Ceph are read where they lie and never written.
 
 use crate::kept::CACHE_BYTES;
 use crate::shards::Shards;
+use pantile::code::foreign::{Rows, outline};
 use pantile::plan::Request;
+use pantile::words::{rows_of_words, words_of_rows};
 use pantile::{
     Buffer, CellIndex, CellSet, Code, Codec, Costs, Effort, PlanError, RecoverError, Recovery, StripeError,
     Use,
@@ -24,8 +27,8 @@ use std::sync::{Arc, RwLock};
 pub struct Layout {
     /// The code; column i is shard i.
     pub code: Code,
-    /// Bytes of a packet where the rows of a column are interleaved; `None` if a row is one piece.
-    pub packet_bytes: Option<usize>,
+    /// Where in a chunk the rows of its column are.
+    pub rows: Rows,
     /// Every chunk length is a multiple of this.
     pub chunk_multiple: usize,
 }
@@ -118,6 +121,8 @@ pub struct Pool {
     data: Vec<usize>,
     /// Shard of chunk i, data first; empty where it is shard i.
     mapping: Vec<i32>,
+    /// Where rows are bits of words and not any k chunks do: what tells which chunks to read.
+    outline: Option<Codec>,
     /// What to read, by what is wanted and what is there.
     minima: RwLock<HashMap<(Shards, Shards), Shards>>,
 }
@@ -128,6 +133,10 @@ const MINIMA_MOST: usize = 1024;
 /// A search for the least reads of a code of one row: 50 ms, once for each pattern, in the worst
 /// case. All of Ceph's shec layouts end sooner and are exact.
 const EFFORT: Effort = Effort::Thorough { nodes: 50_000 };
+
+/// Of chunks of words so many bytes of each are worked on at a time: whole words of any length, and
+/// with 64 chunks what a processor's cache holds.
+const WORDS_BYTES: usize = 16 << 10;
 
 /// Chunks of one call, on the stack up to the widths that Ceph has by itself.
 type Few<T> = SmallVec<[T; 32]>;
@@ -150,7 +159,9 @@ impl Pool {
             false => order.iter().map(|&shard| shard as i32).collect(),
         };
         let codec = Codec::new(code).with_cache_bytes(cache_bytes.min(CACHE_BYTES));
-        Pool { codec, data, mapping, minima: RwLock::default(), layout }
+        let has_outline = layout.rows == Rows::BitsOfWords && !code.claim().mds;
+        let outline = has_outline.then(|| outline(code)).flatten().map(|code| Codec::new(&code));
+        Pool { codec, data, mapping, outline, minima: RwLock::default(), layout }
     }
 
     /// What tells it from others.
@@ -182,9 +193,9 @@ impl Pool {
 
     /// Sub-chunks of a chunk: 1 unless the rows of a column lie one behind the other.
     pub fn sub_chunks(&self) -> usize {
-        match self.layout.packet_bytes {
-            None => self.layout.code.rows_max(),
-            Some(_) => 1,
+        match self.layout.rows {
+            Rows::Pieces => self.layout.code.rows_max(),
+            Rows::Packets(_) | Rows::BitsOfWords => 1,
         }
     }
 
@@ -264,24 +275,31 @@ impl Pool {
         for (column, &cost) in costs.into_iter().flatten().enumerate() {
             prices.set(column, u32::try_from(cost).unwrap_or(0));
         }
-        let plan = |there: Shards| {
+        let plan = |codec: &Codec, there: Shards| {
+            let code = codec.code();
             let lost: Vec<usize> = Shards::first(self.chunks()).without(there).iter().collect();
             let wanted: Vec<CellIndex> = wanted.iter().flat_map(|column| code.column_cells(column)).collect();
             let lost = CellSet::of_columns(code, &lost);
             let request = Request { lost: &lost, wanted: &wanted, costs: &prices, effort: EFFORT };
-            self.codec.planner().recover(&request)
+            let reads = codec.planner().recover(&request)?.reads;
+            Ok(reads.iter().map(|&cell| code.column_of(cell)).collect::<Shards>())
         };
+        if let Some(chosen) = self.outline.as_ref().and_then(|outline| plan(outline, there).ok())
+            && plan(&self.codec, chosen).is_ok()
+        {
+            return Ok(chosen);
+        }
         // Rows of a chunk are not read one by one: any k chunks do in an MDS code, and mostly where
         // a code of that shape is none.
         if code.rows_max() > 1 && there.len() >= self.data.len() {
             let mut chosen: Vec<usize> = there.iter().collect();
             chosen.sort_by_key(|&column| (prices.of(column), !wanted.contains(column), column));
             let chosen: Shards = chosen.into_iter().take(self.data.len()).collect();
-            if code.claim().mds || plan(chosen).is_ok() {
+            if code.claim().mds || plan(&self.codec, chosen).is_ok() {
                 return Ok(chosen);
             }
         }
-        Ok(plan(there)?.reads.iter().map(|&cell| code.column_of(cell)).collect())
+        plan(&self.codec, there)
     }
 
     /// Computes parity chunks from data chunks.
@@ -290,6 +308,15 @@ impl Pool {
     /// one that is `None` is zeros; the parities that are given are written. All are of `len`
     /// bytes. Errors: `len` is not whole groups; nothing is then written.
     pub fn encode(
+        &self,
+        data: &[Option<&[u8]>],
+        parity: &mut [Option<&mut [u8]>],
+        len: usize,
+    ) -> Result<(), ChunkFault> {
+        self.in_rows(data, parity, len, |data, parity, len| self.encode_rows(data, parity, len))
+    }
+
+    fn encode_rows(
         &self,
         data: &[Option<&[u8]>],
         parity: &mut [Option<&mut [u8]>],
@@ -326,6 +353,15 @@ impl Pool {
     /// of `len` bytes. Errors: `len` is not whole groups, or too little is there; nothing is then
     /// written.
     pub fn decode(
+        &self,
+        there: &[Option<&[u8]>],
+        wanted: &mut [Option<&mut [u8]>],
+        len: usize,
+    ) -> Result<(), ChunkFault> {
+        self.in_rows(there, wanted, len, |there, wanted, len| self.decode_rows(there, wanted, len))
+    }
+
+    fn decode_rows(
         &self,
         there: &[Option<&[u8]>],
         wanted: &mut [Option<&mut [u8]>],
@@ -417,6 +453,18 @@ impl Pool {
         if !self.data.contains(&shard) {
             return Err(ChunkFault::NotData { shard });
         }
+        self.in_rows(&[Some(delta)], parity, len, |delta, parity, len| {
+            self.add_delta_rows(shard, delta[0].unwrap_or_default(), parity, len)
+        })
+    }
+
+    fn add_delta_rows(
+        &self,
+        shard: usize,
+        delta: &[u8],
+        parity: &mut [Option<&mut [u8]>],
+        len: usize,
+    ) -> Result<(), ChunkFault> {
         let size = self.group_bytes(len)?;
         let code = &self.layout.code;
         let packet = self.packet(size);
@@ -445,12 +493,47 @@ impl Pool {
         })
     }
 
+    /// Runs what works on rows of bits, where chunks are of words: on a part of all chunks at a
+    /// time, taken apart and put together again. Everything else it runs as it is.
+    fn in_rows(
+        &self,
+        read: &[Option<&[u8]>],
+        written: &mut [Option<&mut [u8]>],
+        len: usize,
+        work: impl Fn(&[Option<&[u8]>], &mut [Option<&mut [u8]>], usize) -> Result<(), ChunkFault>,
+    ) -> Result<(), ChunkFault> {
+        if self.layout.rows != Rows::BitsOfWords {
+            return work(read, written, len);
+        }
+        self.group_bytes(len)?;
+        let bits = self.layout.code.rows_max();
+        for from in (0..len).step_by(WORDS_BYTES) {
+            let part = from..len.min(from + WORDS_BYTES);
+            let apart = |words: &[u8]| {
+                let mut rows = vec![0; part.len()];
+                rows_of_words(&words[part.clone()], bits, &mut rows);
+                rows
+            };
+            let read: Few<Option<Vec<u8>>> = read.iter().map(|words| words.map(apart)).collect();
+            let read: Few<Option<&[u8]>> = read.iter().map(Option::as_deref).collect();
+            let mut rows: Few<Option<Vec<u8>>> =
+                written.iter().map(|words| words.as_deref().map(apart)).collect();
+            work(&read, &mut rows.iter_mut().map(Option::as_deref_mut).collect::<Few<_>>(), part.len())?;
+            for (words, rows) in written.iter_mut().zip(&rows) {
+                if let (Some(words), Some(rows)) = (words, rows) {
+                    words_of_rows(rows, bits, &mut words[part.clone()]);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes of a group in chunks of `len` bytes.
     fn group_bytes(&self, len: usize) -> Result<usize, ChunkFault> {
         let rows = self.layout.code.rows_max();
-        let (group, multiple_of) = match self.layout.packet_bytes {
-            None => (len, rows),
-            Some(packet) => (packet * rows, packet * rows),
+        let (group, multiple_of) = match self.layout.rows {
+            Rows::Pieces | Rows::BitsOfWords => (len, rows),
+            Rows::Packets(packet) => (packet * rows, packet * rows),
         };
         match len.is_multiple_of(multiple_of) {
             true => Ok(group),
@@ -460,7 +543,10 @@ impl Pool {
 
     /// Bytes of a cell in a group.
     fn packet(&self, group: usize) -> usize {
-        self.layout.packet_bytes.unwrap_or(group / self.layout.code.rows_max())
+        match self.layout.rows {
+            Rows::Packets(packet) => packet,
+            Rows::Pieces | Rows::BitsOfWords => group / self.layout.code.rows_max(),
+        }
     }
 
     fn read_cells<'b>(&self, cells: &mut Few<Buffer<'b>>, group: &'b [u8]) {

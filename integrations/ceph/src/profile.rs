@@ -4,14 +4,14 @@
 //! with `c=` shec, with `l=` lrc, with `d=` clay, with `technique=` one of jerasure's), and refuses
 //! every word that it does not know: a typo is no default. `plugin=shec`, `plugin=clay` and
 //! `plugin=jerasure` take what Ceph's own plug-ins take, with the same defaults, since such pools
-//! exist; clay over another code than jerasure's reed_sol_van is refused. What a name leaves out is
-//! written into the profile, as Ceph wants it.
+//! exist; clay over a code of packets is refused. What a name leaves out is written into the profile,
+//! as Ceph wants it.
 //!
 //! Which layout a name of Ceph has is known in one place, [`pantile::code::foreign`].
 
 use crate::SHARDS_MOST;
 use crate::pool::Layout;
-use pantile::code::foreign::{Cut, Profile};
+use pantile::code::foreign::{Cut, Profile, Rows};
 use pantile::code::{ColumnRole, StudyOnly};
 use pantile::{Code, CodeError};
 use std::collections::BTreeMap;
@@ -40,7 +40,8 @@ pub struct Opened {
     pub words: Words,
     /// What it means.
     pub layout: Layout,
-    /// Whether parity can be kept true by deltas, byte by byte: columns of one row.
+    /// Whether parity can be kept true by deltas of any part of a chunk, in whole words: columns of
+    /// one row, and of bits of words.
     pub is_bytewise: bool,
 }
 
@@ -99,17 +100,12 @@ pub enum Refusal {
         /// The code.
         spec: String,
     },
-    /// The field of a stranded pool is a larger one.
-    WideWords {
-        /// Bits of a word.
-        w: usize,
-        /// Whether Ceph goes on having the technique.
-        is_kept: bool,
-    },
-    /// Ceph's own plug-in would put chunks onto other shards.
+    /// Ceph's own plug-in loses data with such a mapping.
     Mapping {
-        /// Whether Ceph goes on having the technique.
-        is_kept: bool,
+        /// Its value.
+        mapping: String,
+        /// Data chunks of the code.
+        data: usize,
     },
     /// Some column holds data and parity.
     MixedColumns {
@@ -163,15 +159,11 @@ impl fmt::Display for Refusal {
             Refusal::OtherCount { word, value, need, spec } => {
                 write!(out, "{word}={value}, but {spec} has {word}={need}; leave {word} out")
             }
-            Refusal::WideWords { w, is_kept } => write!(
+            Refusal::Mapping { mapping, data } => write!(
                 out,
-                "w={w} computes in GF(2^{w}), and this plug-in in GF(2^8) at the most. Where there is such a pool, {}",
-                leave(*is_kept)
-            ),
-            Refusal::Mapping { is_kept } => write!(
-                out,
-                "mapping= puts chunks onto other shards, which this plug-in does not. Where there is such a pool, {}",
-                leave(*is_kept)
+                "mapping={mapping} has Ceph's own plug-in write parity over data, so that the last chunks of data are \
+                 lost without any fault; only data first and parity behind, {}, is right. Leave mapping out",
+                "D".repeat(*data) + "_.."
             ),
             Refusal::MixedColumns { spec } => write!(
                 out,
@@ -194,16 +186,6 @@ impl fmt::Display for Refusal {
                 out,
                 "chunks would be multiples of {multiple} bytes, which Ceph cannot count; give a shorter packetsize"
             ),
-        }
-    }
-}
-
-/// What to do with a pool of Ceph's own plug-in that this one does not read.
-fn leave(is_kept: bool) -> &'static str {
-    match is_kept {
-        true => "leave Ceph's own plug-in in its place: Ceph keeps the technique",
-        false => {
-            "leave Ceph's own plug-in in its place, which reads it up to Ceph 21, and copy the pool before that ends"
         }
     }
 }
@@ -240,11 +222,6 @@ impl Plugin {
 
     /// Reads a profile.
     pub fn read(self, mut words: Words) -> Result<Opened, Refusal> {
-        // Ceph's shec ignores the word.
-        if matches!(self, Plugin::Clay | Plugin::Jerasure) && words.contains_key("mapping") {
-            let is_kept = self == Plugin::Jerasure && words.get("technique").is_some_and(|name| name == KEPT);
-            return Err(Refusal::Mapping { is_kept });
-        }
         let layout = match self {
             Plugin::Pantile => pantile(&mut words)?,
             Plugin::Shec => shec(&mut words)?,
@@ -252,8 +229,12 @@ impl Plugin {
             Plugin::Jerasure => jerasure(&mut words)?,
         };
         check(self, &layout)?;
+        // Ceph's shec ignores the word.
+        if matches!(self, Plugin::Clay | Plugin::Jerasure) {
+            check_mapping(&words, &layout)?;
+        }
         place(&mut words);
-        let is_bytewise = layout.code.rows_max() == 1;
+        let is_bytewise = layout.code.rows_max() == 1 || layout.rows == Rows::BitsOfWords;
         Ok(Opened { words, layout, is_bytewise })
     }
 }
@@ -287,6 +268,19 @@ fn check(plugin: Plugin, layout: &Layout) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Refuses the mappings with which Ceph's own jerasure and clay encode the first k shards, whatever
+/// lies there, and write over the others (`mapping=DD_D_D`, tried on 16.2.15).
+fn check_mapping(words: &Words, layout: &Layout) -> Result<(), Refusal> {
+    let Some(mapping) = words.get("mapping") else { return Ok(()) };
+    let columns = layout.code.columns();
+    let data = layout.code.data().len() / layout.code.rows_max();
+    let is_plain = mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data));
+    match is_plain && mapping.chars().count() == columns {
+        true => Ok(()),
+        false => Err(Refusal::Mapping { mapping: mapping.clone(), data }),
+    }
 }
 
 /// Where chunks go: what Ceph's own plug-ins write into a profile.
@@ -330,15 +324,12 @@ fn needed(words: &mut Words, word: &'static str, example: &'static str) -> Resul
 
 /// Reads a name as Ceph has it.
 fn foreign(name: &str) -> Result<Layout, Refusal> {
-    let Profile { code, packet_bytes, cut, .. } = Profile::parse(name)?;
+    let Profile { code, rows, cut, .. } = Profile::parse(name)?;
     match cut {
-        Cut::Stripes { multiple_of, .. } => Ok(Layout { code, packet_bytes, chunk_multiple: multiple_of }),
+        Cut::Stripes { multiple_of, .. } => Ok(Layout { code, rows, chunk_multiple: multiple_of }),
         Cut::Cells { .. } | Cut::Pieces { .. } => unreachable!("chunks of Ceph are cut in stripes"),
     }
 }
-
-/// The technique of jerasure that Ceph does not drop.
-const KEPT: &str = "reed_sol_van";
 
 const KNOWN: [&str; 11] =
     ["plugin", "code", "k", "m", "c", "l", "d", "technique", "w", "packetsize", "stripe_unit"];
@@ -381,10 +372,10 @@ fn named(spec: &str, words: &mut Words) -> Result<Layout, Refusal> {
         if words.contains_key("packetsize") {
             return Err(Refusal::Excluded { word: "packetsize", with: "code" });
         }
-        return Ok(Layout { code, packet_bytes: None, chunk_multiple: CHUNK_MULTIPLE * rows });
+        return Ok(Layout { code, rows: Rows::Pieces, chunk_multiple: CHUNK_MULTIPLE * rows });
     }
     let packet = number(words, "packetsize", Some(PACKET_BYTES_USUAL), 1)?.unwrap_or(PACKET_BYTES_USUAL);
-    Ok(Layout { code, packet_bytes: Some(packet), chunk_multiple: packet.saturating_mul(rows) })
+    Ok(Layout { code, rows: Rows::Packets(packet), chunk_multiple: packet.saturating_mul(rows) })
 }
 
 /// A code by the words that Ceph's own plug-ins take.
@@ -408,7 +399,7 @@ fn in_cephs_words(words: &mut Words) -> Result<Layout, Refusal> {
         (None, true) => jerasure(words),
         (None, false) => {
             let code = Code::parse(&format!("rs:{k}+{m}"))?;
-            Ok(Layout { code, packet_bytes: None, chunk_multiple: CHUNK_MULTIPLE })
+            Ok(Layout { code, rows: Rows::Pieces, chunk_multiple: CHUNK_MULTIPLE })
         }
     }
 }
@@ -430,29 +421,25 @@ fn shec(words: &mut Words) -> Result<Layout, Refusal> {
             (needed(words, "k", example)?, needed(words, "m", example)?, needed(words, "c", example)?)
         }
     };
-    // Ceph takes any other value of w for 8.
-    if let Some(w @ (16 | 32)) = words.get("w").and_then(|w| w.parse().ok()) {
-        return Err(Refusal::WideWords { w, is_kept: false });
-    }
-    foreign(&format!("ceph:plugin=shec k={k} m={m} c={c} technique={technique}"))
+    // Ceph takes any other value for 8.
+    let w = words.get("w").and_then(|w| w.parse().ok()).filter(|w| [8, 16, 32].contains(w)).unwrap_or(8);
+    foreign(&format!("ceph:plugin=shec k={k} m={m} c={c} technique={technique} w={w}"))
 }
 
-/// Ceph's clay, over jerasure's reed_sol_van alone.
+/// Ceph's clay, over jerasure, isa or shec.
 fn clay(words: &mut Words) -> Result<Layout, Refusal> {
     let or = |value: Option<usize>, usual: usize| value.unwrap_or(usual);
     let k = or(number(words, "k", Some(4), 2)?, 4);
     let m = or(number(words, "m", Some(2), 1)?, 2);
     let most = k.saturating_add(m).saturating_sub(1);
     let d = or(number(words, "d", Some(most), 1)?, most);
-    for (word, only, known) in [
-        ("scalar_mds", "jerasure", "jerasure; others are in Ceph's own plug-in alone, up to Ceph 21"),
-        ("technique", "reed_sol_van", "reed_sol_van; others are in Ceph's own plug-in alone, up to Ceph 21"),
-    ] {
-        if let Some(value) = words.get(word).filter(|value| !["", only].contains(&value.as_str())) {
-            return Err(Refusal::Choice { word, value: value.clone(), known });
+    let mut name = format!("ceph:plugin=clay k={k} m={m} d={d}");
+    for word in ["scalar_mds", "technique"] {
+        if let Some(value) = words.get(word).filter(|value| !value.is_empty()) {
+            name += &format!(" {word}={value}");
         }
     }
-    foreign(&format!("ceph:plugin=clay k={k} m={m} d={d}"))
+    foreign(&name)
 }
 
 const PER_CHUNK: &str = "jerasure-per-chunk-alignment";
@@ -488,13 +475,6 @@ fn jerasure_of(words: &mut Words, technique: &str, of: &Usual) -> Result<Layout,
     let k = or(number(words, "k", Some(of.k), 2)?, of.k);
     let m = or(number(words, "m", Some(of.m), 1)?, of.m);
     let w = or(number(words, "w", Some(of.w), 1)?, of.w);
-    let is_wide = match of.has_packets {
-        true => technique.starts_with("cauchy") && (9..=32).contains(&w),
-        false => [16, 32].contains(&w),
-    };
-    if is_wide {
-        return Err(Refusal::WideWords { w, is_kept: technique == KEPT });
-    }
     let mut name = format!("ceph:plugin=jerasure technique={technique} k={k} m={m} w={w}");
     if of.has_packets {
         let packet = or(number(words, "packetsize", Some(2048), 1)?, 2048);

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! ([`reed_sol_van`] of (2, 2)); an element with x = z_y is its own uncoupled one. In each plane
-//! the uncoupled elements are a word of [`reed_sol_van`] of (k + nu, m).
+//! the uncoupled elements are a word of [`reed_sol_van`] of (k + nu, m). Other matrices do as well
+//! ([`Scalar`]): each of its (2, 2) is regular and has no zero.
 //!
 //! **Hidden elements are not needed.** A virtual element is zero, and an uncoupled one is a sum of
 //! one or two elements that are stored: put into the m checks of each plane they leave m q^t
@@ -33,8 +34,9 @@
 //! equations fit a matrix as a code file's do.
 //!
 //! Source: M. Vajha et al., "Clay codes: moulding MDS codes to yield an MSR code" (FAST 2018);
-//! Ceph, plug-in clay with scalar_mds=jerasure, technique=reed_sol_van.
+//! Ceph, plug-in clay with scalar_mds=jerasure and isa.
 
+use super::rs::{cauchy1, isa_vandermonde, vandermonde_limit};
 use super::{Family, Width};
 use crate::custom::MATRIX_SYMBOLS_MAX;
 use crate::parts::reed_sol_van::reed_sol_van;
@@ -44,9 +46,9 @@ use pantile_gf::{Gf, Matrix};
 pub(super) const FAMILY: Family = Family {
     name: "clay",
     summary: "any m columns lost as with Reed-Solomon, and one repaired from a part of each of d others",
-    forms: &["clay:k,m,d"],
+    forms: &["clay:k,m,d", "clay:k,m,d,vandermonde", "clay:k,m,d,cauchy1", "clay:k,2,d,raid6"],
     examples: &["clay:4,2,5", "clay:3,3,5", "clay:6,3,8"],
-    small: &["clay:2,2,3", "clay:3,2,4", "clay:4,2,4", "clay:3,3,4", "clay:2,1,2"],
+    small: &["clay:2,2,3", "clay:3,2,4", "clay:4,2,4", "clay:3,3,4", "clay:2,1,2", "clay:3,2,4,vandermonde", "clay:3,2,4,cauchy1", "clay:3,2,4,raid6"],
     width: Width::Undecided(choices),
     source: "Vajha et al., Clay codes: moulding MDS codes to yield an MSR code (FAST 2018); Ceph plugin clay",
     build,
@@ -64,9 +66,26 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let m = arguments.count("m, the number of parities,", 1, 252, "Ceph's limit on k + m")?;
     let hint = Hint { below: "a repair needs k columns", above: "no more are left than k + m - 1" };
     let d = arguments.count("d, the columns that a repair reads,", k, k + m - 1, hint)?;
+    let named: Vec<Scalar> = SCALARS.into_iter().filter(|scalar| arguments.flag(scalar.name())).collect();
     arguments.finish()?;
-    let shape = Shape::new(k, m, d);
+    if named.len() > 1 {
+        return Err(arguments.unsuitable("a code has one matrix: vandermonde, cauchy1 or raid6".into()));
+    }
+    let scalar = named.first().copied().unwrap_or(Scalar::Jerasure);
+    let shape = Shape::new(k, m, d, scalar);
     arguments.in_range("k + m with virtual columns", shape.nodes(), 3, 254, "Ceph's limit")?;
+    match scalar {
+        Scalar::Vandermonde if shape.nodes() - m > vandermonde_limit(m) => {
+            return Err(arguments.unsuitable(format!(
+                "ISA-L's Vandermonde matrix with {m} parities holds up to {} columns, and here are {} with virtual \
+                 ones; use clay:k,m,d",
+                vandermonde_limit(m),
+                shape.nodes() - m
+            )));
+        }
+        Scalar::Raid6 if m != 2 => return Err(arguments.unsuitable("raid6 has m=2".into())),
+        _ => {}
+    }
     let symbols = |planes: usize| (m * planes).checked_mul((k + m) * planes);
     let planes = u32::try_from(shape.t).ok().and_then(|t| shape.q.checked_pow(t));
     match planes.and_then(symbols) {
@@ -79,6 +98,42 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     }
 }
 
+/// The code of each plane, and of a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scalar {
+    /// Ceph's jerasure, reed_sol_van.
+    Jerasure,
+    /// Ceph's isa, reed_sol_van.
+    Vandermonde,
+    /// Ceph's isa, cauchy.
+    Cauchy1,
+    /// Ceph's jerasure, reed_sol_r6_op.
+    Raid6,
+}
+
+/// Those that a spec names.
+const SCALARS: [Scalar; 3] = [Scalar::Vandermonde, Scalar::Cauchy1, Scalar::Raid6];
+
+impl Scalar {
+    fn name(self) -> &'static str {
+        match self {
+            Scalar::Jerasure => "",
+            Scalar::Vandermonde => "vandermonde",
+            Scalar::Cauchy1 => "cauchy1",
+            Scalar::Raid6 => "raid6",
+        }
+    }
+
+    fn matrix(self, k: usize, m: usize) -> Matrix {
+        match self {
+            Scalar::Jerasure => reed_sol_van(k, m),
+            // Ceph's isa takes the XOR for one parity.
+            Scalar::Cauchy1 if m > 1 => Matrix::from_fn(m, k, |r, j| cauchy1(k, r, j)),
+            Scalar::Vandermonde | Scalar::Cauchy1 | Scalar::Raid6 => Matrix::from_fn(m, k, isa_vandermonde),
+        }
+    }
+}
+
 /// The grid of nodes: t groups of q.
 struct Shape {
     k: usize,
@@ -86,12 +141,13 @@ struct Shape {
     d: usize,
     q: usize,
     t: usize,
+    scalar: Scalar,
 }
 
 impl Shape {
-    fn new(k: usize, m: usize, d: usize) -> Shape {
+    fn new(k: usize, m: usize, d: usize, scalar: Scalar) -> Shape {
         let q = d - k + 1;
-        Shape { k, m, d, q, t: (k + m).div_ceil(q) }
+        Shape { k, m, d, q, t: (k + m).div_ceil(q), scalar }
     }
 
     fn nodes(&self) -> usize {
@@ -138,8 +194,8 @@ impl Shape {
     fn code(&self) -> Code {
         let &Shape { k, m, d, .. } = self;
         let planes = self.planes();
-        let checks = reed_sol_van(self.nodes() - m, m);
-        let pair = reed_sol_van(2, 2);
+        let checks = self.scalar.matrix(self.nodes() - m, m);
+        let pair = self.scalar.matrix(2, 2);
         let mut code = CodeBuilder::uniform(k + m, planes);
         for (parity, plane) in (0..m).flat_map(|parity| (0..planes).map(move |plane| (parity, plane))) {
             code.parity_cell((plane, k + parity));
@@ -165,6 +221,10 @@ impl Shape {
                 among: others.filter_map(|other| self.column(other)).collect(),
             });
         }
-        code.finish(format!("clay:{k},{m},{d}"), "clay", Claim { tolerance: m, mds: true })
+        let option = match self.scalar {
+            Scalar::Jerasure => String::new(),
+            named => format!(",{}", named.name()),
+        };
+        code.finish(format!("clay:{k},{m},{d}{option}"), "clay", Claim { tolerance: m, mds: true })
     }
 }

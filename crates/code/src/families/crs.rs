@@ -11,7 +11,8 @@
 //!   ones; then each other row divided by that one of its coefficients which leaves the fewest ones
 //!   in its bits, the first of equals, and by none unless that is fewer than before. For m = 2 the
 //!   second row is instead the k elements with the fewest ones, the smaller first of equals;
-//!   Jerasure has it as tables of numbers. Up to 2^w - 1 data columns have different ones.
+//!   Jerasure has it as tables of numbers, up to w = 11. Up to 2^w - 1 data columns have different
+//!   ones.
 //!
 //! Any m columns may be lost. No square minor of a Cauchy matrix is zero, nor after rows and
 //! columns are scaled; nor has the matrix of m = 2 one, whose second row is of different elements,
@@ -22,16 +23,16 @@
 //! L. Xu, "Optimizing Cauchy Reed-Solomon codes" (2006); Jerasure 2, cauchy.c.
 
 use super::{Family, Width};
-use crate::parts::bit_matrices::bit_matrices;
-use crate::parts::small_field::{SmallField, WORDS};
-use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
+use crate::parts::binary_field::{BinaryField, WORDS};
+use crate::parts::bit_matrices::of_coefficients;
+use crate::{Arguments, Claim, Code, CodeError, Hint};
 
 pub(super) const FAMILY: Family = Family {
     name: "crs",
     summary: "Cauchy Reed-Solomon by XORs alone, as Jerasure and Ceph write it: any m columns may be lost",
     forms: &["crs:k+m", "crs:k+m,w=W", "crs:k+m,orig", "crs:k+m,w=W,orig"],
     examples: &["crs:6+3", "crs:10+4,w=4", "crs:4+2,w=3,orig"],
-    small: &["crs:3+2,w=3", "crs:6+3,w=4", "crs:4+2,orig"],
+    small: &["crs:3+2,w=3", "crs:6+3,w=4", "crs:4+2,orig", "crs:2+2,w=16"],
     width: Width::DataPlus(3),
     source: "Bloemer et al., 1995; Plank, Xu, Optimizing Cauchy Reed-Solomon codes (2006); Jerasure 2",
     build,
@@ -42,6 +43,16 @@ pub(super) const FAMILY: Family = Family {
 /// 128 most of a minute.
 const MOST_PARITIES: usize = 16;
 
+/// The most rows of all parities, for the same reason.
+const MOST_PARITY_ROWS: usize = 8 * MOST_PARITIES;
+
+/// As many columns as GF(2^8) has elements, and one more: longer words are there for chunks that
+/// exist.
+const MOST_COLUMNS_OF_WORDS: usize = 257;
+
+/// The longest words of which Jerasure has tables.
+const TABLE_WORD_MAX: usize = 11;
+
 /// Coefficients over GF(2^w), one list per parity.
 type Coefficients = Vec<Vec<usize>>;
 
@@ -49,18 +60,23 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
     let word_hint = Hint {
         below: "two columns are raid5:1",
-        above: "w=8 has room for 256 columns, and longer words only add XORs",
+        above: "Jerasure has none, and w=8 has room for 256 columns",
     };
     let word = arguments.count_value("w", *WORDS.start(), *WORDS.end(), word_hint)?.unwrap_or(8);
     let is_original = arguments.flag("orig");
     arguments.finish()?;
     let limit = "GF(2^w) has one element for each column";
     arguments.in_range("k, the number of data columns,", k, 1, 255, limit)?;
-    arguments.in_range("m, the number of parity columns,", m, 1, MOST_PARITIES, "use rs or lch for more")?;
-    let field = SmallField::new(word);
-    let has_table = m == 2 && !is_original;
-    let most = field.size() + usize::from(has_table);
-    let hint = if word < 8 { "GF(2^w) has no more elements; take a larger w" } else { "GF(2^8) has no more elements" };
+    let most = MOST_PARITIES.min(MOST_PARITY_ROWS / word);
+    arguments.in_range("m, the number of parity columns,", m, 1, most, "use rs or lch for more")?;
+    let field = BinaryField::new(word);
+    let has_table = m == 2 && !is_original && word <= TABLE_WORD_MAX;
+    let most = (field.size() + usize::from(has_table)).min(MOST_COLUMNS_OF_WORDS);
+    let hint = match word {
+        0..8 => "GF(2^w) has no more elements; take a larger w",
+        8 => "GF(2^8) has no more elements",
+        _ => "no code has longer stripes",
+    };
     arguments.in_range("k + m", k + m, 2, most, hint)?;
     let coefficients = match (is_original, has_table) {
         (true, _) => cauchy(&field, k, m),
@@ -74,16 +90,16 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     if is_original {
         spec += ",orig";
     }
-    Ok(in_bits(&field, word, &coefficients).finish(spec, "crs", Claim { tolerance: m, mds: true }))
+    Ok(of_coefficients(&field, &coefficients).finish(spec, "crs", Claim { tolerance: m, mds: true }))
 }
 
 /// Jerasure's `cauchy_original_coding_matrix`.
-fn cauchy(field: &SmallField, k: usize, m: usize) -> Coefficients {
+fn cauchy(field: &BinaryField, k: usize, m: usize) -> Coefficients {
     (0..m).map(|i| (0..k).map(|j| field.inverse(i ^ (m + j))).collect()).collect()
 }
 
 /// Jerasure's `cauchy_improve_coding_matrix`.
-fn improved(field: &SmallField, mut rows: Coefficients) -> Coefficients {
+fn improved(field: &BinaryField, mut rows: Coefficients) -> Coefficients {
     let scales: Vec<usize> = rows[0].iter().map(|&first| field.inverse(first)).collect();
     for row in &mut rows {
         row.iter_mut().zip(&scales).for_each(|(coefficient, &scale)| *coefficient = field.product(*coefficient, scale));
@@ -99,18 +115,9 @@ fn improved(field: &SmallField, mut rows: Coefficients) -> Coefficients {
 }
 
 /// Jerasure's tables for two parities (`cbest_2` and on), as the rule that they follow.
-fn fewest_ones(field: &SmallField, k: usize) -> Coefficients {
+fn fewest_ones(field: &BinaryField, k: usize) -> Coefficients {
     let mut second: Vec<usize> = (1..field.size()).collect();
-    second.sort_by_key(|&element| field.ones(element));
+    second.sort_by_cached_key(|&element| field.ones(element));
     second.truncate(k);
     vec![vec![1; k], second]
-}
-
-fn in_bits(field: &SmallField, word: usize, coefficients: &Coefficients) -> CodeBuilder {
-    let columns = |row: &Vec<usize>| row.iter().map(|&c| field.columns(c).collect()).collect();
-    let columns: Vec<Vec<Vec<usize>>> = coefficients.iter().map(columns).collect();
-    bit_matrices((coefficients[0].len(), coefficients.len()), word, |i, r, j| {
-        let columns = &columns[i][j];
-        (0..word).filter(move |&x| columns[x] >> r & 1 == 1)
-    })
 }

@@ -3,6 +3,7 @@
 //! nothing else names families, and every feature works for it. `docs/codes/README.md` has the
 //! steps; tests say which one is missing.
 
+use crate::parts::binary_field::BinaryField;
 use crate::{Arguments, Code, CodeError};
 
 /// A code family: its name, what it takes, and how a code of it is built.
@@ -155,22 +156,15 @@ pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
-/// Refuses `w=16` and `w=32`, options under which Ceph's plugins compute in a larger field; `w=8`
-/// says nothing new.
-fn refuse_wide_words(arguments: &mut Arguments) -> Result<(), CodeError> {
+/// Takes `w=16` or `w=32`, the options under which Jerasure and Ceph's plugins compute in a larger
+/// field; `w=8` says nothing new.
+///
+/// Such a code has w rows: row r of a column is bit r of each of its words.
+fn long_words(arguments: &mut Arguments) -> Result<Option<BinaryField>, CodeError> {
     match arguments.value("w").as_deref() {
-        None | Some("8") => Ok(()),
-        Some("16") => Err(wide_words(arguments.spec(), 16)),
-        Some("32") => Err(wide_words(arguments.spec(), 32)),
+        None | Some("8") => Ok(None),
+        Some("16") => Ok(Some(BinaryField::new(16))),
+        Some("32") => Ok(Some(BinaryField::new(32))),
         Some(other) => Err(arguments.unexpected(format!("w={other}"))),
-    }
-}
-
-/// What is said of a code over the field of 2^w elements.
-pub(crate) fn wide_words(name: &str, w: usize) -> CodeError {
-    CodeError::NotCarried {
-        what: format!("{name} over GF(2^{w})"),
-        reason: "one field, GF(2^8), serves every code here and no code within its limits gains by a larger one; \
-                 leave w out",
     }
 }

@@ -28,31 +28,44 @@
 //! are refused with a set of columns that would be fatal. ISA-L documents the hazard and leaves it
 //! to the caller; its own bounds (m <= 4, k <= 21 for m = 4) agree.
 //!
-//! Codes of Ceph over GF(2^16) and GF(2^32) are not carried: see `refuse_wide_words`.
+//! With `jerasure` and `w=16` or `w=32` the same over GF(2^16) and GF(2^32), for chunks that exist:
+//! w rows, of which row r is bit r of each little-endian word. Matrices of elements add and multiply
+//! as the elements do, so these are MDS, too.
 
-use super::{Family, Width, refuse_wide_words};
+use super::{Family, Width, long_words};
+use crate::parts::bit_matrices::of_coefficients;
 use crate::parts::one_row;
-use crate::parts::reed_sol_van::reed_sol_van;
+use crate::parts::reed_sol_van::{reed_sol_van, reed_sol_van_over};
 use crate::{Arguments, Claim, Code, CodeError};
 use pantile_gf::{Gf, Matrix};
 
 pub(super) const FAMILY: Family = Family {
     name: "rs",
     summary: "Reed-Solomon as ISA-L and Ceph write it: any m columns may be lost",
-    forms: &["rs:k+m", "rs:k+m,vandermonde", "rs:k+m,jerasure", "rs:k+m,backblaze", "rs:k+m,bch"],
+    forms: &[
+        "rs:k+m",
+        "rs:k+m,vandermonde",
+        "rs:k+m,jerasure",
+        "rs:k+m,jerasure,w=W",
+        "rs:k+m,backblaze",
+        "rs:k+m,bch",
+    ],
     examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure", "rs:6+3,backblaze", "rs:6+3,bch"],
-    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde"],
+    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde", "rs:3+2,jerasure,w=16", "rs:2+1,jerasure,w=32"],
     width: Width::DataPlus(3),
     source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van); Backblaze JavaReedSolomon; \
              Hadoop (rs-legacy)",
     build,
 };
 
+/// The most parities of long words: there are w equations for each.
+const MOST_OF_WORDS: usize = 8;
+
 const MATRICES: [&str; 5] = ["cauchy1", "vandermonde", "jerasure", "backblaze", "bch"];
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
-    refuse_wide_words(arguments)?;
+    let words = long_words(arguments)?;
     let named: Vec<&str> = MATRICES.into_iter().filter(|name| arguments.flag(name)).collect();
     arguments.finish()?;
     if named.len() > 1 {
@@ -62,6 +75,15 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     arguments.in_range("m, the number of parity columns,", m, 1, 255, "k + m is at most 256")?;
     arguments.in_range("k + m", k + m, 2, 256, "GF(2^8) has no more elements")?;
     let name = named.first().copied().unwrap_or("cauchy1");
+    if let Some(field) = words {
+        if name != "jerasure" {
+            return Err(arguments.unsuitable("w=16 and w=32 are jerasure's: write rs:k+m,jerasure,w=16".into()));
+        }
+        arguments.in_range("m, the number of parity columns,", m, 1, MOST_OF_WORDS, "w=8 goes further")?;
+        let spec = format!("rs:{k}+{m},jerasure,w={}", field.word());
+        let code = of_coefficients(&field, &reed_sol_van_over(&field, k, m));
+        return Ok(code.finish(spec, "rs", Claim { tolerance: m, mds: true }));
+    }
     let matrix = match name {
         "vandermonde" => {
             refuse_beyond_limit(arguments, k, m)?;
@@ -73,7 +95,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
             arguments.in_range("k + m", k + m, 2, 255, "2^255 is 2^0; rs:k+m goes further")?;
             remainders(k, m)
         }
-        _ => Matrix::from_fn(m, k, |r, j| Gf::ONE / Gf(((k + r) ^ j) as u8)),
+        _ => Matrix::from_fn(m, k, |r, j| cauchy1(k, r, j)),
     };
     let option = if name == "cauchy1" { String::new() } else { format!(",{name}") };
     let spec = format!("rs:{k}+{m}{option}");
@@ -111,13 +133,19 @@ fn remainders(k: usize, m: usize) -> Matrix {
     Matrix::from_fn(m, k, |r, j| columns[j][r])
 }
 
-fn isa_vandermonde(r: usize, j: usize) -> Gf {
+/// ISA-L's `gf_gen_cauchy1_matrix`: data j in parity r over k data columns.
+pub(super) fn cauchy1(k: usize, r: usize, j: usize) -> Gf {
+    Gf::ONE / Gf(((k + r) ^ j) as u8)
+}
+
+/// ISA-L's `gf_gen_rs_matrix`: data j in parity r.
+pub(super) fn isa_vandermonde(r: usize, j: usize) -> Gf {
     Gf::alpha_pow((r * j) as i64)
 }
 
 /// The most data columns for which ISA-L's Vandermonde rows are MDS; the derivation is at the head
 /// of this file.
-fn vandermonde_limit(m: usize) -> usize {
+pub(super) fn vandermonde_limit(m: usize) -> usize {
     match m {
         1..=3 => 256 - m,
         4 => 21,

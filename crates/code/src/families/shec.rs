@@ -25,6 +25,9 @@
 //! construction: `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built: it is at
 //! most the number of parities that cover a data chunk (lose the chunk and all of them), and sets
 //! are tried up to there, within a bound on the work; of a wide code the level reached is claimed.
+//! So is that of Ceph's form over larger fields (`w=16`, `w=32`: w rows, of which row r is bit r of
+//! each little-endian word), up to C.
+//!
 //! With l = k, or C = m, every parity covers everything and the code is Reed-Solomon, MDS by
 //! construction.
 //!
@@ -33,8 +36,10 @@
 //! by floor: mirror images. The paper's (6,4,3) is `shec:6,4,c=2,single` seen in a mirror, not
 //! Ceph's `k=6 m=4 c=3`.
 
-use super::{Family, Width, refuse_wide_words};
-use crate::parts::reed_sol_van::reed_sol_van;
+use super::{Family, Width, long_words};
+use crate::parts::binary_field::BinaryField;
+use crate::parts::bit_matrices::of_coefficients;
+use crate::parts::reed_sol_van::{reed_sol_van, reed_sol_van_over};
 use crate::parts::{one_row, tolerance};
 use crate::{Arguments, Claim, Code, CodeError};
 use pantile_gf::{Gf, Matrix};
@@ -42,9 +47,9 @@ use pantile_gf::{Gf, Matrix};
 pub(super) const FAMILY: Family = Family {
     name: "shec",
     summary: "shingled parities: cheap repair of one or two columns, fewer guaranteed losses than parities",
-    forms: &["shec:k,m,l", "shec:k,m,c=C", "shec:k,m,c=C,single"],
+    forms: &["shec:k,m,l", "shec:k,m,c=C", "shec:k,m,c=C,single", "shec:k,m,c=C,w=W"],
     examples: &["shec:6,4,3", "shec:10,6,5", "shec:6,4,c=3", "shec:6,4,c=2,single"],
-    small: &["shec:4,3,3", "shec:5,3,3", "shec:7,4,3"],
+    small: &["shec:4,3,3", "shec:5,3,3", "shec:7,4,3", "shec:4,3,c=2,w=16"],
     width: Width::Undecided(choices),
     source: "Miyamae, Nakao, Shiozawa, Erasure code with shingled local parity groups (HotDep 2014); Ceph plugin shec",
     build,
@@ -72,14 +77,17 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
         Some(m) => m,
         None => arguments.count("m, the number of parities,", 1, k, "m is at most k")?,
     };
-    refuse_wide_words(arguments)?;
+    let words = long_words(arguments)?;
     let l = match arguments.count_value("l", 1, k, "a parity covers each at most once")? {
         None => arguments.optional_count(),
         named => named,
     };
-    match l {
-        Some(l) => paper(arguments, k, m, l),
-        None => ceph(arguments, k, m),
+    match (l, words) {
+        (Some(l), None) => paper(arguments, k, m, l),
+        (Some(_), Some(_)) => {
+            Err(arguments.unsuitable("w=16 and w=32 are Ceph's: write shec:k,m,c=C,w=16".into()))
+        }
+        (None, words) => ceph(arguments, (k, m), words),
     }
 }
 
@@ -98,7 +106,7 @@ fn paper(arguments: &mut Arguments, k: usize, m: usize, l: usize) -> Result<Code
     if l == k {
         return Ok(code.finish(spec, "shec", Claim { tolerance: m, mds: true }));
     }
-    let covering = |j: usize| ranges.iter().filter(|&&(first, width)| (j + k - first % k) % k < width).count();
+    let covering = |j: usize| ranges.iter().filter(|&&range| covers(range, k, j)).count();
     let most = (0..k).map(covering).min().unwrap_or(0);
     Ok(code.finish_proven(spec, "shec", |draft| tolerance::proven(draft, 0, most, tolerance::WORK_MAX)))
 }
@@ -116,7 +124,11 @@ const WEAKER: [(usize, usize, usize, bool); 9] = [
     (12, 8, 7, true),
 ];
 
-fn ceph(arguments: &mut Arguments, k: usize, m: usize) -> Result<Code, CodeError> {
+fn ceph(
+    arguments: &mut Arguments,
+    (k, m): (usize, usize),
+    words: Option<BinaryField>,
+) -> Result<Code, CodeError> {
     let single = arguments.flag("single");
     let multiple = arguments.flag("multiple");
     let c = arguments.count_value("c", 1, m, "no more can be lost than there are parities")?;
@@ -132,6 +144,18 @@ fn ceph(arguments: &mut Arguments, k: usize, m: usize) -> Result<Code, CodeError
     let groups = if single { vec![(m, c)] } else { cheapest_groups(k, m, c) };
     let ranges: Vec<(usize, usize)> = groups.iter().flat_map(|&(m, c)| floor_ranges(k, m, c)).collect();
     let spec = format!("shec:{k},{m},c={c}{}", if single { ",single" } else { "" });
+    if let Some(field) = words {
+        let mut rows = reed_sol_van_over(&field, k, m);
+        for (row, &range) in rows.iter_mut().zip(&ranges) {
+            row.iter_mut().enumerate().filter(|&(j, _)| !covers(range, k, j)).for_each(|(_, entry)| *entry = 0);
+        }
+        let tolerance = match c == m {
+            true => m,
+            false => tolerance::proven_of_words(&field, &rows, c, tolerance::WORK_MAX),
+        };
+        let spec = format!("{spec},w={}", field.word());
+        return Ok(of_coefficients(&field, &rows).finish(spec, "shec", Claim { tolerance, mds: c == m }));
+    }
     let tolerance = if WEAKER.contains(&(k, m, c, single)) { c - 1 } else { c };
     let claim = Claim { tolerance, mds: c == m };
     let mut code = one_row::systematic(&shingled(k, &ranges));
@@ -150,9 +174,13 @@ fn is_cephs_size(k: usize, m: usize) -> bool {
 fn shingled(k: usize, ranges: &[(usize, usize)]) -> Matrix {
     let full = reed_sol_van(k, ranges.len());
     Matrix::from_fn(ranges.len(), k, |i, j| {
-        let (first, width) = ranges[i];
-        if (j + k - first % k) % k < width { full.get(i, j) } else { Gf::ZERO }
+        if covers(ranges[i], k, j) { full.get(i, j) } else { Gf::ZERO }
     })
+}
+
+/// Whether a parity's (first, width) has data column j of k in it.
+fn covers((first, width): (usize, usize), k: usize, j: usize) -> bool {
+    (j + k - first % k) % k < width
 }
 
 fn floor_ranges(k: usize, m: usize, c: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -184,7 +212,7 @@ fn cheapest_groups(k: usize, m: usize, c: usize) -> Vec<(usize, usize)> {
 fn recovery_cost(k: usize, groups: &[(usize, usize)]) -> usize {
     let ranges: Vec<(usize, usize)> = groups.iter().flat_map(|&(m, c)| floor_ranges(k, m, c)).collect();
     let smallest = |j: usize| {
-        let covering = ranges.iter().filter(|&&(first, width)| (j + k - first % k) % k < width);
+        let covering = ranges.iter().filter(|&&range| covers(range, k, j));
         covering.map(|&(_, width)| width).min().expect("a group covers every data chunk")
     };
     ranges.iter().map(|&(_, width)| width).sum::<usize>() + (0..k).map(smallest).sum::<usize>()

@@ -10,6 +10,7 @@
 //! with, k w + k - 1. With P and one data column, or with two data columns i and j, that is the
 //! case when X_j and X_i + X_j are invertible.
 
+use super::binary_field::BinaryField;
 use super::chains::is_prime;
 use crate::{Arguments, CodeBuilder, CodeError, Hint};
 
@@ -26,6 +27,18 @@ pub(crate) fn bit_matrices<Rows: IntoIterator<Item = usize>>(
     }
     code.user_order((0..k).flat_map(|j| (0..word).map(move |x| (x, j))));
     code
+}
+
+/// The code in which parity i is the sum of the data columns times `coefficients[i]`, elements of a
+/// field as bits: row r of a column is bit r of its elements.
+pub(crate) fn of_coefficients(field: &BinaryField, coefficients: &[Vec<usize>]) -> CodeBuilder {
+    let columns = |row: &Vec<usize>| row.iter().map(|&c| field.columns(c).collect()).collect();
+    let columns: Vec<Vec<Vec<usize>>> = coefficients.iter().map(columns).collect();
+    let word = field.word();
+    bit_matrices((coefficients[0].len(), coefficients.len()), word, |i, r, j| {
+        let columns = &columns[i][j];
+        (0..word).filter(move |&x| columns[x] >> r & 1 == 1)
+    })
 }
 
 /// The code whose first parity is the XOR of each row; in row r of its second are the rows `ones(r,

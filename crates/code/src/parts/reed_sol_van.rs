@@ -1,5 +1,5 @@
 //! The matrix `reed_sol_van` of Plank's jerasure library, which Ceph's jerasure and shec plugins
-//! write with.
+//! write with, over GF(2^8) and the larger fields of Jerasure.
 //!
 //! An extended Vandermonde matrix of k + m rows - the first (1,0,..,0), the last (0,..,0,1), row i
 //! between them i^0, i^1, ... - is brought by column operations to the identity in its top k rows.
@@ -8,39 +8,51 @@
 //! column become 1 keeps that. The order of the operations does not change the result of the
 //! elimination, but the two scalings do, and this is jerasure's.
 
+use super::binary_field::BinaryField;
 use pantile_gf::{Gf, Matrix};
 
-/// The m parity rows over k data columns; k + m <= 256.
+/// The m parity rows over k data columns in GF(2^8); k + m <= 256.
 pub(crate) fn reed_sol_van(k: usize, m: usize) -> Matrix {
-    assert!(k >= 1 && m >= 1 && k + m <= 256, "a row for each element of GF(2^8) and no more");
-    let mut table = extended_vandermonde(k + m, k);
+    let rows = reed_sol_van_over(&BinaryField::new(8), k, m);
+    Matrix::from_fn(m, k, |r, j| Gf(rows[r][j] as u8))
+}
+
+/// The m parity rows over k data columns; there are no fewer elements than columns.
+pub(crate) fn reed_sol_van_over(field: &BinaryField, k: usize, m: usize) -> Vec<Vec<usize>> {
+    assert!(k >= 1 && m >= 1 && k + m <= field.size(), "a row for each element and no more");
+    let mut table = extended_vandermonde(field, k + m, k);
     for i in 1..k {
-        let pivot_row = (i..k + m).find(|&r| !table[r][i].is_zero()).expect("the columns are independent");
+        let pivot_row = (i..k + m).find(|&r| table[r][i] != 0).expect("the columns are independent");
         table.swap(i, pivot_row);
-        let scale = Gf::ONE / table[i][i];
-        let factors: Vec<Gf> = (0..k).map(|j| if j == i { Gf::ZERO } else { table[i][j] }).collect();
+        let scale = field.inverse(table[i][i]);
+        let factors: Vec<usize> = (0..k).map(|j| if j == i { 0 } else { table[i][j] }).collect();
         // Rows above are unit vectors already, zero in column i.
         for row in &mut table[i..] {
-            let pivot = row[i] * scale;
+            let pivot = field.product(row[i], scale);
             row[i] = pivot;
-            if !pivot.is_zero() {
-                row.iter_mut().zip(&factors).for_each(|(entry, &factor)| *entry += factor * pivot);
+            if pivot != 0 {
+                let terms = row.iter_mut().zip(&factors);
+                terms.for_each(|(entry, &factor)| *entry ^= field.product(factor, pivot));
             }
         }
     }
-    let parity = &table[k..];
-    let entry = |r: usize, j: usize| parity[r][j] / parity[0][j];
-    Matrix::from_fn(m, k, |r, j| entry(r, j) / entry(r, 0))
+    let mut parity = table.split_off(k);
+    let scales: Vec<usize> = parity[0].iter().map(|&entry| field.inverse(entry)).collect();
+    for row in &mut parity {
+        row.iter_mut().zip(&scales).for_each(|(entry, &scale)| *entry = field.product(*entry, scale));
+        let scale = field.inverse(row[0]);
+        row.iter_mut().for_each(|entry| *entry = field.product(*entry, scale));
+    }
+    parity
 }
 
-fn extended_vandermonde(rows: usize, columns: usize) -> Vec<Vec<Gf>> {
+fn extended_vandermonde(field: &BinaryField, rows: usize, columns: usize) -> Vec<Vec<usize>> {
+    let unit = |place: usize| (0..columns).map(|j| usize::from(j == place)).collect();
     (0..rows)
         .map(|i| match i {
-            0 => (0..columns).map(|j| if j == 0 { Gf::ONE } else { Gf::ZERO }).collect(),
-            _ if i == rows - 1 => {
-                (0..columns).map(|j| if j == columns - 1 { Gf::ONE } else { Gf::ZERO }).collect()
-            }
-            _ => (0..columns).map(|j| Gf(i as u8).pow(j as u64)).collect(),
+            0 => unit(0),
+            _ if i == rows - 1 => unit(columns - 1),
+            _ => field.powers(i).take(columns).collect(),
         })
         .collect()
 }

@@ -1,7 +1,7 @@
 //! A code is understood by the name that another system gives it, or answered with codes that
 //! survive no less.
 
-use pantile_code::foreign::{Cut, Profile};
+use pantile_code::foreign::{Cut, Profile, Rows};
 use pantile_code::{Code, CodeError};
 
 #[test]
@@ -60,30 +60,47 @@ fn cephs_lrc_is_the_code_that_is_held_to_its_chunks() {
 #[test]
 fn chunks_have_the_lengths_that_their_system_allows() {
     let stripes = |usual, multiple_of| Cut::Stripes { usual, multiple_of };
-    for (name, packet, cut) in [
-        ("ceph:plugin=isa k=8 m=3", None, stripes(4096, 32)),
-        ("ceph:plugin=isa k=8 m=3 stripe_unit=65536", None, stripes(65536, 32)),
-        ("ceph:plugin=jerasure k=8 m=3", None, stripes(4096, 32)),
-        ("ceph:plugin=jerasure k=8 m=3 jerasure-per-chunk-alignment=true", None, stripes(4096, 128)),
+    for (name, rows, cut) in [
+        ("ceph:plugin=isa k=8 m=3", Rows::Pieces, stripes(4096, 32)),
+        ("ceph:plugin=isa k=8 m=3 stripe_unit=65536", Rows::Pieces, stripes(65536, 32)),
+        ("ceph:plugin=jerasure k=8 m=3", Rows::Pieces, stripes(4096, 32)),
+        ("ceph:plugin=jerasure k=8 m=3 jerasure-per-chunk-alignment=true", Rows::Pieces, stripes(4096, 128)),
         (
             "ceph:plugin=jerasure technique=reed_sol_r6_op k=5 m=2 jerasure-per-chunk-alignment=true",
-            None,
+            Rows::Pieces,
             stripes(4096, 32),
         ),
-        ("ceph:plugin=jerasure technique=cauchy_good k=8 m=3", Some(2048), stripes(65536, 65536)),
-        ("ceph:plugin=jerasure technique=liberation k=4 m=2 packetsize=64", Some(64), stripes(5376, 1792)),
-        ("ceph:plugin=shec k=6 m=4 c=3", None, stripes(4096, 32)),
-        ("ceph:plugin=clay k=4 m=2", None, stripes(4096, 256)),
-        ("ceph:plugin=clay k=3 m=3 d=5", None, stripes(4320, 288)),
-        ("hdfs:RS-6-3-512k", None, Cut::Cells { cell: 524288 }),
-        ("RS-6-3", None, Cut::Cells { cell: 1048576 }),
-        ("isal:cauchy 4+2", None, Cut::Pieces { multiple_of: 1 }),
-        ("klauspost:4+2", None, Cut::Pieces { multiple_of: 1 }),
-        ("jerasure:reed_sol_van 4+2", None, Cut::Pieces { multiple_of: 8 }),
-        ("jerasure:liberation k=4 packetsize=8", Some(8), Cut::Pieces { multiple_of: 56 }),
+        ("ceph:plugin=jerasure technique=cauchy_good k=8 m=3", Rows::Packets(2048), stripes(65536, 65536)),
+        (
+            "ceph:plugin=jerasure technique=liberation k=4 m=2 packetsize=64",
+            Rows::Packets(64),
+            stripes(5376, 1792),
+        ),
+        ("ceph:plugin=shec k=6 m=4 c=3", Rows::Pieces, stripes(4096, 32)),
+        ("ceph:plugin=clay k=4 m=2", Rows::Pieces, stripes(4096, 256)),
+        ("ceph:plugin=clay k=3 m=3 d=5", Rows::Pieces, stripes(4320, 288)),
+        ("hdfs:RS-6-3-512k", Rows::Pieces, Cut::Cells { cell: 524288 }),
+        ("RS-6-3", Rows::Pieces, Cut::Cells { cell: 1048576 }),
+        ("isal:cauchy 4+2", Rows::Pieces, Cut::Pieces { multiple_of: 1 }),
+        ("klauspost:4+2", Rows::Pieces, Cut::Pieces { multiple_of: 1 }),
+        ("jerasure:reed_sol_van 4+2", Rows::Pieces, Cut::Pieces { multiple_of: 8 }),
+        ("jerasure:liberation k=4 packetsize=8", Rows::Packets(8), Cut::Pieces { multiple_of: 56 }),
+        ("ceph:plugin=jerasure k=8 m=3 w=16", Rows::BitsOfWords, stripes(4096, 64)),
+        (
+            "ceph:plugin=jerasure k=8 m=3 w=32 jerasure-per-chunk-alignment=true",
+            Rows::BitsOfWords,
+            stripes(4096, 512),
+        ),
+        ("ceph:plugin=shec k=6 m=4 c=3 w=32", Rows::BitsOfWords, stripes(4096, 128)),
+        (
+            "ceph:plugin=jerasure technique=cauchy_orig k=4 m=2 w=12",
+            Rows::Packets(2048),
+            stripes(98304, 98304),
+        ),
+        ("jerasure:reed_sol_r6_op k=4 w=16", Rows::BitsOfWords, Cut::Pieces { multiple_of: 16 }),
     ] {
         let profile = Profile::parse(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!((profile.packet_bytes, profile.cut), (packet, cut), "{name}");
+        assert_eq!((profile.rows, profile.cut), (rows, cut), "{name}");
         // Its own name, with the system, names it again.
         assert_eq!(Profile::parse(&profile.name).as_ref(), Ok(&profile), "{name}");
     }
@@ -105,13 +122,13 @@ fn what_is_not_understood_says_what_is_wrong() {
         ("ceph:plugin=isa k=8 m=3 stripe_unit=100", "no multiple of 32"),
         ("ceph:plugin=lrc k=4 m=2 l=4", "multiple of l=4"),
         ("ceph:plugin=lrc mapping=DD_ layers=x", "code file"),
-        ("ceph:plugin=clay k=4 m=2 scalar_mds=isa", "clay has jerasure"),
-        ("ceph:plugin=clay k=4 m=2 technique=cauchy_good", "clay has reed_sol_van"),
+        ("ceph:plugin=clay k=3 m=3 scalar_mds=shec", "m=2 alone"),
+        ("ceph:plugin=clay k=4 m=2 technique=cauchy_good", "clay has reed_sol_van and reed_sol_r6_op"),
         ("ceph:plugin=clay k=4 m=2 d=6", "4 to 5"),
         ("ceph:plugin=clay k=4 m=2 stripe_unit=4000", "no multiple of 256"),
         ("ceph:plugin=xor k=4 m=2", "no plug-in 'xor'"),
-        ("ceph:plugin=jerasure k=4 m=2 w=16", "GF(2^16)"),
-        ("ceph:plugin=shec k=4 m=2 c=1 w=32", "GF(2^32)"),
+        ("ceph:plugin=jerasure k=4 m=2 w=24", "w=8, 16 or 32"),
+        ("ceph:plugin=shec k=4 m=2 c=1 w=24", "w=8, 16 or 32"),
         ("ceph:plugin=jerasure technique=liberation k=4 m=3", "m=2"),
         ("ceph:plugin=jerasure technique=cauchy_good k=4 m=2 packetsize=6", "multiple of 4"),
         (

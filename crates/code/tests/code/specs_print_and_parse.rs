@@ -132,7 +132,7 @@ fn every_good_spec_has_bad_neighbours() {
             format!("{family}:{arguments},=1"),
             format!("{family}:{arguments},7+7"),
             format!("{family}:{arguments},W=8"),
-            format!("{family}:{arguments},w=9"),
+            format!("{family}:{arguments},w=33"),
             format!("{family}:99999999999999999999"),
             format!("{family}:999999999+4"),
             format!("{family}:\u{0664}"),
@@ -164,10 +164,12 @@ fn a_hint_is_about_the_side_on_which_the_number_lies() {
         ("lch:4+0", "1 to 128", "use rs"),
         ("lch:4+129", "use rs", "a stripe has"),
         ("crs:4+2,w=1", "raid5:1", "256 columns"),
-        ("crs:4+2,w=16", "256 columns", "raid5"),
+        ("crs:4+2,w=33", "256 columns", "raid5"),
         ("crs:16+2,w=4", "2 to 17 is possible; GF(2^w) has no more elements; take a larger w", "GF(2^8)"),
         ("crs:256+2", "1 to 255", "larger w"),
         ("crs:4+17", "1 to 16 is possible; use rs or lch for more", "GF(2^w)"),
+        ("crs:4+9,w=16", "1 to 8 is possible; use rs or lch for more", "GF(2^w)"),
+        ("crs:254+4,w=9", "2 to 257 is possible; no code has longer", "GF(2^8)"),
         ("liberation:0", "1 to 64", "raid6"),
         ("liberation:65", "1 to 64 is possible; use raid6", "Jerasure"),
         ("liberation:2,w=2", "3 to 257 is possible; Jerasure has none with fewer rows", "Ceph"),
@@ -207,17 +209,24 @@ fn an_unknown_family_is_one_sentence_with_a_name_that_is_near() {
 }
 
 #[test]
-fn codes_that_are_not_carried_say_why() {
-    for (spec, word) in [
-        ("rs:4+2,w=16", "GF(2^16)"),
-        ("rs:4+2,jerasure,w=32", "GF(2^32)"),
-        ("shec:6,4,c=3,w=16", "GF(2^16)"),
-        ("shec:6,4,w=32,c=3,single", "GF(2^32)"),
+fn long_words_are_of_jerasures_matrices_alone() {
+    for (spec, canonical) in [
+        ("rs:4+2,w=8", "rs:4+2"),
+        ("rs:4+2,w=32,jerasure", "rs:4+2,jerasure,w=32"),
+        ("raid6:4,w=16", "raid6:4,w=16"),
+        ("shec:6,4,w=32,c=3,single", "shec:6,4,c=3,single,w=32"),
     ] {
-        match Code::parse(spec) {
-            Err(error @ CodeError::NotCarried { .. }) => assert!(error.to_string().contains(word), "{error}"),
-            other => panic!("{spec}: {other:?}"),
-        }
+        let code = Code::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        assert_eq!(code.spec().to_string(), canonical);
+    }
+    for (spec, word) in [
+        ("rs:4+2,w=16", "rs:k+m,jerasure,w=16"),
+        ("rs:4+2,jerasure,w=24", "w=24"),
+        ("rs:4+9,jerasure,w=16", "w=8 goes further"),
+        ("shec:6,4,3,w=16", "shec:k,m,c=C,w=16"),
+    ] {
+        let error = Code::parse(spec).expect_err(spec).to_string();
+        assert!(error.contains(word), "{spec}: {error}");
     }
 }
 

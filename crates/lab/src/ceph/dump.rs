@@ -134,31 +134,29 @@ impl Profile {
         }
         // Layers are JSON; what cannot be a word of a name is said for what it is. Ceph's shec
         // ignores a mapping.
-        if self.get("layers").is_some() {
+        let is_layered = self.get("plugin") == Some("lrc") && self.get("mapping").is_some();
+        if self.get("layers").is_some() || is_layered {
             return Err(
                 "layers= and mapping= are not read here; Ceph keeps the plug-in lrc, and nobody replaces it"
                     .into(),
             );
         }
-        let advice = self.stranded().map_or("leave Ceph's own in its place", |_| "copy it before Ceph 22");
-        if self.get("mapping").is_some() && self.get("plugin") != Some("shec") {
-            return Err(format!("mapping= is not read, and Pantile's plug-in refuses the pool; {advice}"));
-        }
-        let is_wide = |w: &usize| match (self.get("plugin"), self.get("technique")) {
-            (Some("jerasure"), Some("cauchy_orig" | "cauchy_good")) => (9..=32).contains(w),
-            (Some("jerasure"), None | Some("reed_sol_van" | "reed_sol_r6_op")) | (Some("shec"), _) => {
-                [16, 32].contains(w)
-            }
-            _ => false,
+        let is_plain = |mapping: &str| {
+            let data = self.number("k").unwrap_or(0);
+            mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data))
         };
-        if let Some(w) = self.number("w").filter(is_wide) {
-            return Err(format!(
-                "w={w} computes in GF(2^{w}), which is not here, and Pantile's plug-in refuses the pool; {advice}"
-            ));
+        if let Some(mapping) = self.get("mapping")
+            && self.get("plugin") != Some("shec")
+            && !is_plain(mapping)
+        {
+            return Err(
+                "with this mapping= Ceph's own plug-in writes parity over data, and Pantile's refuses it"
+                    .into(),
+            );
         }
         let is_word =
             |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == ',');
-        let words = self.words.iter().filter(|(key, _)| !key.starts_with("crush-"));
+        let words = self.words.iter().filter(|(key, _)| !key.starts_with("crush-") && *key != "mapping");
         let mut name = String::from("ceph:");
         for (i, (key, value)) in words.enumerate() {
             if !is_word(key) || !is_word(value) {

@@ -9,7 +9,7 @@
 //! d chunks for one, k chunks for two.
 
 use super::{Profile, work};
-use pantile::code::foreign;
+use pantile::code::foreign::{self, Rows, outline};
 use pantile::gf::{Gf, Matrix};
 use pantile::plan::{Planner, Request};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort, Optimality};
@@ -51,8 +51,8 @@ const NODES_MOST: usize = 5_000;
 
 /// What [`of_lost`] takes, in steps of about a nanosecond.
 pub(super) fn work_of(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> u64 {
-    let code = &chunks.code;
-    let (columns, parities) = (code.columns(), code.parity().len());
+    let code = &read_like(chunks);
+    let (columns, parities) = (code.columns(), code.parity().len() / code.rows_max());
     let sets = work::sets(columns, lost);
     let ceph = match profile.get("plugin") {
         // An elimination of k columns for each set of parities, at the most.
@@ -64,7 +64,7 @@ pub(super) fn work_of(chunks: &foreign::Profile, profile: &Profile, lost: usize)
         false if code.rows_max() > 1 => sets.saturating_mul(of_parts(code)),
         false => work::of_plans(code, sets, lost, NODES_MOST as u64),
     };
-    if lost > code.claim().tolerance { 0 } else { ceph.saturating_add(planner) }
+    if lost > chunks.code.claim().tolerance { 0 } else { ceph.saturating_add(planner) }
 }
 
 /// One plan of a code of several rows: an elimination over the equations of the rows that are read,
@@ -82,10 +82,10 @@ fn of_parts(code: &Code) -> u64 {
 
 /// The reads where `lost` chunks, one or two, are lost.
 pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Recovery {
-    let code = &chunks.code;
-    if lost > code.claim().tolerance {
+    if lost > chunks.code.claim().tolerance {
         return Recovery::UNKNOWN;
     }
+    let code = &read_like(chunks);
     let planner = match is_whole(chunks) {
         true => Some(WHOLE),
         false if lost == 1 => planned(code, 1),
@@ -96,10 +96,21 @@ pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Rec
     Recovery { ceph: of_ceph(code, profile, lost), planner }
 }
 
+/// The code of which the same columns are read: of words it is one of bytes.
+fn read_like(chunks: &foreign::Profile) -> Code {
+    let is_of_words = chunks.rows == Rows::BitsOfWords;
+    is_of_words.then(|| outline(&chunks.code)).flatten().unwrap_or_else(|| chunks.code.clone())
+}
+
 /// Whether chunks are read whole or not at all: any k do, or packets of the rows lie in turn in
 /// them.
 fn is_whole(chunks: &foreign::Profile) -> bool {
-    chunks.packet_bytes.is_some() || chunks.code.claim().mds && chunks.code.rows_max() == 1
+    let code = &chunks.code;
+    match chunks.rows {
+        Rows::Packets(_) => true,
+        Rows::BitsOfWords => code.claim().mds,
+        Rows::Pieces => code.claim().mds && code.rows_max() == 1,
+    }
 }
 
 /// Whether nothing is planned.

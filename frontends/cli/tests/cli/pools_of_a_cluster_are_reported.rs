@@ -42,8 +42,9 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
     assert_eq!(of("local")["one_lost"], value!({"ceph": 0.75, "least": 0.625, "is_least": true}));
     // Ceph lets blaum_roth have w=7, of which not every pair may be lost.
     assert_eq!(of("blaum")["proved"], 1);
-    let wide = pool("wide")["not_examined"].as_str().unwrap();
-    assert!(wide.contains("GF(2^16)") && wide.contains("copy it before Ceph 22"), "{wide}");
+    assert_eq!((&of("wide")["code"], &of("wide")["proved"]), (&value!("shec:6,4,c=3,w=16"), &value!(3)));
+    assert_eq!(of("wide")["two_lost"], of("shec643")["two_lost"], "coefficients change no reads");
+    assert_eq!(of("clayisa")["code"], "clay:4,2,5,vandermonde");
     assert_eq!(answer["unused_stranded_profiles"], value!(["unused"]));
     assert_eq!(pool("images")["copies"], 3);
     for (name, parts) in [

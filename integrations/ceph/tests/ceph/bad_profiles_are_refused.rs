@@ -28,7 +28,7 @@ fn with_one_useful_sentence() {
         ("k=4 m=2 d=6", "4 to 5"),
         ("k=4 m=2 d=5 technique=reed_sol_van", "technique= does not go with d="),
         ("code=clay:4,2,5 packetsize=64", "packetsize= does not go with code="),
-        ("k=4 m=2 technique=reed_sol_van w=16", "GF(2^16)"),
+        ("k=4 m=2 technique=reed_sol_van w=24", "w=8, 16 or 32"),
     ] {
         let refused = read(&format!("plugin=pantile {profile}")).unwrap_err().to_string();
         assert!(refused.contains(said), "{profile}: {refused}");
@@ -36,25 +36,35 @@ fn with_one_useful_sentence() {
     for (profile, said) in [
         ("plugin=shec k=6 m=4", "c= is missing"),
         ("plugin=shec k=6 m=4 c=2 technique=both", "single or multiple"),
-        ("plugin=shec k=6 m=4 c=3 w=32", "up to Ceph 21"),
         ("plugin=clay k=1", "k=1 is no number from 2 on"),
         ("plugin=clay k=4 m=2 d=3", "4 to 5"),
         ("plugin=clay k=4 m=2 d=x", "d=x is no number"),
-        ("plugin=clay scalar_mds=isa", "give jerasure"),
-        ("plugin=clay technique=cauchy_good", "give reed_sol_van"),
+        ("plugin=clay scalar_mds=xor", "jerasure, isa and shec are known"),
+        ("plugin=clay technique=cauchy_good", "cauchy of isa"),
+        ("plugin=clay scalar_mds=shec k=3 m=3 technique=single", "m=2 alone"),
         ("plugin=clay k=20 m=4", "a smaller d has fewer"),
-        ("plugin=clay k=4 m=2 mapping=DD_D_D", "mapping= puts chunks onto other shards"),
-        ("plugin=jerasure technique=reed_sol_van k=4 m=2 mapping=DD_D_D", "Ceph keeps the technique"),
-        ("plugin=jerasure technique=reed_sol_van k=4 m=2 w=16", "Ceph keeps the technique"),
-        ("plugin=jerasure technique=cauchy_good k=4 m=2 mapping=DD_D_D", "copy the pool before that"),
-        ("plugin=jerasure technique=reed_sol_r6_op k=4 w=32", "GF(2^32)"),
-        ("plugin=jerasure technique=cauchy_good k=4 m=2 w=16", "copy the pool before that"),
+        ("plugin=clay k=4 m=2 mapping=DD_D_D", "write parity over data"),
+        ("plugin=jerasure technique=reed_sol_van k=4 m=2 mapping=DD_D_D", "DDDD_.., is right"),
+        ("plugin=jerasure technique=reed_sol_van k=4 m=9 w=16", "w=8 goes further"),
+        ("plugin=jerasure technique=cauchy_good k=4 m=2 mapping=DDDD_", "lost without any fault"),
+        ("plugin=jerasure technique=reed_sol_r6_op k=4 w=24", "w=8, 16 or 32"),
+        ("plugin=jerasure technique=cauchy_good k=4 m=2 w=33", "2 to 32"),
         ("plugin=jerasure", "technique= is missing"),
         ("plugin=jerasure technique=reed_sol_van k=1 m=1", "k=1 is no number from 2 on"),
     ] {
         let refused = read(profile).unwrap_err().to_string();
         assert!(refused.contains(said), "{profile}: {refused}");
     }
+}
+
+/// Data first and parity behind is what there is without a mapping.
+#[test]
+fn but_a_mapping_that_changes_nothing_is_taken() {
+    for profile in ["plugin=jerasure technique=cauchy_good k=4 m=2", "plugin=clay k=4 m=2"] {
+        let mapped = read(&format!("{profile} mapping=DDDD__")).unwrap();
+        assert_eq!(mapped.layout, read(profile).unwrap().layout);
+    }
+    assert!(read("plugin=shec k=6 m=4 c=3 mapping=D_D").is_ok(), "shec ignores it");
 }
 
 /// The profile that was read is read again to the same: the monitor does so.

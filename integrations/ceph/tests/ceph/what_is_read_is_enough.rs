@@ -4,15 +4,20 @@ use crate::common::{encoded, pattern, pool};
 use pantile_ceph::Shards;
 use pantile_ceph::pool::{ChunkFault, Pool};
 
-const PROFILES: [&str; 17] = [
+const PROFILES: [&str; 22] = [
     "plugin=shec k=6 m=4 c=3",
     "plugin=shec k=6 m=4 c=2 technique=single",
     "plugin=jerasure technique=reed_sol_van k=5 m=3",
     "plugin=jerasure technique=cauchy_good k=4 m=3 packetsize=8",
     "plugin=jerasure technique=liberation k=4 m=2 w=5 packetsize=8",
     "plugin=jerasure technique=blaum_roth k=4 m=2 w=7 packetsize=8",
+    "plugin=shec k=6 m=4 c=3 w=16",
+    "plugin=shec k=6 m=4 c=2 technique=single w=32",
+    "plugin=jerasure technique=reed_sol_van k=5 m=3 w=16",
+    "plugin=jerasure technique=reed_sol_r6_op k=4 w=32",
     "plugin=clay k=4 m=2 d=5",
     "plugin=clay k=3 m=2 d=3",
+    "plugin=clay k=3 m=2 d=4 scalar_mds=isa technique=cauchy",
     "plugin=pantile code=clay:3,2,4",
     "plugin=pantile code=shec:6,4,3",
     "plugin=pantile code=lrc:6,2,2",
@@ -89,12 +94,13 @@ fn for_every_set_of_losses_within_the_claim() {
 #[test]
 fn shecs_reads_are_the_papers() {
     // Miyamae et al., table 2: 0.50 and 0.74 of the object for (6,4,3); 202/270 is 0.748.
-    let pool = pool("plugin=shec k=6 m=4 c=2 technique=single");
+    // Long words change the coefficients, and not which chunks are read.
     let all = Shards::first(10);
-    for (losses, reads) in [(1, 30), (2, 202)] {
+    for (w, losses, reads) in [(8, 1, 30), (8, 2, 202), (16, 1, 30), (16, 2, 202), (32, 2, 202)] {
+        let pool = pool(&format!("plugin=shec k=6 m=4 c=2 technique=single w={w}"));
         let of = |lost: Shards| pool.minimum(lost, all.without(lost), None).unwrap().len();
         let sum: usize = sets(10, losses).filter(|lost| lost.len() == losses).map(of).sum();
-        assert_eq!(sum, reads, "{losses} lost");
+        assert_eq!(sum, reads, "w={w}, {losses} lost");
     }
 }
 
