@@ -115,7 +115,9 @@ mod tests {
         let size = 1usize << word;
         match word {
             0..=8 => (0..size).collect(),
-            _ => (0..200usize).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % size >> (i % word)).collect(),
+            _ => {
+                (0..200usize).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) % size) >> (i % word)).collect()
+            }
         }
     }
 
