@@ -115,7 +115,7 @@ fn state(disks: &Disks, code: &Code, lost: Option<usize>, options: &Options) -> 
         let Some((first, count)) = array.draw(&stripes, &mut random) else { break };
         array.read(first, count)?;
         let base = random.below(room + 1);
-        let reads = array.ops().into_iter().filter(|op| op.kind == IoKind::Read);
+        let reads = array.ops().filter(|op| op.kind == IoKind::Read);
         let parts: Vec<(Slot, u64, u64)> = reads
             .filter_map(|op| {
                 let (stripe, row) = array.element(op.slot, DeviceBlock(op.at.0))?;
