@@ -719,7 +719,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
 
 /// Refuses a device that is named twice, under whatever names: to the system it would be in use, as
 /// if by others.
-fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
+pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
     let identity = |path: &Path| {
         let found = std::fs::metadata(path).ok()?;
         match found.file_type().is_block_device() {
@@ -795,7 +795,9 @@ fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
 
 /// Takes away what says that a device is part of a volume, or holds anything: [`check_blank`]
 /// passes it.
-pub(crate) fn wipe(device: &dyn Device) -> Result<(), FolderError> {
+///
+/// Errors: the device cannot be written.
+pub fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
     let wipe_block = |block: u64| device.write_at(block * BLOCK as u64, &[zeros.part(0..BLOCK)]);
     // The copy first: the front says where it is.

@@ -37,6 +37,7 @@ mod margin;
 mod memory;
 mod private;
 mod scan;
+mod scratch;
 mod service;
 mod superblocks;
 mod survey;
@@ -57,7 +58,7 @@ pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
 pub use fault::{FaultKind, FolderError};
-pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened};
+pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened, wipe};
 pub use geometry::{numbers, policy_name, usual_geometry};
 pub use handle::Handle;
 pub use health::{Finding, FindingKind, when};
@@ -68,6 +69,7 @@ pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
 pub use private::{open_private, refuse_if_of_another};
 pub use scan::Plan;
+pub use scratch::open_scratch;
 pub use service::{Deaths, Service};
 
 /// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed

@@ -26,7 +26,10 @@ pub(super) struct Op {
 pub(super) struct Array {
     geometry: Geometry,
     engine: Engine<Held<()>>,
-    ops: Rc<RefCell<Vec<Op>>>,
+    /// What devices were given since somebody last looked.
+    noted: Rc<RefCell<Vec<Op>>>,
+    /// What the last request made devices do, by the time at which it was given.
+    waves: Vec<(u64, Vec<Op>)>,
     lost: Option<Slot>,
     /// How often everything was written.
     writes: u64,
@@ -51,10 +54,10 @@ impl Array {
         mut service_ns: impl FnMut(Slot, DeviceBlock, u64) -> u64 + 'static,
     ) -> Result<Array, ExecuteError> {
         let geometry = geometry(code, 1)?;
-        let ops: Rc<RefCell<Vec<Op>>> = Rc::default();
-        let noted = Rc::clone(&ops);
+        let noted: Rc<RefCell<Vec<Op>>> = Rc::default();
+        let notes = Rc::clone(&noted);
         let mut engine = Engine::new(&geometry, (), move |slot, kind, at, blocks| {
-            noted.borrow_mut().push(Op { slot, kind, at, blocks });
+            notes.borrow_mut().push(Op { slot, kind, at, blocks });
             service_ns(slot, at, blocks)
         })?;
         engine.rest()?;
@@ -63,7 +66,7 @@ impl Array {
             engine.devices.world.pull_out(slot, true);
             engine.rest()?;
         }
-        Ok(Array { geometry, engine, ops, lost, writes: 0 })
+        Ok(Array { geometry, engine, noted, waves: Vec::new(), lost, writes: 0 })
     }
 
     /// The stripes in which a request may begin: those in which the lost device holds data, and
@@ -113,24 +116,53 @@ impl Array {
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<u64, ExecuteError> {
-        self.ops.borrow_mut().clear();
+        self.noted.borrow_mut().clear();
+        self.waves.clear();
         let begun_ns = self.engine.devices.now_ns();
         self.engine.ask(0, ask)?;
+        self.collect();
+        while !self.engine.is_answered() {
+            self.engine.step_on()?;
+            self.collect();
+        }
         self.engine.answers()?;
         let ns = self.engine.devices.now_ns() - begun_ns;
         self.engine.rest()?;
+        self.collect();
         Ok(ns)
     }
 
+    /// Notes when devices were given what they were given since the last call.
+    fn collect(&mut self) {
+        let (now_ns, new) = (self.engine.devices.now_ns(), self.noted.take());
+        match self.waves.last_mut() {
+            _ if new.is_empty() => {}
+            Some((given_ns, wave)) if *given_ns == now_ns => wave.extend(new),
+            _ => self.waves.push((now_ns, new)),
+        }
+    }
+
     /// What the last request made devices do.
-    pub(super) fn ops(&self) -> Vec<Op> {
-        self.ops.borrow().clone()
+    pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
+        self.waves().flatten()
+    }
+
+    /// The same in waves: each is given at once, when everything before it has ended.
+    pub(super) fn waves(&self) -> impl Iterator<Item = &[Op]> {
+        self.waves.iter().map(|(_, wave)| &wave[..])
     }
 
     /// Stripe and row of the element that a block of a device holds, if it holds one.
     pub(super) fn element(&self, slot: Slot, at: DeviceBlock) -> Option<(u32, u32)> {
+        self.of_chunk(slot, at).and_then(|(stripe, row)| Some((stripe, row?)))
+    }
+
+    /// The stripe of the chunk that a block of a device is part of, if it is, and the row of its
+    /// element, unless it is of the header.
+    pub(super) fn of_chunk(&self, slot: Slot, at: DeviceBlock) -> Option<(u32, Option<u32>)> {
         match self.geometry.zones(slot).place(at)? {
-            Place::Element { stripe, row, .. } => Some((stripe.0 as u32, row)),
+            Place::Element { stripe, row, .. } => Some((stripe.0 as u32, Some(row))),
+            Place::ChunkHeader { stripe, .. } => Some((stripe.0 as u32, None)),
             _ => None,
         }
     }
@@ -138,5 +170,40 @@ impl Array {
     /// The column that a device holds of a stripe.
     pub(super) fn column(&self, stripe: u32, slot: Slot) -> usize {
         self.geometry.column(stripe, slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::{PRIMES, Rival};
+
+    /// On devices that are unequal: so whoever carries waves out one after the other does what the
+    /// engine would, and nothing later.
+    #[test]
+    fn a_wave_of_a_write_is_given_when_the_one_before_has_ended() {
+        let cost_ns = |slot: Slot, blocks: u64| 100 + 7 * u64::from(slot.0) + 1000 * blocks;
+        for (p, rival) in PRIMES[..2].iter().flat_map(|&p| Rival::ALL.map(|rival| (p, rival))) {
+            let code = rival.code(p);
+            let mut array =
+                Array::new(&code, None, move |slot, _, blocks| cost_ns(slot, blocks)).expect("a volume");
+            let (stripes, mut random) = (array.stripes(), Random::new(5));
+            for _ in 0..100 {
+                let (first, count) = array.draw(&stripes, &mut random).expect("there is data");
+                let begun_ns = array.engine.devices.now_ns();
+                let took_ns = array.write(first, count).expect("it is written");
+                let mut ended_ns = begun_ns;
+                for (given_ns, wave) in &array.waves {
+                    assert_eq!(*given_ns, ended_ns, "{} {first}+{count}: {:?}", code.spec(), array.waves);
+                    let end = |slot: u32| {
+                        let ops = wave.iter().filter(|op| op.slot.0 == slot);
+                        given_ns + ops.map(|op| cost_ns(op.slot, op.blocks)).sum::<u64>()
+                    };
+                    ended_ns = (0..code.columns() as u32).map(end).max().expect("there are devices");
+                }
+                assert_eq!(begun_ns + took_ns, ended_ns, "it is answered when all is done");
+                assert!(array.ops().last().is_some_and(|op| op.kind == IoKind::Flush));
+            }
+        }
     }
 }

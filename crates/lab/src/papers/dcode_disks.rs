@@ -1,20 +1,24 @@
-//! Section V of the D-Code paper on disks that are there: what the engine would read of its
-//! devices, read from files or block devices, each with everything of a request at once.
+//! Sections IV and V of the D-Code paper on disks that are there: what the engine would read of its
+//! devices, read from files or block devices, each with everything of a request at once; and what
+//! it would write, where that is allowed ([`dcode_writes`](super::dcode_writes)).
 //!
-//! Disks are only read: no volume is on them, and what they hold does not matter. The engine says
-//! which elements a request needs, healthy or with a disk lost; a request is laid to a place of the
-//! disks that is drawn, the same on all, as if the volume were as large as they are. Rebuilding
-//! what was lost is not in the time.
+//! Disks are only read unless they are to be written: no volume is on them, and what they hold does
+//! not matter. The engine says which elements a request needs, healthy or with a disk lost; a
+//! request is laid to a place of the disks that is drawn, the same on all, as if the volume were as
+//! large as they are. Rebuilding what was lost is not in the time.
 
 use super::array::Array;
 use super::dcode_engine::{NAME, Options};
+use super::dcode_writes::{self, Layout, Written};
 use super::executed::{ExecuteError, STRIPES};
 use super::rivals::Rival;
 use crate::Report;
 use pantile::Code;
 use pantile_device::{
-    Access, AlignedBuf, Device, FileDevice, IoPool, Op, OpenOptions, PoolOptions, Priority, Request,
+    Access, AlignedBuf, Device, FileDevice, IoPool, Mode, Op, OpenOptions, PoolOptions, Priority, Request,
+    Segment,
 };
+use pantile_host::{open_scratch, wipe};
 use pantile_sim::{IoKind, Random};
 use pantile_volume::{DeviceBlock, Slot};
 use std::path::PathBuf;
@@ -24,61 +28,126 @@ use std::time::{Duration, Instant};
 /// How long is waited at a time.
 const A_WHILE: Duration = Duration::from_secs(60);
 
-/// The disks, in one pool.
-struct Disks {
+/// What may be done with disks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Reads, and nothing else.
+    Read,
+    /// Reads and writes, which destroy what they hold.
+    Write {
+        /// Whether that may be anything; else they must be blank.
+        overwrite: bool,
+    },
+}
+
+/// The disks, in one pool, and the codes that they are enough for.
+pub struct Disks {
     pool: IoPool,
     devices: Vec<Arc<FileDevice>>,
     /// As the pool numbers them.
     numbers: Vec<usize>,
+    of: Use,
+    codes: Vec<(usize, Rival)>,
+    /// How many codes there would be with more of them.
+    left_out: usize,
+}
+
+/// What is done on a disk.
+pub(super) enum Deed {
+    /// From which byte on, and how many.
+    Read(u64, u64),
+    /// From which byte on, and what.
+    Write(u64, Segment),
+    Flush,
 }
 
 impl Disks {
-    /// Opens them to be read.
-    fn open(files: &[PathBuf]) -> Result<Disks, ExecuteError> {
-        let options = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
-        let pool = IoPool::new(PoolOptions::default());
-        let (mut devices, mut numbers) = (Vec::new(), Vec::new());
-        for file in files {
-            let device = Arc::new(FileDevice::open_with(file, options)?);
-            numbers.push(pool.attach(Arc::clone(&device) as Arc<dyn Device>)?);
-            devices.push(device);
+    /// Opens files or block devices for the codes that they are enough for; those that are to be
+    /// written are held, and nothing is written yet.
+    ///
+    /// Errors: a disk cannot be opened, is too short, or may not be written; there are fewer than
+    /// the narrowest code has columns.
+    pub fn open(files: &[PathBuf], options: &Options, of: Use) -> Result<Disks, ExecuteError> {
+        let all: Vec<(usize, Rival)> =
+            options.primes.iter().flat_map(|&p| Rival::ALL.map(|rival| (p, rival))).collect();
+        let fits = |&(p, rival): &(usize, Rival)| rival.code(p).columns() <= files.len();
+        let (codes, left_out): (Vec<_>, Vec<_>) = all.into_iter().partition(fits);
+        if codes.is_empty() {
+            let need = left_out.iter().map(|(p, rival)| rival.code(*p).columns()).min().unwrap_or(0);
+            return Err(ExecuteError::Few { have: files.len(), need });
         }
-        Ok(Disks { pool, devices, numbers })
+        let devices = match of {
+            Use::Read => {
+                let options = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
+                files.iter().map(|file| FileDevice::open_with(file, options)).collect::<Result<_, _>>()?
+            }
+            Use::Write { overwrite } => open_scratch(files, overwrite)?,
+        };
+        let devices: Vec<Arc<FileDevice>> = devices.into_iter().map(Arc::new).collect();
+        let pool = IoPool::new(PoolOptions::default());
+        let attach = |device: &Arc<FileDevice>| pool.attach(Arc::clone(device) as Arc<dyn Device>);
+        let numbers = devices.iter().map(attach).collect::<Result<_, _>>()?;
+        let disks = Disks { pool, devices, numbers, of, codes, left_out: left_out.len() };
+        disks.codes.iter().try_for_each(|(p, rival)| disks.check(&rival.code(*p), options.element_bytes))?;
+        Ok(disks)
     }
 
-    /// Where on every disk a request may be laid: the last byte that its stripes may begin at.
-    ///
-    /// Errors: a disk is too short for them, or has blocks that are no part of an element.
-    fn room(&self, code: &Code, element_bytes: u64) -> Result<u64, ExecuteError> {
-        let need = u64::from(STRIPES) * code.rows_max() as u64 * element_bytes;
-        let mut room = u64::MAX;
-        for device in &self.devices[..code.columns()] {
+    /// Those that an array of the code has.
+    fn of_code(&self, code: &Code) -> &[Arc<FileDevice>] {
+        &self.devices[..code.columns()]
+    }
+
+    /// What is read and written of them is a multiple of it.
+    pub(super) fn block_bytes(&self, code: &Code) -> u64 {
+        self.of_code(code).iter().map(|device| u64::from(device.block_len_bytes())).max().unwrap_or(1)
+    }
+
+    /// The shortest.
+    pub(super) fn len_bytes(&self, code: &Code) -> u64 {
+        self.of_code(code).iter().map(|device| device.len_bytes()).min().unwrap_or(0)
+    }
+
+    /// What stripes take of a disk that is only read.
+    fn need_bytes(code: &Code, element_bytes: u64) -> u64 {
+        u64::from(STRIPES) * code.rows_max() as u64 * element_bytes
+    }
+
+    /// Refuses disks that are too short for the stripes of a code, or have blocks that are no part
+    /// of an element.
+    fn check(&self, code: &Code, element_bytes: u64) -> Result<(), ExecuteError> {
+        let need = match self.of {
+            Use::Read => Disks::need_bytes(code, element_bytes),
+            Use::Write { .. } => Layout::new(code, element_bytes, self.block_bytes(code)).need_bytes(),
+        };
+        for device in self.of_code(code) {
             let block = u64::from(device.block_len_bytes());
             if device.len_bytes() < need || !element_bytes.is_multiple_of(block) {
                 let need = need.max(block);
                 let device_name = device.path().display().to_string();
                 return Err(ExecuteError::Short { device: device_name, have: device.len_bytes(), need });
             }
-            room = room.min(device.len_bytes() - need);
         }
-        Ok(room / element_bytes)
+        Ok(())
     }
 
-    /// Reads all of it at once, and says how long it took.
-    fn read(&self, parts: &[(Slot, u64, u64)]) -> Result<Duration, ExecuteError> {
-        let requests: Vec<Request> = (0..)
-            .zip(parts)
-            .map(|(token, &(slot, offset_bytes, len))| Request {
-                token,
-                device: self.numbers[slot.0 as usize],
-                priority: Priority::User,
-                op: Op::Read {
+    /// Does all of it at once, and says how long it took.
+    pub(super) fn carry_out(&self, deeds: Vec<(Slot, Deed)>) -> Result<Duration, ExecuteError> {
+        let many = deeds.len();
+        let request = |(token, (slot, deed)): (u64, (Slot, Deed))| Request {
+            token,
+            device: self.numbers[slot.0 as usize],
+            priority: Priority::User,
+            op: match deed {
+                Deed::Read(offset_bytes, len) => Op::Read {
                     offset_bytes,
                     buffer: AlignedBuf::zeroed(len as usize),
                     range: 0..len as usize,
                 },
-            })
-            .collect();
+                Deed::Write(offset_bytes, bytes) => Op::Write { offset_bytes, parts: vec![bytes] },
+                Deed::Flush => Op::Flush,
+            },
+        };
+        let requests: Vec<Request> = (0..).zip(deeds).map(request).collect();
         let begun = Instant::now();
         for request in requests {
             if self.pool.submit(request).is_err() {
@@ -86,7 +155,7 @@ impl Disks {
             }
         }
         let mut done = Vec::new();
-        while done.len() < parts.len() {
+        while done.len() < many {
             self.pool.wait(&mut done, Instant::now() + A_WHILE);
         }
         let took = begun.elapsed();
@@ -104,7 +173,8 @@ struct Ran {
 
 fn state(disks: &Disks, code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, ExecuteError> {
     let element_bytes = options.element_bytes;
-    let room = disks.room(code, element_bytes)?;
+    let need = Disks::need_bytes(code, element_bytes);
+    let room = disks.len_bytes(code).saturating_sub(need) / element_bytes;
     let slot = lost.map(|slot| Slot(slot as u32));
     let mut array = Array::new(code, slot, |_, _, blocks| blocks)?;
     let rows = code.rows_max() as u64;
@@ -115,68 +185,106 @@ fn state(disks: &Disks, code: &Code, lost: Option<usize>, options: &Options) -> 
         let Some((first, count)) = array.draw(&stripes, &mut random) else { break };
         array.read(first, count)?;
         let base = random.below(room + 1);
-        let reads = array.ops().into_iter().filter(|op| op.kind == IoKind::Read);
-        let parts: Vec<(Slot, u64, u64)> = reads
+        let reads = array.ops().filter(|op| op.kind == IoKind::Read);
+        let deeds: Vec<(Slot, Deed)> = reads
             .filter_map(|op| {
                 let (stripe, row) = array.element(op.slot, DeviceBlock(op.at.0))?;
                 let place = base + u64::from(stripe) * rows + u64::from(row);
-                Some((op.slot, place * element_bytes, op.blocks * element_bytes))
+                Some((op.slot, Deed::Read(place * element_bytes, op.blocks * element_bytes)))
             })
             .collect();
-        ran.seconds += disks.read(&parts)?.as_secs_f64();
+        ran.seconds += disks.carry_out(deeds)?.as_secs_f64();
         ran.elements += u64::from(count);
     }
     Ok(ran)
 }
 
-/// Reads disks as volumes of every code would that they are enough for, and adds what it took.
+/// Reads disks as volumes of every code would that they are enough for, writes them where that is
+/// allowed, and adds what it took.
 ///
 /// `progress` is told what is done and of how much.
 ///
-/// Errors: a disk cannot be opened or read, or is too short; there are fewer than the narrowest
-/// code has columns.
+/// Errors: a disk cannot be read or written.
 pub fn add(
     report: &mut Report,
     options: &Options,
-    files: &[PathBuf],
+    disks: &Disks,
     progress: &dyn Fn(u64, u64),
 ) -> Result<(), ExecuteError> {
     debug_assert_eq!(report.experiment, NAME);
-    let all: Vec<(usize, Rival)> =
-        options.primes.iter().flat_map(|&p| Rival::ALL.map(|rival| (p, rival))).collect();
-    let fits = |&(p, rival): &(usize, Rival)| rival.code(p).columns() <= files.len();
-    let (run, left_out): (Vec<_>, Vec<_>) = all.into_iter().partition(fits);
-    if run.is_empty() {
-        let need = left_out.iter().map(|(p, rival)| rival.code(*p).columns()).min().unwrap_or(0);
-        return Err(ExecuteError::Few { have: files.len(), need });
+    if disks.of == (Use::Write { overwrite: true }) {
+        // Nobody takes what is left for a volume or a file system.
+        disks.devices.iter().try_for_each(|device| wipe(device))?;
     }
-    report.say(format!(
-        "Disks: {} were read, and nothing was written to them. What the engine reads of its devices is read of them at once, at a place of the disks that is drawn for each request; \
-         rebuilding what was lost is not in the time.{}",
-        files.len(),
-        match left_out.len() {
-            0 => String::new(),
-            more => format!(" They are too few for {more} of the codes."),
-        }
-    ));
-    let disks = Disks::open(files)?;
-    let of = run.iter().map(|(p, rival)| rival.code(*p).columns() as u64 + 1).sum();
-    let mut done = 0;
-    for (p, rival) in run {
+    let writes = disks.of != Use::Read;
+    let of = disks
+        .codes
+        .iter()
+        .map(|(p, rival)| rival.code(*p).columns() + 1 + usize::from(writes))
+        .sum::<usize>();
+    let (mut done, mut all) = (0, Written::default());
+    let mut is_done = || {
+        done += 1;
+        progress(done, of as u64);
+    };
+    for &(p, rival) in &disks.codes {
         let code = rival.code(p);
         let case = format!("{} p={p} disks", rival.name());
+        let mb = |elements: u64| (elements * options.element_bytes) as f64 / 1e6;
         let states: [Vec<Option<usize>>; 2] = [vec![None], (0..code.columns()).map(Some).collect()];
         for (name, states) in ["healthy", "one disk lost"].into_iter().zip(states) {
             let mut sum = Ran::default();
             for lost in states {
-                let ran = state(&disks, &code, lost, options)?;
+                let ran = state(disks, &code, lost, options)?;
                 (sum.elements, sum.seconds) = (sum.elements + ran.elements, sum.seconds + ran.seconds);
-                done += 1;
-                progress(done, of);
+                is_done();
             }
-            let speed = (sum.elements * options.element_bytes) as f64 / 1e6 / sum.seconds;
+            let speed = mb(sum.elements) / sum.seconds;
             report.measured(&case, format!("{name}, MB/s"), speed, None).note = Some("of these disks".into());
         }
+        if writes {
+            let ran = dcode_writes::run(disks, &code, options)?;
+            is_done();
+            report.measured(&case, "durable writes, MB/s", mb(ran.elements) / ran.seconds, None).note =
+                Some("of these disks, which were written".into());
+            let accesses = ran.accesses as f64 / ran.requests as f64;
+            report.measured(&case, "elements per durable write", accesses, None).note =
+                Some("read before, and written".into());
+            all += ran;
+        }
     }
+    report.say(said(disks, &all));
     Ok(())
+}
+
+/// What was done with disks, in words.
+fn said(disks: &Disks, written: &Written) -> String {
+    let many = disks.devices.len();
+    let mut text = match disks.of {
+        Use::Read => format!("Disks: {many} were read, and nothing was written to them."),
+        Use::Write { .. } => format!(
+            "Disks: {many} were read and written: {} durable writes of section IV, which are {} pieces of {:.1} MB together and {} flushes; noise lies there now.",
+            written.requests,
+            written.pieces,
+            written.bytes as f64 / 1e6,
+            written.flushes
+        ),
+    };
+    text.push_str(
+        " What the engine reads of its devices is read of them at once, at a place of the disks that is drawn for each request; rebuilding what was lost is not in the time.",
+    );
+    if disks.of != Use::Read {
+        text.push_str(
+            " Of a write the old elements are read, then elements and headers of chunks are written, then every disk is flushed, as the engine does it; computing is not in the time, and \
+             records that mark stripes are left out. What was never written is read, too, and a disk may answer that without looking.",
+        );
+    }
+    let cached = disks.devices.iter().filter(|device| device.mode() == Mode::Buffered).count();
+    if cached > 0 {
+        text.push_str(&format!(" The page cache of the system is between for {cached} of them."));
+    }
+    if disks.left_out > 0 {
+        text.push_str(&format!(" They are too few for {} of the codes.", disks.left_out));
+    }
+    text
 }

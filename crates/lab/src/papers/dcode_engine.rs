@@ -186,6 +186,21 @@ fn speeds(code: &Code, disk: &Disk, options: &Options) -> Result<[f64; 2], Execu
     Ok([healthy, lost].map(|ran| disk.speed(ran.elements, ran.ns, options.element_bytes)))
 }
 
+/// The requests of section IV, each once, or a sample of them: the first element of the volume, and
+/// how many. They begin in one stripe after the other.
+pub(super) fn requests(array: &Array, code: &Code, options: &Options) -> Vec<(u64, u32)> {
+    let data = code.data().len();
+    let mut requests: Vec<(usize, usize)> = all(data).collect();
+    let mut random = Random::new(options.seed ^ 4);
+    if requests.len() > options.requests {
+        requests = (0..options.requests).filter_map(|_| random.pick(&requests).copied()).collect();
+    }
+    let stripes = array.stripes();
+    let first = |stripe: u32, start: usize| u64::from(stripe) * data as u64 + start as u64;
+    let placed = requests.into_iter().zip(stripes.iter().cycle());
+    placed.map(|((start, len), &stripe)| (first(stripe, start), len as u32)).collect()
+}
+
 /// Accesses per request.
 struct Accesses {
     /// By column: of reads, of writes (new data and parity), and what writes read before.
@@ -195,25 +210,18 @@ struct Accesses {
 }
 
 impl Accesses {
-    /// Asks each request of section IV once, as a read and as a write, or a sample of them.
+    /// Asks each request of section IV, as a read and as a write.
     fn count(code: &Code, options: &Options) -> Result<Accesses, ExecuteError> {
         let mut array = Array::new(code, None, |_, _, blocks| blocks)?;
-        let stripes = array.stripes();
-        let data = code.data().len();
-        let mut requests: Vec<(usize, usize)> = all(data).collect();
-        let mut random = Random::new(options.seed ^ 4);
-        if requests.len() > options.requests {
-            requests = (0..options.requests).filter_map(|_| random.pick(&requests).copied()).collect();
-        }
+        let requests = requests(&array, code, options);
         let zeros = || [0, 1, 2].map(|_| vec![0.0; code.columns()]);
         let (mut columns, mut devices) = (zeros(), zeros());
         let share = 1.0 / requests.len() as f64;
-        for (i, (start, len)) in requests.into_iter().enumerate() {
-            let first = u64::from(stripes[i % stripes.len()]) * data as u64 + start as u64;
+        for (first, count) in requests {
             for is_write in [false, true] {
                 match is_write {
-                    true => array.write(first, len as u32)?,
-                    false => array.read(first, len as u32)?,
+                    true => array.write(first, count)?,
+                    false => array.read(first, count)?,
                 };
                 for op in array.ops() {
                     let of = match op.kind {

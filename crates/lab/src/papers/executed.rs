@@ -17,7 +17,7 @@ use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 use pantile_device::{AlignedBuf, Device, MemoryDevice, Throttle, Throttled};
 use pantile_format::FormatError;
 use pantile_format::volume::{HistoryId, VolumeId};
-use pantile_host::{Host, HostError, HostOptions};
+use pantile_host::{FolderError, Host, HostError, HostOptions};
 use pantile_sim::Random;
 use pantile_volume::{Birth, Geometry, NewVolume, Policy, Slot, format_volume};
 use std::fmt;
@@ -52,6 +52,8 @@ pub enum ExecuteError {
     Host(HostError),
     /// A device did not take its first content, or could not be read.
     Device(pantile_device::DeviceError),
+    /// A device that is to be written may not be.
+    Folder(FolderError),
     /// The engine did what it may not do: a fault of it.
     Engine(EngineFault),
     /// Fewer devices than the narrowest code has columns.
@@ -61,7 +63,7 @@ pub enum ExecuteError {
         /// How many there have to be.
         need: usize,
     },
-    /// A device that cannot hold the stripes that are read, or whose blocks are no part of an
+    /// A device that cannot hold the stripes that are read and written, or whose blocks are no part of an
     /// element.
     Short {
         /// Which.
@@ -86,6 +88,7 @@ impl fmt::Display for ExecuteError {
             ExecuteError::Shape(error) => error.fmt(out),
             ExecuteError::Host(error) => error.fmt(out),
             ExecuteError::Device(error) => error.fmt(out),
+            ExecuteError::Folder(error) => error.fmt(out),
             ExecuteError::Engine(error) => error.fmt(out),
             ExecuteError::Few { have, need } => {
                 write!(
@@ -95,7 +98,7 @@ impl fmt::Display for ExecuteError {
             }
             ExecuteError::Short { device, have, need } => write!(
                 out,
-                "{device} has {have} bytes, and {need} are read from; name a larger one, or make --element smaller"
+                "{device} has {have} bytes, and {need} are worked on; name a larger one, or make --element smaller"
             ),
             ExecuteError::WrongBytes { code, offset } => {
                 write!(out, "a volume of {code} gave other bytes at {offset} than were written; report this")
@@ -121,6 +124,12 @@ impl From<EngineFault> for ExecuteError {
 impl From<HostError> for ExecuteError {
     fn from(error: HostError) -> ExecuteError {
         ExecuteError::Host(error)
+    }
+}
+
+impl From<FolderError> for ExecuteError {
+    fn from(error: FolderError) -> ExecuteError {
+        ExecuteError::Folder(error)
     }
 }
 

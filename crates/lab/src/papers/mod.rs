@@ -10,6 +10,7 @@ pub mod dcode_disks;
 pub mod dcode_engine;
 pub mod dcode_load;
 pub mod dcode_read;
+mod dcode_writes;
 pub mod executed;
 pub mod raidp;
 mod raidp_hdfs;

@@ -5,10 +5,12 @@ use crate::commands::lab::{Shown, answer, can_write, only};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::terminal::Terminal;
+use crate::volumes;
 use clap::{Args, ValueEnum};
+use pantile_lab::papers::PRIMES;
+use pantile_lab::papers::dcode_disks::{self, Disks, Use};
 use pantile_lab::papers::dcode_engine::{self, Disk};
 use pantile_lab::papers::executed::ExecuteError;
-use pantile_lab::papers::{PRIMES, dcode_disks};
 use std::path::PathBuf;
 
 /// Answers: what do the paper's requests make the devices of a volume do, and how long does it
@@ -35,9 +37,17 @@ pub struct Engine {
     #[arg(long, value_name = "N", default_value_t = 2015)]
     seed: u64,
     /// Read these files or block devices, too, as an array of each code that they are enough for.
-    /// Nothing is written to them.
+    /// Nothing is written to them unless --write says so.
     #[arg(long, num_args = 1.., value_name = "FILES")]
     devices: Vec<PathBuf>,
+    /// Write the devices, too: section IV's requests as durable writes, each at a place that is
+    /// drawn, of noise. That destroys what they hold, so they must be blank: no part of a volume,
+    /// zeros or holes in the first and last MiB and in 256 places between.
+    #[arg(long, requires = "devices")]
+    write: bool,
+    /// Destroy what the devices hold.
+    #[arg(long, requires = "write")]
+    yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -91,24 +101,44 @@ impl Engine {
         options
     }
 
+    fn disks_are_for(&self) -> Use {
+        match self.write {
+            true => Use::Write { overwrite: self.yes },
+            false => Use::Read,
+        }
+    }
+
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if let Some(file) = &self.shown.html {
             can_write(file)?;
         }
         let options = self.options();
+        let disks = match self.devices.is_empty() {
+            true => None,
+            false => Some(Disks::open(&self.devices, &options, self.disks_are_for()).map_err(of_disks)?),
+        };
         let progress = Progress::start(terminal, "asking volumes");
         let mut report = dcode_engine::run(&options).map_err(failed)?;
-        if !self.devices.is_empty() {
-            let told = |done, of| progress.set("reading disks", "states", done, of);
-            dcode_disks::add(&mut report, &options, &self.devices, &told)
-                .map_err(|error| Failure::Input(format!("--devices: {error}.")))?;
+        if let Some(disks) = &disks {
+            let doing = if self.write { "reading and writing disks" } else { "reading disks" };
+            let told = |done, of| progress.set(doing, "states", done, of);
+            dcode_disks::add(&mut report, &options, disks, &told).map_err(of_disks)?;
         }
         drop(progress);
         answer("Array codes on the engine", &self.shown, &[report.clone()], terminal)?;
-        if !self.devices.is_empty() {
+        if disks.is_some() {
             only(report, "disks", "Disks", &self.shown, terminal)?;
         }
         Ok(Verdict::Good)
+    }
+}
+
+/// Disks were not read or written.
+fn of_disks(error: ExecuteError) -> Failure {
+    let text = format!("--devices: {error}.");
+    match error {
+        ExecuteError::Folder(error) => volumes::fault(error.kind(), text),
+        _ => Failure::Input(text),
     }
 }
 

@@ -6,6 +6,7 @@ mod answers_have_their_documented_shape;
 mod certificates_convince_somebody_else;
 mod chunks_give_nobody_more;
 mod common;
+mod disks_are_written_when_told;
 mod drawings_are_kept;
 mod every_fault_is_one_sentence;
 mod examples_of_the_help_work;
