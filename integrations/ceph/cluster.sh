@@ -180,8 +180,9 @@ pool() {
     quietly ceph osd pool create "$name" "${groups:-8}" "${groups:-8}" erasure "$name"
     [ "${overwrites:-true}" = false ] || quietly ceph osd pool set "$name" allow_ec_overwrites true
     [ "${optimised:-false}" = false ] || quietly ceph osd pool set "$name" allow_ec_optimizations true
-    k=$(ceph osd erasure-code-profile get "$name" | sed -n 's/^k=//p')
-    ceph osd pool set "$name" min_size "$k" >/dev/null 2>&1
+    k=$(ceph osd erasure-code-profile get "$name" | sed -n 's/^k=\([1-9]\)/\1/p')
+    # lrc by layers says -1.
+    [ -z "$k" ] || ceph osd pool set "$name" min_size "$k" >/dev/null 2>&1
     clean
 }
 
