@@ -173,6 +173,10 @@ impl ShardHeader {
             pieces_len: if is_v2 { PIECES_LEN.u64(bytes) } else { 0 },
             pieces_crc: Crc64(if is_v2 { PIECES_CRC.u64(bytes) } else { 0 }),
         };
+        // The length of the file bounds the stripes by these.
+        if header.stored_rows == 0 {
+            return Err(invalid("stored rows", "must be at least 1"));
+        }
         if header.column.0 >= header.columns {
             return Err(invalid("column", "must be below the number of columns"));
         }

@@ -230,6 +230,9 @@ pub struct Manifest {
     pub fields: Fields,
 }
 
+/// One commit a nanosecond would take 290 years to get there.
+const GENERATION_MAX: u64 = i64::MAX as u64;
+
 impl Manifest {
     /// The bytes, ending in their checksum.
     ///
@@ -349,6 +352,9 @@ impl Manifest {
         } else {
             Features::default()
         };
+        if GENERATION.u64(bytes) > GENERATION_MAX {
+            return Err(invalid("generation", "must leave room for those to come"));
+        }
         let mut rest = Reader { bytes: &body[fixed..], have };
         let spec = rest.text(SPEC_LEN.u32(bytes).into(), "code spec")?;
         let definition = rest.text(DEFINITION_LEN.u64(bytes), "code definition")?;

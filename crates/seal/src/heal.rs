@@ -14,7 +14,7 @@ use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
-use crate::set::Set;
+use crate::set::{Set, put_by};
 use crate::shard::{Shard, read_header};
 use crate::tree::Way;
 use crate::verify::{Damage, scan, scan_part};
@@ -41,7 +41,8 @@ pub(crate) fn heal(
         let path = set.names.dir.clone();
         SealError::Format { path, error }
     })?;
-    let owner = set.owner_to_write_for()?;
+    set.owner_to_write_for()?;
+    let another = set.put_by_another();
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
@@ -76,7 +77,7 @@ pub(crate) fn heal(
         }
         _ => None,
     };
-    heal_shards(set, (&columns, owner), options, &damage, &mut report, progress)?;
+    heal_shards(set, (&columns, another), options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     }
@@ -92,6 +93,7 @@ fn heal_part(
     if set.manifest.mode == Mode::Full {
         return Err(SealError::NoOriginals);
     }
+    set.owner_to_write_for()?;
     let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
@@ -202,7 +204,8 @@ fn hold_back(
 /// names.
 fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
-    if set.trust.may_be_written() {
+    let by_record = set.trust.recorded.is_some() && set.may_say_what_is_written();
+    if set.trust.is_named() || by_record {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
         return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
@@ -278,7 +281,7 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
 /// Makes shards anew; where root does that among those of a user, for that user.
 fn heal_shards(
     set: &Set<'_>,
-    (columns, owner): (&[usize], Option<u32>),
+    (columns, another): (&[usize], Option<u32>),
     options: &HealOptions,
     damage: &Damage,
     report: &mut HealReport,
@@ -290,7 +293,7 @@ fn heal_shards(
     let disk = set.world.disk;
     let mut outputs: Vec<Replacement> = Vec::new();
     for &column in columns {
-        match replacement(set, (column, owner), options) {
+        match replacement(set, (column, another), options) {
             Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
@@ -331,7 +334,7 @@ struct Replacement {
 /// Where a shard is made anew; or the path at which it cannot be, and why.
 fn replacement(
     set: &Set<'_>,
-    (column, owner): (usize, Option<u32>),
+    (column, another): (usize, Option<u32>),
     options: &HealOptions,
 ) -> Result<Replacement, (PathBuf, String)> {
     let disk = set.world.disk;
@@ -429,15 +432,17 @@ fn replacement(
         return refuse("a directory stands where the shard belongs; move it away".into());
     }
     // Newer shards of a user must not have those of somebody else replaced.
-    let is_of_owner = |path: &Path, or_trusted: bool| match (owner, disk.meta(path)) {
-        (Some(owner), Ok(meta)) => {
-            meta.owner == owner || (or_trusted && Caller::or_by_sudo().trusts(meta.owner))
+    let caller = Caller::or_by_sudo();
+    let is_well = match (another, disk.meta(&to)) {
+        (Some(another), Ok(meta)) => put_by(&caller, &meta, &dir) == another,
+        (Some(another), Err(_)) => {
+            disk.meta(&dir).map_or(true, |meta| meta.owner == another || caller.trusts(meta.owner))
         }
-        _ => true,
+        (None, meta) => meta.map_or(true, |meta| caller.trusts(meta.owner)),
     };
-    if !is_of_owner(&to, false) || !is_of_owner(&dir, true) {
+    if !is_well {
         return refuse(
-            "it, or its directory, belongs to another user than the newer shards; make them that user's (chown), or move them away"
+            "it, or its directory, belongs to another user than the newer shards, or who can have put them there; make them that user's (chown), or move them away"
                 .into(),
         );
     }

@@ -9,6 +9,7 @@
 use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
+use crate::set::put_by;
 use crate::shard::{open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
 use pantile::Codec;
@@ -386,16 +387,19 @@ impl Replay<'_> {
     }
 
     /// A journal says what is written to shards, so it is the caller's or root's, or of the user
-    /// whose those shards are.
+    /// whose those shards are. In a directory of another user it counts as that one's.
     fn check_owner(&self, journal: &Stream<'_>) -> Result<(), SealError> {
         let path = journal.path;
-        let owner = journal.file.meta().map_err(|e| SealError::io("reading", path, e))?.owner;
+        let caller = Caller::or_by_sudo();
+        let meta = journal.file.meta().map_err(|e| SealError::io("reading", path, e))?;
+        let owner = put_by(&caller, &meta, &parent(path));
         let is_of_owner = |shard: &PathBuf| {
-            let meta = resolve(self.disk, shard).and_then(|shard| self.disk.meta(&shard));
-            meta.map_or(true, |meta| meta.owner == owner)
+            let real = resolve(self.disk, shard);
+            let put = real.and_then(|real| Ok(put_by(&caller, &self.disk.meta(&real)?, &parent(&real))));
+            put.map_or(true, |found| found == owner)
         };
         let mut written = self.after.keys().filter_map(|column| self.shards.get(column));
-        match Caller::or_by_sudo().trusts(owner) || written.all(is_of_owner) {
+        match caller.trusts(owner) || written.all(is_of_owner) {
             true => Ok(()),
             false => Err(SealError::JournalOfAnother { path: path.to_path_buf(), owner }),
         }

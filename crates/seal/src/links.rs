@@ -124,7 +124,24 @@ fn is_kept_on_the_way(caller: &Caller, dir: &Path) -> bool {
         // What is not there, nobody exchanges.
         fs::symlink_metadata(dir).map_or(true, |meta| !caller.names_may_be_exchanged(&meta))
     };
-    !caller.is_root() || dir.ancestors().all(is_kept)
+    if !caller.is_root() {
+        return true;
+    }
+    real_or_absolute(dir).is_some_and(|real| real.ancestors().all(is_kept))
+}
+
+/// The way without links, which have no rights of their own, and from the root on: a path may begin
+/// in the directory of another.
+fn real_or_absolute(dir: &Path) -> Option<PathBuf> {
+    fs::canonicalize(dir).or_else(|_| std::path::absolute(dir)).ok()
+}
+
+/// The user whom the caller does not trust and in whose directory a directory lies, or who owns it:
+/// whatever lies there may have been moved there.
+pub(crate) fn owner_on_the_way(caller: &Caller, dir: &Path) -> Option<u32> {
+    let owner = |dir: &Path| fs::symlink_metadata(dir).ok().map(|meta| meta.uid());
+    let real = real_or_absolute(dir)?;
+    real.ancestors().filter_map(owner).find(|&owner| !caller.trusts(owner))
 }
 
 /// Whether nobody but the user who runs this and root can exchange any directory on the way to a

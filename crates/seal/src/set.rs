@@ -5,6 +5,7 @@ mod found;
 mod owners;
 
 pub(crate) use found::sets_in;
+pub(crate) use owners::put_by;
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
@@ -109,8 +110,9 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    pub(crate) fn may_be_written(self) -> bool {
-        self.named || self.recorded.is_some()
+    /// Whether the person named them.
+    pub(crate) fn is_named(self) -> bool {
+        self.named
     }
 }
 

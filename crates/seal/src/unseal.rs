@@ -374,6 +374,11 @@ impl Unsealing<'_, '_> {
             self.report.already_there += 1;
             return Ok(());
         };
+        // Asked in the directory in which it is named, whatever lies at its path by now.
+        if !self.options.overwrite && file.beside(path.file_name()).is_ok() {
+            let _ = disk.remove(&temp);
+            return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
+        }
         file.give_name(path).map_err(|e| {
             let _ = disk.remove(&temp);
             SealError::io("creating", path, e)

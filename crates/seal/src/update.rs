@@ -691,6 +691,7 @@ fn scan_file(
 /// them up to date from files of hers alone.
 fn write_for_owner(set: &mut Set<'_>, tree: &Tree) -> Result<(), SealError> {
     set.for_user = set.owner_to_write_for()?;
+    set.refuse_if_shown()?;
     let Some(owner) = set.for_user else { return Ok(()) };
     match tree.owners.iter().find(|(other, _)| **other != owner) {
         Some((_, path)) => {

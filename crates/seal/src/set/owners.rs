@@ -4,11 +4,13 @@
 use super::Set;
 use crate::SealError;
 use crate::disk::{Meta, MetaKind, resolve};
+use crate::links::owner_on_the_way;
 use crate::names::parent;
 use crate::shard::Shard;
 use pantile_trust::{Caller, Found};
 use std::collections::BTreeSet;
 use std::io;
+use std::path::{Path, PathBuf};
 
 impl Set<'_> {
     /// Whether nobody but this user can have changed the shards: then what they say of her files is
@@ -22,10 +24,9 @@ impl Set<'_> {
     }
 
     /// The usable shards, each with the directory in which it really lies.
-    fn shards_and_dirs(&self) -> impl Iterator<Item = (&Shard, io::Result<(Meta, Meta)>)> {
+    fn shards_and_dirs(&self) -> impl Iterator<Item = (&Shard, io::Result<(Meta, PathBuf)>)> {
         let disk = self.world.disk;
-        let metas =
-            move |shard: &Shard| Ok((shard.file.meta()?, disk.meta(&parent(&resolve(disk, &shard.path)?))?));
+        let metas = move |shard: &Shard| Ok((shard.file.meta()?, parent(&resolve(disk, &shard.path)?)));
         self.shards.iter().flatten().map(move |shard| (shard, metas(shard)))
     }
 
@@ -34,7 +35,9 @@ impl Set<'_> {
     /// for everybody to read.
     pub(crate) fn is_of_one_alone(&self) -> bool {
         let caller = Caller::alone();
-        let all: Option<Vec<(Meta, Meta)>> = self.shards_and_dirs().map(|(_, metas)| metas.ok()).collect();
+        let with_dir = |(file, dir): (Meta, PathBuf)| Some((file, self.world.disk.meta(&dir).ok()?));
+        let all: Option<Vec<(Meta, Meta)>> =
+            self.shards_and_dirs().map(|(_, metas)| metas.ok().and_then(with_dir)).collect();
         let Some(all) = all else { return false };
         let first = all.first().map(|(file, _)| file.owner);
         all.iter().all(|(file, _)| Found::from(file).is_for_everybody())
@@ -45,25 +48,79 @@ impl Set<'_> {
     /// user whose shards they are, all of them; `None` if they are the caller's or root's.
     ///
     /// Shards of several owners are nobody's to be brought up to date: what is made of those of one
-    /// would be another's.
+    /// would be another's. A directory of another user counts as its owner's, whoever owns the shards
+    /// in it: what root has restored for that user can lie there.
     pub(crate) fn owner_to_write_for(&self) -> Result<Option<u32>, SealError> {
         let caller = Caller::or_by_sudo();
-        let mut of_another = None;
-        let mut owners = BTreeSet::new();
+        let (mut of_another, mut for_user) = (None, None);
+        let (mut owners, mut putters) = (BTreeSet::new(), BTreeSet::new());
         for (shard, metas) in self.shards_and_dirs() {
             let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
+            let putter = put_by(&caller, &file, &dir);
+            putters.insert(putter);
             owners.insert(file.owner);
-            if !caller.trusts(file.owner) {
-                of_another = of_another.or(Some((shard.path.clone(), file.owner)));
+            if !caller.trusts(putter) {
+                of_another = of_another.or(Some((shard.path.clone(), putter)));
             }
+            if !caller.trusts(file.owner) {
+                for_user = Some(file.owner);
+            }
+            let dir = self.world.disk.meta(&dir).map_err(|e| SealError::io("reading", &dir, e))?;
             if !caller.may_change(&file, &dir) {
                 return Err(SealError::OfAnother { path: shard.path.clone(), owner: file.owner });
             }
         }
         match of_another {
-            Some((path, owner)) if owners.len() > 1 => Err(SealError::OfAnother { path, owner }),
-            of_another => Ok(of_another.map(|(_, owner)| owner)),
+            Some((path, owner)) if owners.len().max(putters.len()) > 1 => {
+                Err(SealError::OfAnother { path, owner })
+            }
+            _ => Ok(for_user),
         }
+    }
+
+    /// The user whom the caller does not trust and who can have put all shards where they are; `None`
+    /// if that is nobody.
+    pub(crate) fn put_by_another(&self) -> Option<u32> {
+        let caller = Caller::or_by_sudo();
+        let mut putters = self
+            .shards_and_dirs()
+            .filter_map(|(_, metas)| metas.ok())
+            .map(|(file, dir)| put_by(&caller, &file, &dir));
+        putters.find(|&owner| !caller.trusts(owner))
+    }
+
+    /// Whether the shards say what is written to originals that nobody has named: they are where
+    /// only whoever root trusts can have put them, or all of one user whose every source is.
+    pub(crate) fn may_say_what_is_written(&self) -> bool {
+        let caller = Caller::or_by_sudo();
+        let mut owners = BTreeSet::new();
+        for (_, metas) in self.shards_and_dirs() {
+            let Ok((file, dir)) = metas else { return false };
+            owners.insert(put_by(&caller, &file, &dir));
+        }
+        let is_of = |source: &PathBuf, owner: u32| {
+            self.world.disk.meta(source).map_or(true, |meta| meta.owner == owner)
+        };
+        let is_of_one = |owner: u32| {
+            owners.len() == 1 && caller.is_root() && self.sources.iter().all(|source| is_of(source, owner))
+        };
+        owners.iter().all(|&owner| caller.trusts(owner) || is_of_one(owner))
+    }
+
+    /// Refuses to write what is read to shards of root's that others may read, in a directory of a
+    /// user who may have put them there.
+    pub(crate) fn refuse_if_shown(&self) -> Result<(), SealError> {
+        let caller = Caller::or_by_sudo();
+        for (shard, metas) in self.shards_and_dirs() {
+            let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
+            if let Some(owner) = owner_on_the_way(&caller, &dir)
+                && caller.trusts(file.owner)
+                && file.mode & 0o077 != 0
+            {
+                return Err(SealError::OfAnother { path: dir, owner });
+            }
+        }
+        Ok(())
     }
 
     /// Whose a shard is that root makes anew: of whoever owns all the others.
@@ -73,4 +130,11 @@ impl Set<'_> {
         let first = owners.next()?;
         first.filter(|_| Caller::alone().is_root() && owners.all(|owner| owner == first))
     }
+}
+
+/// Who can have put a file into a directory: its owner, or another user in whose directory that lies,
+/// if the caller does not trust that one.
+pub(crate) fn put_by(caller: &Caller, file: &Meta, dir: &Path) -> u32 {
+    let of_another = if caller.trusts(file.owner) { owner_on_the_way(caller, dir) } else { None };
+    of_another.unwrap_or(file.owner)
 }

@@ -268,12 +268,16 @@ fn newer_shards_of_a_user_take_the_place_of_nobody_elses() {
         write(&place.tree().join("a"), b"newer");
         place.reseal();
     }
-    give(&his);
     let before = shards(&hers);
     let set = SetPaths { paths: vec![hers.clone(), his.clone()], ..Default::default() };
-    let error = heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap_err();
-    assert!(matches!(&error, SealError::NotHealed { report } if report.not_healed.len() == 2), "{error}");
-    assert!(shards(&hers) == before);
+    // What root has restored for a user can lie in that user's directory as well.
+    let put_there = |dir: &Path| chown(dir, Some(USER), Some(USER)).unwrap();
+    for of_user in [put_there, give as fn(&Path)] {
+        of_user(&his);
+        let error = heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap_err();
+        assert!(matches!(&error, SealError::NotHealed { report } if report.not_healed.len() == 2), "{error}");
+        assert!(shards(&hers) == before);
+    }
     give(&hers);
     heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
     assert!(shards(&hers) != before, "of one user all are brought up to date");
@@ -341,4 +345,53 @@ fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
         }
     }
     assert!(left > 3, "{left}");
+}
+
+/// Sealed by root, whose record that is, with the parity where a user can put shards.
+#[test]
+fn originals_are_not_written_as_shards_of_another_say_unless_they_are_named() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Beside);
+    let mut at = 0;
+    let mut healed = |options: HealOptions| {
+        at += 5000;
+        flip(&place.tree().join("d/b"), at % 19_000);
+        make_shards_younger(&place);
+        heal(&options, &mut Silent).map(|report| report.files_healed.len())
+    };
+    let whole = || HealOptions { set: place.set(), ..Default::default() };
+    let part =
+        || HealOptions { select: Select { paths: vec!["d/b".into()], ..Select::default() }, ..whole() };
+    assert_eq!(healed(whole()).unwrap(), 1);
+    for of_user in [|dir: &Path| chown(dir, Some(USER), Some(USER)).unwrap(), give as fn(&Path)] {
+        of_user(&place.out());
+        for options in [whole(), part()] {
+            let error = healed(options).unwrap_err();
+            assert!(matches!(error, SealError::SourcesNotNamed { .. }), "{error}");
+        }
+        let set = SetPaths { sources: vec![place.tree()], ..place.set() };
+        assert_eq!(healed(HealOptions { set, ..Default::default() }).unwrap(), 1);
+    }
+    give(&place.tree());
+    assert_eq!(healed(whole()).unwrap(), 1, "all of it is that user's");
+}
+
+/// Root's own shards, which everybody may read, lie in a directory of a user: restored, perhaps.
+#[test]
+fn what_root_seals_is_not_shown_by_shards_that_a_user_can_have_put_there() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    chown(place.out(), Some(USER), Some(USER)).unwrap();
+    set_mode(&place.shard(2), 0o644);
+    write(&place.tree().join("a"), b"a secret");
+    let before = shards(&place.out());
+    let error = seal(&place.again(), &mut Silent).unwrap_err();
+    assert!(matches!(&error, SealError::OfAnother { path, owner: USER } if *path == place.out()), "{error}");
+    assert!(shards(&place.out()) == before);
+    set_mode(&place.shard(2), 0o600);
+    assert_eq!(place.reseal().generation, 2);
 }
