@@ -120,8 +120,8 @@ impl fmt::Display for SealError {
             }
             SealError::SourcesNotNamed { sources } => write!(
                 out,
-                "the set says that its originals are {}, but there is no record that you sealed it on this machine, and whoever made it \
-                 may have named any place; nothing was written: if they are to be repaired there, say so, with --source for each",
+                "the set says that its originals are {}, but there is no record that you sealed it on this machine, or another user can \
+                 have put its shards there, who may have named any place; nothing was written: if they are to be repaired there, say so, with --source for each",
                 paths(sources)
             ),
             SealError::OfAnother { path, owner } => write!(
