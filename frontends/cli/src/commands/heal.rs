@@ -130,8 +130,8 @@ impl Heal {
                     let sources: Vec<String> =
                         sources.iter().map(|path| format!(" --source {}", sets::quoted(path))).collect();
                     return Err(Failure::Input(format!(
-                        "there is no record that you sealed this set on this machine, or another user can have put its shards there, who may have named any place for \
-                         its originals; nothing was written. To repair them there: {again}{}",
+                        "there is no record that you sealed this set on this machine, or another user can have put its shards there, \
+                         who may have named any place for its originals; nothing was written. To repair them there: {again}{}",
                         sources.concat()
                     )));
                 }
