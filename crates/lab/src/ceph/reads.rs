@@ -6,7 +6,8 @@
 //! Ceph's own, release 16 to 20: jerasure and isa read the first k chunks left. shec tries all sets
 //! of parities and takes the least for the lost data alone ([`shec_minimum`]). lrc reads the other
 //! chunks of the smallest layer for one chunk; for two nothing is said here. clay reads its rows of
-//! d chunks for one, k chunks for two.
+//! d chunks for one, k chunks for two. shec with words of 16 and 32 bits recovers nothing: it ends
+//! its OSD.
 
 use super::{Profile, work};
 use pantile::code::foreign::{self, Rows, outline};
@@ -93,7 +94,17 @@ pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Rec
         false if code.claim().mds => Some(Reads { share: 1.0, is_exact: false }),
         false => planned(code, lost),
     };
-    Recovery { ceph: of_ceph(code, profile, lost), planner }
+    let is_of_words = chunks.rows == Rows::BitsOfWords;
+    // The coefficients are others, by which more or less may suffice.
+    let planner = planner.map(|reads| match is_of_words && !chunks.code.claim().mds {
+        true => Reads { is_exact: false, ..reads },
+        false => reads,
+    });
+    let ceph = match profile.get("plugin") {
+        Some("shec") if is_of_words => None,
+        _ => of_ceph(code, profile, lost),
+    };
+    Recovery { ceph, planner }
 }
 
 /// The code of which the same columns are read: of words it is one of bytes.
