@@ -72,8 +72,8 @@ pub enum Cut {
     },
 }
 
-/// The code of one row whose parities are of the same columns, with coefficients of a Cauchy matrix:
-/// which columns suffice hardly ever depends on more, and asking it costs less.
+/// The code of one row whose parities are of the same columns, with coefficients of a Cauchy
+/// matrix: which columns suffice hardly ever depends on more, and asking it costs less.
 ///
 /// `None` if a column holds data and parity, a parity is of parities, or there are more than 256
 /// columns.
@@ -100,6 +100,12 @@ pub fn outline(code: &Code) -> Option<Code> {
         outline.define((0, parity), of[parity].iter().map(|&column| ((0, column), coefficient(column))));
     }
     outline.finish_checked("outline").ok()
+}
+
+/// Whether a `mapping=` of Ceph has the data first and the parity behind, as chunks lie without
+/// one.
+pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
+    mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data))
 }
 
 /// The systems whose names are known, as a name begins.
@@ -457,7 +463,8 @@ fn ceph_clay(words: &mut Words) -> Result<OfJerasure, CodeError> {
         ("jerasure", Some("reed_sol_r6_op")) => ",raid6",
         ("isa", None | Some("reed_sol_van")) => ",vandermonde",
         ("isa", Some("cauchy")) => ",cauchy1",
-        // Ceph has c=2 there: with two parities each is of everything, and jerasure's matrix is left.
+        // Ceph has c=2 there: with two parities each is of everything, and jerasure's matrix is
+        // left.
         ("shec", None | Some("single" | "multiple")) if m == 2 => "",
         ("shec", _) => return Err(words.wrong("clay over shec is read with m=2 alone".into())),
         ("jerasure" | "isa", technique) => {

@@ -20,9 +20,9 @@ const PLACE_BYTES: u64 = 64 << 10;
 /// Opens files and block devices to be written anywhere, each held exclusively; nothing is written
 /// yet.
 ///
-/// Unless what they hold is to be lost (`overwrite`), each must be blank: no superblock of a volume,
-/// and zeros or holes in the first and the last MiB and in 256 places between, of 64 KiB each. A
-/// device of up to 18 MiB is looked at as a whole.
+/// Unless what they hold is to be lost (`overwrite`), each must be blank: no superblock of a
+/// volume, and zeros or holes in the first and the last MiB and in 256 places between, of 64 KiB
+/// each. A device of up to 18 MiB is looked at as a whole.
 ///
 /// Errors: as of devices that a volume is made of: one cannot be opened, is in use, is named twice,
 /// is not blank, or another user may have put it there.

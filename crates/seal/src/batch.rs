@@ -164,8 +164,8 @@ impl<'d> Batch<'d> {
     /// Gives a file its name, unless somebody has changed what is there; where that is kept.
     fn name(&self, written: &Written) -> Result<Option<PathBuf>, SealError> {
         let Written { file, path, temp, there, size, mtime, .. } = written;
-        // Someone may have changed it since it was looked at: then it is not ours to replace. Asked in
-        // the directory in which it is named, whatever lies at its path by now.
+        // Someone may have changed it since it was looked at: then it is not ours to replace. Asked
+        // in the directory in which it is named, whatever lies at its path by now.
         let same = match file.beside(path.file_name()).and_then(|seen| seen.meta()) {
             Ok(now) => {
                 now.kind == MetaKind::File

@@ -120,14 +120,15 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
 /// Whether a directory is where it was when somebody whom root trusts made a link in it: otherwise
 /// another user, in whose directory it lies, may have moved it to where that link is not meant.
 fn is_kept_on_the_way(caller: &Caller, dir: &Path) -> bool {
-    let is_kept = |dir: &Path| {
-        // What is not there, nobody exchanges.
-        fs::symlink_metadata(dir).map_or(true, |meta| !caller.names_may_be_exchanged(&meta))
-    };
-    if !caller.is_root() {
-        return true;
-    }
-    real_or_absolute(dir).is_some_and(|real| real.ancestors().all(is_kept))
+    !caller.is_root() || real_or_absolute(dir).is_some_and(|real| are_all_kept(caller, &real))
+}
+
+/// Whether nobody but those whom the caller trusts can exchange any directory on a way without
+/// links.
+fn are_all_kept(caller: &Caller, real: &Path) -> bool {
+    let is_kept =
+        |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !caller.names_may_be_exchanged(&meta));
+    real.ancestors().all(is_kept)
 }
 
 /// The way without links, which have no rights of their own, and from the root on: a path may begin
@@ -150,10 +151,7 @@ pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
     let Some(there) = path.ancestors().find(|above| fs::symlink_metadata(above).is_ok()) else {
         return false;
     };
-    let Ok(real) = real_path(there) else { return false };
-    let caller = Caller::alone();
-    let safe = |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !caller.names_may_be_exchanged(&meta));
-    real.ancestors().all(safe)
+    real_path(there).is_ok_and(|real| are_all_kept(&Caller::alone(), &real))
 }
 
 #[cfg(test)]

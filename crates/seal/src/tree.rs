@@ -243,7 +243,8 @@ impl Tree {
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
-            // Of a directory without entries and attributes (`lost+found`) there is nothing to tell.
+            // Of a directory without entries and attributes (`lost+found`) there is nothing to
+            // tell.
             if !is_bare || fields != Fields::default() {
                 self.owners.entry(meta.owner).or_insert(full);
             }

@@ -167,8 +167,8 @@ impl Geometry {
         self.placement.column(PhysicalStripe(physical.into()), slot, self.slots() as u32).0 as usize
     }
 
-    /// The header of a chunk: what a device holds of a logical stripe that was written to a physical
-    /// one in a generation. `sums`: the checksum of each of its blocks.
+    /// The header of a chunk: what a device holds of a logical stripe that was written to a
+    /// physical one in a generation. `sums`: the checksum of each of its blocks.
     pub fn chunk_header(
         &self,
         slot: Slot,

@@ -4,8 +4,8 @@
 //! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
 //! each. So many bytes are a *group*, which is a stripe of its own. Without packets a chunk is one
 //! group and its rows lie one behind the other: Ceph's *sub-chunks*, of which parts can be read. A
-//! code of one row has one. Chunks of words are taken apart into rows of bits, coded like those, and
-//! put together again. The buffers of Ceph are read where they lie and never written.
+//! code of one row has one. Chunks of words are taken apart into rows of bits, coded like those,
+//! and put together again. The buffers of Ceph are read where they lie and never written.
 
 use crate::kept::CACHE_BYTES;
 use crate::shards::Shards;
@@ -137,6 +137,11 @@ const EFFORT: Effort = Effort::Thorough { nodes: 50_000 };
 /// Of chunks of words so many bytes of each are worked on at a time: whole words of any length, and
 /// with 64 chunks what a processor's cache holds.
 const WORDS_BYTES: usize = 16 << 10;
+
+/// Chunks that are read, by shard; `None` if one is not there.
+type Given<'c> = [Option<&'c [u8]>];
+/// Chunks that are written, by shard; `None` if one is not wanted.
+type Wanted<'c> = [Option<&'c mut [u8]>];
 
 /// Chunks of one call, on the stack up to the widths that Ceph has by itself.
 type Few<T> = SmallVec<[T; 32]>;
@@ -307,21 +312,11 @@ impl Pool {
     /// Shape: both lists have an entry for each shard. Of `data` those of data shards are read, and
     /// one that is `None` is zeros; the parities that are given are written. All are of `len`
     /// bytes. Errors: `len` is not whole groups; nothing is then written.
-    pub fn encode(
-        &self,
-        data: &[Option<&[u8]>],
-        parity: &mut [Option<&mut [u8]>],
-        len: usize,
-    ) -> Result<(), ChunkFault> {
+    pub fn encode(&self, data: &Given<'_>, parity: &mut Wanted<'_>, len: usize) -> Result<(), ChunkFault> {
         self.in_rows(data, parity, len, |data, parity, len| self.encode_rows(data, parity, len))
     }
 
-    fn encode_rows(
-        &self,
-        data: &[Option<&[u8]>],
-        parity: &mut [Option<&mut [u8]>],
-        len: usize,
-    ) -> Result<(), ChunkFault> {
+    fn encode_rows(&self, data: &Given<'_>, parity: &mut Wanted<'_>, len: usize) -> Result<(), ChunkFault> {
         let is_data = |shard| self.data.contains(&shard);
         let missing = |shard: usize| !is_data(shard) && parity[shard].is_none();
         let spare: Few<usize> = (0..self.chunks()).filter(|&shard| missing(shard)).collect();
@@ -352,21 +347,11 @@ impl Pool {
     /// Shape: both lists have an entry for each shard; a chunk that is there is not wanted. All are
     /// of `len` bytes. Errors: `len` is not whole groups, or too little is there; nothing is then
     /// written.
-    pub fn decode(
-        &self,
-        there: &[Option<&[u8]>],
-        wanted: &mut [Option<&mut [u8]>],
-        len: usize,
-    ) -> Result<(), ChunkFault> {
+    pub fn decode(&self, there: &Given<'_>, wanted: &mut Wanted<'_>, len: usize) -> Result<(), ChunkFault> {
         self.in_rows(there, wanted, len, |there, wanted, len| self.decode_rows(there, wanted, len))
     }
 
-    fn decode_rows(
-        &self,
-        there: &[Option<&[u8]>],
-        wanted: &mut [Option<&mut [u8]>],
-        len: usize,
-    ) -> Result<(), ChunkFault> {
+    fn decode_rows(&self, there: &Given<'_>, wanted: &mut Wanted<'_>, len: usize) -> Result<(), ChunkFault> {
         let of = |is_it: &dyn Fn(usize) -> bool| -> Few<usize> {
             (0..self.chunks()).filter(|&shard| is_it(shard)).collect()
         };
@@ -447,7 +432,7 @@ impl Pool {
         &self,
         shard: usize,
         delta: &[u8],
-        parity: &mut [Option<&mut [u8]>],
+        parity: &mut Wanted<'_>,
         len: usize,
     ) -> Result<(), ChunkFault> {
         if !self.data.contains(&shard) {
@@ -462,7 +447,7 @@ impl Pool {
         &self,
         shard: usize,
         delta: &[u8],
-        parity: &mut [Option<&mut [u8]>],
+        parity: &mut Wanted<'_>,
         len: usize,
     ) -> Result<(), ChunkFault> {
         let size = self.group_bytes(len)?;
@@ -497,10 +482,10 @@ impl Pool {
     /// time, taken apart and put together again. Everything else it runs as it is.
     fn in_rows(
         &self,
-        read: &[Option<&[u8]>],
-        written: &mut [Option<&mut [u8]>],
+        read: &Given<'_>,
+        written: &mut Wanted<'_>,
         len: usize,
-        work: impl Fn(&[Option<&[u8]>], &mut [Option<&mut [u8]>], usize) -> Result<(), ChunkFault>,
+        work: impl Fn(&Given<'_>, &mut Wanted<'_>, usize) -> Result<(), ChunkFault>,
     ) -> Result<(), ChunkFault> {
         if self.layout.rows != Rows::BitsOfWords {
             return work(read, written, len);

@@ -4,14 +4,14 @@
 //! with `c=` shec, with `l=` lrc, with `d=` clay, with `technique=` one of jerasure's), and refuses
 //! every word that it does not know: a typo is no default. `plugin=shec`, `plugin=clay` and
 //! `plugin=jerasure` take what Ceph's own plug-ins take, with the same defaults, since such pools
-//! exist; clay over a code of packets is refused. What a name leaves out is written into the profile,
-//! as Ceph wants it.
+//! exist; clay over a code of packets is refused. What a name leaves out is written into the
+//! profile, as Ceph wants it.
 //!
 //! Which layout a name of Ceph has is known in one place, [`pantile::code::foreign`].
 
 use crate::SHARDS_MOST;
 use crate::pool::Layout;
-use pantile::code::foreign::{Cut, Profile, Rows};
+use pantile::code::foreign::{Cut, Profile, Rows, is_plain_mapping};
 use pantile::code::{ColumnRole, StudyOnly};
 use pantile::{Code, CodeError};
 use std::collections::BTreeMap;
@@ -276,8 +276,7 @@ fn check_mapping(words: &Words, layout: &Layout) -> Result<(), Refusal> {
     let Some(mapping) = words.get("mapping") else { return Ok(()) };
     let columns = layout.code.columns();
     let data = layout.code.data().len() / layout.code.rows_max();
-    let is_plain = mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data));
-    match is_plain && mapping.chars().count() == columns {
+    match is_plain_mapping(mapping, data) && mapping.chars().count() == columns {
         true => Ok(()),
         false => Err(Refusal::Mapping { mapping: mapping.clone(), data }),
     }

@@ -29,8 +29,8 @@
 //! to the caller; its own bounds (m <= 4, k <= 21 for m = 4) agree.
 //!
 //! With `jerasure` and `w=16` or `w=32` the same over GF(2^16) and GF(2^32), for chunks that exist:
-//! w rows, of which row r is bit r of each little-endian word. Matrices of elements add and multiply
-//! as the elements do, so these are MDS, too.
+//! w rows, of which row r is bit r of each little-endian word. Matrices of elements add and
+//! multiply as the elements do, so these are MDS, too.
 
 use super::{Family, Width, long_words};
 use crate::parts::bit_matrices::of_coefficients;

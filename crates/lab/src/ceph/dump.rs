@@ -1,6 +1,7 @@
 //! The part of `ceph osd dump -f json` that is about pools and profiles. All else is passed over.
 
 use super::{STRANDS, WARNS};
+use pantile::code::foreign::is_plain_mapping;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -141,13 +142,9 @@ impl Profile {
                     .into(),
             );
         }
-        let is_plain = |mapping: &str| {
-            let data = self.number("k").unwrap_or(0);
-            mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data))
-        };
         if let Some(mapping) = self.get("mapping")
             && self.get("plugin") != Some("shec")
-            && !is_plain(mapping)
+            && !is_plain_mapping(mapping, self.number("k").unwrap_or(0))
         {
             return Err(
                 "with this mapping= Ceph's own plug-in writes parity over data, and Pantile's refuses it"

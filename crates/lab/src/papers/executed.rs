@@ -63,8 +63,8 @@ pub enum ExecuteError {
         /// How many there have to be.
         need: usize,
     },
-    /// A device that cannot hold the stripes that are read and written, or whose blocks are no part of an
-    /// element.
+    /// A device that cannot hold the stripes that are read and written, or whose blocks are no part
+    /// of an element.
     Short {
         /// Which.
         device: String,

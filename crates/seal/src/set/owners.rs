@@ -48,8 +48,8 @@ impl Set<'_> {
     /// user whose shards they are, all of them; `None` if they are the caller's or root's.
     ///
     /// Shards of several owners are nobody's to be brought up to date: what is made of those of one
-    /// would be another's. A directory of another user counts as its owner's, whoever owns the shards
-    /// in it: what root has restored for that user can lie there.
+    /// would be another's. A directory of another user counts as its owner's, whoever owns the
+    /// shards in it: what root has restored for that user can lie there.
     pub(crate) fn owner_to_write_for(&self) -> Result<Option<u32>, SealError> {
         let caller = Caller::or_by_sudo();
         let (mut of_another, mut for_user) = (None, None);
@@ -78,8 +78,8 @@ impl Set<'_> {
         }
     }
 
-    /// The user whom the caller does not trust and who can have put all shards where they are; `None`
-    /// if that is nobody.
+    /// The user whom the caller does not trust and who can have put all shards where they are;
+    /// `None` if that is nobody.
     pub(crate) fn put_by_another(&self) -> Option<u32> {
         let caller = Caller::or_by_sudo();
         let mut putters = self
@@ -132,8 +132,8 @@ impl Set<'_> {
     }
 }
 
-/// Who can have put a file into a directory: its owner, or another user in whose directory that lies,
-/// if the caller does not trust that one.
+/// Who can have put a file into a directory: its owner, or another user in whose directory that
+/// lies, if the caller does not trust that one.
 pub(crate) fn put_by(caller: &Caller, file: &Meta, dir: &Path) -> u32 {
     let of_another = if caller.trusts(file.owner) { owner_on_the_way(caller, dir) } else { None };
     of_another.unwrap_or(file.owner)

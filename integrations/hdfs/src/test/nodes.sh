@@ -1,7 +1,7 @@
 # Sourced by cluster.sh and raidp-nodes.sh: a NameNode and DataNodes as processes, whose ids are in
-# `name_node` and `node`; `others` are the ids of what else must not outlive the script. It makes the
-# folder `dir` and draws `port`; it needs `client CLASS ARGUMENT...`, which runs a class of Hadoop as
-# a client.
+# `name_node` and `node`; `others` are the ids of what else must not outlive the script. It makes
+# the folder `dir` and draws `port`; it needs `client CLASS ARGUMENT...`, which runs a class of
+# Hadoop as a client.
 
 mkdir -p "$dir/conf" "$dir/tmp"
 dir=$(realpath "$dir")
