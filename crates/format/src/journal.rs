@@ -15,7 +15,7 @@ pub const RECORD_BYTES: u64 = 16;
 /// The length of a target.
 pub const TARGET_BYTES: u64 = 16;
 
-/// The most targets of one record: more than the columns of any code.
+/// The most targets of one record, and the columns that they can name: more than any code has.
 pub const TARGETS_MAX: u32 = 4096;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTJRNL";
@@ -181,17 +181,22 @@ impl Target {
         bytes
     }
 
-    /// Reads it. Errors: a reserved byte that is not zero, an offset beyond 63 bits.
+    /// Reads it. Errors: a reserved byte that is not zero, a column that no code has, an offset
+    /// beyond 63 bits.
     pub fn decode(bytes: &[u8; TARGET_BYTES as usize]) -> Result<Target, FormatError> {
         let part = Part::Journal;
         if TARGET_RESERVED.u32(bytes) != 0 {
             return Err(FormatError::Invalid { part, field: "reserved", rule: "must be zero" });
         }
+        let column = COLUMN.u32(bytes);
+        if column >= TARGETS_MAX {
+            return Err(FormatError::Invalid { part, field: "column", rule: "must be below 4096" });
+        }
         let offset = OFFSET.u64(bytes);
         if offset > i64::MAX as u64 {
             return Err(FormatError::Invalid { part, field: "offset", rule: "must fit 63 bits" });
         }
-        Ok(Target { column: Column(COLUMN.u32(bytes)), offset })
+        Ok(Target { column: Column(column), offset })
     }
 }
 
@@ -236,7 +241,9 @@ mod tests {
         let of_many = RecordHead { kind: RecordKind::Zero, targets: TARGETS_MAX + 1, payload_len: 1 };
         assert!(RecordHead::decode(&of_many.encode()).is_err(), "their list would fill memory");
         assert!(head(3, 1).is_err() && head(4, 1).is_err() && head(2, u64::MAX).is_err());
-        assert!(Target::decode(&Target { column: Column(0), offset: u64::MAX }.encode()).is_err());
+        let target = |column, offset| Target::decode(&Target { column: Column(column), offset }.encode());
+        assert!(target(TARGETS_MAX - 1, 0).is_ok());
+        assert!(target(0, u64::MAX).is_err() && target(TARGETS_MAX, 0).is_err());
         let (version, set) = (Version::V1, SetId([0; 16]));
         let mut newer = JournalHeader { version, set, generation: Generation(0) }.encode();
         VERSION.put_u32(&mut newer, 3);

@@ -16,7 +16,6 @@ use crate::disk::{Disk, DiskFile};
 use crate::names::{shown, shown_path};
 use crate::report::NotDone;
 use pantile_format::Fields;
-use std::io;
 use std::path::Path;
 
 /// The ACL of a file or directory.
@@ -100,11 +99,6 @@ pub(crate) type Attribute = (Vec<u8>, Vec<u8>);
 fn is_kept(name: &[u8]) -> bool {
     let spaces: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
     name == ACL || name == DEFAULT_ACL || spaces.iter().any(|space| name.starts_with(space))
-}
-
-/// The attributes of a path that are kept, ascending by name.
-pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<Attribute>> {
-    disk.attributes(path).map(kept)
 }
 
 /// Those of all attributes that are kept, ascending by name.

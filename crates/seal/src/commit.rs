@@ -143,7 +143,8 @@ impl Commit<'_> {
             report.bytes_written += (manifest.stripes - old_stripes) * set.geometry.stripe_bytes();
             report.stripes_touched += manifest.stripes - old_stripes;
         }
-        let journal = JournalWriter::create(set.world.disk, set.names.journal(), journal_header(manifest))?;
+        let header = journal_header(manifest);
+        let journal = JournalWriter::create(set.world.disk, set.names.journal(), header, set.owner_of_all())?;
         let mut work = Changing { set, grid: &grid, paths: &paths, journal, meta, report };
         for group in groups(&self.slots[..journaled], set.geometry.window_stripes()) {
             if progress.cancelled() {

@@ -136,9 +136,8 @@ pub trait Disk: Send + Sync {
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
     /// Sets the time of modification of a directory or link.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
-    /// The extended attributes of a file or directory, in any order; none where the file system has
-    /// no such thing.
-    fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
+    /// Opens whatever stands at a path to describe it; a link itself.
+    fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
     /// Describes the directories on the way to one: first the root that it lies below, last itself.
@@ -201,13 +200,26 @@ pub trait DiskFile: Send + Sync {
     /// of whatever has that name.
     fn give_name(&self, path: &Path) -> io::Result<()>;
     /// What has a name in the directory in which a file was created, and would be replaced by
-    /// [`give_name`](DiskFile::give_name), to describe it; the directory itself for no name.
-    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>>;
+    /// [`give_name`](DiskFile::give_name); the directory itself for no name.
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>>;
     /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell
     /// says that they were.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {
         true
     }
+}
+
+/// What stood at a path when it was opened, whatever it is: all that is told is told of that one,
+/// whatever has its name by then.
+pub trait Seen: Send + Sync {
+    /// Describes it.
+    fn meta(&self) -> io::Result<Meta>;
+    /// Its extended attributes, in any order; none where the file system has no such thing.
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
+    /// The names in a directory, sorted.
+    fn names(&self) -> io::Result<Vec<PathBuf>>;
+    /// Where a link points.
+    fn target(&self) -> io::Result<PathBuf>;
 }
 
 /// Whether a file belongs to the user who runs this.

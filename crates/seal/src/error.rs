@@ -151,6 +151,20 @@ pub enum SealError {
         /// The number of its owner.
         owner: u32,
     },
+    /// Shards of several states lie there, and those of the one that would count were put there by a
+    /// user who did not put the others there.
+    StateOfAnother {
+        /// The first of them.
+        path: PathBuf,
+        /// The number of that user.
+        owner: u32,
+        /// Their generation.
+        generation: u64,
+        /// The first shard of the other state.
+        other: PathBuf,
+        /// The generation of that.
+        other_generation: u64,
+    },
     /// The shards belong to a user, and something that would be sealed into them does not.
     NotForOwner {
         /// It.

@@ -305,7 +305,7 @@ fn write_all(
         set_back(&*output.file, began);
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
-    let mut journal = JournalWriter::create(world.disk, names.journal(), journal_header(manifest))?;
+    let mut journal = JournalWriter::create(world.disk, names.journal(), journal_header(manifest), None)?;
     for output in &outputs {
         journal.replace(Column(output.column as u32))?;
     }

@@ -307,8 +307,16 @@ fn heal_shards(
         }
     }
     // What no checksum tells from anything else is not given away.
-    let owner = set.owner_of_all().filter(|_| set.is_content_sealed());
-    let done = write_shards(set, (&outputs, owner), damage, report, progress);
+    let (owner, is_given) = (set.owner_of_all(), set.is_content_sealed());
+    let done = write_shards(set, (&outputs, owner.filter(|_| is_given)), damage, report, progress);
+    if let Some((owner, _)) = owner.filter(|(owner, _)| !is_given && !Caller::alone().is_me(*owner)) {
+        let why = format!(
+            "without checksums it could tell what is in files of others, so it is root's; if it does not, chown gives \
+             it to user number {owner}, as the other shards"
+        );
+        let note = |path: &String| NotDone { path: path.clone(), reason: why.clone() };
+        report.not_kept.extend(report.shards_written.iter().map(note));
+    }
     if done.is_err() {
         for output in &outputs {
             let _ = disk.remove(&output.temp);
@@ -515,7 +523,7 @@ pub(crate) fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
 
 fn write_shards(
     set: &Set<'_>,
-    (replacements, owner): (&[Replacement], Option<u32>),
+    (replacements, owner): (&[Replacement], Option<(u32, u32)>),
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
@@ -568,10 +576,6 @@ fn write_shards(
         progress.advance(window.count() as u64 * stripe_bytes);
         at = window.stripes.end;
     }
-    let group = set.shards.iter().flatten().find_map(|shard| {
-        shard.file.meta().ok().filter(|meta| Some(meta.owner) == owner).map(|meta| meta.group)
-    });
-    let owner = owner.zip(group);
     finish_shards(set, (&mut columns, &mut outputs), &meta, owner, report);
     Ok(())
 }

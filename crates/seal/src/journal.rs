@@ -5,10 +5,14 @@
 //! header: of the state before, or after. A shard whose header is of neither state is not touched.
 //! A journal stays until every shard that it names is of the state after: one that is away now may
 //! come back, of the state before.
+//!
+//! Anybody may have made a journal. So no record of one is done before all were held against the
+//! layout that the headers say; together they write no more to a shard than that is long.
 
 use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
+use crate::options::{Progress, Silent};
 use crate::set::put_by;
 use crate::shard::{open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
@@ -36,13 +40,17 @@ pub(crate) struct JournalWriter<'w> {
 }
 
 impl<'w> JournalWriter<'w> {
+    /// With an owner and a group: those of the shards, who finishes it if this process is killed.
     pub(crate) fn create(
         disk: &'w dyn Disk,
         path: PathBuf,
         header: JournalHeader,
+        owner: Option<(u32, u32)>,
     ) -> Result<JournalWriter<'w>, SealError> {
         let temp = temp(&path);
         let file = disk.create(&temp).map_err(|e| SealError::io("creating", &temp, e))?;
+        let owned = owner.map_or(Ok(()), |(owner, group)| file.set_owner(owner, group));
+        owned.map_err(|e| SealError::io("setting the owner of", &temp, e))?;
         let mut writer =
             JournalWriter { disk, path, file, buffer: Vec::new(), flushed: 0, crc: CrcStream::new() };
         writer.push(&header.encode())?;
@@ -124,13 +132,13 @@ pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Seal
 
 /// Whether a commit to this state of this set was decided: its journal has its name.
 pub(crate) fn is_decided(disk: &dyn Disk, path: &Path, set: SetId, generation: Generation) -> bool {
-    let header = Stream::open(disk, path).and_then(|mut stream| stream.header());
+    let header = Stream::open(disk, path, &Silent).and_then(|mut stream| stream.header());
     header.is_ok_and(|header| header.set == set && header.generation == generation)
 }
 
 /// The set that a file is the journal of, if it is one.
 pub(crate) fn set_of_journal(disk: &dyn Disk, path: &Path) -> Option<SetId> {
-    let header = Stream::open(disk, path).and_then(|mut stream| stream.header());
+    let header = Stream::open(disk, path, &Silent).and_then(|mut stream| stream.header());
     header.ok().map(|header| header.set)
 }
 
@@ -147,15 +155,21 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
 /// back, these are lost, and healed later. If one is among these that was made anew of the state
 /// before, by somebody who did not see the journal, the others do not suffice for the state after,
 /// and none has it yet, then none is touched: together they may have the state before. Errors:
-/// `BadJournal` if it is damaged, `JournalOfAnother`; nothing is then changed.
-pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<Option<Column>, SealError> {
+/// `BadJournal` if it is damaged, `JournalOfAnother`; nothing is then changed. `Cancelled`: whoever opens the set
+/// next goes on.
+pub(crate) fn replay(
+    world: &World<'_>,
+    path: &Path,
+    dirs: &[PathBuf],
+    progress: &dyn Progress,
+) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
-    let mut replay = match prepare(world, path, dirs)? {
+    let mut replay = match prepare(world, path, dirs, progress)? {
         Prepared::Not(column) => return Ok(Some(column)),
         Prepared::Ready(replay) => replay,
     };
     let dir = parent(path);
-    let mut stream = Stream::open(disk, path)?;
+    let mut stream = Stream::open(disk, path, progress)?;
     replay.check_owner(&stream)?;
     stream.header()?;
     while replay.step(&mut stream)? {}
@@ -174,8 +188,13 @@ pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
 /// is written.
 ///
 /// Errors: as [`replay`].
-pub(crate) fn is_to_be_done(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
-    match prepare(world, path, dirs)? {
+pub(crate) fn is_to_be_done(
+    world: &World<'_>,
+    path: &Path,
+    dirs: &[PathBuf],
+    progress: &dyn Progress,
+) -> Result<bool, SealError> {
+    match prepare(world, path, dirs, progress)? {
         Prepared::Not(_) => Ok(false),
         Prepared::Ready(replay) => Ok(replay.first(State::Before).is_some()),
     }
@@ -189,13 +208,18 @@ enum Prepared<'w> {
 }
 
 /// Reads a journal, and holds every record of it against the layout that the headers say.
-fn prepare<'w>(world: &World<'w>, path: &Path, dirs: &[PathBuf]) -> Result<Prepared<'w>, SealError> {
+fn prepare<'w>(
+    world: &World<'w>,
+    path: &Path,
+    dirs: &[PathBuf],
+    progress: &dyn Progress,
+) -> Result<Prepared<'w>, SealError> {
     let disk = world.disk;
-    let (header, after) = check(disk, path)?;
+    let (header, after) = check(Stream::open(disk, path, progress)?)?;
     let shards = find_shards(disk, path, dirs)?;
     let replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
-    replay.check_layout(path)?;
-    replay.check_owner(&Stream::open(disk, path)?)?;
+    replay.check_layout(Stream::open(disk, path, progress)?)?;
+    replay.check_owner(&Stream::open(disk, path, progress)?)?;
     if let Some(away) = replay.first(State::Away).filter(|_| replay.first(State::Before).is_none()) {
         return Ok(Prepared::Not(away));
     }
@@ -210,7 +234,7 @@ fn prepare<'w>(world: &World<'w>, path: &Path, dirs: &[PathBuf]) -> Result<Prepa
 /// Errors: also if one of them does not have the new state now. Another journal must not take the
 /// place of this one.
 pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
-    let Some(column) = replay(world, path, &[])? else { return Ok(()) };
+    let Some(column) = replay(world, path, &[], &Silent)? else { return Ok(()) };
     let shards = find_shards(world.disk, path, &[])?;
     let shard = shards.get(&column.0).map_or(path, PathBuf::as_path);
     let why = "it could not be read or written a moment ago; run the command again";
@@ -222,8 +246,7 @@ pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
 type After = BTreeMap<u32, Option<ShardHeader>>;
 
 /// Reads the whole journal once: structure and checksum.
-fn check(disk: &dyn Disk, path: &Path) -> Result<(JournalHeader, After), SealError> {
-    let mut stream = Stream::open(disk, path)?;
+fn check(mut stream: Stream<'_>) -> Result<(JournalHeader, After), SealError> {
     let header = stream.header()?;
     let mut after = After::new();
     loop {
@@ -249,8 +272,8 @@ fn check(disk: &dyn Disk, path: &Path) -> Result<(JournalHeader, After), SealErr
                 return Err(stream.bad(FormatError::Checksum { part: Part::Journal }));
             }
             let mut behind = [0];
-            let more =
-                stream.file.read_at(&mut behind, stream.at).map_err(|e| SealError::io("reading", path, e))?;
+            let more = stream.file.read_at(&mut behind, stream.at);
+            let more = more.map_err(|e| SealError::io("reading", stream.path, e))?;
             let rule = "must be the last record";
             let error = FormatError::Invalid { part: Part::Journal, field: "end", rule };
             return if more == 0 { Ok((header, after)) } else { Err(stream.bad(error)) };
@@ -351,11 +374,12 @@ impl Replay<'_> {
     /// Refuses a journal of which any record does something else than a commit does: blocks of
     /// stripes that are there before and after, whole headers of the state after, and the length
     /// that these say. A commit makes a shard as long as it has to be before it is decided, so that
-    /// a journal never writes behind the end.
-    fn check_layout(&self, path: &Path) -> Result<(), SealError> {
-        let mut stream = Stream::open(self.disk, path)?;
+    /// a journal never writes behind the end; and it writes nothing twice, so that a journal never
+    /// writes more than the shard is long.
+    fn check_layout(&self, mut stream: Stream<'_>) -> Result<(), SealError> {
         stream.header()?;
-        let mut lens: BTreeMap<u32, u64> = BTreeMap::new();
+        // How long each shard is, and how much of that is not written yet.
+        let mut lens: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         loop {
             let head = stream.head()?;
             if head.kind == RecordKind::End {
@@ -366,8 +390,12 @@ impl Replay<'_> {
             for _ in 0..head.targets {
                 let target = stream.target()?;
                 let column = target.column.0;
-                let len = *lens.entry(column).or_insert_with(|| self.len_of(column));
-                fits &= self.is_of_layout(&head, &target, len);
+                let (len, left) = lens.entry(column).or_insert_with(|| {
+                    let len = self.len_of(column);
+                    (len, len)
+                });
+                fits &= self.is_of_layout(&head, &target, *len) && head.payload_len <= *left;
+                *left = left.saturating_sub(head.payload_len);
                 if head.kind == RecordKind::Write && target.offset < BODY_OFFSET {
                     of_header = Some(column);
                 }
@@ -519,6 +547,7 @@ impl Replay<'_> {
         let zeros = vec![0; if head.kind == RecordKind::Zero { BUFFER_BYTES } else { 0 }];
         let mut at = 0;
         while at < head.payload_len {
+            stream.refuse_if_cancelled()?;
             let piece = (head.payload_len - at).min(BUFFER_BYTES as u64) as usize;
             let bytes = if head.kind == RecordKind::Zero { &zeros[..piece] } else { stream.bytes(piece)? };
             for target in targets {
@@ -613,6 +642,8 @@ pub const HOLES_BYTES_MAX: u64 = 256 << 20;
 /// A journal that is being read from the start.
 struct Stream<'p> {
     path: &'p Path,
+    /// Whoever waits for it may end that.
+    progress: &'p dyn Progress,
     file: Box<dyn DiskFile>,
     at: u64,
     buffer: Vec<u8>,
@@ -620,10 +651,10 @@ struct Stream<'p> {
 }
 
 impl<'p> Stream<'p> {
-    fn open(disk: &dyn Disk, path: &'p Path) -> Result<Stream<'p>, SealError> {
+    fn open(disk: &dyn Disk, path: &'p Path, progress: &'p dyn Progress) -> Result<Stream<'p>, SealError> {
         let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
         let len_bytes = file.meta().map_err(|e| SealError::io("reading", path, e))?.size;
-        let stream = Stream { path, file, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
+        let stream = Stream { path, progress, file, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
         // One that was copied may have holes where it has zeros; but who looks must not read for as
         // long as somebody cared to write a number.
         match len_bytes <= HOLES_BYTES_MAX || stream.file.is_stored(0, len_bytes) {
@@ -636,12 +667,17 @@ impl<'p> Stream<'p> {
         SealError::BadJournal { path: self.path.to_path_buf(), error }
     }
 
+    fn refuse_if_cancelled(&self) -> Result<(), SealError> {
+        if self.progress.cancelled() { Err(SealError::Cancelled) } else { Ok(()) }
+    }
+
     fn header(&mut self) -> Result<JournalHeader, SealError> {
         let bytes = self.take::<{ JOURNAL_HEADER_BYTES as usize }>()?;
         JournalHeader::decode(&bytes).map_err(|error| self.bad(error))
     }
 
     fn bytes(&mut self, len: usize) -> Result<&[u8], SealError> {
+        self.refuse_if_cancelled()?;
         self.buffer.resize(len, 0);
         let have = self
             .file
@@ -701,9 +737,13 @@ mod tests {
         disk
     }
 
+    fn checked(disk: &SystemDisk, path: &Path) -> Result<(JournalHeader, After), SealError> {
+        check(Stream::open(disk, path, &Silent)?)
+    }
+
     fn journal(dir: &Path) -> PathBuf {
         let (path, disk) = (dir.join("x.journal"), disk(dir));
-        let mut journal = JournalWriter::create(&disk, path.clone(), HEADER).unwrap();
+        let mut journal = JournalWriter::create(&disk, path.clone(), HEADER, None).unwrap();
         let target = |column, offset| Target { column: Column(column), offset };
         journal.write(&[target(0, 8192), target(1, 9000)], b"some bytes").unwrap();
         journal.zero(target(2, 8192), 1 << 20).unwrap();
@@ -720,7 +760,7 @@ mod tests {
         let file = std::fs::File::create(&path).unwrap();
         let refused = |len: u64| {
             file.set_len(len).unwrap();
-            check(&disk(dir.path()), &path).unwrap_err().to_string()
+            checked(&disk(dir.path()), &path).unwrap_err().to_string()
         };
         assert!(refused(1 << 40).contains("hole"), "a TiB");
         // Where holes cost nothing, what is wrong is said.
@@ -733,21 +773,21 @@ mod tests {
         let (path, disk) = (journal(dir.path()), disk(dir.path()));
         let good = std::fs::read(&path).unwrap();
         let header = HEADER;
-        assert_eq!(check(&disk, &path).unwrap(), (header, (0..4).map(|column| (column, None)).collect()));
+        assert_eq!(checked(&disk, &path).unwrap(), (header, (0..4).map(|column| (column, None)).collect()));
         for i in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[i] ^= 1 << bit;
                 std::fs::write(&path, &bad).unwrap();
-                assert!(matches!(check(&disk, &path), Err(SealError::BadJournal { .. })), "byte {i}");
+                assert!(matches!(checked(&disk, &path), Err(SealError::BadJournal { .. })), "byte {i}");
             }
         }
         for len in 0..good.len() {
             std::fs::write(&path, &good[..len]).unwrap();
-            assert!(check(&disk, &path).is_err(), "{len}");
+            assert!(checked(&disk, &path).is_err(), "{len}");
         }
         std::fs::write(&path, [&good[..], &[0]].concat()).unwrap();
-        assert!(check(&disk, &path).is_err());
+        assert!(checked(&disk, &path).is_err());
     }
 
     proptest! {
@@ -759,7 +799,7 @@ mod tests {
             let header = HEADER.encode();
             let start: &[u8] = if head { &header } else { &[] };
             std::fs::write(&path, [start, &bytes].concat()).unwrap();
-            prop_assert!(check(&disk, &path).is_err());
+            prop_assert!(checked(&disk, &path).is_err());
         }
     }
 }

@@ -141,7 +141,7 @@ impl World<'_> {
     ) -> Result<VerifyReport, SealError> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
-        let mut set = Set::open(*self, &opening)?;
+        let mut set = Set::open(*self, &opening, progress)?;
         set.refuse_if_closed()?;
         let found = verify::scan(&mut set, progress).map(|(report, _)| report);
         set.refuse_if_changed().and(found)
@@ -151,7 +151,7 @@ impl World<'_> {
     pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_write(&options.set) };
-        let mut set = Set::open(*self, &opening)?;
+        let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
         heal::heal(&mut set, options, progress)
@@ -163,7 +163,7 @@ impl World<'_> {
         options: &UnsealOptions,
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
-        let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done))?;
+        let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
         renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
         // Blocks that are checked are those of the set, whoever changed it meanwhile.
@@ -180,18 +180,18 @@ impl World<'_> {
         file: &Path,
         progress: &mut dyn Progress,
     ) -> Result<PinReport, SealError> {
-        let set = Set::open(*self, &Opening::to_read(paths, Pending::Refused))?;
+        let set = Set::open(*self, &Opening::to_read(paths, Pending::Refused), progress)?;
         let done = pin::pin(&set, file, progress);
         set.refuse_if_changed().and(done)
     }
 
     /// [`list`] in this world.
     pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, SealError> {
-        Set::open(*self, &Opening::to_read(paths, Pending::Told))?.list(select)
+        Set::open(*self, &Opening::to_read(paths, Pending::Told), &Silent)?.list(select)
     }
 
     /// [`open_set`] in this world.
     pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, SealError> {
-        Set::open(*self, &Opening::to_read(paths, Pending::Told)).map(|set| set.info())
+        Set::open(*self, &Opening::to_read(paths, Pending::Told), &Silent).map(|set| set.info())
     }
 }

@@ -46,13 +46,22 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         };
         let dir = parent(&path);
         let to = dir.join(disk.read_link(&path)?);
-        // If it is not there, neither is what the link leads to.
-        let _ = disk.root(&parent(&to), Access::Read);
-        let behind = disk.meta(&to).or_else(|_| disk.meta(&parent(&to)));
-        let owner_behind = behind.ok().map(|meta| meta.owner);
-        let leads_to_own = !caller.trusts(link.owner) && owner_behind == Some(link.owner);
-        let is_safe = leads_to_own || is_kept_on_the_way(&caller, &dir);
-        if !is_safe || !caller.follows(&link, &disk.meta(&dir)?, owner_behind) {
+        let dir_meta = disk.meta(&dir)?;
+        let is_followed = |owner_behind: Option<u32>| {
+            let leads_to_own = !caller.trusts(link.owner) && owner_behind == Some(link.owner);
+            let is_safe = leads_to_own || is_kept_on_the_way(&caller, &dir, link.owner);
+            is_safe && caller.follows(&link, &dir_meta, owner_behind)
+        };
+        // A root is kept open: asked before, by the path, and once more of what was opened.
+        let by_path = fs::symlink_metadata(&to).or_else(|_| fs::metadata(parent(&to)));
+        let mut is_safe = is_followed(by_path.ok().map(|meta| meta.uid()));
+        if is_safe {
+            // If it is not there, neither is what the link leads to.
+            let _ = disk.root(&parent(&to), Access::Read);
+            let behind = disk.meta(&to).or_else(|_| disk.meta(&parent(&to)));
+            is_safe = is_followed(behind.ok().map(|meta| meta.owner));
+        }
+        if !is_safe {
             let why = format!(
                 "another user may have put this link to {} there, and does not own that; name what it leads to",
                 to.display()
@@ -103,7 +112,9 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
         let to = fs::read_link(&real)?;
         let called = real.display().to_string();
         real.pop();
-        if caller.is_led_by_another(&meta, &fs::metadata(&real)?) || !is_kept_on_the_way(&caller, &real) {
+        if caller.is_led_by_another(&meta, &fs::metadata(&real)?)
+            || !is_kept_on_the_way(&caller, &real, meta.uid())
+        {
             let why = format!(
                 "{called} is a link in a directory that other users may write to, or move; name what it leads to"
             );
@@ -117,10 +128,12 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
     Ok(real)
 }
 
-/// Whether a directory is where it was when somebody whom root trusts made a link in it: otherwise
-/// another user, in whose directory it lies, may have moved it to where that link is not meant.
-fn is_kept_on_the_way(caller: &Caller, dir: &Path) -> bool {
-    !caller.is_root() || real_or_absolute(dir).is_some_and(|real| are_all_kept(caller, &real))
+/// Whether a directory is where it was when its maker put a link in it: otherwise another user, in
+/// whose directory it lies, may have moved it to where that link is not meant. Who is not root
+/// knows where her own links lie; those of root's she does not.
+fn is_kept_on_the_way(caller: &Caller, dir: &Path, maker: u32) -> bool {
+    let is_her_own = !caller.is_root() && caller.is_me(maker);
+    is_her_own || real_or_absolute(dir).is_some_and(|real| are_all_kept(caller, &real))
 }
 
 /// Whether nobody but those whom the caller trusts can exchange any directory on a way without
@@ -158,6 +171,47 @@ pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    /// What a user who is no root thinks of links in a directory of another.
+    #[test]
+    fn a_link_of_root_is_not_followed_where_a_user_can_have_moved_it() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can make files of another user");
+            return;
+        }
+        const SHE: u32 = 1234;
+        const ANOTHER: u32 = 65534;
+        let dir = tempfile::tempdir().unwrap();
+        let (theirs, moved) = (dir.path().join("theirs"), dir.path().join("theirs/moved"));
+        fs::create_dir_all(&moved).unwrap();
+        for (owner, by_root, by_her) in [(0, true, true), (ANOTHER, false, true), (SHE, true, true)] {
+            std::os::unix::fs::chown(&theirs, Some(owner), None).unwrap();
+            let kept = [0, SHE].map(|maker| is_kept_on_the_way(&Caller::of(SHE), &moved, maker));
+            assert_eq!(kept, [by_root, by_her], "in a directory of {owner}");
+        }
+    }
+
+    #[test]
+    fn what_a_link_leads_to_that_is_not_followed_is_not_opened() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can make files of another user");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (all, away) = (dir.path().join("all"), dir.path().join("away"));
+        fs::create_dir(&all).unwrap();
+        fs::create_dir(&away).unwrap();
+        fs::set_permissions(&all, fs::Permissions::from_mode(0o1777)).unwrap();
+        symlink(away.join("x"), all.join("link")).unwrap();
+        std::os::unix::fs::lchown(all.join("link"), Some(65534), None).unwrap();
+        let disk = crate::disk::SystemDisk::new();
+        disk.root(&all, Access::Read).unwrap();
+        assert!(resolve(&disk, &all.join("link")).is_err());
+        assert!(disk.meta(&away).is_err(), "it is a root that stays open");
+        std::os::unix::fs::chown(&away, Some(65534), None).unwrap();
+        resolve(&disk, &all.join("link")).unwrap();
+        assert!(disk.meta(&away).is_ok());
+    }
 
     #[test]
     fn a_link_of_ours_is_not_followed_where_others_can_put_it() {

@@ -479,6 +479,9 @@ pub struct VerifyReport {
     pub files_unchanged: u64,
     /// Whether the originals were there to be compared.
     pub sources_seen: bool,
+    /// Whether files that were renamed, or are new, were looked for in the sources: only in those
+    /// that were named, or that this user sealed here by her own record.
+    pub sources_searched: bool,
     /// Without checksums: where the equations fail, the first 1000.
     pub findings: Vec<StripeFinding>,
     /// Without checksums: the number of all such places.

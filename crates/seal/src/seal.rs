@@ -95,7 +95,7 @@ fn reseal(
 ) -> Result<SealReport, SealError> {
     let mut widened_from = None;
     loop {
-        let set = Set::open(world, opening)?;
+        let set = Set::open(world, opening, progress)?;
         let tree = Tree::walk(world.disk, sources.to_vec(), &own(&set, options, out, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {
@@ -131,7 +131,7 @@ fn rehearse(
             effort: options.effort,
             ..SetPaths::dir(&out)
         };
-        let set = Set::open(world, &Opening::to_read(&paths, Pending::Refused))?;
+        let set = Set::open(world, &Opening::to_read(&paths, Pending::Refused), progress)?;
         let tree = Tree::walk(world.disk, sources, &own(&set, options, &out, &name)?)?;
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or(SealError::NotRehearsed);

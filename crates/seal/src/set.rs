@@ -3,6 +3,7 @@
 
 mod found;
 mod owners;
+mod states;
 
 pub(crate) use found::sets_in;
 pub(crate) use owners::put_by;
@@ -14,7 +15,7 @@ use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, is_to_be_done, journals, replay};
 use crate::lock::{Lock, lock, refuse_if_locked};
 use crate::names::{Names, column_of, parent, path_of, set_of, shown};
-use crate::options::SetPaths;
+use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
 use crate::report::{
     DiskLoss, FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous,
@@ -114,6 +115,13 @@ impl Trust {
     pub(crate) fn is_named(self) -> bool {
         self.named
     }
+
+    /// Whether all that lies in the sources may be listed, and files read there that are not
+    /// sealed: otherwise the set alone says which directories these are, and whoever made it may
+    /// have named any.
+    pub(crate) fn may_search(self) -> bool {
+        self.named || self.recorded.is_some()
+    }
 }
 
 /// What is done about a change that was decided and is not finished.
@@ -156,12 +164,16 @@ impl<'w> Set<'w> {
     /// Finishes what a journal tells of, then opens the set.
     ///
     /// Errors: no shard, several sets, no shard with a good manifest, a code that is not to be had.
-    pub(crate) fn open(world: World<'w>, opening: &Opening<'_>) -> Result<Set<'w>, SealError> {
+    pub(crate) fn open(
+        world: World<'w>,
+        opening: &Opening<'_>,
+        progress: &dyn Progress,
+    ) -> Result<Set<'w>, SealError> {
         let disk = world.disk;
         let paths = opening.paths;
         let access = if opening.alone { Access::Write } else { Access::Read };
         let dirs = directories(disk, &paths.paths, access)?;
-        let (held, pending) = finish_journals(world, &dirs, opening)?;
+        let (held, pending) = finish_journals(world, &dirs, opening, progress)?;
         let candidates = find(disk, &paths.paths)?;
         let is_refused = opening.pending == Pending::Refused || candidates.is_empty();
         if let Some(journal) = pending.first().filter(|_| is_refused) {
@@ -173,7 +185,7 @@ impl<'w> Set<'w> {
         let bounds = Bounds::new(paths.effort);
         let mut codes = Codes::new(bounds);
         let pin = paths.pin.as_deref().map(|path| Pin::open(disk, path)).transpose()?;
-        let (manifest, set) = choose(&candidates, (paths, pin.as_ref()), &mut codes)?;
+        let manifest = choose(disk, &candidates, (paths, pin.as_ref()), &mut codes)?;
         let codec = Codec::new(&codes.make(&manifest.code)?);
         bounds.check_stripe(codec.code().cell_count(), manifest.block_len.bytes())?;
         let geometry = Geometry::new(&codec, manifest.mode, manifest.block_len);
@@ -184,7 +196,7 @@ impl<'w> Set<'w> {
             return Err(SealError::Format { path, error });
         }
         pin.iter().try_for_each(|pin| pin.check(&manifest, geometry.cell_count()))?;
-        let home = home(&candidates, set);
+        let home = home(&candidates, manifest.set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
         let set_name = manifest.set.to_string();
@@ -681,6 +693,7 @@ fn finish_journals(
     world: World<'_>,
     dirs: &[PathBuf],
     opening: &Opening<'_>,
+    progress: &dyn Progress,
 ) -> Result<(Lock, Vec<PathBuf>), SealError> {
     let pending = || -> Result<Vec<PathBuf>, SealError> {
         let mut pending = Vec::new();
@@ -722,7 +735,7 @@ fn finish_journals(
     if opening.pending != Pending::Done {
         let mut left = Vec::new();
         for journal in found {
-            if is_to_be_done(&world, &journal, dirs)? {
+            if is_to_be_done(&world, &journal, dirs, progress)? {
                 left.push(journal);
             }
         }
@@ -737,7 +750,7 @@ fn finish_journals(
     let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
     // Listed again: before it was locked another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
-        replay(&world, journal, dirs).map(|_| ()).map_err(|error| match error {
+        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error {
             bad @ (SealError::BadJournal { .. } | SealError::JournalOfAnother { .. }) => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
         })

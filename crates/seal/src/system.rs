@@ -10,7 +10,7 @@
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
 use crate::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, is_own,
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, Seen, is_own,
 };
 use crate::links::{real_path, resolve};
 use crate::names::LOCK;
@@ -53,6 +53,9 @@ struct SystemFile {
     file: File,
     created: Option<(Arc<OwnedFd>, OsString)>,
 }
+
+/// What was opened by `PATH`, to be described.
+struct SystemSeen(OwnedFd);
 
 /// A file system, by a directory on it.
 struct FileSystem(OwnedFd);
@@ -385,8 +388,8 @@ impl Disk for SystemDisk {
         }
     }
 
-    fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        attributes_of_seen(self.open_at(path, Access::Read, OFlags::PATH)?.as_fd())
+    fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
+        Ok(Box::new(SystemSeen(self.open_at(path, Access::Read, OFlags::PATH)?)))
     }
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {
@@ -557,9 +560,6 @@ impl DiskFile for SystemFile {
     }
 
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        if rustix::fs::fcntl_getfl(&self.file)?.contains(OFlags::PATH) {
-            return attributes_of_seen(self.file.as_fd());
-        }
         let names = |buffer: &mut Vec<u8>| rustix::fs::flistxattr(&self.file, spare_capacity(buffer));
         let value = |name: &[u8], buffer: &mut Vec<u8>| {
             rustix::fs::fgetxattr(&self.file, name, spare_capacity(buffer))
@@ -589,21 +589,36 @@ impl DiskFile for SystemFile {
         Ok(rustix::fs::renameat(dir, old, dir, new)?)
     }
 
-    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>> {
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>> {
         let (dir, _) = self.created.as_ref().ok_or(Errno::INVAL)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let seen = rustix::fs::openat(dir, name.unwrap_or(OsStr::new(".")), flags, Mode::empty())?;
-        Ok(Box::new(SystemFile { file: File::from(seen), created: None }))
+        Ok(Box::new(SystemSeen(seen)))
     }
 }
 
-/// The attributes of what was opened only to describe it: such a descriptor tells none, but its
-/// path does, and asks for no right to read.
-fn attributes_of_seen(seen: BorrowedFd<'_>) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
-    let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
-    let value = |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
-    attributes_by(names, value)
+impl Seen for SystemSeen {
+    fn meta(&self) -> io::Result<Meta> {
+        Ok(describe(&rustix::fs::fstat(&self.0)?))
+    }
+
+    /// Such a descriptor tells none, but its path does, and asks for no right to read.
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let path = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+        let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
+        let value =
+            |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
+        attributes_by(names, value)
+    }
+
+    fn names(&self) -> io::Result<Vec<PathBuf>> {
+        names_in(rustix::fs::openat(&self.0, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?)
+    }
+
+    fn target(&self) -> io::Result<PathBuf> {
+        let to = rustix::fs::readlinkat(&self.0, "", Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(to.into_bytes())))
+    }
 }
 
 /// All attributes that may be read, by these two ways to ask.
@@ -779,6 +794,36 @@ mod tests {
             assert_eq!(disk.read_link(&root.join("d/away")).unwrap(), Path::new("../../outside"));
         }
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_was_seen_is_told_of_whatever_has_its_name_by_then() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("d")).unwrap();
+        fs::write(at("d/inner"), "").unwrap();
+        symlink("there", at("link")).unwrap();
+        fs::write(at("file"), "12345").unwrap();
+        let value = b"1";
+        let has_attributes = rustix::fs::setxattr(at("file"), "user.a", value, XattrFlags::empty()).is_ok();
+        for disk in disks() {
+            disk.root(dir.path(), Access::Read).unwrap();
+            let seen = ["d", "link", "file"].map(|name| disk.look(&at(name)).unwrap());
+            for name in ["d", "link", "file"] {
+                fs::rename(at(name), at(&format!("{name} aside"))).unwrap();
+                fs::write(at(name), "another").unwrap();
+            }
+            assert_eq!(seen[0].names().unwrap(), [PathBuf::from("inner")]);
+            assert_eq!(seen[1].target().unwrap(), Path::new("there"));
+            assert_eq!(seen[2].meta().unwrap().size, 5);
+            let attributes = seen[2].attributes().unwrap();
+            assert!(!has_attributes || attributes == [(b"user.a".to_vec(), value.to_vec())]);
+            assert!(seen[2].names().is_err() && seen[2].target().is_err());
+            for name in ["d", "link", "file"] {
+                fs::remove_file(at(name)).unwrap();
+                fs::rename(at(&format!("{name} aside")), at(name)).unwrap();
+            }
+        }
     }
 
     #[test]

@@ -179,12 +179,15 @@ impl Tree {
                 }
                 continue;
             }
-            let meta = match disk.meta(&full) {
-                Ok(meta) => meta,
+            // All that is sealed of it is told by what is opened here: whoever exchanges names gets
+            // nothing of another into it.
+            let seen = match disk.look(&full) {
+                Ok(seen) => seen,
                 // It went away since the directory was read.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
                 Err(error) => return Err(SealError::io("reading", &full, error)),
             };
+            let meta = seen.meta().map_err(|e| SealError::io("reading", &full, e))?;
             let is_stray = full.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some());
             if is_stray && !path.is_empty() && matches!(meta.kind, MetaKind::File | MetaKind::Symlink) {
                 self.strays.push(full);
@@ -199,7 +202,7 @@ impl Tree {
                 MetaKind::Dir => EntryKind::Dir,
                 MetaKind::File => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },
                 MetaKind::Symlink => {
-                    let target = disk.read_link(&full).map_err(|e| SealError::io("reading", &full, e))?;
+                    let target = seen.target().map_err(|e| SealError::io("reading", &full, e))?;
                     EntryKind::Symlink { target: target.as_os_str().as_bytes().to_vec() }
                 }
                 MetaKind::Other => {
@@ -215,7 +218,7 @@ impl Tree {
                 // Sealing itself writes to the directory of the shards, and who renames that
                 // renames the shards with it.
                 let here = if full == own.out { above } else { above.through(&meta) };
-                let mut names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;
+                let mut names = seen.names().map_err(|e| SealError::io("reading", &full, e))?;
                 if full == own.out {
                     let others = own.leave_out(&mut names);
                     self.skipped.extend(others.iter().map(|name| full.join(name)));
@@ -235,8 +238,8 @@ impl Tree {
             }
             let fields = match kind {
                 EntryKind::Symlink { .. } => Fields::default(),
-                _ => match attributes::read(disk, &full) {
-                    Ok(found) => attributes::to_fields(&found),
+                _ => match seen.attributes() {
+                    Ok(found) => attributes::to_fields(&attributes::kept(found)),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => {
                         continue;
                     }

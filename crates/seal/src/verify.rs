@@ -563,6 +563,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         files,
         files_unchanged,
         sources_seen,
+        sources_searched: sources_seen && chosen.is_none() && set.trust.may_search(),
         findings: damage.findings.clone(),
         finding_count: damage.finding_count,
         stripes: set.manifest.stripes,
@@ -572,8 +573,11 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
     }
 }
 
-/// The tree as it is now, if all of it can be listed.
+/// The tree as it is now, if all of it can be listed, and may be.
 pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
+    if !set.trust.may_search() {
+        return None;
+    }
     let own = |left_out| Own::new(set.names.dir.clone(), set.names.name.clone(), left_out).ok();
     // Patterns that cannot be read are no reason to find nothing.
     let own = own(set.manifest.left_out()).or_else(|| own(LeftOut::default()))?;

@@ -339,6 +339,9 @@ pub fn failure(error: &SealError) -> Failure {
 fn verdict(error: &SealError, text: String) -> Failure {
     match error {
         SealError::NotRestored { why, .. } => verdict(why, text),
+        SealError::Unfinished { error, .. } if matches!(**error, SealError::Cancelled) => {
+            Failure::Interrupted(text)
+        }
         // A path that is not there, or is not what it should be, is an argument that cannot be
         // right.
         SealError::Io { error, .. } if error.kind() == ErrorKind::NotFound => {
@@ -380,6 +383,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::SourcesNotNamed { .. }
         | SealError::OfAnother { .. }
         | SealError::JournalOfAnother { .. }
+        | SealError::StateOfAnother { .. }
         | SealError::NotForOwner { .. }
         | SealError::BadPattern { .. }
         | SealError::TooManyPatterns { .. }
@@ -599,6 +603,10 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             )
         });
         match newer.count() {
+            0 if !report.sources_searched && !report.partial => out.push_str(
+                "New and renamed files were not looked for, since you have no record of sealing this here; \
+                 --source does it.\n",
+            ),
             0 => {}
             newer => {
                 let _ = writeln!(

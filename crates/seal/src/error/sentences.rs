@@ -136,6 +136,14 @@ impl fmt::Display for SealError {
                  nothing was written: move it away, or make it yours (chown) if you know who wrote it",
                 path.display()
             ),
+            SealError::StateOfAnother { path, owner, generation, other, other_generation } => write!(
+                out,
+                "{} says another state of the set (generation {generation}) than {} (generation {other_generation}), and was put \
+                 there by user number {owner}, who is not trusted with the latter; nothing was done: name the shards that count, or \
+                 hold the set against a pin (--pin)",
+                path.display(),
+                other.display()
+            ),
             SealError::NotForOwner { path, dir, owner } => write!(
                 out,
                 "the shards in {} belong to user number {owner}, and {} does not; nothing was written: seal to another folder, leave \
@@ -412,13 +420,12 @@ impl fmt::Display for SealError {
                     SealError::NoSpace { path, .. } => {
                         write!(out, "the file system of {} is full", path.display())?;
                     }
+                    SealError::Cancelled => write!(out, "it was ended on request")?,
                     error => error.fmt(out)?,
                 }
-                write!(
-                    out,
-                    ". When that is mended, any command on the set finishes it first, as {} says",
-                    journal.display()
-                )
+                let is_cancelled = matches!(**error, SealError::Cancelled);
+                let when = if is_cancelled { "Any" } else { "When that is mended, any" };
+                write!(out, ". {when} command on the set finishes it first, as {} says", journal.display())
             }
         }
     }

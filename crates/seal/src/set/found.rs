@@ -1,16 +1,15 @@
 //! Which set is meant: what looks like a shard where a person says, and the manifest of the newest
 //! state that can be had from it.
 
+use super::states::{Newest, newest};
 use crate::SealError;
 use crate::bounds::{Bounds, Codes};
-use crate::copies::combined;
 use crate::disk::{Access, Disk, spelt_one_way};
 use crate::names::{column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
 use crate::pin::Pin;
 use crate::shard::{Candidate, Unusable, is_called_shard};
-use pantile::{CellSet, Codec};
-use pantile_format::{FormatError, Manifest, Mode, Part, SetId};
+use pantile_format::{Manifest, SetId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -96,7 +95,8 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
     let sets = by_set(&candidates);
     let bounds = Bounds::new(None);
     let mut codes = Codes::new(bounds);
-    let manifests = sets.values().filter_map(|shards| newest(shards, (bounds, None), &mut codes).ok());
+    let newest = sets.values().filter_map(|shards| newest(disk, shards, (bounds, None), &mut codes).ok());
+    let manifests = newest.map(|newest| newest.manifest);
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
     };
@@ -107,17 +107,23 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
 
 /// The one set that is meant, and its manifest of the newest generation that can be restored from
 /// what is there.
+///
+/// Errors: also `StateOfAnother`.
 pub(super) fn choose(
+    disk: &dyn Disk,
     candidates: &[Candidate],
     (paths, pin): (&SetPaths, Option<&Pin>),
     codes: &mut Codes,
-) -> Result<(Manifest, SetId), SealError> {
+) -> Result<Manifest, SealError> {
     let sets = by_set(candidates);
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
-    let mut first_error = None;
+    let (mut first_error, mut disputes) = (None, HashMap::new());
     for shards in sets.values() {
-        match newest(shards, (Bounds::new(paths.effort), pin), codes) {
-            Ok(manifest) => manifests.push((shards.len(), manifest)),
+        match newest(disk, shards, (Bounds::new(paths.effort), pin), codes) {
+            Ok(Newest { manifest, disputed }) => {
+                disputes.extend(disputed.map(|error| (manifest.set, error)));
+                manifests.push((shards.len(), manifest));
+            }
             Err(error) => first_error = first_error.or(Some((shards[0].path.clone(), error))),
         }
     }
@@ -169,60 +175,10 @@ pub(super) fn choose(
         };
     }
     let (_, manifest) = manifests.swap_remove(0);
-    let set = manifest.set;
-    Ok((manifest, set))
-}
-
-/// The manifest that is pinned, if one of the shards has it; of the newest generation that what is
-/// there suffices for, or of the newest if none does.
-fn newest(
-    shards: &[&Candidate],
-    (bounds, pin): (Bounds, Option<&Pin>),
-    codes: &mut Codes,
-) -> Result<Manifest, FormatError> {
-    // What a forger made of some of the shards is no reason to refuse the others.
-    let is_pinned = |manifest: &Manifest| pin.is_some_and(|pin| pin.is_of(manifest));
-    let mut own = shards.iter().filter(|_| pin.is_some()).filter_map(|shard| shard.manifest(bounds).ok());
-    if let Some(manifest) = own.find(is_pinned) {
-        return Ok(manifest);
+    match disputes.remove(&manifest.set) {
+        Some(error) => Err(error),
+        None => Ok(manifest),
     }
-    let mut generations: BTreeMap<u64, Vec<&Candidate>> = BTreeMap::new();
-    for &shard in shards {
-        if let Ok((header, _)) = &shard.header {
-            generations.entry(header.generation.0).or_default().push(shard);
-        }
-    }
-    let mut best = None;
-    let mut error = FormatError::NotPantile { part: Part::Manifest };
-    for shards in generations.values().rev() {
-        let found = shards.iter().find_map(|shard| match shard.manifest(bounds) {
-            Ok(manifest) => Some(manifest),
-            Err(e) => {
-                error = e;
-                None
-            }
-        });
-        let Some(manifest) = found.or_else(|| combined(shards)) else { continue };
-        if generations.len() == 1 || suffices(&manifest, shards, codes) {
-            return Ok(manifest);
-        }
-        best = best.or(Some(manifest));
-    }
-    best.ok_or(error)
-}
-
-fn suffices(manifest: &Manifest, shards: &[&Candidate], codes: &mut Codes) -> bool {
-    let Ok(code) = codes.make(&manifest.code) else { return false };
-    let column = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.column.0 as usize);
-    let present: Vec<usize> = shards.iter().filter_map(column).collect();
-    let stored = |column: usize| {
-        manifest.mode == Mode::Full || code.column_cells(column).any(|cell| code.is_parity(cell))
-    };
-    let missing: Vec<usize> = (0..code.columns()).filter(|c| !present.contains(c) && stored(*c)).collect();
-    let lost = CellSet::of_columns(&code, &missing);
-    let wanted: Vec<_> = lost.iter().collect();
-    let codec = Codec::new(&code);
-    manifest.mode == Mode::Beside || codec.recovery(&lost, &wanted, &pantile::Costs::uniform()).is_ok()
 }
 
 /// Where lost shards belong: beside most of the others.

@@ -123,12 +123,13 @@ impl Set<'_> {
         Ok(())
     }
 
-    /// Whose a shard is that root makes anew: of whoever owns all the others.
-    pub(crate) fn owner_of_all(&self) -> Option<u32> {
-        let mut owners =
-            self.shards.iter().flatten().map(|shard| shard.file.meta().ok().map(|meta| meta.owner));
-        let first = owners.next()?;
-        first.filter(|_| Caller::alone().is_root() && owners.all(|owner| owner == first))
+    /// Whose a shard or journal is that root makes: the user who owns all the shards that are
+    /// there, and the group of the first of them.
+    pub(crate) fn owner_of_all(&self) -> Option<(u32, u32)> {
+        let mut metas = self.shards.iter().flatten().map(|shard| shard.file.meta());
+        let first = metas.next()?.ok()?;
+        let is_of_one = metas.all(|meta| meta.is_ok_and(|meta| meta.owner == first.owner));
+        (Caller::alone().is_root() && is_of_one).then_some((first.owner, first.group))
     }
 }
 

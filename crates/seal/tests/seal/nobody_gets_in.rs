@@ -4,7 +4,10 @@
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
-use pantile_format::{Column, CrcStream, Generation, JournalHeader, RecordHead, RecordKind, SetId, Target};
+use pantile_format::{
+    BODY_OFFSET, Column, CrcStream, Generation, JournalHeader, RecordHead, RecordKind, SetId, ShardHeader,
+    Target,
+};
 use pantile_seal::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
@@ -245,6 +248,69 @@ fn a_journal_that_says_more_than_a_commit_does_is_refused_before_anything_is_don
             assert!(open_set(&place.set()).is_err(), "{name}");
             assert!(shards(&place.out()) == before, "{name}");
         }
+    }
+}
+
+/// Each of its records may be what a commit writes, and their number alone is not.
+#[test]
+fn a_journal_writes_no_more_to_a_shard_than_that_is_long() {
+    let place = sealed(Mode::Full);
+    let header = fs::read(place.shard(0)).unwrap()[..4096].to_vec();
+    let of_now = ShardHeader::decode(&header).unwrap();
+    let [at_start, at_body] = [0, BODY_OFFSET].map(|offset| [Target { column: Column(0), offset }]);
+    let body_len = of_now.body_end().unwrap() - BODY_OFFSET;
+    let whole = RecordHead { kind: RecordKind::Zero, targets: 1, payload_len: body_len };
+    let zeros = (whole, &at_body[..], &[][..]);
+    let head = RecordHead { kind: RecordKind::Write, targets: 1, payload_len: 4096 };
+    let mut records = vec![(head, &at_start[..], &header[..]), zeros];
+    let open = |records: &[(RecordHead, &[Target], &[u8])]| {
+        fs::write(place.out().join("tree.journal"), journal(of_now.set, 1, records)).unwrap();
+        open_set(&place.set())
+    };
+    open(&records).unwrap();
+    records.push(zeros);
+    let error = open(&records).unwrap_err();
+    assert!(matches!(&error, SealError::BadJournal { .. }), "{error}");
+}
+
+#[test]
+fn whoever_waits_for_a_journal_may_end_that() {
+    struct Ended;
+    impl Progress for Ended {
+        fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+        fn advance(&mut self, _bytes: u64) {}
+        fn cancelled(&self) -> bool {
+            true
+        }
+    }
+    let place = pending();
+    let before = shards(&place.out());
+    let error = heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Ended).unwrap_err();
+    assert!(
+        matches!(&error, SealError::Unfinished { error, .. } if matches!(**error, SealError::Cancelled)),
+        "{error}"
+    );
+    let error = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Ended).unwrap_err();
+    assert!(matches!(error, SealError::Cancelled), "{error}");
+    assert!(shards(&place.out()) == before);
+    place.heal().unwrap();
+    assert!(!place.out().join("tree.journal").exists());
+}
+
+/// It could say that they were sealed from `/`.
+#[test]
+fn a_set_alone_has_nobody_look_through_the_directories_that_it_names() {
+    let place = sealed(Mode::Beside);
+    fs::rename(place.tree().join("a"), place.tree().join("renamed")).unwrap();
+    fs::write(place.tree().join("new"), "new").unwrap();
+    let by_set = SetPaths::dir(place.out());
+    let by_name = SetPaths { sources: vec![place.tree()], ..by_set.clone() };
+    for (set, is_searched) in [(by_set, false), (by_name, true), (place.set(), true)] {
+        let found = verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap();
+        assert_eq!(found.sources_searched, is_searched);
+        let of = |status| found.files.iter().filter(|file| file.status == status).count();
+        let counts = [FileStatus::Missing, FileStatus::Renamed, FileStatus::New].map(of);
+        assert_eq!(counts, if is_searched { [0, 1, 1] } else { [1, 0, 0] });
     }
 }
 

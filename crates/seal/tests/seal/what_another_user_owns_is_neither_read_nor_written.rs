@@ -259,22 +259,36 @@ fn newer_shards_of_a_user_take_the_place_of_nobody_elses() {
         return;
     }
     let place = sealed(Mode::Full);
-    let (hers, his) = (place.dir.path().join("hers"), place.dir.path().join("his"));
+    let [hers, his, newer] = ["hers", "his", "newer.pin"].map(|name| place.dir.path().join(name));
     for (dir, columns) in [(&hers, 3..5), (&his, 0..3)] {
         fs::create_dir(dir).unwrap();
         for column in columns {
             fs::copy(place.shard(column), dir.join(place.shard(column).file_name().unwrap())).unwrap();
         }
+        pin(&place.set(), &newer, &mut Silent).unwrap();
         write(&place.tree().join("a"), b"newer");
         place.reseal();
     }
     let before = shards(&hers);
     let set = SetPaths { paths: vec![hers.clone(), his.clone()], ..Default::default() };
+    let pinned = SetPaths { pin: Some(newer), ..set.clone() };
     // What root has restored for a user can lie in that user's directory as well.
     let put_there = |dir: &Path| chown(dir, Some(USER), Some(USER)).unwrap();
     for of_user in [put_there, give as fn(&Path)] {
         of_user(&his);
-        let error = heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap_err();
+        let heal_as = |set: &SetPaths| {
+            heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap_err()
+        };
+        let error = heal_as(&set);
+        assert!(
+            matches!(
+                &error,
+                SealError::StateOfAnother { owner: USER, generation: 2, other_generation: 1, .. }
+            ),
+            "{error}"
+        );
+        // A pin tells that the state is the right one, not that its owner may write there.
+        let error = heal_as(&pinned);
         assert!(matches!(&error, SealError::NotHealed { report } if report.not_healed.len() == 2), "{error}");
         assert!(shards(&hers) == before);
     }
@@ -345,6 +359,116 @@ fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
         }
     }
     assert!(left > 3, "{left}");
+}
+
+/// Nor has she to wait for root if root was stopped there.
+#[test]
+fn the_journal_of_what_root_seals_for_a_user_is_that_users() {
+    if !is_root() {
+        return;
+    }
+    let start = sealed(Mode::Full);
+    give(&start.tree());
+    give(&start.out());
+    let mut left = 0;
+    for after in 20..60 {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        write(&place.tree().join("a"), &Seed(3).bytes(21_000));
+        give(&place.tree());
+        give(&place.out());
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        let _ = World { disk: &disk, threads: 1 }.seal(&place.again(), &mut Silent);
+        let Ok(journal) = fs::metadata(place.out().join("tree.journal")) else { continue };
+        left += 1;
+        assert_eq!((journal.uid(), journal.gid(), journal.mode() & 0o777), (USER, USER, 0o600));
+    }
+    assert!(left > 0);
+}
+
+/// Of a set of root's in a folder for everybody one shard was lost, and a user puts in its place
+/// what he made of it.
+#[test]
+fn a_state_that_only_another_user_tells_of_does_not_count() {
+    if !is_root() {
+        return;
+    }
+    for mode in [Mode::Full, Mode::Beside] {
+        let (place, his) = (sealed(mode), Place::new());
+        let whole = place.dir.path().join("whole.pin");
+        pin(&place.set(), &whole, &mut Silent).unwrap();
+        copy(place.dir.path(), his.dir.path());
+        write(&his.tree().join("a"), b"his");
+        his.reseal();
+        let before = picture(&place.tree());
+        // Where one suffices; elsewhere as many as it takes.
+        let columns = if mode == Mode::Beside { 4..5 } else { 2..5 };
+        let forged = |owner: u32| {
+            for column in columns.clone() {
+                fs::copy(his.shard(column), place.shard(column)).unwrap();
+                chown(place.shard(column), Some(owner), Some(owner)).unwrap();
+            }
+        };
+        let disputed = |set: SetPaths| {
+            let _ = fs::remove_dir_all(place.target());
+            let options = UnsealOptions { set: set.clone(), target: place.target(), ..Default::default() };
+            let errors = [
+                unseal(&options, &mut Silent).unwrap_err(),
+                heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap_err(),
+                seal(&place.again(), &mut Silent).unwrap_err(),
+            ];
+            for error in errors {
+                let is_it = matches!(error, SealError::StateOfAnother { generation: 2, .. });
+                assert!(is_it, "{mode:?}: {error}");
+            }
+        };
+        forged(USER);
+        disputed(place.set());
+        // The set is one user's, and so are not those shards.
+        for column in (0..5).filter(|column| place.shard(*column).exists()) {
+            chown(place.shard(column), Some(USER - 1), None).unwrap();
+        }
+        forged(USER);
+        disputed(place.set());
+        // All are of one owner again, who has the newest.
+        forged(USER - 1);
+        unseal(&unsealing(&place, &place.out()), &mut Silent).unwrap();
+        assert_eq!(fs::read(place.target().join("a")).unwrap(), b"his");
+        fs::remove_dir_all(place.target()).unwrap();
+        if mode == Mode::Beside {
+            // What is pinned is not what he says.
+            forged(USER);
+            let set = SetPaths { pin: Some(whole), ..place.set() };
+            unseal(&UnsealOptions { set, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
+            assert_same_trees(&place.tree(), &place.target());
+        }
+        assert_eq!(picture(&place.tree()), before);
+    }
+}
+
+/// Both of generation 2: his is in the place of the first.
+#[test]
+fn of_two_manifests_of_one_generation_that_counts_which_nobody_else_put_there() {
+    if !is_root() {
+        return;
+    }
+    let (place, his) = (sealed(Mode::Full), Place::new());
+    copy(place.dir.path(), his.dir.path());
+    for (place, content) in [(&his, b"his".as_slice()), (&place, b"of root")] {
+        write(&place.tree().join("a"), content);
+        place.reseal();
+    }
+    fs::remove_file(place.shard(0)).unwrap();
+    fs::copy(his.shard(0), place.shard(0)).unwrap();
+    chown(place.shard(0), Some(USER), Some(USER)).unwrap();
+    place.assert_restores();
+    // By number where neither is trusted.
+    for column in 0..3 {
+        fs::copy(his.shard(column), place.shard(column)).unwrap();
+    }
+    give(&place.out());
+    place.unseal().unwrap();
+    assert_same_trees(&his.tree(), &place.target());
 }
 
 /// Sealed by root, whose record that is, with the parity where a user can put shards.

@@ -9,7 +9,9 @@
 
 use super::Seed;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, SystemDisk};
+use pantile_seal::disk::{
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, Seen, SystemDisk,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs;
@@ -395,9 +397,9 @@ impl Disk for FaultDisk {
         self.inner.make_dir(path)
     }
 
-    fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
         self.alive()?;
-        self.inner.attributes(path)
+        self.inner.look(path)
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
@@ -559,7 +561,7 @@ impl DiskFile for FaultFile {
         Ok(())
     }
 
-    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn DiskFile>> {
+    fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>> {
         self.inner.beside(name)
     }
 
