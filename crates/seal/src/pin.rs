@@ -60,7 +60,7 @@ impl Pin {
 
     /// Whether a manifest is the one that was pinned.
     pub(crate) fn is_of(&self, manifest: &Manifest) -> bool {
-        *blake3::hash(&manifest.encode()).as_bytes() == self.header.manifest
+        digest_of_manifest(manifest) == self.header.manifest
     }
 
     /// Refuses a state that is not the pinned one, or a manifest that is not.
@@ -96,6 +96,11 @@ impl Pin {
         let pairs = blocks.chunks_exact(block).zip(digests);
         pairs.map(|(block, digest)| all_there && blake3::hash(block).as_bytes()[..] == *digest).collect()
     }
+}
+
+/// What tells a manifest from any other, however much of it a forger chose.
+pub(crate) fn digest_of_manifest(manifest: &Manifest) -> [u8; DIGEST_BYTES as usize] {
+    *blake3::hash(&manifest.encode()).as_bytes()
 }
 
 /// Where a pin lies, in a directory that the person named.
@@ -153,7 +158,7 @@ fn write_pin(
         block_len: set.manifest.block_len,
         stripes: set.manifest.stripes,
         cells: cells.len() as u32,
-        manifest: *blake3::hash(&set.manifest.encode()).as_bytes(),
+        manifest: digest_of_manifest(&set.manifest),
     };
     let Some(len) = header.file_len() else { unreachable!("a set that is there has a pin that fits a file") };
     let failed = |e| SealError::io("writing", temp, e);

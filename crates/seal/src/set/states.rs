@@ -11,10 +11,10 @@ use crate::bounds::{Bounds, Codes};
 use crate::copies::combined;
 use crate::disk::{Disk, resolve};
 use crate::names::parent;
-use crate::pin::Pin;
+use crate::pin::{Pin, digest_of_manifest};
 use crate::shard::Candidate;
 use pantile::{CellSet, Codec};
-use pantile_format::{FormatError, Manifest, Mode, Part};
+use pantile_format::{DIGEST_BYTES, FormatError, Manifest, Mode, Part};
 use pantile_trust::Caller;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,8 +29,8 @@ pub(super) struct Newest {
 /// Shards that say the same.
 struct State<'c> {
     generation: u64,
-    /// What they say, where that was compared and can be read.
-    manifest: Option<Manifest>,
+    /// The digest of their manifest, where that was compared and can be read.
+    manifest: Option<[u8; DIGEST_BYTES as usize]>,
     shards: Vec<&'c Candidate>,
     /// Who can have put them where they are.
     putters: BTreeSet<u32>,
@@ -56,14 +56,12 @@ pub(super) fn newest(
     let mut best = None;
     let mut error = FormatError::NotPantile { part: Part::Manifest };
     for state in &states {
-        let found = state.manifest.clone().or_else(|| {
-            state.shards.iter().find_map(|shard| match shard.manifest(bounds) {
-                Ok(manifest) => Some(manifest),
-                Err(e) => {
-                    error = e;
-                    None
-                }
-            })
+        let found = state.shards.iter().find_map(|shard| match shard.manifest(bounds) {
+            Ok(manifest) => Some(manifest),
+            Err(e) => {
+                error = e;
+                None
+            }
         });
         let Some(manifest) = found.or_else(|| combined(&state.shards)) else { continue };
         if is_one_generation || suffices(&manifest, &state.shards, codes) {
@@ -98,7 +96,8 @@ fn states<'c>(
     let mut by_generation: BTreeMap<u64, Vec<State<'c>>> = BTreeMap::new();
     for (&shard, putter) in shards.iter().zip(putters) {
         let Ok((header, _)) = &shard.header else { continue };
-        let manifest = if is_of_one { None } else { shard.manifest(bounds).ok() };
+        let manifest = || shard.manifest(bounds).ok().map(|manifest| digest_of_manifest(&manifest));
+        let manifest = if is_of_one { None } else { manifest() };
         let states = by_generation.entry(header.generation.0).or_default();
         let at = states.iter().position(|state| state.manifest == manifest).unwrap_or_else(|| {
             let (generation, putters) = (header.generation.0, BTreeSet::new());
