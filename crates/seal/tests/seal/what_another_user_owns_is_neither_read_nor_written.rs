@@ -386,6 +386,31 @@ fn the_journal_of_what_root_seals_for_a_user_is_that_users() {
     assert!(left > 0);
 }
 
+/// Without checksums it could be made of whatever lies where she says that her originals are.
+#[test]
+fn a_shard_that_nothing_tells_from_a_secret_is_not_given_to_a_user_and_root_is_told() {
+    if !is_root() {
+        return;
+    }
+    for (checksums, owner) in [(true, USER), (false, 0)] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        write(&place.tree().join("a"), &Seed(1).bytes(20_000));
+        let mode = Some(Mode::Beside);
+        let options = SealOptions { mode, checksums: Some(checksums), ..place.options("rs:3+2") };
+        seal(&options, &mut Silent).unwrap();
+        give(&place.tree());
+        give(&place.out());
+        fs::remove_file(place.shard(3)).unwrap();
+        let set = SetPaths { sources: vec![place.tree()], ..SetPaths::dir(place.out()) };
+        let report = heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+        assert_eq!(fs::metadata(place.shard(3)).unwrap().uid(), owner);
+        let told: Vec<&str> = report.not_kept.iter().map(|note| note.reason.as_str()).collect();
+        assert_eq!(told.len(), usize::from(!checksums), "{told:?}");
+        assert!(told.iter().all(|told| told.contains("chown") && told.contains("65534")), "{told:?}");
+    }
+}
+
 /// Of a set of root's in a folder for everybody one shard was lost, and a user puts in its place
 /// what he made of it.
 #[test]
