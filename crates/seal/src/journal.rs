@@ -623,7 +623,11 @@ fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
         }
         sum.crc() == crc
     };
-    is_there(header.meta_offset, header.manifest_len, header.manifest_crc)
+    // The checksum alone is the same of every whole manifest, since each ends with its own.
+    let mut begin = [0; Manifest::BEGIN_BYTES as usize];
+    let have = file.read_at(&mut begin, header.meta_offset).unwrap_or(0);
+    Manifest::announced(&begin[..have]) == Some((header.set, header.generation, header.manifest_len))
+        && is_there(header.meta_offset, header.manifest_len, header.manifest_crc)
         && is_there(
             header.meta_offset.saturating_add(header.manifest_len),
             header.checks_len,
