@@ -155,8 +155,8 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
 /// back, these are lost, and healed later. If one is among these that was made anew of the state
 /// before, by somebody who did not see the journal, the others do not suffice for the state after,
 /// and none has it yet, then none is touched: together they may have the state before. Errors:
-/// `BadJournal` if it is damaged, `JournalOfAnother`; nothing is then changed. `Cancelled`: whoever opens the set
-/// next goes on.
+/// `BadJournal` if it is damaged, `JournalOfAnother`; nothing is then changed, unless it is changed
+/// meanwhile. `Cancelled`: whoever opens the set next goes on.
 pub(crate) fn replay(
     world: &World<'_>,
     path: &Path,
@@ -164,13 +164,12 @@ pub(crate) fn replay(
     progress: &dyn Progress,
 ) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
-    let mut replay = match prepare(world, path, dirs, progress)? {
+    let (mut replay, mut stream) = match prepare(world, path, dirs, progress)? {
         Prepared::Not(column) => return Ok(Some(column)),
-        Prepared::Ready(replay) => replay,
+        Prepared::Ready(replay, stream) => (replay, stream),
     };
     let dir = parent(path);
-    let mut stream = Stream::open(disk, path, progress)?;
-    replay.check_owner(&stream)?;
+    stream.rewind();
     stream.header()?;
     while replay.step(&mut stream)? {}
     replay.set_back(stream.file.meta().map_err(|e| SealError::io("reading", path, e))?.mtime);
@@ -196,37 +195,39 @@ pub(crate) fn is_to_be_done(
 ) -> Result<bool, SealError> {
     match prepare(world, path, dirs, progress)? {
         Prepared::Not(_) => Ok(false),
-        Prepared::Ready(replay) => Ok(replay.first(State::Before).is_some()),
+        Prepared::Ready(replay, _) => Ok(replay.first(State::Before).is_some()),
     }
 }
 
 /// A journal that was read to its end.
-enum Prepared<'w> {
+enum Prepared<'w, 'p> {
     /// Nothing is to be done: this shard is away, or was made anew since.
     Not(Column),
-    Ready(Replay<'w>),
+    Ready(Replay<'w>, Stream<'p>),
 }
 
 /// Reads a journal, and holds every record of it against the layout that the headers say.
-fn prepare<'w>(
+fn prepare<'w, 'p>(
     world: &World<'w>,
-    path: &Path,
+    path: &'p Path,
     dirs: &[PathBuf],
-    progress: &dyn Progress,
-) -> Result<Prepared<'w>, SealError> {
+    progress: &'p dyn Progress,
+) -> Result<Prepared<'w, 'p>, SealError> {
     let disk = world.disk;
-    let (header, after) = check(Stream::open(disk, path, progress)?)?;
+    let mut stream = Stream::open(disk, path, progress)?;
+    let (header, after) = check(&mut stream)?;
     let shards = find_shards(disk, path, dirs)?;
-    let replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
-    replay.check_layout(Stream::open(disk, path, progress)?)?;
-    replay.check_owner(&Stream::open(disk, path, progress)?)?;
+    let (left, open) = (BTreeMap::new(), BTreeMap::new());
+    let mut replay = Replay { disk, header, after, shards, left, open, header_copy: None };
+    replay.check_owner(&stream)?;
+    replay.check_layout(&mut stream)?;
     if let Some(away) = replay.first(State::Away).filter(|_| replay.first(State::Before).is_none()) {
         return Ok(Prepared::Not(away));
     }
     if let Some(column) = replay.made_anew().filter(|_| !replay.is_begun() && !replay.suffices()) {
         return Ok(Prepared::Not(Column(column)));
     }
-    Ok(Prepared::Ready(replay))
+    Ok(Prepared::Ready(replay, stream))
 }
 
 /// As [`replay`], of the journal of a commit, whose shards were all there a moment ago.
@@ -241,12 +242,20 @@ pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
     Err(SealError::io("giving the new state to", shard, std::io::Error::other(why)))
 }
 
+/// A record that is done as it stands.
+struct Record {
+    head: RecordHead,
+    targets: Vec<Target>,
+    /// The payload of one that writes a header, which was looked at; any other is still to be read.
+    header: Option<Vec<u8>>,
+}
+
 /// The columns that a journal names, each with the header that its shard has afterwards; none for
 /// one that is made.
 type After = BTreeMap<u32, Option<ShardHeader>>;
 
 /// Reads the whole journal once: structure and checksum.
-fn check(mut stream: Stream<'_>) -> Result<(JournalHeader, After), SealError> {
+fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), SealError> {
     let header = stream.header()?;
     let mut after = After::new();
     loop {
@@ -327,6 +336,9 @@ struct Replay<'w> {
     header: JournalHeader,
     after: After,
     shards: BTreeMap<u32, PathBuf>,
+    /// How long each shard is, and how much of that is not written yet; filled when the layout is
+    /// checked.
+    left: BTreeMap<u32, (u64, u64)>,
     /// Files opened so far; `None` for a shard that must not be touched.
     open: BTreeMap<u32, Option<Box<dyn DiskFile>>>,
     /// The copy of headers that was written last, if nothing was since.
@@ -371,45 +383,67 @@ impl Replay<'_> {
         self.after.keys().copied().find(|&column| self.state(column) == state).map(Column)
     }
 
-    /// Refuses a journal of which any record does something else than a commit does: blocks of
-    /// stripes that are there before and after, whole headers of the state after, and the length
-    /// that these say. A commit makes a shard as long as it has to be before it is decided, so that
-    /// a journal never writes behind the end; and it writes nothing twice, so that a journal never
-    /// writes more than the shard is long.
-    fn check_layout(&self, mut stream: Stream<'_>) -> Result<(), SealError> {
+    /// Refuses a journal of which any record does something else than a commit does.
+    fn check_layout(&mut self, stream: &mut Stream<'_>) -> Result<(), SealError> {
+        stream.rewind();
         stream.header()?;
-        // How long each shard is, and how much of that is not written yet.
-        let mut lens: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
-        loop {
-            let head = stream.head()?;
-            if head.kind == RecordKind::End {
-                return Ok(());
+        for &column in self.after.keys() {
+            let len = self.len_of(column);
+            self.left.insert(column, (len, len));
+        }
+        while let Some(record) = self.next(stream)? {
+            if record.header.is_none() {
+                stream.at += record.head.stored_len();
             }
-            let mut fits = true;
-            let mut of_header = None;
-            for _ in 0..head.targets {
-                let target = stream.target()?;
-                let column = target.column.0;
-                let (len, left) = lens.entry(column).or_insert_with(|| {
-                    let len = self.len_of(column);
-                    (len, len)
-                });
-                fits &= self.is_of_layout(&head, &target, *len) && head.payload_len <= *left;
-                *left = left.saturating_sub(head.payload_len);
-                if head.kind == RecordKind::Write && target.offset < BODY_OFFSET {
-                    of_header = Some(column);
+        }
+        self.left.values_mut().for_each(|(len, left)| *left = *len);
+        Ok(())
+    }
+
+    /// The next record, if it is what a commit writes: blocks of stripes that are there before and
+    /// after, whole headers of the state after, and the length that these say. `None` at the end.
+    ///
+    /// A commit makes a shard as long as it has to be before it is decided, so that a journal never
+    /// writes behind the end; and it writes nothing twice, so that a journal never writes more than
+    /// the shard is long. Asked before anything is done, and of each record when it is done: whoever
+    /// owns the journal can change it meanwhile.
+    fn next(&mut self, stream: &mut Stream<'_>) -> Result<Option<Record>, SealError> {
+        let head = stream.head()?;
+        if head.kind == RecordKind::End {
+            return Ok(None);
+        }
+        let mut fits = true;
+        let mut of_header = None;
+        let mut targets = Vec::new();
+        for _ in 0..head.targets {
+            let target = stream.target()?;
+            let column = target.column.0;
+            fits &= match self.left.get(&column) {
+                Some(&(len, left)) => {
+                    self.left.insert(column, (len, left.saturating_sub(head.payload_len)));
+                    head.payload_len <= left && self.is_of_layout(&head, &target, len)
                 }
+                None => false,
+            };
+            if head.kind == RecordKind::Write && target.offset < BODY_OFFSET {
+                of_header = Some(column);
             }
-            match of_header.and_then(|column| self.after.get(&column)?.as_ref()) {
-                Some(after) if fits && head.stored_len() == HEADER_BYTES => {
-                    let bytes = stream.bytes(HEADER_BYTES as usize)?;
-                    fits &= ShardHeader::decode(bytes).is_ok_and(|header| header == *after);
-                }
-                _ => stream.at += head.stored_len(),
+            targets.push(target);
+        }
+        fits &= of_header.is_none() || head.targets == 1;
+        let header = match of_header.and_then(|column| self.after.get(&column)?.as_ref()) {
+            Some(after) if fits && head.stored_len() == HEADER_BYTES => {
+                let bytes = stream.bytes(HEADER_BYTES as usize)?;
+                fits &= ShardHeader::decode(bytes).is_ok_and(|header| header == *after);
+                Some(bytes.to_vec())
             }
-            if !fits {
+            _ => None,
+        };
+        match fits {
+            true => Ok(Some(Record { head, targets, header })),
+            false => {
                 let rule = "must be what the headers of the shards say of their layout";
-                return Err(stream.bad(FormatError::Invalid { part: Part::Journal, field: "target", rule }));
+                Err(stream.bad(FormatError::Invalid { part: Part::Journal, field: "target", rule }))
             }
         }
     }
@@ -510,46 +544,44 @@ impl Replay<'_> {
 
     /// Does one record; whether there may be another.
     fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, SealError> {
-        let head = stream.head()?;
-        let mut targets = Vec::new();
-        for _ in 0..head.targets {
-            targets.push(stream.target()?);
-        }
-        match head.kind {
+        let Some(record) = self.next(stream)? else { return Ok(false) };
+        match record.head.kind {
             RecordKind::End => return Ok(false),
-            RecordKind::Replace => targets.iter().try_for_each(|target| self.replace(target.column))?,
+            RecordKind::Replace => {
+                record.targets.iter().try_for_each(|target| self.replace(target.column))?;
+            }
             RecordKind::Length => {
-                for target in &targets {
+                for target in &record.targets {
                     self.on(target.column, "resizing", |file| file.set_len(target.offset))?;
                 }
             }
             RecordKind::Write | RecordKind::Zero => {
                 // A header must never be ahead of what it describes, nor both its copies be in
                 // flight.
-                let header = targets.iter().find(|target| target.offset < BODY_OFFSET);
+                let header = record.targets.iter().find(|target| target.offset < BODY_OFFSET);
                 let copy = header.map(|target| target.offset / HEADER_BYTES);
                 if copy.is_some() && copy != self.header_copy {
                     self.sync()?;
                 }
                 self.header_copy = copy;
-                self.write(stream, head, &targets)?;
+                self.write(stream, &record)?;
             }
         }
         Ok(true)
     }
 
-    fn write(
-        &mut self,
-        stream: &mut Stream<'_>,
-        head: RecordHead,
-        targets: &[Target],
-    ) -> Result<(), SealError> {
+    fn write(&mut self, stream: &mut Stream<'_>, record: &Record) -> Result<(), SealError> {
+        let Record { head, targets, header } = record;
         let zeros = vec![0; if head.kind == RecordKind::Zero { BUFFER_BYTES } else { 0 }];
         let mut at = 0;
         while at < head.payload_len {
             stream.refuse_if_cancelled()?;
             let piece = (head.payload_len - at).min(BUFFER_BYTES as u64) as usize;
-            let bytes = if head.kind == RecordKind::Zero { &zeros[..piece] } else { stream.bytes(piece)? };
+            let bytes = match (head.kind, header) {
+                (RecordKind::Zero, _) => &zeros[..piece],
+                (_, Some(header)) => header.as_slice(),
+                (_, None) => stream.bytes(piece)?,
+            };
             for target in targets {
                 self.on(target.column, "writing", |file| file.write_at(bytes, target.offset + at))?;
             }
@@ -671,6 +703,11 @@ impl<'p> Stream<'p> {
         SealError::BadJournal { path: self.path.to_path_buf(), error }
     }
 
+    /// To the start of what was opened.
+    fn rewind(&mut self) {
+        (self.at, self.crc) = (0, CrcStream::new());
+    }
+
     fn refuse_if_cancelled(&self) -> Result<(), SealError> {
         if self.progress.cancelled() { Err(SealError::Cancelled) } else { Ok(()) }
     }
@@ -742,7 +779,7 @@ mod tests {
     }
 
     fn checked(disk: &SystemDisk, path: &Path) -> Result<(JournalHeader, After), SealError> {
-        check(Stream::open(disk, path, &Silent)?)
+        check(&mut Stream::open(disk, path, &Silent)?)
     }
 
     fn journal(dir: &Path) -> PathBuf {

@@ -13,7 +13,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const SECRET: &[u8] = b"a secret of somebody who is not asked";
 
@@ -295,6 +295,53 @@ fn whoever_waits_for_a_journal_may_end_that() {
     assert!(shards(&place.out()) == before);
     place.heal().unwrap();
     assert!(!place.out().join("tree.journal").exists());
+}
+
+/// Whoever owns the shards owns the journal, and root finishes it.
+#[test]
+fn a_journal_that_is_changed_while_it_is_done_writes_no_more_than_one_that_was_not() {
+    struct Changing {
+        path: PathBuf,
+        evil: Vec<u8>,
+        left: AtomicUsize,
+    }
+    impl Progress for Changing {
+        fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+        fn advance(&mut self, _bytes: u64) {}
+        fn cancelled(&self) -> bool {
+            if self.left.fetch_sub(1, Ordering::Relaxed) == 0 {
+                fs::write(&self.path, &self.evil).unwrap();
+            }
+            false
+        }
+    }
+    let start = pending();
+    let good = fs::read(start.out().join("tree.journal")).unwrap();
+    let header = JournalHeader::decode(&good).unwrap();
+    let len = |place: &Place| (0..5).map(|column| fs::metadata(place.shard(column)).unwrap().len()).max();
+    let most = len(&start).unwrap();
+    let head = RecordHead { kind: RecordKind::Zero, targets: 1, payload_len: most.next_multiple_of(4096) };
+    let target = [Target { column: Column(0), offset: BODY_OFFSET }];
+    let evil = journal(header.set, header.generation.0, &[(head, &target, &[]), (head, &target, &[])]);
+    let mut refused = 0;
+    for left in 0.. {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        let path = place.out().join("tree.journal");
+        let mut progress = Changing { path, evil: evil.clone(), left: AtomicUsize::new(left) };
+        let done = heal(&HealOptions { set: place.set(), ..Default::default() }, &mut progress);
+        assert!(len(&place).unwrap() <= most, "changed before read {left}");
+        match done {
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains("journal"), "{text}");
+                refused += 1;
+            }
+            Ok(_) if progress.left.into_inner() < usize::MAX / 2 => break,
+            Ok(_) => {}
+        }
+    }
+    assert!(refused > 10, "{refused}");
 }
 
 /// It could say that they were sealed from `/`.
