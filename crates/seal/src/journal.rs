@@ -164,10 +164,10 @@ pub(crate) fn replay(
     progress: &dyn Progress,
 ) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
-    let (mut replay, mut stream) = match prepare(world, path, dirs, progress)? {
-        Prepared::Not(column) => return Ok(Some(column)),
-        Prepared::Ready(replay, stream) => (replay, stream),
-    };
+    let (mut replay, mut stream) = prepare(world, path, dirs, progress)?;
+    if let Some(column) = replay.waits_for() {
+        return Ok(Some(column));
+    }
     let dir = parent(path);
     stream.rewind();
     stream.header()?;
@@ -193,26 +193,17 @@ pub(crate) fn is_to_be_done(
     dirs: &[PathBuf],
     progress: &dyn Progress,
 ) -> Result<bool, SealError> {
-    match prepare(world, path, dirs, progress)? {
-        Prepared::Not(_) => Ok(false),
-        Prepared::Ready(replay, _) => Ok(replay.first(State::Before).is_some()),
-    }
+    let (replay, _) = prepare(world, path, dirs, progress)?;
+    Ok(replay.waits_for().is_none() && replay.first(State::Before).is_some())
 }
 
-/// A journal that was read to its end.
-enum Prepared<'w, 'p> {
-    /// Nothing is to be done: this shard is away, or was made anew since.
-    Not(Column),
-    Ready(Replay<'w>, Stream<'p>),
-}
-
-/// Reads a journal, and holds every record of it against the layout that the headers say.
+/// Reads a journal to its end, and holds every record of it against the layout that the headers say.
 fn prepare<'w, 'p>(
     world: &World<'w>,
     path: &'p Path,
     dirs: &[PathBuf],
     progress: &'p dyn Progress,
-) -> Result<Prepared<'w, 'p>, SealError> {
+) -> Result<(Replay<'w>, Stream<'p>), SealError> {
     let disk = world.disk;
     let mut stream = Stream::open(disk, path, progress)?;
     let (header, after) = check(&mut stream)?;
@@ -221,13 +212,7 @@ fn prepare<'w, 'p>(
     let mut replay = Replay { disk, header, after, shards, left, open, header_copy: None };
     replay.check_owner(&stream)?;
     replay.check_layout(&mut stream)?;
-    if let Some(away) = replay.first(State::Away).filter(|_| replay.first(State::Before).is_none()) {
-        return Ok(Prepared::Not(away));
-    }
-    if let Some(column) = replay.made_anew().filter(|_| !replay.is_begun() && !replay.suffices()) {
-        return Ok(Prepared::Not(Column(column)));
-    }
-    Ok(Prepared::Ready(replay, stream))
+    Ok((replay, stream))
 }
 
 /// As [`replay`], of the journal of a commit, whose shards were all there a moment ago.
@@ -376,6 +361,13 @@ impl Replay<'_> {
             (generation, Some(after)) if generation == before && has_meta(file, after) => State::Before,
             _ => State::Away,
         }
+    }
+
+    /// The shard because of which nothing is to be done: it is away, or was made anew since.
+    fn waits_for(&self) -> Option<Column> {
+        let away = || self.first(State::Away).filter(|_| self.first(State::Before).is_none());
+        let made_anew = || self.made_anew().filter(|_| !self.is_begun() && !self.suffices()).map(Column);
+        away().or_else(made_anew)
     }
 
     /// The first column that is so.
