@@ -149,6 +149,11 @@ impl FileDevice {
             Access::ReadOnly => OFlags::RDONLY,
         };
         match kind {
+            // What the kernel computes when it is read holds no volume, and acts when it is
+            // written.
+            FileType::RegularFile if is_of_the_kernel(&seen) => {
+                return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) });
+            }
             FileType::RegularFile => {}
             FileType::BlockDevice if options.access == Access::ReadWrite => flags |= OFlags::EXCL,
             FileType::BlockDevice => {}
@@ -178,16 +183,37 @@ impl FileDevice {
         options: OpenOptions,
     ) -> Result<Self, DeviceError> {
         let path = path.as_ref();
+        Self::create_at(rustix::fs::CWD, (path, path), (len_bytes, reserve), options)
+    }
+
+    /// As [`create`](Self::create), of a name in a directory that is open: whatever is exchanged on
+    /// the way there meanwhile, the file is made in that one. It is called `path` from then on.
+    pub fn create_in(
+        directory: impl AsFd,
+        name: &Path,
+        path: &Path,
+        len_bytes: u64,
+    ) -> Result<Self, DeviceError> {
+        Self::create_at(directory.as_fd(), (name, path), (len_bytes, false), OpenOptions::default())
+    }
+
+    fn create_at(
+        directory: BorrowedFd<'_>,
+        (name, path): (&Path, &Path),
+        (len_bytes, reserve): (u64, bool),
+        options: OpenOptions,
+    ) -> Result<Self, DeviceError> {
         let refused = |errno| opening(path, OpKind::Create, errno);
         let flags = OFlags::CLOEXEC | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-        let file = retry_on_intr(|| rustix::fs::open(path, flags, 0o600.into())).map_err(refused)?;
-        let made = fill_new(&file, path, len_bytes, reserve)
+        let file = retry_on_intr(|| rustix::fs::openat(directory, name, flags, 0o600.into()));
+        let file = file.map_err(refused)?;
+        let made = fill_new(&file, (directory, name), len_bytes, reserve)
             .map_err(refused)
             .and_then(|()| Self::from_open(file, path, options, OpKind::Create));
         if made.is_err() {
             // It is ours: O_EXCL made it. If even this fails, the first error is still the one to
             // tell.
-            let _ = rustix::fs::unlink(path);
+            let _ = rustix::fs::unlinkat(directory, name, rustix::fs::AtFlags::empty());
         }
         made
     }
@@ -421,7 +447,12 @@ impl Drop for FileDevice {
 }
 
 /// Gives a new file its length, and its name durability.
-fn fill_new(file: &OwnedFd, path: &Path, len_bytes: u64, reserve: bool) -> Result<(), Errno> {
+fn fill_new(
+    file: &OwnedFd,
+    (directory, name): (BorrowedFd<'_>, &Path),
+    len_bytes: u64,
+    reserve: bool,
+) -> Result<(), Errno> {
     retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive))?;
     if reserve {
         // Asked first: a file system takes all that it has before it says that this was not enough,
@@ -436,12 +467,20 @@ fn fill_new(file: &OwnedFd, path: &Path, len_bytes: u64, reserve: bool) -> Resul
         retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, len_bytes))?;
     }
     retry_on_intr(|| fsync(file))?;
-    let parent = match path.parent() {
+    let parent = match name.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let dir = rustix::fs::open(parent, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, 0.into())?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let dir = rustix::fs::openat(directory, parent, flags, 0.into())?;
     retry_on_intr(|| fsync(&dir))
+}
+
+/// Whether a file is one of `/proc` or `/sys`.
+fn is_of_the_kernel(seen: &OwnedFd) -> bool {
+    const PROC: i64 = 0x9fa0;
+    const SYSFS: i64 = 0x6265_6572;
+    rustix::fs::fstatfs(seen).is_ok_and(|system| [PROC, SYSFS].contains(&(system.f_type as i64)))
 }
 
 /// Finds the mode that works and the block length it demands; leaves the file in that mode.

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 /// Its first line.
 const CONFIG_MAGIC: &str = "pantile volume 1";
 
+/// As many spares as devices.
+pub(crate) const SPARES_MAX: usize = 256;
+
 /// What is where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -96,6 +99,11 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
+                // Named once more it is the same.
+                "spare" if config.spares.iter().any(|spare| spare.as_os_str() == rest) => {}
+                "spare" if config.spares.len() >= SPARES_MAX => {
+                    return Err(wrong(number, "no more than 256 spares"));
+                }
                 "spare" if !rest.is_empty() => config.spares.push(rest.into()),
                 "throttle" => {
                     let rate = rest.parse().ok().filter(|rate| *rate > 0);
@@ -170,6 +178,12 @@ mod tests {
             assert_ne!(wrong, text, "{from}");
             assert!(matches!(Config::parse(Path::new("c"), &wrong), Err(FolderError::Config { .. })), "{to}");
         }
+        let spares = |most: usize| (0..most).map(|i| format!("spare /dev/{i}\n")).collect::<String>();
+        let read = |text: String| Config::parse(Path::new("c"), &text);
+        let spare = "spare /dev/spare\n";
+        let named = read(text.replace(spare, &spares(256).repeat(2))).expect("each counts once");
+        assert_eq!(named.spares.len(), 256);
+        assert!(matches!(read(text.replace(spare, &spares(257))), Err(FolderError::Config { .. })));
         let config = Config { spares: vec!["a\nb".into()], ..config };
         assert!(matches!(config.text(), Err(FolderError::Path { .. })));
     }

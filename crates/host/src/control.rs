@@ -7,7 +7,8 @@
 use crate::epochs::{EpochReport, OnTimeout};
 use crate::health::Finding;
 use crate::margin::Margin;
-use crate::private::{listen_private, refuse_if_of_another};
+use crate::open_dir::OpenDir;
+use crate::private::listen_private;
 use crate::service::Service;
 use crate::{EpochId, FaultKind, FolderError};
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The socket's name in the folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
@@ -554,37 +555,95 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
 
 /// The same with a bound on how long an answer may take, at least a millisecond.
 ///
-/// Errors: `NoAnswer` when that is over; what was asked may be done all the same.
+/// Errors: as [`order_until`].
 pub fn order_within(root: &Path, order: &Order, patience: Duration) -> Result<Option<Answer>, FolderError> {
-    let patience = patience.max(Duration::from_millis(1));
+    order_until(root, order, patience, &|| false)
+}
+
+/// The same, until `is_ended`, which is asked ten times a second.
+///
+/// Any order but for the status is given only where this user may write: a link in the way, or in
+/// the place of the socket, would give it to a volume that she does not mean. Errors: `OfAnother`;
+/// `NoAnswer` when the time is over, or `is_ended`; what was asked may be done all the same.
+pub fn order_until(
+    root: &Path,
+    order: &Order,
+    patience: Duration,
+    is_ended: &dyn Fn() -> bool,
+) -> Result<Option<Answer>, FolderError> {
+    let begun = Instant::now();
+    let until = begun + patience.max(Duration::from_millis(1));
     let path = root.join(CONTROL_SOCKET);
-    let mut stream = match UnixStream::connect(&path) {
+    let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
+    let folder = match order {
+        Order::Status => OpenDir::to_look(root),
+        _ if root.symlink_metadata().is_err() => return Ok(None),
+        _ => Ok(OpenDir::to_write(root)?),
+    };
+    let folder = match folder {
+        Ok(folder) => folder,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    let at = folder.at(CONTROL_SOCKET);
+    if at.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+        return Err(failed(rustix::io::Errno::LOOP.into()));
+    }
+    let mut stream = match UnixStream::connect(&at) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
         }
-        // A path too long for a socket: nobody can have listened there.
-        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
-        Err(error) => return Err(FolderError::file("reach", &path, &error)),
+        Err(error) => return Err(failed(error)),
     };
     let mut say = || {
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(until.saturating_duration_since(Instant::now()).max(SLICE)))?;
         let mut line = serde_json::to_string(order)?;
         line.push('\n');
         stream.write_all(line.as_bytes())?;
-        let mut answer = String::new();
-        BufReader::new((&mut stream).take(LINE_BYTES_MAX)).read_line(&mut answer)?;
-        Ok::<Answer, std::io::Error>(serde_json::from_str(&answer)?)
+        Ok::<Answer, std::io::Error>(serde_json::from_slice(&answer_line(&mut stream, until, is_ended)?)?)
     };
     match say() {
         Ok(answer) => Ok(Some(answer)),
         // It was just killed, or is ending: nothing was asked of it that could be half done.
         Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: patience })
+            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed() })
         }
         Err(error) => Err(FolderError::file("talk to", &path, &error)),
+    }
+}
+
+/// How long one read of an answer waits.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Reads a line, or what there is before the other side ends or has said as much as a line may be.
+///
+/// Errors: `TimedOut` when the whole line is not there in time, however it comes.
+fn answer_line(
+    stream: &mut UnixStream,
+    until: Instant,
+    is_ended: &dyn Fn() -> bool,
+) -> std::io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    let mut piece = [0; 16 << 10];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || is_ended() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left.min(SLICE)))?;
+        use ErrorKind::{Interrupted, TimedOut, WouldBlock};
+        let have = match stream.read(&mut piece) {
+            Ok(have) => have,
+            Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => continue,
+            Err(error) => return Err(error),
+        };
+        let end = piece[..have].iter().position(|&byte| byte == b'\n');
+        line.extend_from_slice(&piece[..end.unwrap_or(have)]);
+        if have == 0 || end.is_some() || line.len() as u64 >= LINE_BYTES_MAX {
+            return Ok(line);
+        }
     }
 }
 
@@ -596,7 +655,7 @@ fn is_end(error: &std::io::Error) -> bool {
 
 /// Listens on the control socket of a folder that this process has locked.
 pub struct ControlServer {
-    path: PathBuf,
+    folder: OpenDir,
     /// The listening socket once more: shut down, it ends the wait for a connection, whatever has
     /// become of its name.
     listener: UnixStream,
@@ -610,8 +669,8 @@ impl ControlServer {
     pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
         let path = root.join(CONTROL_SOCKET);
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
-        refuse_if_of_another(root)?;
-        let listener = listen_private(&path).map_err(failed)?;
+        let folder = OpenDir::to_write(root)?;
+        let listener = listen_private(&folder.at(CONTROL_SOCKET)).map_err(failed)?;
         let again = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(failed)?));
         let ended = Arc::new(AtomicBool::new(false));
         let flag = ended.clone();
@@ -636,7 +695,7 @@ impl ControlServer {
             }
         };
         let thread = std::thread::Builder::new().name("control".into()).spawn(accept).map_err(failed)?;
-        Ok(ControlServer { path, listener: again, ended, thread: Some(thread) })
+        Ok(ControlServer { folder, listener: again, ended, thread: Some(thread) })
     }
 }
 
@@ -645,7 +704,7 @@ impl Drop for ControlServer {
         self.ended.store(true, Ordering::Release);
         let _ = self.listener.shutdown(Shutdown::Both);
         self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
-        let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(self.folder.at(CONTROL_SOCKET));
     }
 }
 

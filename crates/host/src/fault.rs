@@ -291,6 +291,8 @@ pub enum FolderError {
     },
     /// An order for a scrub, and there is none.
     NoScrub,
+    /// A volume has as many spares as it can.
+    TooManySpares,
     /// A volume of more stripes than there are numbers for.
     TooLarge {
         /// What was asked for.
@@ -633,6 +635,11 @@ impl fmt::Display for FolderError {
             FolderError::NoUpgrade { have } => write!(
                 out,
                 "the text of the volume's code has {have} bytes, and format version 2 has room for 20480; the volume stays of version 1"
+            ),
+            FolderError::TooManySpares => write!(
+                out,
+                "the volume has {} spares, and no more fit its folder; give one back first (pantile remove-spare)",
+                crate::config::SPARES_MAX
             ),
             FolderError::NoScrub => {
                 write!(out, "no scrub is under way; begin one with: pantile scrub VOL")

@@ -11,9 +11,8 @@ use crate::claim::{self, Beating, Own};
 use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::memory::BLOCK;
-use crate::private::{
-    chosen_by, create_dir, create_private, lock, lock_to_read, open_to_read, refuse_if_of_another,
-};
+use crate::open_dir::{NewDir, OpenDir};
+use crate::private::{LOCK, chosen_by, create_private, lock, lock_to_read, open_to_read};
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
     newest_superblock_of, superblocks,
@@ -26,10 +25,11 @@ use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
+use pantile_trust::Caller;
 use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, format_volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +57,8 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
+    /// The same, open, if it can be written.
+    dir: Option<Arc<OpenDir>>,
     config: Config,
     /// Why nothing is written, if somebody else may choose which folder this is.
     led_by: Option<FolderError>,
@@ -151,18 +153,18 @@ impl Folder {
         id[6] = id[6] & 0x0f | 0x40;
         id[8] = id[8] & 0x3f | 0x80;
         let volume = VolumeId(id);
-        in_new_root(root, |lock| Folder::create_in(root, new, volume, lock))
+        in_new_root(root, |folder, lock| Folder::create_in(folder, root, new, (volume, lock)))
     }
 
     fn create_in(
+        folder: &Arc<OpenDir>,
         root: &Path,
         new: &NewFolder,
-        volume: VolumeId,
-        lock: File,
+        (volume, lock): (VolumeId, File),
     ) -> Result<(Folder, Geometry), FolderError> {
         let (geometry, places, devices) = match &new.devices {
             NewDevices::Given(paths) => given(new, volume, paths)?,
-            NewDevices::Made { user_bytes } => made(root, new, volume, *user_bytes)?,
+            NewDevices::Made { user_bytes } => made(folder, new, volume, *user_bytes)?,
         };
         let own = matches!(new.devices, NewDevices::Made { .. });
         let may_patch = if new.patches_stripes { geometry::check_patches(&geometry, true) } else { Ok(()) };
@@ -177,20 +179,21 @@ impl Folder {
                 throttle_bytes_per_s: None,
                 damaged_stripes: 0,
             };
-            let folder = Folder::with(root, config, lock);
+            let folder = Folder::with(root, Some(folder.clone()), config, lock);
             folder.save()?;
             Ok(folder)
         });
         if written.is_err() && own {
-            places.iter().for_each(|path| drop(std::fs::remove_file(root.join(path))));
+            places.iter().for_each(|path| drop(std::fs::remove_file(folder.at(path))));
         }
         Ok((written?, geometry))
     }
 
-    fn with(root: &Path, config: Config, lock: File) -> Folder {
+    fn with(root: &Path, dir: Option<Arc<OpenDir>>, config: Config, lock: File) -> Folder {
         let root = root.to_path_buf();
         Folder {
             root,
+            dir,
             config,
             led_by: None,
             chosen_by: None,
@@ -212,18 +215,21 @@ impl Folder {
         if !path.is_file() {
             return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
         }
-        let (lock, led_by) = match lock(root) {
-            Ok(lock) => (lock, None),
-            Err(error) => (lock_to_read(root, &path, error.clone())?, Some(error)),
+        let held = OpenDir::to_write(root).and_then(|dir| Ok((lock(&dir)?, dir)));
+        let (lock, dir, led_by) = match held {
+            Ok((lock, dir)) => (lock, Some(Arc::new(dir)), None),
+            Err(error) => (lock_to_read(root, &path, error.clone())?, None, Some(error)),
         };
         let led_by = led_by.filter(|error| matches!(error, FolderError::OfAnother { .. }));
-        let (config, chosen_by) = read_config(&path)?;
-        Ok(Folder { led_by, chosen_by, ..Folder::with(root, config, lock) })
+        let (config, chosen_by) =
+            read_config(&dir.as_ref().map_or(path.clone(), |dir| dir.at(CONFIG)), &path)?;
+        Ok(Folder { led_by, chosen_by, ..Folder::with(root, dir, config, lock) })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
-        if let Ok(read) = read_config(&self.root.join(CONFIG)) {
+        let path = self.root.join(CONFIG);
+        if let Ok(read) = read_config(&self.dir.as_ref().map_or(path.clone(), |dir| dir.at(CONFIG)), &path) {
             (self.config, self.chosen_by) = read;
         }
     }
@@ -231,7 +237,7 @@ impl Folder {
     /// Finds the devices of a volume among some, and makes its folder anew.
     pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
         let mut found = scan(paths)?;
-        let mut folder = in_new_root(root, |lock| Folder::assemble_in(root, &found, lock))?;
+        let mut folder = in_new_root(root, |dir, lock| Folder::assemble_in(dir, root, &found, lock))?;
         folder.judge(&mut found)?;
         Ok((folder, found))
     }
@@ -260,7 +266,12 @@ impl Folder {
         Ok(())
     }
 
-    fn assemble_in(root: &Path, found: &Assembled, lock: File) -> Result<Folder, FolderError> {
+    fn assemble_in(
+        dir: &Arc<OpenDir>,
+        root: &Path,
+        found: &Assembled,
+        lock: File,
+    ) -> Result<Folder, FolderError> {
         let devices = found.devices.iter().map(|(&slot, path)| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             (slot, Place { path, joining: false })
@@ -273,7 +284,7 @@ impl Folder {
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
         };
-        let folder = Folder::with(root, config, lock);
+        let folder = Folder::with(root, Some(dir.clone()), config, lock);
         folder.save()?;
         Ok(folder)
     }
@@ -324,26 +335,34 @@ impl Folder {
         self.root.join(path)
     }
 
-    /// Refuses to write where somebody else may choose the devices, or has.
-    fn refuse_choice_of_another(&self) -> Result<(), FolderError> {
-        refuse_if_of_another(&self.root)?;
-        self.led_by.clone().or_else(|| self.chosen_by.clone()).map_or(Ok(()), Err)
+    /// The folder, to write in it.
+    ///
+    /// Errors: somebody else may choose the devices, or has.
+    fn dir_to_write(&self) -> Result<Arc<OpenDir>, FolderError> {
+        self.led_by.clone().or_else(|| self.chosen_by.clone()).map_or(Ok(()), Err)?;
+        let dir = match &self.dir {
+            Some(dir) => dir.clone(),
+            // It could not be written when it was opened.
+            None => Arc::new(OpenDir::to_write(&self.root)?),
+        };
+        dir.refuse_if_of_another(&Caller::or_by_sudo())?;
+        Ok(dir)
     }
 
     fn save(&self) -> Result<(), FolderError> {
-        self.refuse_choice_of_another()?;
-        let (path, new) = (self.root.join(CONFIG), self.root.join(format!("{CONFIG}.new")));
+        let dir = self.dir_to_write()?;
+        let (path, new) = (dir.at(CONFIG), dir.at(format!("{CONFIG}.new")));
         let text = self.config.text()?;
         let write = || {
             let mut file = create_private(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&new, &path)?;
-            File::open(&self.root)?.sync_all()
+            dir.sync()
         };
         write().map_err(|error| {
             let _ = std::fs::remove_file(&new);
-            FolderError::file("write", &path, &error)
+            FolderError::file("write", &self.root.join(CONFIG), &error)
         })
     }
 
@@ -490,7 +509,7 @@ impl Folder {
 
     /// Opens the devices and runs the volume on them.
     pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
-        self.refuse_choice_of_another()?;
+        self.dir_to_write()?;
         let opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
@@ -542,10 +561,11 @@ impl Folder {
     }
 }
 
-/// What a configuration says, and why that is another's choice if it is.
-fn read_config(path: &Path) -> Result<(Config, Option<FolderError>), FolderError> {
+/// What the configuration says that is reached at one path and has another, and why that is
+/// another's choice if it is.
+fn read_config(at: &Path, path: &Path) -> Result<(Config, Option<FolderError>), FolderError> {
     let mut bytes = Vec::new();
-    let read = open_to_read(path).and_then(|file| {
+    let read = open_to_read(at).and_then(|file| {
         let chosen_by = chosen_by(path, &file.metadata()?);
         file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         Ok(chosen_by)
@@ -581,34 +601,20 @@ pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String 
     }
 }
 
-fn make_root(root: &Path) -> Result<bool, FolderError> {
-    match create_dir(root) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let mut entries =
-                std::fs::read_dir(root).map_err(|error| FolderError::file("read", root, &error))?;
-            match entries.next() {
-                None => Ok(false),
-                Some(_) => Err(FolderError::NotEmpty { folder: root.to_path_buf() }),
-            }
-        }
-        Err(error) => Err(FolderError::file("make", root, &error)),
-    }
-}
-
 /// Makes something in a new folder, which is locked; leaves nothing behind if that fails.
-///
-/// A folder that was not locked may be a link of another user by now: nothing is removed in it.
-fn in_new_root<T>(root: &Path, make: impl FnOnce(File) -> Result<T, FolderError>) -> Result<T, FolderError> {
-    let made_root = make_root(root)?;
-    let locked = lock(root);
+fn in_new_root<T>(
+    root: &Path,
+    make: impl FnOnce(&Arc<OpenDir>, File) -> Result<T, FolderError>,
+) -> Result<T, FolderError> {
+    let new = NewDir::make(root)?;
+    let locked = lock(&new.folder);
     let is_locked = locked.is_ok();
-    let result = locked.and_then(make);
+    let result = locked.and_then(|lock| make(&new.folder, lock));
     if result.is_err() && is_locked {
-        let _ = std::fs::remove_file(root.join("lock"));
+        let _ = std::fs::remove_file(new.folder.at(LOCK));
     }
-    if result.is_err() && made_root {
-        let _ = std::fs::remove_dir(root);
+    if result.is_err() {
+        new.unmake();
     }
     result
 }
@@ -737,7 +743,12 @@ pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderEr
     }
 }
 
-fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
+fn made(
+    folder: &OpenDir,
+    new: &NewFolder,
+    volume: VolumeId,
+    user_bytes: u64,
+) -> Result<NewParts, FolderError> {
     let most_bytes = geometry::most_user_bytes(&new.code);
     if user_bytes > most_bytes {
         return Err(FolderError::TooLarge { user_bytes, most_bytes });
@@ -750,10 +761,10 @@ fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Resu
     let mut devices = Vec::new();
     for (slot, place) in (0..).map(Slot).zip(&places) {
         let len = geometry.device_blocks(slot) * BLOCK as u64;
-        match FileDevice::create(root.join(place), len) {
+        match FileDevice::create_in(folder, place, &folder.called(place), len) {
             Ok(device) => devices.push(device),
             Err(error) => {
-                places[..devices.len()].iter().for_each(|path| drop(std::fs::remove_file(root.join(path))));
+                places[..devices.len()].iter().for_each(|path| drop(std::fs::remove_file(folder.at(path))));
                 return Err(error.into());
             }
         }

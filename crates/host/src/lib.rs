@@ -35,6 +35,7 @@ mod locks;
 mod long;
 mod margin;
 mod memory;
+mod open_dir;
 mod private;
 mod scan;
 mod scratch;
@@ -52,7 +53,7 @@ pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, ENDED, EventReport, LatencyReport,
     MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
-    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_within,
+    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until, order_within,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
@@ -65,9 +66,10 @@ pub use health::{Finding, FindingKind, when};
 pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};
 pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
+pub use open_dir::{SocketFault, remove_dead_socket};
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
-pub use private::{open_private, refuse_if_of_another};
+pub use private::{open_private, open_to_read, refuse_if_of_another};
 pub use scan::Plan;
 pub use scratch::open_scratch;
 pub use service::{Deaths, Service};

@@ -7,7 +7,7 @@
 //! that mode when their owner opens them.
 
 use crate::FolderError;
-use crate::folder::CONFIG;
+use crate::open_dir::OpenDir;
 use pantile_trust::Caller;
 use rustix::fs::OFlags;
 use std::fs::{DirBuilder, File, Metadata, Permissions, TryLockError};
@@ -17,6 +17,9 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 const OWNER_ALONE: u32 = 0o600;
+
+/// The file of a folder that is locked.
+pub(crate) const LOCK: &str = "lock";
 
 /// EACCES, EPERM, EROFS.
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
@@ -29,60 +32,15 @@ pub(crate) fn fault(caller: &Caller, path: PathBuf, owner: u32) -> FolderError {
     FolderError::OfAnother { path, owner: Some(owner).filter(|&owner| !caller.trusts(owner)) }
 }
 
-/// A directory or link on the way to a path that somebody else may exchange.
-fn exchangeable(caller: &Caller, path: &Path, links: usize) -> Option<FolderError> {
-    for above in path.ancestors() {
-        let Ok(found) = above.symlink_metadata() else { continue };
-        let safe = match found.is_symlink() {
-            true => !is_led_by_another(caller, above, &found),
-            false => !found.is_dir() || !caller.names_may_be_exchanged(&found),
-        };
-        if !safe || links == 0 {
-            return Some(fault(caller, above.to_path_buf(), found.uid()));
-        }
-        if let (true, Ok(to)) = (found.is_symlink(), std::fs::read_link(above)) {
-            let to = above.parent().unwrap_or(Path::new("/")).join(to);
-            if let found @ Some(_) = exchangeable(caller, &to, links - 1) {
-                return found;
-            }
-        }
-    }
-    None
-}
-
-/// Whether somebody else may have made a link, or put it where it is.
-fn is_led_by_another(caller: &Caller, link: &Path, found: &Metadata) -> bool {
-    let directory = link.parent().filter(|directory| !directory.as_os_str().is_empty());
-    let directory = std::fs::metadata(directory.unwrap_or(Path::new(".")));
-    directory.map_or(true, |directory| caller.is_led_by_another(found, &directory))
-}
-
 /// Refuses to write in the folder of a volume whose devices somebody else may choose: a device that
 /// is made anew may be any file of whoever serves it, and a lock or log another name of any file.
 ///
 /// Of root, who may write anywhere, no directory on the way may be another's either.
 ///
-/// Errors: `OfAnother`. What is not there is nobody's.
+/// Errors: `OfAnother`. What is not there is nobody's yet: whoever writes there opens it, and asks
+/// then.
 pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
-    refuse_to(Caller::or_by_sudo(), root)
-}
-
-fn refuse_to(caller: Caller, root: &Path) -> Result<(), FolderError> {
-    // Whoever made a link chooses which volume it names.
-    let link = root.symlink_metadata().ok().filter(Metadata::is_symlink);
-    if let Some(link) = link.filter(|link| is_led_by_another(&caller, root, link)) {
-        return Err(fault(&caller, root.to_path_buf(), link.uid()));
-    }
-    for path in [root.to_path_buf(), root.join(CONFIG)] {
-        if let Some(found) = std::fs::metadata(&path).ok().filter(|found| caller.is_of_another(found)) {
-            return Err(fault(&caller, path, found.uid()));
-        }
-    }
-    let above = std::path::absolute(root).ok().filter(|_| caller.is_root());
-    match above.and_then(|root| exchangeable(&caller, &root, LINKS_MOST)) {
-        Some(fault) => Err(fault),
-        None => Ok(()),
-    }
+    if root.symlink_metadata().is_err() { Ok(()) } else { OpenDir::to_write(root).map(drop) }
 }
 
 /// Why a configuration that was opened is another's, if somebody else may choose what it says.
@@ -92,7 +50,7 @@ pub(crate) fn chosen_by(path: &Path, found: &Metadata) -> Option<FolderError> {
 }
 
 /// Opens a file to read it, through no link. A pipe in its place keeps nobody waiting.
-pub(crate) fn open_to_read(path: &Path) -> std::io::Result<File> {
+pub fn open_to_read(path: &Path) -> std::io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     match file.metadata()?.is_file() {
@@ -130,13 +88,13 @@ pub fn open_private(path: &Path, append: bool) -> std::io::Result<File> {
 }
 
 /// Locks a folder for this process alone.
-pub(crate) fn lock(root: &Path) -> Result<File, FolderError> {
-    refuse_if_of_another(root)?;
-    let path = root.join("lock");
-    let file = open_private(&path, false).map_err(|error| FolderError::file("open", &path, &error))?;
+pub(crate) fn lock(folder: &OpenDir) -> Result<File, FolderError> {
+    let path = folder.called(LOCK);
+    let file = open_private(&folder.at(LOCK), false);
+    let file = file.map_err(|error| FolderError::file("open", &path, &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: folder.called("") }),
         Err(TryLockError::Error(error)) => Err(FolderError::file("lock", &path, &error)),
     }
 }
@@ -151,7 +109,7 @@ pub(crate) fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Re
         FolderError::File { errno, .. } if CANNOT_WRITE.contains(errno) => {}
         _ => return Err(error),
     }
-    let Ok(file) = open_to_read(&root.join("lock")).or_else(|_| open_to_read(config)) else {
+    let Ok(file) = open_to_read(&root.join(LOCK)).or_else(|_| open_to_read(config)) else {
         return Err(error);
     };
     match file.try_lock_shared() {
@@ -211,15 +169,15 @@ mod tests {
         create_dir(&volume).expect("a folder");
         std::os::unix::fs::symlink(&volume, &link).expect("a link");
         let maker = volume.metadata().expect("it is there").uid();
-        assert_eq!(refuse_to(Caller::of(maker), &link), Ok(()));
+        let asked = |caller: u32| OpenDir::to_write_as(&Caller::of(caller), &link).map(drop);
+        assert_eq!(asked(maker), Ok(()));
         // What root made is trusted by all.
-        let another = Caller::of(if maker == 0 { 0 } else { maker + 1 });
-        assert_eq!(refuse_to(another, &link).is_ok(), maker == 0);
+        assert_eq!(asked(if maker == 0 { 0 } else { maker + 1 }).is_ok(), maker == 0);
         if maker == 0 {
             std::os::unix::fs::lchown(&link, Some(1000), None).expect("it is root");
             let refused = FolderError::OfAnother { path: link.clone(), owner: Some(1000) };
-            assert_eq!(refuse_to(Caller::of(1001), &link), Err(refused));
-            assert_eq!(refuse_to(Caller::of(1000), &link), Ok(()));
+            assert_eq!(asked(1001), Err(refused));
+            assert_eq!(asked(1000), Ok(()));
         }
     }
 }

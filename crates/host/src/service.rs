@@ -14,6 +14,7 @@ use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
 use crate::Place;
 use crate::claim::{self, Own};
+use crate::config::SPARES_MAX;
 use crate::control::{Answer, Order};
 use crate::folder::{CLOSING, Folder, Opened, check_offered, check_to_make, open_soon, ran_separately, wipe};
 use crate::locks::{lock, wait_for};
@@ -137,8 +138,9 @@ impl State {
         // What was open is closed first: it would be in use by ourselves.
         (self.spares, self.bad_spares) = (Vec::new(), BTreeMap::new());
         let Some(folder) = &self.folder else { return };
+        let closed = Instant::now() + CLOSING;
         for path in &folder.config().spares {
-            let tried = open_soon(&folder.path(path), Instant::now() + CLOSING).map_err(FolderError::from);
+            let tried = open_soon(&folder.path(path), closed).map_err(FolderError::from);
             // The name may be that of another device by now, which nobody has offered.
             let is_good = |device: &Arc<dyn Device>| {
                 check_every_len(geometry, device).and_then(|()| check_to_make(&Timely::of(device), false))
@@ -699,6 +701,10 @@ impl Service {
     fn add_spare(&self, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         check_absolute(path)?;
         check_strange(&self.lock(), &self.host().report()?, path)?;
+        let spares = self.lock().folder.as_ref().map_or(0, |folder| folder.config().spares.len());
+        if spares >= SPARES_MAX {
+            return Err(FolderError::TooManySpares);
+        }
         let device = open_soon(path, Instant::now())?;
         check_every_len(&self.geometry, &device)?;
         let asked = Timely::of(&device);

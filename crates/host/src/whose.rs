@@ -7,6 +7,8 @@
 //! and must end at the very file or block device that is open. That one is written, under whatever
 //! name it is found later.
 //!
+//! The folders of volumes are walked to in the same way ([`crate::open_dir`]).
+//!
 //! What it deliberately does not do: open anything to be read or written, or ask of devices that
 //! have the superblock of a volume. Those are known by what they hold.
 
@@ -38,7 +40,7 @@ fn refuse_to(caller: &Caller, path: &Path, open: Identity) -> Result<(), FolderE
     }
     let exchanged = || FolderError::Exchanged { path: path.to_path_buf() };
     let absolute = std::path::absolute(path).map_err(|error| FolderError::file("find", path, &error))?;
-    let Some(end) = end_of_the_way(caller, &absolute)? else { return Err(exchanged()) };
+    let Some(end) = way_to(caller, &absolute)? else { return Err(exchanged()) };
     if identity_of(&end.found) != Some(open) {
         return Err(exchanged());
     }
@@ -66,8 +68,10 @@ fn identity_of(found: &Metadata) -> Option<Identity> {
 }
 
 /// What a path leads to, and the directory that it lies in.
-struct End {
-    found: Metadata,
+pub(crate) struct End {
+    pub(crate) found: Metadata,
+    /// Neither read nor written: only that it is this one is known.
+    pub(crate) file: File,
     directory: Metadata,
 }
 
@@ -75,7 +79,7 @@ struct End {
 ///
 /// Errors: `OfAnother` at a link that another user may have put there, or of root at a directory
 /// whose names another may exchange.
-fn end_of_the_way(caller: &Caller, path: &Path) -> Result<Option<End>, FolderError> {
+pub(crate) fn way_to(caller: &Caller, path: &Path) -> Result<Option<End>, FolderError> {
     let mut links = 0;
     let mut left: VecDeque<OsString> = parts(path);
     // Where the walk is, for what is said of it: as it was named, links and all.
@@ -110,7 +114,7 @@ fn end_of_the_way(caller: &Caller, path: &Path) -> Result<Option<End>, FolderErr
             }
             parts(&to).into_iter().rev().for_each(|part| left.push_front(part));
         } else if left.is_empty() {
-            return Ok(Some(End { found, directory: within }));
+            return Ok(Some(End { found, file: next, directory: within }));
         } else {
             directory = next;
         }

@@ -11,13 +11,12 @@ use crate::terminal::{Terminal, print, print_json};
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
     Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, RangeWord, Service,
-    StatusReport, Verdict as VolumeVerdict, order, order_within, when,
+    StatusReport, Verdict as VolumeVerdict, order, order_until, order_within, when,
 };
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,9 +26,6 @@ const BETWEEN: Duration = Duration::from_secs(10);
 /// What a server says, in the folder. It is locked as long as there is a server, or somebody who
 /// starts it again.
 pub const SERVE_LOG: &str = "serve.log";
-
-/// O_NONBLOCK: a pipe is opened at once, or not at all.
-pub const NO_WAITING: i32 = 0o4000;
 
 /// Of the log, so many bytes at its end are looked at for that.
 const TAIL_BYTES: u64 = 64 << 10;
@@ -57,6 +53,9 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 
 /// What a server has for an answer at the least, however little of a wait is left.
 const ANSWER_LEAST: Duration = Duration::from_secs(1);
+
+/// What it has where nobody says how long to wait.
+const ANSWER_MOST: Duration = Duration::from_secs(60);
 
 /// A volume that orders can be given to.
 pub enum Reached {
@@ -121,13 +120,10 @@ pub fn is_kept(root: &Path) -> bool {
     log.is_ok_and(|log| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The log, to be read. What is no file there has nobody at its other end, and is not waited for.
+/// The log, to be read, through no link. What is no file there has nobody at its other end, and is
+/// not waited for.
 fn open_log(root: &Path) -> std::io::Result<File> {
-    let log = File::options().read(true).custom_flags(NO_WAITING).open(root.join(SERVE_LOG))?;
-    match log.metadata()?.is_file() {
-        true => Ok(log),
-        false => Err(ErrorKind::InvalidInput.into()),
-    }
+    pantile_host::open_to_read(&root.join(SERVE_LOG))
 }
 
 /// Waits a moment for a server that does not answer; not for ever.
@@ -200,10 +196,10 @@ impl Reached {
         status_in(self.order(&Order::Status)?)
     }
 
-    /// The same; a server has so long to answer.
+    /// The same; a server has so long to answer, and Ctrl-C ends that.
     fn status_within(&self, patience: Duration) -> Result<StatusReport, Failure> {
         let what = Order::Status;
-        status_in(self.order_by(&what, |root| order_within(root, &what, patience))?)
+        status_in(self.order_by(&what, |root| order_until(root, &what, patience, &interrupt::asked))?)
     }
 
     /// Gives the volume back.
@@ -228,9 +224,9 @@ impl Reached {
         let mut shown_at = begun;
         loop {
             let left = timeout.map(|timeout| timeout.saturating_sub(begun.elapsed()));
-            let report = match left {
-                Some(left) => self.status_within(left.max(ANSWER_LEAST))?,
-                None => self.status()?,
+            let report = match self.status_within(left.unwrap_or(ANSWER_MOST).max(ANSWER_LEAST)) {
+                Err(_) if interrupt::asked() => return Ok(false),
+                report => report?,
             };
             if is_done(&report) {
                 return Ok(true);

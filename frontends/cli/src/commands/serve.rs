@@ -7,14 +7,13 @@ use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile_host::{
-    Answer, CONTROL_SOCKET, FolderError, MEMORY_LEAST, Order, open_private, order, refuse_if_of_another,
+    Answer, CONTROL_SOCKET, FolderError, MEMORY_LEAST, Order, SocketFault, open_private, order,
+    refuse_if_of_another, remove_dead_socket,
 };
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -293,20 +292,18 @@ fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
 
 /// Removes a socket that a server left behind when it was killed.
 pub fn remove_dead(socket: &Path) -> Result<(), Failure> {
-    let Ok(found) = std::fs::symlink_metadata(socket) else { return Ok(()) };
-    if !found.file_type().is_socket() {
-        return Err(Failure::Input(format!(
-            "{} is there and is no socket; choose another.",
-            socket.display()
-        )));
-    }
-    if UnixStream::connect(socket).is_ok() {
-        return Err(Failure::Input(format!(
-            "something else listens on {}; choose another.",
-            socket.display()
-        )));
-    }
-    std::fs::remove_file(socket).map_err(|error| Failure::file("remove", socket, &error))
+    let called = socket.display();
+    remove_dead_socket(socket).map_err(|fault| match fault {
+        SocketFault::NoSocket => {
+            Failure::Input(format!("{called} is there and is no socket; choose another."))
+        }
+        SocketFault::InUse => Failure::Input(format!("something else listens on {called}; choose another.")),
+        SocketFault::Folder(FolderError::OfAnother { path, .. }) => Failure::Input(format!(
+            "others than you may exchange what {} leads to, on the way to {called}; give --socket in a folder that is yours.",
+            path.display()
+        )),
+        SocketFault::Folder(error) => volumes::failure(&error),
+    })
 }
 
 /// A path in a URI.
