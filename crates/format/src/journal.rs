@@ -151,6 +151,9 @@ impl RecordHead {
         if targets > TARGETS_MAX {
             return Err(FormatError::Invalid { part, field: "targets", rule: "must be 4096 at the most" });
         }
+        if targets == 0 && KIND.u32(bytes) != 0 {
+            return Err(FormatError::Invalid { part, field: "targets", rule: "must be there" });
+        }
         if !fits {
             return Err(FormatError::Invalid { part, field: "payload length", rule: "must fit the kind" });
         }
@@ -240,6 +243,8 @@ mod tests {
         assert!(head(1, 5).is_ok() && head(5, 5).is_err() && head(0, 8).is_err());
         let of_many = RecordHead { kind: RecordKind::Zero, targets: TARGETS_MAX + 1, payload_len: 1 };
         assert!(RecordHead::decode(&of_many.encode()).is_err(), "their list would fill memory");
+        let of_none = RecordHead { kind: RecordKind::Zero, targets: 0, payload_len: i64::MAX as u64 };
+        assert!(RecordHead::decode(&of_none.encode()).is_err(), "it would be done for years");
         assert!(head(3, 1).is_err() && head(4, 1).is_err() && head(2, u64::MAX).is_err());
         let target = |column, offset| Target::decode(&Target { column: Column(column), offset }.encode());
         assert!(target(TARGETS_MAX - 1, 0).is_ok());

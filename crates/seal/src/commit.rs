@@ -15,7 +15,7 @@ use crate::set::{Set, header_of};
 use crate::shard::{Shard, open_shard_to_write};
 use crate::update::grid_of;
 use crate::verify::losses_of;
-use crate::window::{Window, join, read_file_blocks};
+use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{SealError, names};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet};
@@ -325,8 +325,9 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let disk = (self.set.world.disk, self.set.for_user);
-                let read = read_file_blocks(disk, path, entry, block, run.block, bytes)
+                let (disk, for_user) = (self.set.world.disk, self.set.for_user);
+                let reader = Reader { disk, for_user, is_listed: true };
+                let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;
                 // A file that changed since it was scanned is sealed as read, and will be reported

@@ -90,7 +90,8 @@ pub enum MetaKind {
 /// What the work needs of a file system. Nothing is durable before `sync` or `sync_dir` returned.
 ///
 /// Below a root no symbolic link is followed, not even the last name of a path. A disk serves one
-/// command.
+/// command. A directory is the one that it was when it was found first: whatever has its path later
+/// is refused, so that nobody who exchanges names has one part of the work done elsewhere.
 pub trait Disk: Send + Sync {
     /// Opens a directory as a root, or gives a root more access; its path without links.
     ///
@@ -145,6 +146,9 @@ pub trait Disk: Send + Sync {
     /// Each is described when the next one was opened in it: a rename that led there has changed
     /// the times of both by then, whatever is exchanged meanwhile.
     fn way(&self, dir: &Path) -> io::Result<Vec<Meta>>;
+    /// Describes a directory and all above it, up to the topmost: where it is by now, whatever led
+    /// there.
+    fn above(&self, dir: &Path) -> io::Result<Vec<Meta>>;
     /// Where a link points.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// The names in a directory, sorted.

@@ -12,7 +12,7 @@ use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport, is_unborne};
 use crate::set::{file_bytes, record_of, sets_in};
 use crate::tree::{Tree, let_times_pass};
-use crate::window::{Window, join, read_file_blocks};
+use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
@@ -195,6 +195,7 @@ pub(crate) fn describe(
     report.code = manifest.code.spec.clone();
     report.tolerance = geometry.codec.code().claim().tolerance as u64;
     report.generation = manifest.generation.0;
+    report.manifest = crate::pin::told(manifest);
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
     report.stripes = manifest.stripes;
@@ -408,9 +409,10 @@ impl Encoder<'_> {
                 buffer[filled..from].fill(0);
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
-                let disk = (self.world.disk, self.for_user);
+                let (disk, for_user) = (self.world.disk, self.for_user);
+                let reader = Reader { disk, for_user, is_listed: true };
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
-                let read = read_file_blocks(disk, path, &shared[run.entry], block, run.block, bytes)
+                let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
                 if self.with_checksums(&shared[run.entry]) {

@@ -442,7 +442,7 @@ fn replacement(
     // Newer shards of a user must not have those of somebody else replaced.
     let caller = Caller::or_by_sudo();
     let is_well = match (another, disk.meta(&to)) {
-        (Some(another), Ok(meta)) => put_by(&caller, &meta, &dir) == another,
+        (Some(another), Ok(meta)) => put_by(disk, &caller, &meta, &dir) == another,
         (Some(another), Err(_)) => {
             disk.meta(&dir).map_or(true, |meta| meta.owner == another || caller.trusts(meta.owner))
         }

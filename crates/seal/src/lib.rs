@@ -117,6 +117,18 @@ pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<P
     System::new().world().pin(set, file, progress)
 }
 
+/// The same of what was just sealed, and of nothing that took its place since.
+///
+/// Errors: also `ChangedMeanwhile`.
+pub fn pin_sealed(
+    set: &SetPaths,
+    sealed: &SealReport,
+    file: &Path,
+    progress: &mut dyn Progress,
+) -> Result<PinReport, SealError> {
+    System::new().world().pin_state(set, Some(&sealed.manifest), file, progress)
+}
+
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
 pub fn open_set(set: &SetPaths) -> Result<SetInfo, SealError> {
     System::new().world().open_set(set)
@@ -164,6 +176,7 @@ impl World<'_> {
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
+        set.refuse_unnamed_sources()?;
         renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
         // Blocks that are checked are those of the set, whoever changed it meanwhile.
@@ -180,7 +193,20 @@ impl World<'_> {
         file: &Path,
         progress: &mut dyn Progress,
     ) -> Result<PinReport, SealError> {
+        self.pin_state(paths, None, file, progress)
+    }
+
+    fn pin_state(
+        &self,
+        paths: &SetPaths,
+        manifest: Option<&String>,
+        file: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<PinReport, SealError> {
         let set = Set::open(*self, &Opening::to_read(paths, Pending::Refused), progress)?;
+        if manifest.is_some_and(|sealed| *sealed != pin::told(&set.manifest)) {
+            return Err(SealError::ChangedMeanwhile { path: set.names.dir.clone() });
+        }
         let done = pin::pin(&set, file, progress);
         set.refuse_if_changed().and(done)
     }

@@ -6,7 +6,7 @@
 
 use crate::disk::{Access, Disk, MetaKind};
 use crate::names::parent;
-use pantile_trust::Caller;
+use pantile_trust::{Caller, Found};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -47,9 +47,10 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         let dir = parent(&path);
         let to = dir.join(disk.read_link(&path)?);
         let dir_meta = disk.meta(&dir)?;
+        let above = disk.above(&dir).map(|above| above.iter().map(Found::from).collect::<Vec<Found>>());
         let is_followed = |owner_behind: Option<u32>| {
             let leads_to_own = !caller.trusts(link.owner) && owner_behind == Some(link.owner);
-            let is_safe = leads_to_own || is_kept_on_the_way(&caller, &dir, link.owner);
+            let is_safe = leads_to_own || is_kept_on_the_way(&caller, above.as_deref().ok(), link.owner);
             is_safe && caller.follows(&link, &dir_meta, owner_behind)
         };
         // A root is kept open: asked before, by the path, and once more of what was opened.
@@ -113,7 +114,7 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
         let called = real.display().to_string();
         real.pop();
         if caller.is_led_by_another(&meta, &fs::metadata(&real)?)
-            || !is_kept_on_the_way(&caller, &real, meta.uid())
+            || !is_kept_on_the_way(&caller, above(&real).as_deref().ok(), meta.uid())
         {
             let why = format!(
                 "{called} is a link in a directory that other users may write to, or move; name what it leads to"
@@ -131,31 +132,15 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
 /// Whether a directory is where it was when its maker put a link in it: otherwise another user, in
 /// whose directory it lies, may have moved it to where that link is not meant. Who is not root
 /// knows where her own links lie; those of root's she does not.
-fn is_kept_on_the_way(caller: &Caller, dir: &Path, maker: u32) -> bool {
+fn is_kept_on_the_way(caller: &Caller, above: Option<&[Found]>, maker: u32) -> bool {
     let is_her_own = !caller.is_root() && caller.is_me(maker);
-    is_her_own || real_or_absolute(dir).is_some_and(|real| are_all_kept(caller, &real))
+    let is_kept = |dir| !caller.names_may_be_exchanged(dir);
+    is_her_own || above.is_some_and(|above| above.iter().copied().all(is_kept))
 }
 
-/// Whether nobody but those whom the caller trusts can exchange any directory on a way without
-/// links.
-fn are_all_kept(caller: &Caller, real: &Path) -> bool {
-    let is_kept =
-        |dir: &Path| fs::symlink_metadata(dir).is_ok_and(|meta| !caller.names_may_be_exchanged(&meta));
-    real.ancestors().all(is_kept)
-}
-
-/// The way without links, which have no rights of their own, and from the root on: a path may begin
-/// in the directory of another.
-fn real_or_absolute(dir: &Path) -> Option<PathBuf> {
-    fs::canonicalize(dir).or_else(|_| std::path::absolute(dir)).ok()
-}
-
-/// The user whom the caller does not trust and in whose directory a directory lies, or who owns it:
-/// whatever lies there may have been moved there.
-pub(crate) fn owner_on_the_way(caller: &Caller, dir: &Path) -> Option<u32> {
-    let owner = |dir: &Path| fs::symlink_metadata(dir).ok().map(|meta| meta.uid());
-    let real = real_or_absolute(dir)?;
-    real.ancestors().filter_map(owner).find(|&owner| !caller.trusts(owner))
+/// Describes a directory on a way without links, and all above it.
+fn above(real: &Path) -> io::Result<Vec<Found>> {
+    real.ancestors().map(|dir| fs::symlink_metadata(dir).map(|meta| Found::from(&meta))).collect()
 }
 
 /// Whether nobody but the user who runs this and root can exchange any directory on the way to a
@@ -164,7 +149,9 @@ pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
     let Some(there) = path.ancestors().find(|above| fs::symlink_metadata(above).is_ok()) else {
         return false;
     };
-    real_path(there).is_ok_and(|real| are_all_kept(&Caller::alone(), &real))
+    let caller = Caller::alone();
+    let is_kept = |above: Vec<Found>| above.into_iter().all(|dir| !caller.names_may_be_exchanged(dir));
+    real_path(there).and_then(|real| above(&real)).is_ok_and(is_kept)
 }
 
 #[cfg(test)]
@@ -186,7 +173,8 @@ mod tests {
         fs::create_dir_all(&moved).unwrap();
         for (owner, by_root, by_her) in [(0, true, true), (ANOTHER, false, true), (SHE, true, true)] {
             std::os::unix::fs::chown(&theirs, Some(owner), None).unwrap();
-            let kept = [0, SHE].map(|maker| is_kept_on_the_way(&Caller::of(SHE), &moved, maker));
+            let kept = [0, SHE]
+                .map(|maker| is_kept_on_the_way(&Caller::of(SHE), above(&moved).as_deref().ok(), maker));
             assert_eq!(kept, [by_root, by_her], "in a directory of {owner}");
         }
     }

@@ -103,6 +103,11 @@ pub(crate) fn digest_of_manifest(manifest: &Manifest) -> [u8; DIGEST_BYTES as us
     *blake3::hash(&manifest.encode()).as_bytes()
 }
 
+/// The same in hexadecimal digits.
+pub(crate) fn told(manifest: &Manifest) -> String {
+    digest_of_manifest(manifest).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// Where a pin lies, in a directory that the person named.
 fn place(disk: &dyn Disk, path: &Path, access: Access) -> std::io::Result<PathBuf> {
     let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;

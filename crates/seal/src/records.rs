@@ -7,10 +7,11 @@
 //! not fit, and neither does anything on another machine. Nor does a record count that lies in a
 //! directory of another user, at any depth.
 //!
-//! A record is a text: a line for the format, then a line for each source, with the number of its
-//! inode and the time at which that was made, or the number of its device where the file system
-//! does not keep that time. It is written anew by each seal, and its time of modification is when
-//! that began.
+//! A record is a text: a line for the format, then a line for each source. That has `dir` or `file`;
+//! of the directory, or of that in which the file lies, the number of its inode and the time at which
+//! that was made, or the number of its device where the file system does not keep that time; and the
+//! path of the source. What is not there counts as a file, so that no record of a directory fits. A
+//! record is written anew by each seal, and its time of modification is when that began.
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
 use crate::links::is_led_to_by_nobody_else;
@@ -19,6 +20,8 @@ use pantile_format::Timestamp;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
+
+const FIRST_LINE: &str = "pantile record 2\n";
 
 /// As many sources as a manifest can name have less.
 const BYTES_MOST: u64 = 1 << 20;
@@ -68,24 +71,47 @@ pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: &str, sources: &[P
         // Whoever may exchange a directory on the way may put another one of this user there, in
         // which she restored what somebody else made.
         let is_hers = is_ours(&disk.meta(records)?, MetaKind::Dir) && is_led_to_by_nobody_else(records);
-        let fits = || describe(disk, sources).is_ok_and(|now| now == text);
+        let fits = || {
+            describe(disk, sources).is_ok_and(|now| now == text)
+                || describe_v1(disk, sources).is_some_and(|now| now == text)
+        };
         Ok::<Option<Record>, io::Error>(is_hers.then(|| Record { at, fits: fits() }))
     };
     found().unwrap_or(None)
 }
 
+/// A line for each source, in the version of the format that is written now.
 fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
-    let mut text = String::from("pantile record 1\n");
+    let mut text = String::from(FIRST_LINE);
     for source in sources {
         // A file is made anew whenever it is healed or saved; the directory that it lies in stays.
+        // Which name it has there counts as well: another name would be another file.
         let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
-        let Identity { id, born } = disk.identity(&if is_dir { source.clone() } else { parent(source) })?;
-        let _ = match born {
-            Some(born) => writeln!(text, "source {} born {}.{:09}", id.inode, born.seconds, born.nanos),
-            None => writeln!(text, "source {} device {}", id.inode, id.device),
-        };
+        let kind = if is_dir { "dir" } else { "file" };
+        let dir = if is_dir { source.clone() } else { parent(source) };
+        let path = source.as_os_str().as_encoded_bytes().escape_ascii();
+        let _ = writeln!(text, "{kind} {} {path}", identity(disk, &dir)?);
     }
     Ok(text)
+}
+
+/// The same as version 1 has it, which tells of a file only the directory that it lies in; `None` if
+/// a source is no directory.
+fn describe_v1(disk: &dyn Disk, sources: &[PathBuf]) -> Option<String> {
+    let mut text = String::from("pantile record 1\n");
+    for source in sources {
+        let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
+        let _ = writeln!(text, "source {}", identity(disk, source).ok().filter(|_| is_dir)?);
+    }
+    Some(text)
+}
+
+fn identity(disk: &dyn Disk, dir: &Path) -> io::Result<String> {
+    let Identity { id, born } = disk.identity(dir)?;
+    Ok(match born {
+        Some(born) => format!("{} born {}.{:09}", id.inode, born.seconds, born.nanos),
+        None => format!("{} device {}", id.inode, id.device),
+    })
 }
 
 fn read(disk: &dyn Disk, path: &Path) -> io::Result<(String, Timestamp)> {

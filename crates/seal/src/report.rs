@@ -383,6 +383,9 @@ pub struct SealReport {
     pub tolerance: u64,
     /// The generation after the work.
     pub generation: u64,
+    /// The BLAKE3 digest of the manifest after the work, as a pin has it; of what would be sealed
+    /// with `dry_run`.
+    pub manifest: String,
     /// Whether the set is new.
     pub first_time: bool,
     /// The code that was given, or that the set had, where it got more data columns for more

@@ -291,6 +291,20 @@ impl<'w> Set<'w> {
         }
     }
 
+    /// Refuses to compute what is restored from files that nobody has named: by what becomes of it
+    /// whoever made the set would learn what is in them.
+    pub(crate) fn refuse_unnamed_sources(&self) -> Result<(), SealError> {
+        let is_file = |index: usize| matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
+        let is_there =
+            |original: &Option<Original>| original.as_ref().is_some_and(|o| o.status != FileStatus::Missing);
+        let mut originals = self.originals.iter().enumerate();
+        let would_read = originals.any(|(index, original)| is_file(index) && is_there(original));
+        match self.manifest.mode == Mode::Full || self.trust.may_search() || !would_read {
+            true => Ok(()),
+            false => Err(SealError::SourcesNotNamed { sources: self.sources.clone() }),
+        }
+    }
+
     /// Whether a directory is one of those of the shards that were named.
     pub(crate) fn is_named(&self, dir: &Path) -> bool {
         let id = |dir: &Path| self.world.disk.meta(dir).map(|meta| meta.id).ok();

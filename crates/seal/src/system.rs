@@ -22,6 +22,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
@@ -42,6 +43,8 @@ struct Root {
 pub struct SystemDisk {
     /// By path, as it was named and without links.
     roots: RwLock<HashMap<PathBuf, Root>>,
+    /// Which directory each path was found to be.
+    known: Mutex<HashMap<PathBuf, FileId>>,
     /// Directories that were made for roots: which root, the directory above, the name.
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
     /// Whether paths are walked name by name.
@@ -86,6 +89,9 @@ impl Drop for LockFile {
     }
 }
 
+/// As many names as a path can have.
+const NAMES_MOST: usize = 2048;
+
 const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// A pipe in place of a file must not block the run, nor a terminal become that of the process.
@@ -127,7 +133,9 @@ impl SystemDisk {
         let name = below.file_name().ok_or(Errno::BUSY)?.to_os_string();
         match below.parent() {
             Some(above) if !above.as_os_str().is_empty() => {
-                Ok((Arc::new(self.beneath(root.as_fd(), above, TO_SEARCH)?), name))
+                let dir = self.beneath(root.as_fd(), above, TO_SEARCH)?;
+                self.know(&crate::names::parent(path), describe(&rustix::fs::fstat(&dir)?).id)?;
+                Ok((Arc::new(dir), name))
             }
             _ => Ok((root, name)),
         }
@@ -135,7 +143,35 @@ impl SystemDisk {
 
     fn open_at(&self, path: &Path, access: Access, flags: OFlags) -> io::Result<OwnedFd> {
         let (root, below) = self.find(path, access)?;
-        self.beneath(root.as_fd(), &below, flags)
+        if below.as_os_str().is_empty() {
+            return self.beneath(root.as_fd(), &below, flags);
+        }
+        let (dir, name) = self.at(path, access)?;
+        let file = self.beneath(dir.as_fd(), Path::new(&name), flags)?;
+        // What is opened to be listed or described may be a directory.
+        if flags.intersects(OFlags::PATH.union(OFlags::DIRECTORY)) {
+            let found = describe(&rustix::fs::fstat(&file)?);
+            if found.kind == MetaKind::Dir {
+                self.know(path, found.id)?;
+            }
+        }
+        Ok(file)
+    }
+
+    /// Notes which directory a path leads to, or holds it against what was noted.
+    fn know(&self, path: &Path, id: FileId) -> io::Result<()> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.entry(plain(path)) {
+            Entry::Vacant(new) => drop(new.insert(id)),
+            Entry::Occupied(there) if *there.get() == id => {}
+            Entry::Occupied(_) => return Err(io::Error::other("another directory took its place just now")),
+        }
+        Ok(())
+    }
+
+    /// What was there goes away, or gets another name.
+    fn forget(&self, path: &Path) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&plain(path));
     }
 
     /// Opens what lies beneath a directory, through no link. With `PATH` a link that stands at the
@@ -240,6 +276,11 @@ pub(crate) fn file_bytes_most() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
+/// What is left of a path without so many names at its end.
+fn path_above(path: &Path, below: &Path) -> PathBuf {
+    plain(path).ancestors().nth(below.components().count()).unwrap_or(path).to_path_buf()
+}
+
 /// A path without dots, under which a root is kept.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
@@ -319,9 +360,11 @@ impl Disk for SystemDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let (from, old) = self.at(from, Access::Write)?;
-        let (to, new) = self.at(to, Access::Write)?;
-        Ok(rustix::fs::renameat(&from, &old, &to, &new)?)
+        let ((dir, old), (new_dir, new)) = (self.at(from, Access::Write)?, self.at(to, Access::Write)?);
+        rustix::fs::renameat(&dir, &old, &new_dir, &new)?;
+        self.forget(from);
+        self.forget(to);
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -353,6 +396,8 @@ impl Disk for SystemDisk {
         rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(PRIVATE_DIR))?;
         let made = self.beneath(dir.as_fd(), Path::new(&name), TO_LIST)?;
         let there = describe(&rustix::fs::fstat(&made)?);
+        self.forget(path);
+        self.know(path, there.id)?;
         // One that holds something already is not the one that was made.
         let is_made = is_own(&there) && there.mode & !PRIVATE_DIR == 0 && names_in(made)?.is_empty();
         match is_made {
@@ -396,18 +441,36 @@ impl Disk for SystemDisk {
         Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
     }
 
-    fn way(&self, dir: &Path) -> io::Result<Vec<Meta>> {
-        let (root, below) = self.find(dir, Access::Read)?;
+    fn way(&self, path: &Path) -> io::Result<Vec<Meta>> {
+        let (root, below) = self.find(path, Access::Read)?;
         let mut dir = self.beneath(root.as_fd(), Path::new(""), OFlags::PATH)?;
         let mut way = Vec::new();
+        let mut path = path_above(path, &below);
         for name in below.components() {
-            let next =
-                rustix::fs::openat(&dir, name.as_os_str(), TO_SEARCH | OFlags::NOFOLLOW, Mode::empty())?;
+            let flags = TO_SEARCH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let next = rustix::fs::openat(&dir, name.as_os_str(), flags, Mode::empty())?;
             way.push(describe(&rustix::fs::fstat(&dir)?));
             dir = next;
+            path.push(name);
+            self.know(&path, describe(&rustix::fs::fstat(&dir)?).id)?;
         }
         way.push(describe(&rustix::fs::fstat(&dir)?));
         Ok(way)
+    }
+
+    fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
+        let (root, below) = self.find(dir, Access::Read)?;
+        let mut dir = self.beneath(root.as_fd(), &below, TO_SEARCH)?;
+        let mut above = vec![describe(&rustix::fs::fstat(&dir)?)];
+        for _ in 0..NAMES_MOST {
+            dir = rustix::fs::openat(&dir, "..", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
+            let next = describe(&rustix::fs::fstat(&dir)?);
+            if above.last().is_some_and(|last| last.id == next.id) {
+                return Ok(above);
+            }
+            above.push(next);
+        }
+        Err(Errno::NAMETOOLONG.into())
     }
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
@@ -855,6 +918,20 @@ mod tests {
             fs::create_dir(at("d")).unwrap();
             file.give_name(&at("d/name")).unwrap();
             assert!(at("moved/name").exists() && !at("d/name").exists());
+            // Nothing more is done in what has the path now.
+            fs::write(at("d/there"), "").unwrap();
+            for refused in [
+                disk.create(&at("d/temp")).map(drop),
+                disk.open(&at("d/there")).map(drop),
+                disk.look(&at("d/there")).map(drop),
+                disk.list(&at("d")).map(drop),
+                disk.make_private_dir(&at("d/dir")).map(drop),
+                disk.way(&at("d")).map(drop),
+            ] {
+                assert!(refused.unwrap_err().to_string().contains("another directory took its place"));
+            }
+            let disk = SystemDisk { walks: disk.walks, ..SystemDisk::default() };
+            disk.root(dir.path(), Access::Write).unwrap();
             let file = disk.create(&at("d/temp")).unwrap();
             fs::remove_file(at("d/temp")).unwrap();
             fs::write(at("d/temp"), "of another").unwrap();

@@ -420,10 +420,9 @@ impl Unsealing<'_, '_> {
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
         let given = (entry.mode, self.rights);
-        match sealed_attributes(self.set, index) {
-            Some(sealed) => give(made, &sealed, given, path, &mut self.report.not_kept),
-            None => self.rights.of_mode(entry.mode),
-        }
+        // Also of version 1: what it inherited from the directory is taken away.
+        let sealed = sealed_attributes(self.set, index).unwrap_or_default();
+        give(made, &sealed, given, path, &mut self.report.not_kept)
     }
 
     /// Whether what is there is a file of the size that was sealed.

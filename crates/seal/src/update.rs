@@ -24,7 +24,7 @@ use crate::set::{Original, Set, mode_name};
 use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Tree, let_times_pass};
-use crate::window::{join, read_file_blocks};
+use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -674,7 +674,8 @@ fn scan_file(
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        let read = read_file_blocks((set.world.disk, set.for_user), &path, entry, block, at, bytes)
+        let reader = Reader { disk: set.world.disk, for_user: set.for_user, is_listed: true };
+        let read = read_file_blocks(reader, &path, entry, block, at, bytes)
             .map_err(|e| SealError::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;
         crcs.extend(bytes.chunks_exact(block).map(Crc64::of));

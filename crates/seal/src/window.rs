@@ -310,17 +310,29 @@ pub(crate) fn read_source(
     first_block: u64,
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
-    let disk = (set.world.disk, set.for_user);
-    let read = read_file_blocks(disk, path, entry, set.geometry.block(), first_block, bytes)?;
+    let reader = Reader { disk: set.world.disk, for_user: set.for_user, is_listed: false };
+    let read = read_file_blocks(reader, path, entry, set.geometry.block(), first_block, bytes)?;
     set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
     Ok(read)
 }
 
+/// For whom originals are read, and of which state.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'d> {
+    pub(crate) disk: &'d dyn crate::disk::Disk,
+    /// The user for whom root writes: it must be hers.
+    pub(crate) for_user: Option<u32>,
+    /// Whether the entry was listed by this command: it must have that mode still. What is sealed
+    /// for everybody to read must not be another file, which is not.
+    pub(crate) is_listed: bool,
+}
+
 /// As [`read_source`], without a set.
 ///
-/// Errors: it does not belong to the user for whom root writes.
+/// Errors: it does not belong to the user for whom root writes, or has another mode than was
+/// listed.
 pub(crate) fn read_file_blocks(
-    (disk, for_user): (&dyn crate::disk::Disk, Option<u32>),
+    reader: Reader<'_>,
     path: &Path,
     entry: &Entry,
     block: usize,
@@ -330,8 +342,11 @@ pub(crate) fn read_file_blocks(
     let EntryKind::File { size, .. } = &entry.kind else { return Ok(FileRead { bytes: 0, whole: false }) };
     let offset = first_block * block as u64;
     let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
-    let file = disk.open(path)?;
-    if let Some(user) = for_user
+    let file = reader.disk.open(path)?;
+    if reader.is_listed && file.meta()?.mode != entry.mode {
+        return Err(std::io::Error::other("its mode was changed just now, or another file took its place"));
+    }
+    if let Some(user) = reader.for_user
         && file.meta()?.owner != user
     {
         let why = "it belongs to another user than the shards";

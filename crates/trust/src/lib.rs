@@ -26,7 +26,7 @@ pub struct Found {
     pub owner: u32,
     /// The number of its group.
     pub group: u32,
-    /// Its permission bits; others are ignored.
+    /// Its permission bits, and that of a sticky directory; others are ignored.
     pub mode: u32,
 }
 
@@ -51,6 +51,9 @@ pub fn most_of_made_from(read: impl IntoIterator<Item = Found>) -> u32 {
     let is_for_everybody = read.into_iter().all(|file| file.is_for_everybody());
     if is_for_everybody { 0o777 } else { 0o700 }
 }
+
+/// Nobody's number: that of whoever may write to a directory that is open to others.
+pub const SOMEBODY: u32 = u32::MAX;
 
 /// Who acts, and which other user is trusted besides root.
 #[derive(Clone, Copy, Debug)]
@@ -102,8 +105,9 @@ impl Caller {
     }
 
     /// Whether somebody else may exchange the names in a directory.
-    pub fn names_may_be_exchanged(&self, directory: &Metadata) -> bool {
-        let is_kept = directory.mode() & STICKY != 0 && self.trusts(directory.uid());
+    pub fn names_may_be_exchanged(&self, directory: impl Into<Found>) -> bool {
+        let directory = directory.into();
+        let is_kept = directory.mode & STICKY != 0 && self.trusts(directory.owner);
         self.is_of_another(directory) && !is_kept
     }
 
@@ -137,6 +141,23 @@ impl Caller {
         let (owner, directory) = (file.into().owner, directory.into());
         let is_at_home = owner == directory.owner || !self.is_of_another(directory);
         self.trusts(owner) || (self.is_root() && is_at_home)
+    }
+
+    /// Who can have put a file where it is, by the directories above it from its own to the topmost:
+    /// its owner, or whoever owns one of those and is not trusted, or [`SOMEBODY`] if others may write
+    /// to its directory, sticky or not, or exchange one above. A file of root's that was made elsewhere
+    /// can be moved to a sticky directory.
+    pub fn put_by<F: Into<Found>>(&self, file: impl Into<Found>, above: impl IntoIterator<Item = F>) -> u32 {
+        let owner = file.into().owner;
+        if !self.trusts(owner) {
+            return owner;
+        }
+        let above: Vec<Found> = above.into_iter().map(Into::into).collect();
+        let Some(own) = above.first() else { return SOMEBODY };
+        let of_another = above.iter().map(|dir| dir.owner).find(|&owner| !self.trusts(owner));
+        let is_open =
+            || self.is_of_another(*own) || above.iter().any(|&dir| self.names_may_be_exchanged(dir));
+        of_another.unwrap_or_else(|| if is_open() { SOMEBODY } else { owner })
     }
 
     /// Whether one user alone, who owns a file, can have written it and put it into a directory.
@@ -201,6 +222,29 @@ mod tests {
             let trusted = [root, user].map(|who| !who.is_led_by_another(of(link, 0o777), directory));
             assert_eq!(to_nothing, trusted, "{link} in {directory:?} to nothing");
         }
+    }
+
+    #[test]
+    fn a_file_was_put_where_it_is_by_whoever_can_have() {
+        let user = Caller { me: 1000, also: None };
+        let root = || of(0, 0o755);
+        for (file, above, putter) in [
+            (1000, vec![of(1000, 0o755), root(), root()], 1000),
+            (0, vec![root()], 0),
+            // Whoever owns the file, or a directory above it.
+            (1001, vec![of(1000, 0o755), root()], 1001),
+            (1000, vec![of(1000, 0o755), of(1001, 0o755), root()], 1001),
+            (0, vec![of(1001, 0o1777), root()], 1001),
+            // In a sticky directory anybody; but a directory there stays where it is.
+            (1000, vec![of(0, 0o1777), root()], SOMEBODY),
+            (0, vec![of(0, 0o777), root()], SOMEBODY),
+            (1000, vec![of(1000, 0o755), of(0, 0o1777), root()], 1000),
+            (1000, vec![of(1000, 0o755), of(0, 0o777), root()], SOMEBODY),
+            (1000, vec![], SOMEBODY),
+        ] {
+            assert_eq!(user.put_by(of(file, 0o600), above.clone()), putter, "{file} in {above:?}");
+        }
+        assert!(!user.trusts(SOMEBODY));
     }
 
     #[test]

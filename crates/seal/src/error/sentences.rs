@@ -3,6 +3,7 @@
 use super::SealError;
 use crate::report::{Losses, Unfinished};
 use pantile_format::LeftOut;
+use pantile_trust::SOMEBODY;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -121,28 +122,31 @@ impl fmt::Display for SealError {
             SealError::SourcesNotNamed { sources } => write!(
                 out,
                 "the set says that its originals are {}, but there is no record that you sealed it on this machine, or another user can \
-                 have put its shards there, who may have named any place; nothing was written: if they are to be repaired there, say so, with --source for each",
+                 have put its shards there, who may have named any place; nothing was written: if they are to be read or repaired there, say so, with --source for each",
                 paths(sources)
             ),
             SealError::OfAnother { path, owner } => write!(
                 out,
-                "{} belongs to another user (number {owner}), who would have what is written there; nothing was written: seal to a \
+                "{} belongs to {}, who would have what is written there; nothing was written: seal to a \
                  folder of your own, let that user run the command, or make the shards yours (chown) if you know that they are",
-                path.display()
+                path.display(),
+                whom(*owner)
             ),
             SealError::JournalOfAnother { path, owner } => write!(
                 out,
-                "{}, which says how a change of these shards is finished, belongs to user number {owner}, and not all of the shards do; \
+                "{}, which says how a change of these shards is finished, belongs to {}, and not all of the shards do; \
                  nothing was written: move it away, or make it yours (chown) if you know who wrote it",
-                path.display()
+                path.display(),
+                whom(*owner)
             ),
             SealError::StateOfAnother { path, owner, generation, other, other_generation } => write!(
                 out,
                 "{} says another state of the set (generation {generation}) than {} (generation {other_generation}), and was put \
-                 there by user number {owner}, who is not trusted with the latter; nothing was done: name the shards that count, or \
+                 there by {}, who is not trusted with the latter; nothing was done: name the shards that count, or \
                  hold the set against a pin (--pin)",
                 path.display(),
-                other.display()
+                other.display(),
+                whom(*owner)
             ),
             SealError::NotForOwner { path, dir, owner } => write!(
                 out,
@@ -428,6 +432,14 @@ impl fmt::Display for SealError {
                 write!(out, ". {when} command on the set finishes it first, as {} says", journal.display())
             }
         }
+    }
+}
+
+/// A user by number.
+fn whom(owner: u32) -> String {
+    match owner {
+        SOMEBODY => "somebody, since others may write there".into(),
+        number => format!("user number {number}"),
     }
 }
 

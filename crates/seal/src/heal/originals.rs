@@ -11,12 +11,13 @@ use crate::names::parent;
 use crate::options::Progress;
 use crate::records::is_ours;
 use crate::report::{FileStatus, HealReport, NotDone};
-use crate::set::Set;
+use crate::set::{Set, put_by};
 use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
 use pantile_format::{Entry, EntryKind, Timestamp};
+use pantile_trust::Caller;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -162,10 +163,8 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
     let given = (entry.mode, rights);
     let done = open_made(disk, &path, made).and_then(|dir| {
-        let mode = match sealed_attributes(set, index) {
-            Some(sealed) => give(&*dir, &sealed, given, &path, &mut report.not_kept),
-            None => rights.of_mode(entry.mode),
-        };
+        let sealed = sealed_attributes(set, index).unwrap_or_default();
+        let mode = give(&*dir, &sealed, given, &path, &mut report.not_kept);
         dir.set_meta(mode, entry.mtime)
     });
     if let Err(error) = done {
@@ -296,6 +295,7 @@ fn write_original(
     // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
     let seen = file.beside(path.file_name()).ok();
     let there = seen.as_ref().and_then(|seen| seen.meta().ok());
+    refuse_what_was_moved(set, there.as_ref(), path)?;
     let is_where_it_was =
         file.beside(None).and_then(|dir| dir.meta()).is_ok_and(|dir| original.way.dir == Some(dir.id));
     let is_touched = there.is_some_and(|there| {
@@ -339,35 +339,49 @@ fn write_original(
     let mode = if owned { mode } else { mode & !SETUID_SETGID };
     // Those that it has now, like its mode; those that were sealed if it is not there.
     let attributes = match seen {
-        Some(seen) => Some(attributes::kept(
-            seen.attributes().map_err(|e| SealError::io("reading attributes of", path, e))?,
-        )),
-        None => sealed_attributes(set, index),
+        Some(seen) => {
+            attributes::kept(seen.attributes().map_err(|e| SealError::io("reading attributes of", path, e))?)
+        }
+        None => sealed_attributes(set, index).unwrap_or_default(),
     };
-    let mode = match attributes {
-        Some(attributes) => give(file, &attributes, (mode, given), path, not_kept),
-        None => given.of_mode(mode),
-    };
+    let mode = give(file, &attributes, (mode, given), path, not_kept);
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })
+}
+
+/// Of shards that another user can have put there: refuses to replace a file that is not at home in
+/// its directory. Whoever moved it there would have a file of its owner that says what she wants.
+fn refuse_what_was_moved(set: &Set<'_>, there: Option<&FileMeta>, path: &Path) -> Result<(), SealError> {
+    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
+    let Some(there) = there.filter(|_| set.put_by_another().is_some()) else { return Ok(()) };
+    let dir = parent(path);
+    let is_at_home = match caller.trusts(there.owner) {
+        true => put_by(disk, &caller, there, &dir) == there.owner,
+        false => disk.meta(&dir).is_ok_and(|dir| dir.owner == there.owner),
+    };
+    match is_at_home {
+        true => Ok(()),
+        false => Err(SealError::OfAnother { path: path.to_path_buf(), owner: there.owner }),
+    }
 }
 
 /// The directories that were sealed and could not be searched by everybody. A source itself is none
 /// of them: it is where this user says.
 fn closed_dirs<'s>(set: &'s Set<'_>) -> HashSet<(u32, &'s [u8])> {
-    const OTHERS_SEARCH: u32 = 0o001;
-    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & OTHERS_SEARCH == 0;
+    const ALL_SEARCH: u32 = 0o011;
+    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & ALL_SEARCH != ALL_SEARCH;
     let closed = set.manifest.entries.iter().filter(is_closed);
     closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
 }
 
 /// See [`Original::was_open`].
 fn was_open(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> bool {
-    const OTHERS_READ: u32 = 0o004;
+    // Its group included, which a mode can leave out.
+    const ALL_READ: u32 = 0o044;
     let entry = &set.manifest.entries[index];
     let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut above = ends.map(|end| (entry.source, &entry.path[..end]));
-    entry.mode & OTHERS_READ != 0 && !above.any(|dir| closed.contains(&dir))
+    entry.mode & ALL_READ == ALL_READ && !above.any(|dir| closed.contains(&dir))
 }
 
 /// Whether nobody but this user can have put there what is found at a path: each directory from the

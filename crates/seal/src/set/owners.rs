@@ -3,11 +3,10 @@
 
 use super::Set;
 use crate::SealError;
-use crate::disk::{Meta, MetaKind, resolve};
-use crate::links::owner_on_the_way;
+use crate::disk::{Disk, Meta, MetaKind, resolve};
 use crate::names::parent;
 use crate::shard::Shard;
-use pantile_trust::{Caller, Found};
+use pantile_trust::{Caller, Found, SOMEBODY};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +55,7 @@ impl Set<'_> {
         let (mut owners, mut putters) = (BTreeSet::new(), BTreeSet::new());
         for (shard, metas) in self.shards_and_dirs() {
             let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
-            let putter = put_by(&caller, &file, &dir);
+            let putter = put_by(self.world.disk, &caller, &file, &dir);
             putters.insert(putter);
             owners.insert(file.owner);
             if !caller.trusts(putter) {
@@ -82,11 +81,10 @@ impl Set<'_> {
     /// `None` if that is nobody.
     pub(crate) fn put_by_another(&self) -> Option<u32> {
         let caller = Caller::or_by_sudo();
-        let mut putters = self
-            .shards_and_dirs()
-            .filter_map(|(_, metas)| metas.ok())
-            .map(|(file, dir)| put_by(&caller, &file, &dir));
-        putters.find(|&owner| !caller.trusts(owner))
+        let putter = |(_, metas): (&Shard, io::Result<(Meta, PathBuf)>)| {
+            metas.map_or(SOMEBODY, |(file, dir)| put_by(self.world.disk, &caller, &file, &dir))
+        };
+        self.shards_and_dirs().map(putter).find(|&owner| !caller.trusts(owner))
     }
 
     /// Whether the shards say what is written to originals that nobody has named: they are where
@@ -96,10 +94,12 @@ impl Set<'_> {
         let mut owners = BTreeSet::new();
         for (_, metas) in self.shards_and_dirs() {
             let Ok((file, dir)) = metas else { return false };
-            owners.insert(put_by(&caller, &file, &dir));
+            owners.insert(put_by(self.world.disk, &caller, &file, &dir));
         }
+        // What is not there would be made in the directory above.
         let is_of = |source: &PathBuf, owner: u32| {
-            self.world.disk.meta(source).map_or(true, |meta| meta.owner == owner)
+            let found = self.world.disk.meta(source).or_else(|_| self.world.disk.meta(&parent(source)));
+            found.is_ok_and(|meta| meta.owner == owner)
         };
         let is_of_one = |owner: u32| {
             owners.len() == 1 && caller.is_root() && self.sources.iter().all(|source| is_of(source, owner))
@@ -113,10 +113,8 @@ impl Set<'_> {
         let caller = Caller::or_by_sudo();
         for (shard, metas) in self.shards_and_dirs() {
             let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
-            if let Some(owner) = owner_on_the_way(&caller, &dir)
-                && caller.trusts(file.owner)
-                && file.mode & 0o077 != 0
-            {
+            let owner = put_by(self.world.disk, &caller, &file, &dir);
+            if caller.trusts(file.owner) && !caller.trusts(owner) && file.mode & 0o077 != 0 {
                 return Err(SealError::OfAnother { path: dir, owner });
             }
         }
@@ -133,9 +131,11 @@ impl Set<'_> {
     }
 }
 
-/// Who can have put a file into a directory: its owner, or another user in whose directory that
-/// lies, if the caller does not trust that one.
-pub(crate) fn put_by(caller: &Caller, file: &Meta, dir: &Path) -> u32 {
-    let of_another = if caller.trusts(file.owner) { owner_on_the_way(caller, dir) } else { None };
-    of_another.unwrap_or(file.owner)
+/// Who can have put a file into a directory, by where that is now: see [`Caller::put_by`]. If nobody
+/// can tell, somebody.
+pub(crate) fn put_by(disk: &dyn Disk, caller: &Caller, file: &Meta, dir: &Path) -> u32 {
+    if !caller.trusts(file.owner) {
+        return file.owner;
+    }
+    disk.above(dir).map_or(SOMEBODY, |above| caller.put_by(file, &above))
 }

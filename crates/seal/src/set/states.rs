@@ -15,7 +15,7 @@ use crate::pin::{Pin, digest_of_manifest};
 use crate::shard::Candidate;
 use pantile::{CellSet, Codec};
 use pantile_format::{DIGEST_BYTES, FormatError, Manifest, Mode, Part};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, SOMEBODY};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,13 +85,14 @@ fn states<'c>(
     (disk, caller): (&dyn Disk, &Caller),
     bounds: Bounds,
 ) -> Vec<State<'c>> {
-    let putter = |shard: &Candidate| {
+    let told = |shard: &Candidate| {
         let dir = parent(&resolve(disk, &shard.path).ok()?);
-        Some(put_by(caller, &shard.file.as_ref()?.meta().ok()?, &dir))
+        Some(put_by(disk, caller, &shard.file.as_ref()?.meta().ok()?, &dir))
     };
-    let putters: Vec<Option<u32>> = shards.iter().map(|shard| putter(shard)).collect();
+    // Whose it is that cannot be told any more: somebody exchanges what led there.
+    let putters: Vec<u32> = shards.iter().map(|shard| told(shard).unwrap_or(SOMEBODY)).collect();
     let others: BTreeSet<Option<u32>> =
-        putters.iter().map(|putter| putter.filter(|&putter| !caller.trusts(putter))).collect();
+        putters.iter().map(|&putter| Some(putter).filter(|&putter| !caller.trusts(putter))).collect();
     let is_of_one = others.len() <= 1;
     let mut by_generation: BTreeMap<u64, Vec<State<'c>>> = BTreeMap::new();
     for (&shard, putter) in shards.iter().zip(putters) {
@@ -105,7 +106,7 @@ fn states<'c>(
             states.len() - 1
         });
         states[at].shards.push(shard);
-        states[at].putters.extend(putter.filter(|_| !is_of_one));
+        states[at].putters.extend(Some(putter).filter(|_| !is_of_one));
     }
     let mut states: Vec<State<'c>> = by_generation.into_values().flatten().collect();
     states.sort_by_key(|state| Reverse((state.generation, state.is_backed_by(caller), state.shards.len())));
@@ -126,12 +127,12 @@ impl State<'_> {
         if !is_other || self.is_backed_by(caller) || other.putters.is_subset(&self.putters) {
             return None;
         }
-        let (first, older) = (self.shards.first()?, other.shards.first()?);
+        let path = |state: &State<'_>| state.shards.first().map(|shard| shard.path.clone());
         Some(SealError::StateOfAnother {
-            path: first.path.clone(),
-            owner: *self.putters.first()?,
+            path: path(self).unwrap_or_default(),
+            owner: self.putters.first().copied().unwrap_or(SOMEBODY),
             generation: self.generation,
-            other: older.path.clone(),
+            other: path(other).unwrap_or_default(),
             other_generation: other.generation,
         })
     }

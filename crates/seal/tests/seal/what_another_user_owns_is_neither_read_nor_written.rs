@@ -361,6 +361,79 @@ fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
     assert!(left > 3, "{left}");
 }
 
+/// A forged set with the UUID of one that was sealed here could name a file that is not there, beside
+/// the one that was sealed.
+#[test]
+fn a_record_of_one_file_is_none_of_another_in_its_directory() {
+    let place = Place::new();
+    let etc = place.dir.path().join("etc");
+    fs::create_dir(&etc).unwrap();
+    write(&etc.join("hosts"), &Seed(1).bytes(20_000));
+    let mut options = place.options("rs:1+2");
+    (options.sources, options.mode) = (vec![etc.join("hosts")], Some(Mode::Beside));
+    options.name = Some("tree".into());
+    seal(&options, &mut Silent).unwrap();
+    // The record says which name it is of, and what is not there is no directory.
+    let record = fs::read_dir(place.records()).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(&record).unwrap();
+    assert!(text.starts_with("pantile record 2\nfile ") && text.ends_with("etc/hosts\n"), "{text}");
+    fs::remove_file(etc.join("hosts")).unwrap();
+    assert_eq!(place.heal().unwrap().files_healed.len(), 1);
+    fs::remove_file(etc.join("hosts")).unwrap();
+    let of_another = text.replace("hosts", "preload");
+    fs::write(&record, &of_another).unwrap();
+    let refused = || place.heal().is_err() && !etc.join("hosts").exists();
+    assert!(refused());
+    // Version 1 did not say which file it was.
+    let v1 = text.replace("record 2", "record 1").replace("file ", "source ");
+    fs::write(&record, v1.split(" /").next().unwrap().to_owned() + "\n").unwrap();
+    assert!(refused());
+    fs::write(&record, &text).unwrap();
+    assert!(!refused());
+}
+
+/// Whoever may write to a sticky directory can have moved a file of root's there.
+#[test]
+fn what_lies_where_others_may_write_is_nobodys_word() {
+    let place = sealed(Mode::Beside);
+    flip(&place.tree().join("d/b"), 5000);
+    make_shards_younger(&place);
+    set_mode(&place.out(), 0o1777);
+    assert!(matches!(place.heal(), Err(SealError::SourcesNotNamed { .. })));
+    set_mode(&place.shard(3), 0o644);
+    let error = seal(&SealOptions { read_all: true, ..place.again() }, &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::OfAnother { .. }), "{error}");
+    assert!(error.to_string().contains("others may write there"), "{error}");
+    set_mode(&place.out(), 0o755);
+    assert_eq!(place.heal().unwrap().files_healed.len(), 1);
+}
+
+/// He moves a file of root's into a directory of his, over which his set says what it should be.
+#[test]
+fn a_file_that_was_moved_is_not_made_anew_for_its_owner() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Beside);
+    let moved = place.tree().join("d/b");
+    give(&place.tree());
+    give(&place.out());
+    flip(&moved, 5000);
+    make_shards_younger(&place);
+    let set = SetPaths { sources: vec![place.tree()], ..SetPaths::dir(place.out()) };
+    let heal_as = || heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent);
+    for owner in [0, USER - 1] {
+        chown(&moved, Some(owner), None).unwrap();
+        let before = fs::read(&moved).unwrap();
+        let error = heal_as().unwrap_err();
+        assert!(matches!(&error, SealError::NotHealed { report } if report.not_healed.len() == 1), "{error}");
+        assert!(fs::read(&moved).unwrap() == before && fs::metadata(&moved).unwrap().uid() == owner);
+    }
+    chown(&moved, Some(USER), None).unwrap();
+    heal_as().unwrap();
+    assert_eq!(fs::metadata(&moved).unwrap().uid(), USER);
+}
+
 /// Nor has she to wait for root if root was stopped there.
 #[test]
 fn the_journal_of_what_root_seals_for_a_user_is_that_users() {
@@ -457,14 +530,16 @@ fn a_state_that_only_another_user_tells_of_does_not_count() {
         disputed(place.set());
         // All are of one owner again, who has the newest.
         forged(USER - 1);
-        unseal(&unsealing(&place, &place.out()), &mut Silent).unwrap();
+        let his_state = SetPaths { sources: vec![his.tree()], ..place.set() };
+        let unseal_as = |set| unseal(&UnsealOptions { set, ..unsealing(&place, &place.out()) }, &mut Silent);
+        unseal_as(his_state).unwrap();
         assert_eq!(fs::read(place.target().join("a")).unwrap(), b"his");
         fs::remove_dir_all(place.target()).unwrap();
         if mode == Mode::Beside {
             // What is pinned is not what he says.
             forged(USER);
             let set = SetPaths { pin: Some(whole), ..place.set() };
-            unseal(&UnsealOptions { set, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
+            unseal_as(set).unwrap();
             assert_same_trees(&place.tree(), &place.target());
         }
         assert_eq!(picture(&place.tree()), before);

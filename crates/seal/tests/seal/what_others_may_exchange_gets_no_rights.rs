@@ -107,7 +107,8 @@ fn nobody_else_chooses_what_runs_with_the_rights_of_an_owner() {
         }
         rot(&place, &program, 100);
         set_mode(&program, 0o4755);
-        let healed = place.heal().unwrap();
+        let set = SetPaths { sources: vec![place.tree()], ..place.set() };
+        let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
         assert_eq!(healed.files_healed.len(), 1);
         assert_eq!(mode_of(&program), kept);
         assert_eq!(healed.not_kept.iter().any(|not| not.reason.contains("setuid")), kept == 0o755);
@@ -279,19 +280,23 @@ fn what_shards_of_a_stranger_make_of_a_private_file_is_for_nobody_else() {
     assert_ne!(mode_of(&theirs.tree().join("known")) & 0o044, 0);
 }
 
-/// The set says where its originals are: there could be a private file of this user.
+/// The set says where its originals are: there could be a private file of this user, and what
+/// becomes of it would tell what is in it.
 #[test]
-fn what_a_stranger_calls_an_original_is_restored_for_nobody_else() {
+fn what_a_stranger_calls_an_original_is_not_read_and_restored_for_nobody_else() {
     let (place, _) = sealed_without_checksums();
-    let unseal_as = |records: Option<std::path::PathBuf>| {
+    let unseal_as = |set: SetPaths| {
         let _ = fs::remove_dir_all(place.target());
-        let set = SetPaths { records, ..place.set() };
         let options = UnsealOptions { set, target: place.target(), modes: true, ..Default::default() };
-        unseal(&options, &mut Silent).unwrap();
-        ["", "d", "d/b"].map(|name| mode_of(&place.target().join(name)) & 0o077)
+        unseal(&options, &mut Silent)?;
+        Ok(["", "d", "d/b"].map(|name| mode_of(&place.target().join(name)) & 0o077))
     };
-    assert_eq!(unseal_as(None)[1..], [0, 0]);
-    assert!(unseal_as(Some(place.records()))[1..].iter().all(|&mode| mode != 0));
+    let unnamed = SetPaths { records: None, ..place.set() };
+    let named = SetPaths { sources: vec![place.tree()], ..unnamed.clone() };
+    assert!(matches!(unseal_as(unnamed), Err(SealError::SourcesNotNamed { .. })));
+    assert!(!place.target().exists());
+    assert_eq!(unseal_as(named).unwrap()[1..], [0, 0]);
+    assert!(unseal_as(place.set()).unwrap()[1..].iter().all(|&mode| mode != 0));
 }
 
 fn sealed_without_checksums() -> (Place, String) {

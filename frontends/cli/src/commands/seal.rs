@@ -7,7 +7,7 @@ use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile_seal::{
-    Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin, seal,
+    Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin_sealed, seal,
 };
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -136,7 +136,7 @@ impl Seal {
         let pinned = match (&result, &self.pin) {
             (Ok(report), Some(file)) if !report.dry_run => {
                 let set = SetPaths { name: Some(report.set.clone()), ..SetPaths::dir(out) };
-                Some(pin(&set, file, &mut progress))
+                Some(pin_sealed(&set, report, file, &mut progress))
             }
             _ => None,
         };

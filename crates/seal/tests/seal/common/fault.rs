@@ -442,6 +442,11 @@ impl Disk for FaultDisk {
         self.inner.way(dir)
     }
 
+    fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
+        self.alive()?;
+        self.inner.above(dir)
+    }
+
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.inner.read_link(path)
     }
