@@ -10,7 +10,7 @@
 //! layout that the headers say; together they write no more to a shard than that is long.
 
 use crate::bounds::{Bounds, Codes, read_stored};
-use crate::disk::{Disk, DiskFile, resolve, set_back};
+use crate::disk::{Disk, DiskFile, Meta, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::options::{Progress, Silent};
 use crate::set::put_by;
@@ -22,7 +22,7 @@ use pantile_format::{
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
     Target, Timestamp,
 };
-use pantile_trust::Caller;
+use pantile_trust::{Caller, SOMEBODY};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -441,20 +441,22 @@ impl Replay<'_> {
     }
 
     /// A journal says what is written to shards, so it is the caller's or root's, or of the user
-    /// whose those shards are. In a directory of another user it counts as that one's.
+    /// whose those shards are. In a directory of another user it counts as that one's; where others
+    /// may write, only as its owner's, whose the shards must be then.
     fn check_owner(&self, journal: &Stream<'_>) -> Result<(), SealError> {
         let path = journal.path;
         let caller = Caller::or_by_sudo();
         let meta = journal.file.meta().map_err(|e| SealError::io("reading", path, e))?;
-        let owner = put_by(self.disk, &caller, &meta, &parent(path));
+        let put = |meta: &Meta, path: &Path| (put_by(self.disk, &caller, meta, &parent(path)), meta.owner);
+        let (owner, of) = put(&meta, path);
         let is_of_owner = |shard: &PathBuf| {
             let real = resolve(self.disk, shard);
-            let put = real.and_then(|real| {
+            let found = real.and_then(|real| {
                 // One that gets its name by this journal has a temporary one still.
                 let meta = self.disk.meta(&real).or_else(|_| self.disk.meta(&temp(&real)))?;
-                Ok(put_by(self.disk, &caller, &meta, &parent(&real)))
+                Ok(put(&meta, &real))
             });
-            put.is_ok_and(|found| found == owner)
+            found.is_ok_and(|found| found.0 == owner && (owner != SOMEBODY || found.1 == of))
         };
         let mut written = self.after.keys().filter_map(|column| self.shards.get(column));
         match caller.trusts(owner) || written.all(is_of_owner) {
