@@ -5,8 +5,10 @@
 
 What is checked, from the equations in the file alone, with arithmetic written out below:
 
-1. The equations are equations: each names cells that exist, once each, with coefficients 1 to 255; every cell that is no data
-   stands in one. Any N columns may be lost, N being the tolerance of the file (and no less than --claim).
+1. The equations are equations: each names cells that exist, once each, with coefficients 1 to 255. They are as many as the cells
+   that are no data, and the matrix of their coefficients on these cells is invertible: whatever the data are, there is one stripe
+   of them, so that the code stores what its data cells hold. Any N columns may be lost, N being the tolerance of the file (and no
+   less than --claim).
 2. Evidence "sets" and "square-sets": for every set of N columns, the equations named for it, restricted to the cells of the set,
    have a determinant that is not zero.
    Evidence "cauchy": each equation is one parity as a sum of data; every coefficient is the inverse of u_i . v_j; no two of the u
@@ -25,7 +27,7 @@ from itertools import combinations
 
 POLYNOMIAL = 0x11D
 # No code has more; a file that says so would only cost memory.
-COLUMNS_MAX, CELLS_MAX = 258, 65536
+COLUMNS_MAX, CELLS_MAX, MATRIX_MAX = 258, 65536, 1 << 25
 
 
 class Wrong(Exception):
@@ -102,9 +104,12 @@ class Certificate:
             need(all(1 <= value <= 255 for value in terms.values()), f"equation {number} has a coefficient that is none")
         need(len(set(self.data)) == len(self.data) and set(self.data) <= every, "the data cells are not cells, or one stands twice")
         need(len(self.data) > 0, "there is no data")
-        used = set().union(*self.equations) if self.equations else set()
-        need(every - set(self.data) <= used, "a cell that is no data stands in no equation")
         need(type(self.tolerance) is int and 0 <= self.tolerance < len(self.rows), "as many columns cannot be lost")
+        parity = sorted(every - set(self.data))
+        need(len(parity) * len(every) <= MATRIX_MAX, f"cells that are no data times cells are more than {MATRIX_MAX}")
+        need(len(self.equations) == len(parity), f"{len(self.equations)} equations for {len(parity)} cells that are no data")
+        matrix = [[terms.get(cell, 0) for cell in parity] for terms in self.equations]
+        need(is_invertible(matrix), "the equations do not leave the data free: the matrix on the other cells is not invertible")
 
     def check_evidence(self):
         kind = self.evidence["kind"]

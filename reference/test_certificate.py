@@ -40,6 +40,47 @@ def certificate(columns, data, equations, tolerance, **more):
 RAID6 = certificate(4, [0, 1], [[(0, 1), (1, 1), (2, 1)], [(0, 1), (1, 2), (3, 1)]], 2)
 
 
+class Stored(unittest.TestCase):
+    """A code that stores nothing loses nothing; it is no code."""
+
+    def test_raid6_convinces(self):
+        self.assertEqual(check(RAID6, "--claim", "2")[0], 0)
+        self.assertEqual(check(RAID6, "--claim", "3")[0], 1)
+
+    def test_no_parity_convinces_that_nothing_may_be_lost(self):
+        none = certificate(3, range(3), [], 0)
+        self.assertEqual(check(none)[0], 0)
+
+    def test_data_that_the_equations_tie_together(self):
+        ties = [[(0, 1), (column, 1)] for column in range(1, 6)]
+        for data in (range(6), range(5), range(2), [0, 5]):
+            status, said = check(certificate(6, data, ties, 5), "--claim", "5")
+            self.assertEqual(status, 1, said)
+            self.assertIn("5 equations for", said)
+        # One copy of data and five of it: that is a code.
+        self.assertEqual(check(certificate(6, [0], ties, 5), "--claim", "5")[0], 0)
+
+    def test_as_many_equations_that_are_not_of_the_other_cells(self):
+        # Any one column follows from the others, and the data of columns 0 and 1 are always the same.
+        tied = [[(0, 1), (1, 1)], [(2, 1), (3, 1)]]
+        witnesses = {"kind": "sets", "equations": [[0], [0], [1], [1]]}
+        status, said = check(certificate(4, [0, 1], tied, 1, evidence=witnesses))
+        self.assertEqual(status, 1, said)
+        self.assertIn("leave the data free", said)
+        self.assertEqual(check(certificate(4, [0, 2], tied, 1, evidence=witnesses))[0], 0)
+
+    def test_a_cell_that_stands_in_no_equation(self):
+        status, said = check(certificate(4, [0, 1], [[(0, 1), (1, 1), (2, 1)], [(0, 1), (1, 2), (2, 1)]], 0))
+        self.assertEqual(status, 1, said)
+
+    def test_matrices_beyond_the_bound_cost_nothing(self):
+        many = certificate(256, [0], [[(column, 1)] for column in range(1, 256)], 0)
+        many["rows"] = [256] * 256
+        status, said = check(many)
+        self.assertEqual(status, 1, said)
+        self.assertIn("more than 33554432", said)
+
+
 class Said(unittest.TestCase):
     """What a stranger wrote commands no terminal and stands in nobody's place."""
 
