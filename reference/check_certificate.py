@@ -5,8 +5,10 @@
 
 What is checked, from the equations in the file alone, with arithmetic written out below:
 
-1. The equations are equations: each names cells that exist, once each, with coefficients 1 to 255; every cell that is no data
-   stands in one. Any N columns may be lost, N being the tolerance of the file (and no less than --claim).
+1. The equations are equations: each names cells that exist, once each, with coefficients 1 to 255. They are as many as the cells
+   that are no data, and the matrix of their coefficients on these cells is invertible: whatever the data are, there is one stripe
+   of them, so that the code stores what its data cells hold. Any N columns may be lost, N being the tolerance of the file (and no
+   less than --claim).
 2. Evidence "sets" and "square-sets": for every set of N columns, the equations named for it, restricted to the cells of the set,
    have a determinant that is not zero.
    Evidence "cauchy": each equation is one parity as a sum of data; every coefficient is the inverse of u_i . v_j; no two of the u
@@ -25,11 +27,16 @@ from itertools import combinations
 
 POLYNOMIAL = 0x11D
 # No code has more; a file that says so would only cost memory.
-COLUMNS_MAX, CELLS_MAX = 258, 65536
+COLUMNS_MAX, CELLS_MAX, MATRIX_MAX = 258, 65536, 1 << 25
 
 
 class Wrong(Exception):
     """What the file says is not so."""
+
+
+def shown(text):
+    """What a stranger wrote, in ASCII and without line ends: it says nothing in this program's place, and commands no terminal."""
+    return ascii(str(text))[1:-1]
 
 
 def need(condition, what):
@@ -75,9 +82,8 @@ def is_invertible(matrix):
 class Certificate:
     def __init__(self, document):
         need(isinstance(document, dict) and document.get("format") == "pantile-certificate", "this is no certificate")
-        need(document.get("version") == 1, f"version {document.get('version')} is not 1, which this program knows")
-        # In ASCII and without line ends: a name says nothing in this program's place.
-        self.code = ascii(document["code"])[1:-1] if isinstance(document["code"], str) else "?"
+        need(document.get("version") == 1, f"version {shown(document.get('version'))} is not 1, which this program knows")
+        self.code = shown(document["code"]) if isinstance(document["code"], str) else "?"
         self.rows, self.tolerance = document["rows"], document["tolerance"]
         self.data = [tuple(cell) for cell in document["data"]]
         self.equations = [{(row, column): value for row, column, value in terms} for terms in document["equations"]]
@@ -98,15 +104,18 @@ class Certificate:
             need(all(1 <= value <= 255 for value in terms.values()), f"equation {number} has a coefficient that is none")
         need(len(set(self.data)) == len(self.data) and set(self.data) <= every, "the data cells are not cells, or one stands twice")
         need(len(self.data) > 0, "there is no data")
-        used = set().union(*self.equations) if self.equations else set()
-        need(every - set(self.data) <= used, "a cell that is no data stands in no equation")
-        need(0 <= self.tolerance < len(self.rows), "as many columns cannot be lost")
+        need(type(self.tolerance) is int and 0 <= self.tolerance < len(self.rows), "as many columns cannot be lost")
+        parity = sorted(every - set(self.data))
+        need(len(parity) * len(every) <= MATRIX_MAX, f"cells that are no data times cells are more than {MATRIX_MAX}")
+        need(len(self.equations) == len(parity), f"{len(self.equations)} equations for {len(parity)} cells that are no data")
+        matrix = [[terms.get(cell, 0) for cell in parity] for terms in self.equations]
+        need(is_invertible(matrix), "the equations do not leave the data free: the matrix on the other cells is not invertible")
 
     def check_evidence(self):
         kind = self.evidence["kind"]
         if kind == "cauchy":
             return self.check_cauchy()
-        need(kind in ("sets", "square-sets"), f"evidence of kind {kind} is not known")
+        need(kind in ("sets", "square-sets"), f"evidence of kind {shown(kind)} is not known")
         named = iter(self.evidence["equations"]) if kind == "sets" else None
         count = 0
         for columns in combinations(range(len(self.rows)), self.tolerance):
@@ -170,21 +179,21 @@ def main(arguments):
         with open(arguments[0], encoding="utf-8") as file:
             certificate = Certificate(json.load(file))
     except (OSError, ValueError, KeyError, TypeError, RecursionError, Wrong) as error:
-        print(f"no certificate: {error}", file=sys.stderr)
+        print(f"no certificate: {shown(error)}", file=sys.stderr)
         return 2
     try:
         certificate.check_equations()
-        shown = certificate.check_evidence()
+        evidence = certificate.check_evidence()
         limit = certificate.check_codeword()
         need(certificate.tolerance >= claim, f"{claim} columns were claimed")
     except Wrong as wrong:
         print(f"{certificate.code}: NOT SHOWN: {wrong}")
         return 1
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        print(f"no certificate: {error!r}", file=sys.stderr)
+        print(f"no certificate: {shown(repr(error))}", file=sys.stderr)
         return 2
     print(f"{certificate.code}: any {certificate.tolerance} of {len(certificate.rows)} columns may be lost")
-    print(f"  by {shown}")
+    print(f"  by {evidence}")
     print(f"  {limit}")
     print(f"  equations sha256 {certificate.digest}")
     return 0

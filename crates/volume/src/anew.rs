@@ -12,7 +12,7 @@
 
 use crate::journal::definition_bytes;
 use crate::maps::{Mapping, Maps};
-use crate::stored::{SnapshotWriter, superblock_of};
+use crate::stored::{FOUND_END, SnapshotWriter, counts_on, superblock_of};
 use crate::{BLOCK_BYTES, Bearing, DeviceBlock, Geometry, Slot};
 use pantile_format::Generation;
 use pantile_format::volume::{
@@ -40,6 +40,14 @@ pub struct ChunkFound {
     pub generation: u64,
 }
 
+impl ChunkFound {
+    /// Whether a volume can have counted to its generation. A chunk of another is none of a volume,
+    /// whatever its checksum says.
+    pub fn is_possible(&self) -> bool {
+        self.generation < FOUND_END
+    }
+}
+
 /// What is to be written to make a volume that can be opened, in steps: each is durable on all
 /// devices before the next begins.
 #[derive(Clone, Debug)]
@@ -58,6 +66,9 @@ pub struct Anew {
 
 /// The superblocks of devices that have lost theirs, made from one that is left: what the volume
 /// knew stays as it is.
+///
+/// There are no steps if nothing is opened with the one that is left, because no volume counts so
+/// far.
 pub fn superblocks_again(geometry: &Geometry, left: &Superblock, of: &[Slot]) -> Anew {
     let mut anew =
         Anew { steps: Vec::new(), stripes: 0, older: Vec::new(), lost: Vec::new(), behind: Vec::new() };
@@ -65,13 +76,17 @@ pub fn superblocks_again(geometry: &Geometry, left: &Superblock, of: &[Slot]) ->
     anew
 }
 
-/// The text of the code, and superblocks in all three places, one after the other.
+/// The text of the code, and superblocks in all three places, one after the other; nothing if a
+/// volume with this superblock is not opened.
 fn superblock_steps(
     geometry: &Geometry,
     superblock: &Superblock,
     lost: &[Slot],
     of: &[Slot],
 ) -> Vec<Vec<(Slot, DeviceBlock, Vec<u8>)>> {
+    if !counts_on(superblock) {
+        return Vec::new();
+    }
     let bytes = |slot| superblock_of(slot, lost, geometry, superblock).encode();
     let text = geometry.code.definition().map(definition_bytes);
     let texts =
@@ -92,7 +107,10 @@ fn superblock_steps(
 /// Maps made of chunks alone, for devices of which `here` are given; `left`: the newest superblock
 /// that is left of any.
 ///
-/// The log begins empty. `fresh`: drawn at random; it becomes the history.
+/// The log begins empty. `fresh`: drawn at random; it becomes the history. Chunks whose generation
+/// no volume counts to ([`ChunkFound::is_possible`]) are left out like those that lie where none
+/// can, and such numbers of the superblock that is left say nothing: what is written can be opened,
+/// and counted on from.
 pub fn maps_anew(
     geometry: &Geometry,
     left: &Superblock,
@@ -106,7 +124,9 @@ pub fn maps_anew(
     let mut writes: BTreeMap<u32, Writes> = BTreeMap::new();
     let fits = |chunk: &&ChunkFound| {
         let in_place = geometry.policy != Policy::Inplace || chunk.logical == chunk.physical;
-        in_place && chunk.logical < geometry.logical_stripes() && chunk.physical < geometry.physical_stripes()
+        let is_there =
+            chunk.logical < geometry.logical_stripes() && chunk.physical < geometry.physical_stripes();
+        in_place && is_there && chunk.is_possible()
     };
     for chunk in found.iter().filter(fits) {
         let write = std::cmp::Reverse((chunk.generation, chunk.physical));
@@ -135,7 +155,8 @@ pub fn maps_anew(
             *first = (*first).min(generation);
         }
     }
-    maps.generation = 1 + found.iter().map(|chunk| chunk.generation).max().unwrap_or(0);
+    let possible = found.iter().filter(|chunk| chunk.is_possible());
+    maps.generation = 1 + possible.map(|chunk| chunk.generation).max().unwrap_or(0);
     for slot in slots().filter(|slot| !here.contains(slot)) {
         maps.members[slot.0 as usize] = MemberState::Lost { missed_from: Generation(0) };
     }
@@ -154,9 +175,10 @@ pub fn maps_anew(
         bears
     });
     let behind: Vec<Slot> = behind.into_iter().map(|(_, slot)| slot).collect();
-    let session = Session(left.session.0 + FAR);
-    let record =
-        RecordNumber(left.snapshot.map_or(0, |snapshot| snapshot.record.0).max(left.first_record.0) + FAR);
+    let counted = |number: u64| if number < FOUND_END { number } else { 0 };
+    let session = Session(counted(left.session.0) + FAR);
+    let snapshot_record = left.snapshot.map_or(0, |snapshot| counted(snapshot.record.0));
+    let record = RecordNumber(snapshot_record.max(counted(left.first_record.0)) + FAR);
     let (bytes, reference) = snapshot(geometry, &maps, left, session, record);
     let at = geometry.common().snapshot(reference.area).first;
     let most = 2 * (u64::from(geometry.physical_stripes()) + u64::from(geometry.log_rows()));
@@ -168,9 +190,9 @@ pub fn maps_anew(
         ancestors,
         session,
         base: session,
-        update: left.update + 2,
+        update: counted(left.update) + 2,
         first_record: RecordNumber(record.0 + 1),
-        generation_floor: Generation(maps.generation.max(left.generation_floor.0) + most),
+        generation_floor: Generation(maps.generation.max(counted(left.generation_floor.0)) + most),
         snapshot: Some(reference),
         ..left.clone()
     };

@@ -30,7 +30,7 @@ pub(crate) mod lineage;
 use crate::engine::Engine;
 use crate::maps::Maps;
 use crate::rings::{Kept, Rings};
-use crate::stored::{NUMBERS_END, SnapshotReader, superblock_of};
+use crate::stored::{SnapshotReader, counts_on, superblock_of};
 use crate::{
     Action, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot, Urgency,
 };
@@ -565,6 +565,10 @@ impl Opening {
             generation_floor: Generation(given + most),
             ..newest.clone()
         };
+        if !counts_on(&superblock) {
+            self.error = Some(OpenError::Counted);
+            return;
+        }
         engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
         self.counter = engine.counter();
@@ -650,11 +654,4 @@ impl Opening {
         }
         self.next_phase_if_done();
     }
-}
-
-/// Whether the numbers of a superblock can be counted on from there.
-fn counts_on(found: &Superblock) -> bool {
-    let Superblock { session, update, first_record, generation_floor, snapshot, .. } = found;
-    let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
-    [session.0, *update, first_record.0, generation_floor.0, record].into_iter().all(|n| n < NUMBERS_END)
 }

@@ -19,6 +19,18 @@ use std::collections::{BTreeMap, VecDeque};
 /// writes more lies, and could make a count go around.
 pub(crate) const NUMBERS_END: u64 = 1 << 62;
 
+/// A number that nothing but a device vouches for counts up to here: a volume that goes on from it
+/// has as many again before it comes to [`NUMBERS_END`].
+pub(crate) const FOUND_END: u64 = NUMBERS_END / 2;
+
+/// Whether the numbers of a superblock can be counted on from there: of others nothing is opened,
+/// and none is written.
+pub(crate) fn counts_on(superblock: &Superblock) -> bool {
+    let Superblock { session, update, first_record, generation_floor, snapshot, .. } = superblock;
+    let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
+    [session.0, *update, first_record.0, generation_floor.0, record].into_iter().all(|n| n < NUMBERS_END)
+}
+
 pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
     match change {
         Change::Switch { logical, physical, generation, digests } => Entry::StripeSwitch(StripeSwitch {

@@ -86,11 +86,9 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
         Scalar::Raid6 if m != 2 => return Err(arguments.unsuitable("raid6 has m=2".into())),
         _ => {}
     }
-    let symbols = |planes: usize| (m * planes).checked_mul((k + m) * planes);
-    let planes = u32::try_from(shape.t).ok().and_then(|t| shape.q.checked_pow(t));
-    match planes.and_then(symbols) {
-        Some(symbols) if symbols <= MATRIX_SYMBOLS_MAX => Ok(shape.code()),
-        _ => Err(arguments.unsuitable(format!(
+    match shape.planes_within_bound() {
+        Some(_) => Ok(shape.code()),
+        None => Err(arguments.unsuitable(format!(
             "a column would have {q}^{t} elements, which are too many equations; a smaller d has fewer",
             q = shape.q,
             t = shape.t
@@ -163,6 +161,18 @@ impl Shape {
         }
     }
 
+    /// The elements of a column; `None` if the equations of all fit no matrix of a code file.
+    ///
+    /// A spec is a stranger's: q^t may be larger than any number here, and so may what it is
+    /// multiplied with.
+    fn planes_within_bound(&self) -> Option<usize> {
+        let planes = self.q.checked_pow(u32::try_from(self.t).ok()?)?;
+        let equations = self.m.checked_mul(planes)?;
+        let cells = (self.k + self.m).checked_mul(planes)?;
+        (equations.checked_mul(cells)? <= MATRIX_SYMBOLS_MAX).then_some(planes)
+    }
+
+    /// The elements of a column of a shape that is within the bound.
     fn planes(&self) -> usize {
         self.q.pow(self.t as u32)
     }
@@ -226,5 +236,34 @@ impl Shape {
             named => format!(",{}", named.name()),
         };
         code.finish(format!("clay:{k},{m},{d}{option}"), "clay", Claim { tolerance: m, mds: true })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// q^t and its products wrapped around 2^64: 2^63 elements of a column seemed to be few.
+    #[test]
+    fn more_elements_than_can_be_counted_are_refused() {
+        for spec in ["clay:124,2,125", "clay:124,2,125,vandermonde", "clay:124,2,125,raid6", "clay:200,2,201"] {
+            assert!(matches!(Code::parse(spec), Err(CodeError::Unsuitable { .. })), "{spec}");
+        }
+        let planes_most = MATRIX_SYMBOLS_MAX as u128;
+        let mut within = 0;
+        for (k, m) in (2..=253).flat_map(|k| (1..=252).map(move |m| (k, m))) {
+            for shape in (k..k + m).map(|d| Shape::new(k, m, d, Scalar::Jerasure)) {
+                // Beyond the bound one factor more changes nothing, and nothing is as large as
+                // 2^128.
+                let powers = (0..shape.t).try_fold(1, |power: u128, _| {
+                    (power <= planes_most).then_some(power * shape.q as u128)
+                });
+                let symbols = powers.map(|planes| planes * planes * (m * (k + m)) as u128);
+                let bounded = powers.filter(|_| symbols.is_some_and(|symbols| symbols <= planes_most));
+                assert_eq!(shape.planes_within_bound().map(|planes| planes as u128), bounded, "{k} {m}");
+                within += usize::from(bounded.is_some());
+            }
+        }
+        assert!(within > 1000, "{within}");
     }
 }

@@ -20,7 +20,7 @@ mod work;
 pub use dump::{Dump, DumpError, LEN_BYTES_MAX, POOLS_MAX, Pool, PoolKind, Profile};
 pub use tree::{Tree, TreeError};
 pub(crate) use way_out::is_vandermonde_safe;
-pub use way_out::ways_out;
+pub use way_out::{NoWayOut, ways_out};
 pub use work::EFFORT_STEPS;
 
 use crate::durability;

@@ -1,21 +1,60 @@
 //! The commands that take a pool's data to one whose plug-in stays.
 
 use super::{Pool, PoolKind};
+use std::fmt;
 
-/// Commands for a shell, in their order; empty for a pool that stays, or whose name or profile is
-/// none that a shell should be given.
+/// Why a pool that is to be left has no commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoWayOut {
+    /// Its name moves a cursor, ends a line, or is longer than any.
+    Name,
+    /// Its name is one that Ceph takes for an option, quoted or not.
+    NameOfOption,
+    /// So is that of an application of it.
+    ApplicationOfOption,
+    /// Its profile does not say how many chunks there are.
+    Profile,
+}
+
+impl fmt::Display for NoWayOut {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            NoWayOut::Name => "its name is none to give to a shell",
+            NoWayOut::NameOfOption => {
+                "its name begins with '-', and Ceph takes that for an option; rename the pool first"
+            }
+            NoWayOut::ApplicationOfOption => {
+                "the name of an application of it begins with '-', and Ceph takes that for an option"
+            }
+            NoWayOut::Profile => "its profile does not say how many chunks there are",
+        })
+    }
+}
+
+/// Commands for a shell, in their order; none for a pool that stays.
 ///
 /// The new pool has as many data chunks and bears what the old one was meant to bear: `c` lost OSDs
 /// with shec, else `m`. Nothing is deleted.
-pub fn ways_out(pool: &Pool) -> Vec<String> {
-    let PoolKind::Erasure { profile: Some(profile), .. } = &pool.kind else { return Vec::new() };
-    if profile.stranded().is_none() || !is_plain(&pool.name) {
-        return Vec::new();
+///
+/// Errors: a name or the profile makes no command that says what is meant.
+pub fn ways_out(pool: &Pool) -> Result<Vec<String>, NoWayOut> {
+    let PoolKind::Erasure { profile: Some(profile), .. } = &pool.kind else { return Ok(Vec::new()) };
+    if profile.stranded().is_none() {
+        return Ok(Vec::new());
+    }
+    if !is_plain(&pool.name) {
+        return Err(NoWayOut::Name);
+    }
+    if pool.name.starts_with('-') {
+        return Err(NoWayOut::NameOfOption);
+    }
+    if pool.applications.iter().any(|name| name.starts_with('-')) {
+        return Err(NoWayOut::ApplicationOfOption);
     }
     let meant = profile.number("c").or(profile.number("m"));
-    let (Some(k), Some(m)) = (profile.number("k"), meant) else { return Vec::new() };
+    let (Some(k), Some(m)) = (profile.number("k"), meant) else { return Err(NoWayOut::Profile) };
     if k == 0 || m == 0 || k > 255 || m > 255 {
-        return Vec::new();
+        return Err(NoWayOut::Profile);
     }
     let technique = if is_vandermonde_safe(k, m) { "reed_sol_van" } else { "cauchy" };
     let crush =
@@ -61,7 +100,7 @@ pub fn ways_out(pool: &Pool) -> Vec<String> {
         commands.push(format!("rados cppool {old} {new}   # with clients stopped; no snapshots are copied"));
         commands.push(format!("ceph osd pool rename {old} {kept} && ceph osd pool rename {new} {old}"));
     }
-    commands
+    Ok(commands)
 }
 
 /// Of isa's Vandermonde matrix Ceph takes no more than what is MDS.
@@ -85,6 +124,7 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Dump;
     use super::*;
 
     #[test]
@@ -100,5 +140,32 @@ mod tests {
             assert_eq!(quoted(text), word);
         }
         assert!(!is_plain("two\nlines") && !is_plain("\u{1b}[2J"));
+    }
+
+    /// Quotes keep a word together and do not keep it from being an option.
+    #[test]
+    fn no_command_has_a_name_for_an_option() {
+        let pool = |name: &str, application: &str| {
+            let dump = serde_json::json!({
+                "pools": [{ "pool": 7, "pool_name": name, "type": 3, "size": 6, "pg_num": 32, "erasure_code_profile": "p",
+                            "application_metadata": { application: {} } }],
+                "erasure_code_profiles": { "p": { "plugin": "shec", "k": "4", "m": "3", "c": "2", "crush-root": "--x" } },
+            });
+            Dump::parse(dump.to_string().as_bytes()).expect("a dump").pools.remove(0)
+        };
+        for name in ["--help", "-f", "-", "-isa; x"] {
+            assert_eq!(ways_out(&pool(name, "rgw")), Err(NoWayOut::NameOfOption), "{name}");
+            assert_eq!(ways_out(&pool("cold", name)), Err(NoWayOut::ApplicationOfOption), "{name}");
+        }
+        assert_eq!(ways_out(&pool("two\nlines", "rgw")), Err(NoWayOut::Name));
+        for name in ["cold", "a -f", "co-ld", "'--help", "\u{2014}x"] {
+            let commands = ways_out(&pool(name, "rgw")).expect("a name like others");
+            assert!(commands.len() > 3, "{name}");
+            // No word that came from the dump begins one.
+            assert!(
+                commands.iter().all(|line| !line.contains(" '-") && !line.contains(" --")),
+                "{commands:?}"
+            );
+        }
     }
 }

@@ -20,8 +20,13 @@ const SAMPLES_LEAST: usize = 100;
 /// No line of such a log is longer; what is none may have no line ends.
 const LINE_BYTES_MOST: u64 = 4096;
 
-/// Samples kept of one log; a hundred million lines would be 800 MB.
+/// Samples kept of one log, of 8 bytes each; lists that grow have room for twice as many at the
+/// most: 320 MB.
 const SAMPLES_MOST: usize = 20_000_000;
+
+/// Sizes of one log, reads and writes counted apart: each costs a list, and 2 KiB as a
+/// distribution. A log of blocks of up to 4 MiB in steps of 512 bytes has 8,192 of each.
+const SIZES_MOST: usize = 16_384;
 
 /// Nothing takes an hour, by a log or beyond its sizes; what claims to would only overflow where
 /// such times are added up.
@@ -56,6 +61,8 @@ pub enum ServiceError {
     },
     /// More lines than are taken.
     TooMany,
+    /// Requests of more different sizes than are taken.
+    TooManySizes,
     /// It cannot be read.
     Io(io::Error),
 }
@@ -74,6 +81,10 @@ impl fmt::Display for ServiceError {
             ServiceError::TooMany => {
                 write!(out, "the log has more than {SAMPLES_MOST} samples; give a part of it")
             }
+            ServiceError::TooManySizes => write!(
+                out,
+                "the log has reads and writes of more than {SIZES_MOST} sizes; give one of fewer (fio --bs or --bssplit)"
+            ),
             ServiceError::Io(error) => error.fmt(out),
         }
     }
@@ -85,10 +96,11 @@ impl ServiceTimes {
     /// Reads a log.
     ///
     /// Errors: a line that is none; fewer than 100 reads or writes of every size; more than 20
-    /// million samples.
+    /// million samples, or more than 16,384 sizes of reads and of writes together.
+    /// Cost: one pass; 8 to 16 bytes of memory for each sample, and some 2 KiB for each size.
     pub fn parse(mut log: impl BufRead) -> Result<ServiceTimes, ServiceError> {
         let mut samples: [BTreeMap<u64, Vec<u64>>; 2] = Default::default();
-        let mut count = 0;
+        let (mut count, mut different) = (0, 0);
         for number in 1.. {
             let mut line = Vec::new();
             let read = log.by_ref().take(LINE_BYTES_MOST).read_until(b'\n', &mut line);
@@ -111,7 +123,12 @@ impl ServiceTimes {
                 if count > SAMPLES_MOST {
                     return Err(ServiceError::TooMany);
                 }
-                of.entry(bytes).or_default().push(ns.clamp(1, NS_MOST));
+                let times = of.entry(bytes).or_default();
+                different += usize::from(times.is_empty());
+                if different > SIZES_MOST {
+                    return Err(ServiceError::TooManySizes);
+                }
+                times.push(ns.clamp(1, NS_MOST));
             }
         }
         let [reads, writes] = samples;
@@ -180,6 +197,20 @@ mod tests {
         assert!((1040..=1060).contains(&times.mean(true, 4096)));
         let one = ServiceTimes::parse(log(&[(4096, 1000)]).as_bytes()).expect("a log");
         assert_eq!(one.at(true, 8192, 0), 2000, "in proportion");
+    }
+
+    /// A size costs more than a sample: without a bound of their own 20 million of them were 2.4 GB.
+    #[test]
+    fn no_more_sizes_are_kept_than_a_log_has() {
+        let of = |sizes: u64| -> String {
+            let line = |i: u64| format!("{i}, 5, {}, {}\n", i % 2, 512 * (1 + i / 2));
+            (0..sizes).map(line).collect::<String>() + &log(&[(512, 10)])
+        };
+        let most = SIZES_MOST as u64;
+        assert!(ServiceTimes::parse(of(most).as_bytes()).is_ok());
+        let error = ServiceTimes::parse(of(most + 1).as_bytes()).expect_err("one more");
+        assert!(matches!(error, ServiceError::TooManySizes), "{error}");
+        assert!(error.to_string().contains("16384 sizes"), "{error}");
     }
 
     #[test]

@@ -5,7 +5,9 @@ use crate::real::Shape;
 use crate::real::hand::Hand;
 use pantile_format::volume::{ChunkHeader, HistoryId, Superblock};
 use pantile_sim::{Ask, Content, Disk, Engine, Kill, Told};
-use pantile_volume::{Anew, ChunkFound, DeviceBlock, Slot, UserBlock, maps_anew, superblocks_again};
+use pantile_volume::{
+    Anew, ChunkFound, DeviceBlock, OpenError, Slot, UserBlock, maps_anew, superblocks_again,
+};
 use std::collections::BTreeSet;
 
 const SHAPE: Shape = Shape {
@@ -144,5 +146,69 @@ fn maps_are_made_of_chunks_where_nothing_else_tells_of_them() {
             (0..tolerance).for_each(|slot| hand.world.pull_out(Slot(slot + 1), true));
             assert_eq!(hand.read(), hand.filled_with(7), "{code}");
         }
+    }
+}
+
+/// One header under a checksum that fits, and a superblock that is left, may name any number.
+#[test]
+fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
+    let mut hand = Hand::new(&SHAPE);
+    (1..=3).for_each(|byte| hand.fill(byte));
+    let read = hand.read();
+    hand.world.kill(Kill::Power);
+    let honest = without_superblocks(&mut hand);
+    let zones = *hand.real.geometry.zones(Slot(0));
+    let (from, to) = (zones.journal().first, zones.data().first);
+    hand.world.disks_mut().iter_mut().for_each(|disk| wipe(disk, from, to.0 - from.0));
+    let (found, here): (_, BTreeSet<Slot>) = (chunks(&hand), all(&hand).into_iter().collect());
+    let last = Slot(here.len() as u32 - 1);
+    for number in [1 << 48, (1 << 61) - 1, 1 << 61, (1 << 62) - 1, 1 << 62, 1 << 63, u64::MAX - 1, u64::MAX] {
+        for of_superblock in [false, true] {
+            let (mut left, mut found) = (honest.clone(), found.clone());
+            match of_superblock {
+                true => {
+                    (left.session.0, left.update) = (number, number);
+                    (left.first_record.0, left.generation_floor.0) = (number, number);
+                    left.snapshot.iter_mut().for_each(|snapshot| snapshot.record.0 = number);
+                    // It is what the device has, too.
+                    let block = left.encode();
+                    let places = places(&hand, last);
+                    let disk = &mut hand.world.disks_mut()[last.0 as usize];
+                    places.into_iter().for_each(|at| disk.put(at, Content::of_bytes(&block)));
+                }
+                false => found[0].generation = number,
+            }
+            let of: Vec<Slot> = here.iter().copied().filter(|slot| *slot != last).collect();
+            let again = superblocks_again(&hand.real.geometry, &left, &of);
+            let is_known = !of_superblock || number < 1 << 62;
+            assert_eq!(again.steps.is_empty(), !is_known, "{number}");
+            let anew = maps_anew(&hand.real.geometry, &left, &here, &found, HistoryId([77; 16]));
+            assert_eq!(anew.stripes, u64::from(SHAPE.logical_stripes), "{number}");
+            write(&mut hand, &anew);
+            // The second session goes on from what the first has written.
+            for _ in 0..2 {
+                hand.open_again();
+                assert_eq!(hand.volume.refused(), None, "{number}, of a superblock: {of_superblock}");
+                assert_eq!(hand.read(), read, "{number}, of a superblock: {of_superblock}");
+                hand.world.kill(Kill::Power);
+            }
+        }
+    }
+}
+
+/// What cannot be opened again is not written, and what was there stays.
+#[test]
+fn no_session_begins_whose_superblock_would_be_refused() {
+    let mut hand = Hand::new(&SHAPE);
+    hand.fill(1);
+    hand.world.kill(Kill::Power);
+    let mut left = without_superblocks(&mut hand);
+    left.generation_floor.0 = (1 << 62) - 1;
+    let anew = superblocks_again(&hand.real.geometry, &left, &all(&hand));
+    write(&mut hand, &anew);
+    for _ in 0..2 {
+        hand.open_again();
+        assert_eq!(hand.volume.refused(), Some(OpenError::Counted.to_string()));
+        hand.world.kill(Kill::Power);
     }
 }

@@ -33,6 +33,9 @@ pub enum OpenError {
         /// Its number.
         record: RecordNumber,
     },
+    /// No session can be begun with numbers that are still to be counted: somebody has written one
+    /// that no volume counts to, under a checksum that fits.
+    Counted,
     /// Devices that ran separately: each side has written what the other has not.
     RanSeparately {
         /// The newest history.
@@ -85,6 +88,11 @@ impl fmt::Display for OpenError {
                 out,
                 "record {} gives away what is in use, and its checksum fits all the same; open the volume without the device that holds it",
                 record.0
+            ),
+            OpenError::Counted => write!(
+                out,
+                "a device has numbers that no volume counts to, and their checksum fits all the same; read the volume, \
+                 or open it without that device"
             ),
             OpenError::RanSeparately { newest, others } => {
                 write!(out, "devices ran separately: the newest have history {newest}")?;

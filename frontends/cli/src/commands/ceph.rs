@@ -11,8 +11,8 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
 use pantile_lab::ceph::reads::Recovery;
 use pantile_lab::ceph::{
-    Dump, DumpError, EFFORT_STEPS, Examined, Findings, LEN_BYTES_MAX, Options, Pool, PoolKind, Tree,
-    TreeError, durability_inputs, examine, share, ways_out,
+    Dump, DumpError, EFFORT_STEPS, Examined, Findings, LEN_BYTES_MAX, NoWayOut, Options, Pool, PoolKind,
+    Tree, TreeError, durability_inputs, examine, share, ways_out,
 };
 use serde::Serialize;
 use std::fs::File;
@@ -98,6 +98,7 @@ struct PoolJson {
     examined: Option<ExaminedJson>,
     not_examined: Option<String>,
     commands: Vec<String>,
+    no_commands: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -128,7 +129,7 @@ struct Row<'d> {
     stranded: Option<String>,
     /// Of a replicated pool nothing is examined.
     examined: Option<Result<Examined, String>>,
-    commands: Vec<String>,
+    commands: Result<Vec<String>, NoWayOut>,
 }
 
 impl Report {
@@ -255,7 +256,8 @@ fn in_json(dump: &Dump, rows: &[Row<'_>], durability_inputs: String, suffices_st
         stranded: row.stranded.clone(),
         examined: row.examined.as_ref().and_then(|found| found.as_ref().ok()).map(examined),
         not_examined: row.examined.as_ref().and_then(|found| found.as_ref().err()).cloned(),
-        commands: row.commands.clone(),
+        commands: row.commands.clone().unwrap_or_default(),
+        no_commands: row.commands.as_ref().err().map(NoWayOut::to_string),
     });
     ReportJson {
         output_version: OUTPUT_VERSION,
@@ -365,9 +367,9 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
         let Some(why) = &row.stranded else { continue };
         out +=
             &format!("\n{}\n", terminal.bold(format!("{}: {}.", short(&row.pool.name, 60), sets::name(why))));
-        match row.commands.is_empty() {
-            true => out += "  No commands: its name or its profile is none to give to a shell.\n",
-            false => row.commands.iter().for_each(|command| out += &format!("  {command}\n")),
+        match &row.commands {
+            Err(why) => out += &format!("  No commands: {why}.\n"),
+            Ok(commands) => commands.iter().for_each(|command| out += &format!("  {command}\n")),
         }
     }
     if stranded > 0 {
