@@ -122,7 +122,7 @@ impl<'d> Batch<'d> {
                 }
                 Err(error) => {
                     // Best effort: the next heal removes it.
-                    let _ = self.disk.remove(&written.temp);
+                    let _ = written.file.discard();
                     tell(Err((written.path, error)));
                 }
             }
@@ -187,7 +187,7 @@ impl<'d> Batch<'d> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         // Of a run that ends with an error; what cannot be removed the next heal removes.
-        self.waiting.iter().for_each(|written| drop(self.disk.remove(&written.temp)));
+        self.waiting.iter().for_each(|written| drop(written.file.discard()));
     }
 }
 

@@ -203,6 +203,8 @@ pub trait DiskFile: Send + Sync {
     /// Gives a file that was created another name in the directory in which it was created, instead
     /// of whatever has that name.
     fn give_name(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file that was created, by the name and in the directory in which it was.
+    fn discard(&self) -> io::Result<()>;
     /// What has a name in the directory in which a file was created, and would be replaced by
     /// [`give_name`](DiskFile::give_name); the directory itself for no name.
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>>;

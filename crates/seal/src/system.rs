@@ -652,6 +652,15 @@ impl DiskFile for SystemFile {
         Ok(rustix::fs::renameat(dir, old, dir, new)?)
     }
 
+    fn discard(&self) -> io::Result<()> {
+        let (dir, name) = self.created.as_ref().ok_or(Errno::INVAL)?;
+        let there = describe(&rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?);
+        match there.id == self.meta()?.id {
+            true => Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?),
+            false => Err(io::Error::other("another file took its place just now")),
+        }
+    }
+
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>> {
         let (dir, _) = self.created.as_ref().ok_or(Errno::INVAL)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

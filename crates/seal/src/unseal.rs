@@ -360,8 +360,8 @@ impl Unsealing<'_, '_> {
         let (restored, file) = match done {
             Ok((restored, file)) if restored.gone.is_empty() => (restored, file),
             unfinished => {
-                if !matches!(unfinished, Ok((_, None))) {
-                    let _ = disk.remove(&temp);
+                if let Ok((_, Some(file))) = &unfinished {
+                    let _ = file.discard();
                 }
                 let gone = unfinished?.0.gone;
                 self.note(index, "more of it is lost than the code can bear");
@@ -376,11 +376,11 @@ impl Unsealing<'_, '_> {
         };
         // Asked in the directory in which it is named, whatever lies at its path by now.
         if !self.options.overwrite && file.beside(path.file_name()).is_ok() {
-            let _ = disk.remove(&temp);
+            let _ = file.discard();
             return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
         }
         file.give_name(path).map_err(|e| {
-            let _ = disk.remove(&temp);
+            let _ = file.discard();
             SealError::io("creating", path, e)
         })?;
         self.report.files += 1;
@@ -406,14 +406,24 @@ impl Unsealing<'_, '_> {
             progress.advance(bytes.len() as u64);
             file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
         };
-        let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
-        if restored.gone.is_empty() {
-            let path = join(&self.options.target, &self.set.restored_path(index));
-            let mode = self.give_attributes(index, &*file, &path);
-            let entry = &self.set.manifest.entries[index];
-            file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+        let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink);
+        let done = restored.and_then(|restored| {
+            if restored.gone.is_empty() {
+                let path = join(&self.options.target, &self.set.restored_path(index));
+                let mode = self.give_attributes(index, &*file, &path);
+                let entry = &self.set.manifest.entries[index];
+                file.set_meta(mode, entry.mtime)
+                    .map_err(|e| SealError::io("setting the mode of", temp, e))?;
+            }
+            Ok(restored)
+        });
+        match done {
+            Ok(restored) => Ok((restored, file)),
+            Err(error) => {
+                let _ = file.discard();
+                Err(error)
+            }
         }
-        Ok((restored, file))
     }
 
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.

@@ -244,10 +244,16 @@ fn heal_file(
     let done = batch.create(&dir, &temp).and_then(|file| {
         let made = (&*temp, &*file);
         let restored =
-            write_original(set, index, original, made, (damage, rights), (window, not_kept), progress)?;
-        Ok((file, restored))
+            write_original(set, index, original, made, (damage, rights), (window, not_kept), progress);
+        match restored {
+            Ok(restored) => Ok((file, restored)),
+            Err(error) => {
+                let _ = file.discard();
+                Err(error)
+            }
+        }
     });
-    let (file, Restored { there, is_touched, blocks }) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
+    let (file, Restored { there, is_touched, blocks }) = done?;
     // Rot leaves no trace in times. What does may be the work of a program that sets the time of
     // modification back, or lie in another directory, which was renamed to this. Only her own
     // record tells her time, and only shards that nobody else can write tell her content.

@@ -582,6 +582,15 @@ impl DiskFile for FaultFile {
         self.inner.set_owner(owner, group)
     }
 
+    fn discard(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        self.inner.discard()?;
+        state.names.remove(&self.path);
+        state.pending_names.push(NameChange::Unlink(self.path.clone()));
+        Ok(())
+    }
+
     fn give_name(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
