@@ -736,6 +736,21 @@ mod tests {
         assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
     }
 
+    /// A stranger's folder could name any file as its log, to be read or locked for a moment.
+    #[test]
+    fn a_log_that_is_a_link_is_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (secret, log) = (folder.path().join("secret"), folder.path().join(SERVE_LOG));
+        std::fs::write(&secret, format!("{}secret\n", pantile_host::ENDED)).expect("it writes");
+        let held = File::open(&secret).expect("it opens");
+        held.lock().expect("it locks");
+        std::os::unix::fs::symlink(&secret, &log).expect("a link");
+        assert_eq!((ended(folder.path()), is_kept(folder.path())), (None, false));
+        std::fs::remove_file(&log).expect("it goes");
+        std::fs::rename(&secret, &log).expect("it is moved");
+        assert_eq!((ended(folder.path()), is_kept(folder.path())), (Some("secret".into()), true));
+    }
+
     #[test]
     fn the_margin_is_said_as_an_operator_wants_it() {
         let next = |devices, sets, survived, fatal| Some(NextLoss { devices, sets, survived, fatal });
