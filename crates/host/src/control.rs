@@ -572,7 +572,8 @@ pub fn order_until(
     is_ended: &dyn Fn() -> bool,
 ) -> Result<Option<Answer>, FolderError> {
     let begun = Instant::now();
-    let until = begun + patience.max(Duration::from_millis(1));
+    let patience = patience.max(Duration::from_millis(1));
+    let until = begun + patience;
     let path = root.join(CONTROL_SOCKET);
     let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
     let folder = match order {
@@ -608,7 +609,7 @@ pub fn order_until(
         // It was just killed, or is ending: nothing was asked of it that could be half done.
         Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed() })
+            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed().min(patience) })
         }
         Err(error) => Err(FolderError::file("talk to", &path, &error)),
     }

@@ -192,14 +192,16 @@ impl Reached {
         }
     }
 
+    /// How it is. Who has asked to end waits for that no longer than a server takes that is well.
     pub fn status(&self) -> Result<StatusReport, Failure> {
-        status_in(self.order(&Order::Status)?)
+        self.status_within(if interrupt::asked() { ANSWER_LEAST } else { ANSWER_MOST })
     }
 
     /// The same; a server has so long to answer, and Ctrl-C ends that.
     fn status_within(&self, patience: Duration) -> Result<StatusReport, Failure> {
-        let what = Order::Status;
-        status_in(self.order_by(&what, |root| order_until(root, &what, patience, &interrupt::asked))?)
+        let (what, before) = (Order::Status, interrupt::asked());
+        let is_ended = || !before && interrupt::asked();
+        status_in(self.order_by(&what, |root| order_until(root, &what, patience, &is_ended))?)
     }
 
     /// Gives the volume back.
