@@ -123,6 +123,17 @@ fn what_is_no_device_is_refused() {
     assert!(begun.elapsed().as_secs() < 5, "a pipe was waited for");
 }
 
+/// They are regular files for the system, and some of them act when they are written.
+#[test]
+fn what_the_kernel_makes_up_is_no_device() {
+    let files = ["/proc/self/mem", "/proc/cpuinfo", "/sys/kernel/uevent_seqnum", "/sys/kernel/mm/ksm/run"];
+    let read_only = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
+    for path in files.map(Path::new).into_iter().filter(|path| path.is_file()) {
+        let opened = FileDevice::open_with(path, read_only);
+        assert!(matches!(opened, Err(DeviceError::NotADevice { .. })), "{}", path.display());
+    }
+}
+
 #[test]
 fn making_never_overwrites_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();

@@ -39,7 +39,11 @@ pub struct Place {
     pub joining: bool,
 }
 impl Config {
+    /// The file. What it would not be read again with is refused.
     pub(crate) fn text(&self) -> Result<String, FolderError> {
+        if self.spares.len() > SPARES_MAX {
+            return Err(FolderError::TooManySpares);
+        }
         let mut text = format!("{CONFIG_MAGIC}\nid {}\n", self.volume);
         for (slot, place) in &self.devices {
             let word = if place.joining { "joining" } else { "device" };
@@ -184,6 +188,12 @@ mod tests {
         let named = read(text.replace(spare, &spares(256).repeat(2))).expect("each counts once");
         assert_eq!(named.spares.len(), 256);
         assert!(matches!(read(text.replace(spare, &spares(257))), Err(FolderError::Config { .. })));
+        let full = |most: u32| Config {
+            spares: (0..most).map(|i| format!("{i}").into()).collect(),
+            ..config.clone()
+        };
+        assert!(full(256).text().is_ok());
+        assert_eq!(full(257).text(), Err(FolderError::TooManySpares));
         let config = Config { spares: vec!["a\nb".into()], ..config };
         assert!(matches!(config.text(), Err(FolderError::Path { .. })));
     }

@@ -572,7 +572,8 @@ pub fn order_until(
     is_ended: &dyn Fn() -> bool,
 ) -> Result<Option<Answer>, FolderError> {
     let begun = Instant::now();
-    let until = begun + patience.max(Duration::from_millis(1));
+    let patience = patience.max(Duration::from_millis(1));
+    let until = begun + patience;
     let path = root.join(CONTROL_SOCKET);
     let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
     let folder = match order {
@@ -608,7 +609,7 @@ pub fn order_until(
         // It was just killed, or is ending: nothing was asked of it that could be half done.
         Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed() })
+            Err(FolderError::NoAnswer { folder: root.to_path_buf(), after: begun.elapsed().min(patience) })
         }
         Err(error) => Err(FolderError::file("talk to", &path, &error)),
     }
@@ -811,6 +812,68 @@ mod tests {
         assert!(matches!(closed.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{closed}");
         drop(client);
         assert_eq!(next_line(&mut reader, || true).expect("an end"), b"");
+    }
+
+    /// Whoever made the link chooses which volume the order is given to.
+    #[test]
+    fn no_order_goes_through_a_link_in_the_place_of_the_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = std::os::unix::net::UnixListener::bind(folder.path().join("other")).expect("it listens");
+        other.set_nonblocking(true).expect("it does not wait");
+        std::os::unix::fs::symlink("other", folder.path().join(CONTROL_SOCKET)).expect("a link");
+        for what in [Order::Status, Order::Stop, Order::Fail { device: 0, lose_data: true }] {
+            let refused = order_within(folder.path(), &what, Duration::from_millis(50));
+            assert!(matches!(refused, Err(FolderError::File { .. })), "{refused:?}");
+        }
+        assert_eq!(other.accept().map(drop).map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_asked_for_its_status_alone() {
+        use std::os::unix::fs::{MetadataExt, chown};
+        let folder = tempfile::tempdir().expect("a folder");
+        if folder.path().metadata().expect("it is there").uid() != 0 {
+            println!("not root: only root can make a folder of another user");
+            return;
+        }
+        let root = folder.path().join("v");
+        std::fs::create_dir(&root).expect("a folder");
+        let server = std::os::unix::net::UnixListener::bind(root.join(CONTROL_SOCKET)).expect("it listens");
+        chown(&root, Some(65534), None).expect("it is root");
+        let asked = |what: &Order| order_within(&root, what, Duration::from_millis(50));
+        let refused = FolderError::OfAnother { path: root.clone(), owner: Some(65534) };
+        assert_eq!(asked(&Order::Stop), Err(refused));
+        assert!(matches!(asked(&Order::Status), Err(FolderError::NoAnswer { .. })));
+        drop(server);
+        assert_eq!(asked(&Order::Status), Ok(None));
+    }
+
+    /// Each byte comes soon, and the line never.
+    #[test]
+    fn an_answer_that_drips_is_waited_for_no_longer_than_any() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let server = std::os::unix::net::UnixListener::bind(folder.path().join(CONTROL_SOCKET));
+        let server = server.expect("it listens");
+        let drip = move || {
+            for stream in server.incoming().take(2) {
+                let mut stream = stream.expect("a client");
+                while stream.write_all(b" ").is_ok() {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        };
+        let server = std::thread::spawn(drip);
+        let asked = |patience, is_ended: &dyn Fn() -> bool| {
+            order_until(folder.path(), &Order::Status, Duration::from_millis(patience), is_ended)
+        };
+        let refused = asked(50, &|| false);
+        assert!(matches!(refused, Err(FolderError::NoAnswer { .. })), "{refused:?}");
+        let refused = asked(60_000, &|| true);
+        assert!(
+            matches!(refused, Err(FolderError::NoAnswer { after, .. }) if after < Duration::from_secs(30)),
+            "{refused:?}"
+        );
+        server.join().expect("no panic");
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod scratch;
 mod service;
 mod superblocks;
 mod survey;
+mod text;
 mod throttle;
 mod timely;
 mod twin;
@@ -73,6 +74,7 @@ pub use private::{open_private, open_to_read, refuse_if_of_another};
 pub use scan::Plan;
 pub use scratch::open_scratch;
 pub use service::{Deaths, Service};
+pub use text::{harmless, is_harmless};
 
 /// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed
 /// parity: for pages that quote it.

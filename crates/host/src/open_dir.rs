@@ -137,15 +137,18 @@ impl NewDir {
     ///
     /// Errors: `NotEmpty`; as [`OpenDir::to_write`].
     pub(crate) fn make(path: &Path) -> Result<NewDir, FolderError> {
-        let caller = Caller::or_by_sudo();
-        if let Some((above, name)) = OpenDir::around(&caller, path)? {
+        NewDir::make_as(&Caller::or_by_sudo(), path)
+    }
+
+    fn make_as(caller: &Caller, path: &Path) -> Result<NewDir, FolderError> {
+        if let Some((above, name)) = OpenDir::around(caller, path)? {
             match create_dir(&above.at(&name)) {
-                Ok(()) => return NewDir::made(&caller, path, (above, name)),
+                Ok(()) => return NewDir::made(caller, path, (above, name)),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(FolderError::file("make", path, &error)),
             }
         }
-        let folder = OpenDir::to_write_as(&caller, path)?;
+        let folder = OpenDir::to_write_as(caller, path)?;
         match folder.is_empty() {
             Ok(true) => Ok(NewDir { folder: Arc::new(folder), made: None }),
             Ok(false) => Err(FolderError::NotEmpty { folder: path.to_path_buf() }),
@@ -188,7 +191,11 @@ pub enum SocketFault {
 /// Removes a socket that a server left behind when it was killed, in the directory that the way
 /// leads to: links of others are not followed, and nobody exchanges what is removed.
 pub fn remove_dead_socket(path: &Path) -> Result<(), SocketFault> {
-    let around = OpenDir::around(&Caller::or_by_sudo(), path).map_err(SocketFault::Folder)?;
+    remove_dead_as(&Caller::or_by_sudo(), path)
+}
+
+fn remove_dead_as(caller: &Caller, path: &Path) -> Result<(), SocketFault> {
+    let around = OpenDir::around(caller, path).map_err(SocketFault::Folder)?;
     let Some((above, name)) = around else { return Err(SocketFault::NoSocket) };
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(seen) = openat(&above, &name, flags, Mode::empty()).map(File::from) else { return Ok(()) };
@@ -210,4 +217,173 @@ fn remove_seen(above: &OpenDir, name: &OsStr, seen: &File) -> std::io::Result<()
         return Err(std::io::Error::other("another file took its place just now"));
     }
     Ok(unlinkat(above, name, AtFlags::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{create_dir as make_dir, read_dir, rename, write};
+    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::net::UnixListener;
+
+    /// A folder for a test, and who makes what is in it.
+    fn place() -> (tempfile::TempDir, PathBuf, Caller) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().to_path_buf();
+        let maker = path.metadata().expect("it is there").uid();
+        (folder, path, Caller::of(maker))
+    }
+
+    fn is_root(caller: &Caller) -> bool {
+        if !caller.is_root() {
+            println!("not root: only root can make a link of another user");
+        }
+        caller.is_root()
+    }
+
+    fn names(path: &Path) -> usize {
+        read_dir(path).expect("a folder").count()
+    }
+
+    #[test]
+    fn what_is_named_in_an_open_folder_is_in_that_one_whatever_has_its_name_by_then() {
+        let (_folder, path, me) = place();
+        let [root, aside, victim] = ["v", "aside", "victim"].map(|name| path.join(name));
+        for path in [&root, &victim] {
+            make_dir(path).expect("a folder");
+        }
+        write(victim.join("lock"), "precious").expect("it writes");
+        let open = OpenDir::to_write_as(&me, &root).expect("it is mine");
+        rename(&root, &aside).expect("it is moved");
+        symlink(&victim, &root).expect("a link");
+        write(open.at("lock"), "new").expect("it writes");
+        assert_eq!(std::fs::read(aside.join("lock")).expect("it reads"), b"new");
+        unlinkat(&open, "lock", AtFlags::empty()).expect("it goes");
+        assert_eq!(std::fs::read(victim.join("lock")).expect("it reads"), b"precious");
+        assert_eq!(open.called("lock"), root.join("lock"));
+        assert!(open.sync().is_ok() && open.is_empty().expect("it reads"));
+    }
+
+    #[test]
+    fn a_folder_is_refused_for_what_it_is() {
+        let (_folder, path, me) = place();
+        write(path.join("file"), "").expect("it writes");
+        symlink(path.join("absent"), path.join("dangling")).expect("a link");
+        symlink("/", path.join("top")).expect("a link");
+        let errno = |name: &str| match OpenDir::to_write_as(&me, &path.join(name)) {
+            Err(FolderError::File { errno, .. }) => errno,
+            other => panic!("{name}: {other:?}"),
+        };
+        assert_eq!(["absent", "dangling", "file"].map(errno), [NOT_FOUND, NOT_FOUND, NOT_A_DIRECTORY]);
+        // The directory of directories is one, too, by itself and behind a link.
+        let top = Path::new("/").metadata().expect("it is there").ino();
+        for path in [Path::new("/"), &path.join("top")] {
+            let open = OpenDir::walked_to(&me, path).expect("it is root's");
+            assert_eq!(open.found().expect("it is there").ino(), top);
+        }
+    }
+
+    #[test]
+    fn a_new_folder_is_the_one_that_was_made() {
+        let (_folder, path, me) = place();
+        let [root, aside, victim] = ["v", "aside", "victim"].map(|name| path.join(name));
+        make_dir(&victim).expect("a folder");
+        write(victim.join("device-00.pantile"), "precious").expect("it writes");
+        let new = NewDir::make_as(&me, &root).expect("it is made");
+        rename(&root, &aside).expect("it is moved");
+        symlink(&victim, &root).expect("a link");
+        write(new.folder.at("lock"), "").expect("it writes");
+        assert_eq!((names(&aside), names(&victim)), (1, 1));
+        new.unmake();
+        assert!(victim.is_dir() && aside.is_dir() && root.is_symlink(), "no folder has that name any more");
+
+        // Between the making and the opening something else comes to stand there.
+        let opened = || {
+            let around = OpenDir::around(&me, &root).expect("it is mine").expect("it has a name");
+            NewDir::made(&me, &root, around).map(drop)
+        };
+        assert!(matches!(opened(), Err(FolderError::File { .. })), "a link");
+        std::fs::remove_file(&root).expect("it goes");
+        rename(&victim, &root).expect("it is moved");
+        assert_eq!(opened(), Err(FolderError::NotEmpty { folder: root.clone() }));
+        assert!(matches!(NewDir::make_as(&me, &root), Err(FolderError::NotEmpty { .. })));
+        assert_eq!(names(&root), 1);
+    }
+
+    #[test]
+    fn no_folder_is_made_where_a_link_of_another_user_leads() {
+        let (_folder, path, me) = place();
+        let [victim, link] = ["victim", "link"].map(|name| path.join(name));
+        make_dir(&victim).expect("a folder");
+        symlink(&victim, &link).expect("a link");
+        let made = |name: &Path| NewDir::make_as(&me, name).map(|new| new.unmake());
+        assert_eq!(made(&link.join("v")), Ok(()), "a link of one's own");
+        if !is_root(&me) {
+            return;
+        }
+        lchown(&link, Some(1000), None).expect("it is root");
+        let refused = Err(FolderError::OfAnother { path: link.clone(), owner: Some(1000) });
+        for name in [link.join("v"), link.clone()] {
+            assert_eq!(made(&name), refused);
+        }
+        assert_eq!(names(&victim), 0);
+    }
+
+    fn dead(path: &Path) {
+        drop(UnixListener::bind(path).expect("it listens"));
+    }
+
+    #[test]
+    fn only_a_socket_at_which_nobody_listens_is_removed() {
+        let (_folder, path, me) = place();
+        let socket = path.join("nbd.sock");
+        let removed = || remove_dead_as(&me, &socket);
+        assert!(removed().is_ok(), "there is none");
+        dead(&socket);
+        assert!(removed().is_ok() && !socket.exists());
+        let live = UnixListener::bind(&socket).expect("it listens");
+        assert!(matches!(removed(), Err(SocketFault::InUse)));
+        drop(live);
+        let elsewhere = path.join("elsewhere");
+        rename(&socket, &elsewhere).expect("it is moved");
+        symlink(&elsewhere, &socket).expect("a link");
+        assert!(matches!(removed(), Err(SocketFault::NoSocket)), "a link");
+        std::fs::remove_file(&socket).expect("it goes");
+        write(&socket, "precious").expect("it writes");
+        assert!(matches!(removed(), Err(SocketFault::NoSocket)), "a file");
+        assert!(socket.is_file() && elsewhere.exists());
+    }
+
+    #[test]
+    fn what_took_the_place_of_a_dead_socket_is_not_removed() {
+        let (_folder, path, me) = place();
+        let socket = path.join("nbd.sock");
+        dead(&socket);
+        let (above, name) = OpenDir::around(&me, &socket).expect("it is mine").expect("it has a name");
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let seen = File::from(openat(&above, &name, flags, Mode::empty()).expect("it is there"));
+        std::fs::remove_file(&socket).expect("it goes");
+        write(&socket, "precious").expect("it writes");
+        assert!(remove_seen(&above, &name, &seen).is_err() && socket.is_file());
+    }
+
+    #[test]
+    fn a_dead_socket_behind_a_link_of_another_user_stays() {
+        let (_folder, path, me) = place();
+        let [victim, link] = ["victim", "link"].map(|name| path.join(name));
+        make_dir(&victim).expect("a folder");
+        symlink(&victim, &link).expect("a link");
+        dead(&victim.join("nbd.sock"));
+        if is_root(&me) {
+            lchown(&link, Some(1000), None).expect("it is root");
+            let refused = remove_dead_as(&me, &link.join("nbd.sock"));
+            assert!(
+                matches!(refused, Err(SocketFault::Folder(FolderError::OfAnother { .. }))),
+                "{refused:?}"
+            );
+            assert!(victim.join("nbd.sock").exists());
+            lchown(&link, Some(0), None).expect("it is root");
+        }
+        assert!(remove_dead_as(&me, &link.join("nbd.sock")).is_ok() && !victim.join("nbd.sock").exists());
+    }
 }

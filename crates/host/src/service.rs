@@ -701,8 +701,9 @@ impl Service {
     fn add_spare(&self, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         check_absolute(path)?;
         check_strange(&self.lock(), &self.host().report()?, path)?;
-        let spares = self.lock().folder.as_ref().map_or(0, |folder| folder.config().spares.len());
-        if spares >= SPARES_MAX {
+        let others = |folder: &Folder| folder.config().spares.iter().filter(|spare| *spare != path).count();
+        // Before it is written; of two orders at once the folder refuses the second.
+        if self.lock().folder.as_ref().map_or(0, others) >= SPARES_MAX {
             return Err(FolderError::TooManySpares);
         }
         let device = open_soon(path, Instant::now())?;

@@ -93,7 +93,10 @@ pub(crate) fn way_to(caller: &Caller, path: &Path) -> Result<Option<End>, Folder
         if caller.is_root() && caller.names_may_be_exchanged(&within) {
             return Err(fault(caller, at, within.uid()));
         }
-        let Some(part) = left.pop_front() else { return Ok(None) };
+        // The directory of directories has no name in another.
+        let Some(part) = left.pop_front() else {
+            return Ok(Some(End { found: within.clone(), file: directory, directory: within }));
+        };
         let Some(next) = look_at(Some(&directory), &part) else { return Ok(None) };
         let Ok(found) = next.metadata() else { return Ok(None) };
         at.push(&part);

@@ -12,6 +12,7 @@ use crate::terminal::Terminal;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
+pub use pantile_host::{harmless as name, is_harmless};
 use pantile_seal::{
     DiskLoss, FileReport, FileStatus, Losses, Progress, SealError, Select, SetPaths, ShardReport,
     ShardStatus, StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
@@ -308,27 +309,6 @@ impl Progress for Shown {
     fn cancelled(&self) -> bool {
         interrupt::asked()
     }
-}
-
-/// Whether a terminal shows a character as what it is: it is nothing to be obeyed, and does not
-/// hide how the text is read.
-pub fn is_harmless(c: char) -> bool {
-    let hides = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-    !c.is_control() && !hides
-}
-
-/// A name in a text: what a terminal would obey, or what would hide how the name is read, is shown
-/// as an escape.
-pub fn name(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match is_harmless(c) {
-            true => out.push(c),
-            false => out.extend(c.escape_default()),
-        }
-    }
-    out
 }
 
 /// What an error of the engine means for whoever called the command.

@@ -192,14 +192,16 @@ impl Reached {
         }
     }
 
+    /// How it is. Who has asked to end waits for that no longer than a server takes that is well.
     pub fn status(&self) -> Result<StatusReport, Failure> {
-        status_in(self.order(&Order::Status)?)
+        self.status_within(if interrupt::asked() { ANSWER_LEAST } else { ANSWER_MOST })
     }
 
     /// The same; a server has so long to answer, and Ctrl-C ends that.
     fn status_within(&self, patience: Duration) -> Result<StatusReport, Failure> {
-        let what = Order::Status;
-        status_in(self.order_by(&what, |root| order_until(root, &what, patience, &interrupt::asked))?)
+        let (what, before) = (Order::Status, interrupt::asked());
+        let is_ended = || !before && interrupt::asked();
+        status_in(self.order_by(&what, |root| order_until(root, &what, patience, &is_ended))?)
     }
 
     /// Gives the volume back.
@@ -734,6 +736,21 @@ mod tests {
         let text = status_text(&report, true, &terminal);
         assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
         assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
+    }
+
+    /// A stranger's folder could name any file as its log, to be read or locked for a moment.
+    #[test]
+    fn a_log_that_is_a_link_is_not_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (secret, log) = (folder.path().join("secret"), folder.path().join(SERVE_LOG));
+        std::fs::write(&secret, format!("{}secret\n", pantile_host::ENDED)).expect("it writes");
+        let held = File::open(&secret).expect("it opens");
+        held.lock().expect("it locks");
+        std::os::unix::fs::symlink(&secret, &log).expect("a link");
+        assert_eq!((ended(folder.path()), is_kept(folder.path())), (None, false));
+        std::fs::remove_file(&log).expect("it goes");
+        std::fs::rename(&secret, &log).expect("it is moved");
+        assert_eq!((ended(folder.path()), is_kept(folder.path())), (Some("secret".into()), true));
     }
 
     #[test]

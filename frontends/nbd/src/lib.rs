@@ -15,7 +15,7 @@
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
     Admitted, Answer, Clients, ControlServer, Deaths, ENDED, EpochId, Failure, Folder, FolderError, Handle,
-    HostError, MEMORY_LEAST, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP,
+    HostError, MEMORY_LEAST, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP, harmless,
 };
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -92,10 +92,9 @@ impl Connection {
     fn begin(&self, len: usize) -> Result<Permit<'_>> {
         match len as u64 <= REQUEST_BYTES_MAX {
             true => Ok(self.admitted.take(len as u64)),
-            false => Err(Error::new(
-                EINVAL,
-                format!("{len} bytes are more than the {REQUEST_BYTES_MAX} of a request"),
-            )),
+            false => {
+                Err(told(EINVAL, format!("{len} bytes are more than the {REQUEST_BYTES_MAX} of a request")))
+            }
         }
     }
 }
@@ -136,8 +135,7 @@ impl Server for Connection {
         match key {
             "volume" => {
                 // nbdkit may change its directory when it goes into the background.
-                let path =
-                    std::path::absolute(value).map_err(|error| Error::new(EINVAL, error.to_string()))?;
+                let path = std::path::absolute(value).map_err(|error| told(EINVAL, error))?;
                 state().folder = Some(path);
                 Ok(())
             }
@@ -159,22 +157,20 @@ impl Server for Connection {
             }
             "memory" => {
                 let wrong =
-                    || Error::new(EINVAL, format!("memory={value}: give bytes, {MEMORY_LEAST} at the least"));
+                    || told(EINVAL, format!("memory={value}: give bytes, {MEMORY_LEAST} at the least"));
                 let bytes = value.parse().ok().filter(|bytes| *bytes >= MEMORY_LEAST).ok_or_else(wrong)?;
                 state().memory_bytes = Some(bytes);
                 Ok(())
             }
             "connections" => {
-                let wrong =
-                    || Error::new(EINVAL, format!("connections={value}: give a number from 1 to 65536"));
+                let wrong = || told(EINVAL, format!("connections={value}: give a number from 1 to 65536"));
                 let number = value.parse().ok().filter(|number| (1..=65536).contains(number));
                 let number: u32 = number.ok_or_else(wrong)?;
                 CLIENTS.change(|limits| limits.connections = number);
                 Ok(())
             }
             "outstanding" => {
-                let wrong =
-                    || Error::new(EINVAL, format!("outstanding={value}: give bytes, 1048576 at the least"));
+                let wrong = || told(EINVAL, format!("outstanding={value}: give bytes, 1048576 at the least"));
                 let bytes = value.parse().ok().filter(|bytes| *bytes >= 1 << 20).ok_or_else(wrong)?;
                 CLIENTS.change(|limits| limits.bytes = bytes);
                 Ok(())
@@ -187,14 +183,14 @@ impl Server for Connection {
                 state().deaths.by_clients = number(key, value)?;
                 Ok(())
             }
-            _ => Err(Error::new(EINVAL, format!("there is no parameter {key}; give volume=FOLDER"))),
+            _ => Err(told(EINVAL, format!("there is no parameter {key}; give volume=FOLDER"))),
         }
     }
 
     fn config_complete() -> Result<()> {
         match state().folder {
             Some(_) => Ok(()),
-            None => Err(Error::new(EINVAL, "which volume? give volume=FOLDER")),
+            None => Err(told(EINVAL, "which volume? give volume=FOLDER")),
         }
     }
 
@@ -214,16 +210,18 @@ impl Server for Connection {
             let patches_stripes = state().patches_stripes;
             let running = start(&folder, deaths, evicts_slow, reads_only, memory_bytes, patches_stripes);
             let running = running.map_err(|error| {
-                if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
+                let told_to_the_command =
+                    Answer::Fault { kind: error.kind(), text: harmless(&error.to_string()) };
+                if let Ok(line) = serde_json::to_string(&told_to_the_command) {
                     say(&format!("pantile-fault {line}"));
                 }
-                Error::new(EIO, error.to_string())
+                told(EIO, error)
             })?;
             if state().stays {
                 // nbdkit in the foreground asks for a signal when its parent ends. It is asked for
                 // by this thread, the first.
                 rustix::process::set_parent_process_death_signal(None)
-                    .map_err(|errno| Error::new(errno.raw_os_error(), errno.to_string()))?;
+                    .map_err(|errno| told(errno.raw_os_error(), errno))?;
             }
             let service = running.service.clone();
             state().running = Some(running);
@@ -253,7 +251,7 @@ impl Server for Connection {
                 _exit(0);
             };
             let thread = std::thread::Builder::new().name("watch".into()).spawn(wait);
-            thread.map(drop).map_err(|error| Error::new(EIO, error.to_string()))
+            thread.map(drop).map_err(|error| told(EIO, error))
         })
     }
 
@@ -266,13 +264,13 @@ impl Server for Connection {
         guarded(|| {
             let handle = match &state().running {
                 Some(running) => running.service.handle(),
-                None => return Err(Error::new(ESHUTDOWN, HostError::Stopped)),
+                None => return Err(told(ESHUTDOWN, HostError::Stopped)),
             };
             let handle = match epoch_of(&nbdkit::export_name().unwrap_or_default())? {
                 Some(epoch) => {
                     let handle = handle.within(epoch);
                     if let Err(error @ HostError::Failed(Failure::NoSuchEpoch { .. })) = handle.flush() {
-                        return Err(Error::new(ENOENT, error));
+                        return Err(told(ENOENT, error));
                     }
                     handle
                 }
@@ -282,7 +280,7 @@ impl Server for Connection {
                 let text = format!(
                     "{most} clients are connected, the most that this server takes; close one, or serve with more --connections"
                 );
-                Error::new(EBUSY, text)
+                told(EBUSY, text)
             })?;
             Ok(Box::new(Connection { handle, admitted }) as Box<dyn Server>)
         })
@@ -378,16 +376,17 @@ fn epoch_of(export: &str) -> Result<Option<EpochId>> {
     }
     let number = export.strip_prefix("epoch-").and_then(|number| number.parse().ok());
     let unknown = || format!("there is no export '{export}'; leave the name empty, or write epoch-NUMBER");
-    number.map(|number| Some(EpochId(number))).ok_or_else(|| Error::new(ENOENT, unknown()))
+    number.map(|number| Some(EpochId(number))).ok_or_else(|| told(ENOENT, unknown()))
 }
 
 fn number(key: &str, value: &str) -> Result<u32> {
-    value.parse().map_err(|_| Error::new(EINVAL, format!("{key}={value}: give a number")))
+    value.parse().map_err(|_| told(EINVAL, format!("{key}={value}: give a number")))
 }
 
-/// A line in the log. That there is no room for it must not keep the server from what it does next.
+/// A line in the log, or on a terminal ([`harmless`]). That there is no room for it must not keep the
+/// server from what it does next.
 fn say(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
 }
 
 fn state() -> std::sync::MutexGuard<'static, State> {
@@ -451,6 +450,12 @@ fn start(
     }
 }
 
+/// An error as nbdkit tells it: on standard error, which may be a terminal, and to clients. Names of
+/// strangers are in it, such as that of the host in a claim.
+fn told(errno: i32, text: impl ToString) -> Error {
+    Error::new(errno, harmless(&text.to_string()))
+}
+
 fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<()> {
     guarded(|| {
         what().map_err(|error| {
@@ -465,7 +470,7 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
                 HostError::Stopped => ESHUTDOWN,
                 _ => EIO,
             };
-            Error::new(errno, error)
+            told(errno, error)
         })
     })
 }
@@ -474,7 +479,7 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
 /// request.
 fn guarded<T>(what: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(what))
-        .unwrap_or_else(|_| Err(Error::new(EIO, "a fault of pantile itself, not of yours; please report it")))
+        .unwrap_or_else(|_| Err(told(EIO, "a fault of pantile itself, not of yours; please report it")))
 }
 
 plugin!(Connection {

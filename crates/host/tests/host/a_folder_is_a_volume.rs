@@ -81,6 +81,25 @@ fn a_spare_takes_the_place_of_what_is_lost() {
 }
 
 #[test]
+fn a_volume_has_no_more_spares_than_its_folder_can_name() {
+    let (folder, root, service) = served();
+    service.stop().expect("it stops");
+    drop(service);
+    let said = std::fs::read_to_string(root.join("volume.conf")).expect("it reads");
+    let spares = (0..256).map(|i| format!("spare absent-{i}\n")).collect::<String>();
+    std::fs::write(root.join("volume.conf"), said + &spares).expect("it writes");
+    let service = start(&root);
+    let path = file(folder.path().join("spare"), 32 << 20);
+    match service.obey(&Order::AddSpare { path, overwrite: false }) {
+        Answer::Fault { text, .. } => assert!(text.contains("has 256 spares"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    service.stop().expect("it stops");
+    drop(service);
+    start(&root).stop().expect("what the folder says is read again");
+}
+
+#[test]
 fn paths_that_are_not_absolute_are_refused() {
     let (_folder, _, service) = served();
     // It is there, for whoever is in the folder of this process.

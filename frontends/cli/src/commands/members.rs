@@ -185,13 +185,14 @@ impl Rebuild {
             }
             Ok((answer, true))
         })();
-        let result = result.and_then(|result| reached.status().map(|report| (result, report)));
+        let result = result.and_then(|(answer, whole)| match whole {
+            true => reached.status().map(|report| Some((answer, report))),
+            false => Ok(None),
+        });
         let ended = reached.end();
-        let ((answer, whole), report) = result?;
+        let result = result?;
         ended?;
-        if !whole {
-            return Ok(Verdict::Interrupted);
-        }
+        let Some((answer, report)) = result else { return Ok(Verdict::Interrupted) };
         if let (Answer::Done { text }, true) = (answer, served && !self.wait) {
             return volumes::print_done(&text, served, self.json);
         }

@@ -75,10 +75,15 @@ impl Scrub {
             true => reached.wait(terminal, timeout, is_over, scrub_text),
             false => Ok(true),
         });
-        let result = result.and_then(|ended| reached.status().map(|report| (ended, report)));
+        let result = result.and_then(|ended| match reached.status() {
+            // A server that does not answer is no news for who has asked to end.
+            Err(_) if !ended => Ok(None),
+            report => report.map(|report| Some((ended, report))),
+        });
         let ended = reached.end();
-        let (ended_by_itself, report) = result?;
+        let result = result?;
         ended?;
+        let Some((ended_by_itself, report)) = result else { return Ok(Verdict::Interrupted) };
         match self.json {
             true => {
                 let scrub = report.scrub.as_ref();
