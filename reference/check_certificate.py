@@ -178,7 +178,10 @@ def main(arguments):
     try:
         with open(arguments[0], encoding="utf-8") as file:
             certificate = Certificate(json.load(file))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, Wrong) as error:
+    except Wrong as wrong:
+        print(f"no certificate: {wrong}", file=sys.stderr)
+        return 2
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         print(f"no certificate: {shown(error)}", file=sys.stderr)
         return 2
     try:
