@@ -242,8 +242,8 @@ fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -
     // A session gives generations behind all that those before it can have given, and one that came
     // to nothing leaves no chunks.
     let most = 2 * (u64::from(geometry.physical_stripes()) + u64::from(geometry.log_rows()));
-    let newest =
-        here.values().flat_map(|looked| &looked.chunks).map(|chunk| chunk.generation).max().unwrap_or(0);
+    let chunks = here.values().flat_map(|looked| &looked.chunks).filter(|chunk| chunk.is_possible());
+    let newest = chunks.map(|chunk| chunk.generation).max().unwrap_or(0);
     !report.status.failed
         && report.status.apart.is_empty()
         && newest < report.status.next_generation.saturating_add(most)
