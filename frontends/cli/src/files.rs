@@ -142,7 +142,7 @@ fn open_special(path: &Path) -> io::Result<File> {
 /// Opens what is written in one go, whole or not at all where it is a file.
 pub fn output(path: &Path) -> io::Result<Output> {
     Ok(match place(path)? {
-        Place::File(path) => Output::New(NewFile::at(&path)?),
+        Place::File(path) => Output::New(Box::new(NewFile::at(&path)?)),
         Place::Special(path) => Output::Other(open_special(&path)?),
         Place::Nameless(seen) => {
             let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
@@ -155,7 +155,7 @@ pub fn output(path: &Path) -> io::Result<Output> {
 /// What is written by [`output`].
 pub enum Output {
     /// A file, which has its name when all is written.
-    New(NewFile),
+    New(Box<NewFile>),
     /// A device, a pipe, or a file without a name of its own: it is written on, and loses nothing.
     Other(File),
 }
