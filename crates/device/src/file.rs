@@ -478,9 +478,9 @@ fn fill_new(
 
 /// Whether a file is one of `/proc` or `/sys`.
 fn is_of_the_kernel(seen: &OwnedFd) -> bool {
-    const PROC: i64 = 0x9fa0;
-    const SYSFS: i64 = 0x6265_6572;
-    rustix::fs::fstatfs(seen).is_ok_and(|system| [PROC, SYSFS].contains(&(system.f_type as i64)))
+    const PROC: u64 = 0x9fa0;
+    const SYSFS: u64 = 0x6265_6572;
+    rustix::fs::fstatfs(seen).is_ok_and(|system| [PROC, SYSFS].contains(&(system.f_type as u64)))
 }
 
 /// Finds the mode that works and the block length it demands; leaves the file in that mode.

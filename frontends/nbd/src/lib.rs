@@ -383,8 +383,8 @@ fn number(key: &str, value: &str) -> Result<u32> {
     value.parse().map_err(|_| told(EINVAL, format!("{key}={value}: give a number")))
 }
 
-/// A line in the log, or on a terminal ([`harmless`]). That there is no room for it must not keep the
-/// server from what it does next.
+/// A line in the log, or on a terminal ([`harmless`]). That there is no room for it must not keep
+/// the server from what it does next.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
 }
@@ -450,8 +450,8 @@ fn start(
     }
 }
 
-/// An error as nbdkit tells it: on standard error, which may be a terminal, and to clients. Names of
-/// strangers are in it, such as that of the host in a claim.
+/// An error as nbdkit tells it: on standard error, which may be a terminal, and to clients. Names
+/// of strangers are in it, such as that of the host in a claim.
 fn told(errno: i32, text: impl ToString) -> Error {
     Error::new(errno, harmless(&text.to_string()))
 }

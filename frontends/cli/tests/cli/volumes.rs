@@ -458,3 +458,46 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["code"], strange, "programs have it as it is");
 }
+
+/// Each byte of the answer comes soon, and the line never.
+#[test]
+fn ctrl_c_ends_the_wait_for_a_server_whose_answer_drips() {
+    use std::process::{Command, Stdio};
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M --code mirror:2");
+    let mut status = json_of(folder, "status vol");
+    status["answer"] = "status".into();
+    status["devices"][0]["state"] = "rebuilding".into();
+    let done = serde_json::json!({ "answer": "done", "text": "begun" });
+    let socket = UnixListener::bind(folder.join("vol/control.sock")).expect("it listens");
+    let (told, drips) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // It is served, it is ordered, it is under way.
+        for (connection, answer) in socket.incoming().zip([Some(&status), Some(&done), Some(&status), None]) {
+            let Ok(mut connection) = connection else { return };
+            let _ = BufReader::new(&connection).read_line(&mut String::new());
+            if let Some(answer) = answer {
+                let _ = writeln!(connection, "{answer}");
+                continue;
+            }
+            let _ = told.send(());
+            while connection.write_all(b" ").is_ok() {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        }
+    });
+    let child = Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["rebuild", "vol", "--wait"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command can be run");
+    drips.recv_timeout(std::time::Duration::from_secs(60)).expect("it is asked how it is");
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.is_ok_and(|sent| sent.success()), "still at work");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+}
