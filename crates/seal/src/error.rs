@@ -151,8 +151,8 @@ pub enum SealError {
         /// The number of its owner.
         owner: u32,
     },
-    /// Shards of several states lie there, and those of the one that would count were put there by a
-    /// user who did not put the others there.
+    /// Shards of several states lie there, and those of the one that would count were put there by
+    /// a user who did not put the others there.
     StateOfAnother {
         /// The first of them.
         path: PathBuf,

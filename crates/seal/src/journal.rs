@@ -197,7 +197,8 @@ pub(crate) fn is_to_be_done(
     Ok(replay.waits_for().is_none() && replay.first(State::Before).is_some())
 }
 
-/// Reads a journal to its end, and holds every record of it against the layout that the headers say.
+/// Reads a journal to its end, and holds every record of it against the layout that the headers
+/// say.
 fn prepare<'w, 'p>(
     world: &World<'w>,
     path: &'p Path,
@@ -397,8 +398,8 @@ impl Replay<'_> {
     ///
     /// A commit makes a shard as long as it has to be before it is decided, so that a journal never
     /// writes behind the end; and it writes nothing twice, so that a journal never writes more than
-    /// the shard is long. Asked before anything is done, and of each record when it is done: whoever
-    /// owns the journal can change it meanwhile.
+    /// the shard is long. Asked before anything is done, and of each record when it is done:
+    /// whoever owns the journal can change it meanwhile.
     fn next(&mut self, stream: &mut Stream<'_>) -> Result<Option<Record>, SealError> {
         let head = stream.head()?;
         if head.kind == RecordKind::End {

@@ -7,11 +7,12 @@
 //! not fit, and neither does anything on another machine. Nor does a record count that lies in a
 //! directory of another user, at any depth.
 //!
-//! A record is a text: a line for the format, then a line for each source. That has `dir` or `file`;
-//! of the directory, or of that in which the file lies, the number of its inode and the time at which
-//! that was made, or the number of its device where the file system does not keep that time; and the
-//! path of the source. What is not there counts as a file, so that no record of a directory fits. A
-//! record is written anew by each seal, and its time of modification is when that began.
+//! A record is a text: a line for the format, then a line for each source. That has `dir` or
+//! `file`; of the directory, or of that in which the file lies, the number of its inode and the
+//! time at which that was made, or the number of its device where the file system does not keep
+//! that time; and the path of the source. What is not there counts as a file, so that no record of
+//! a directory fits. A record is written anew by each seal, and its time of modification is when
+//! that began.
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
 use crate::links::is_led_to_by_nobody_else;
@@ -95,8 +96,8 @@ fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
     Ok(text)
 }
 
-/// The same as version 1 has it, which tells of a file only the directory that it lies in; `None` if
-/// a source is no directory.
+/// The same as version 1 has it, which tells of a file only the directory that it lies in; `None`
+/// if a source is no directory.
 fn describe_v1(disk: &dyn Disk, sources: &[PathBuf]) -> Option<String> {
     let mut text = String::from("pantile record 1\n");
     for source in sources {

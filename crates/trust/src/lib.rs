@@ -143,10 +143,10 @@ impl Caller {
         self.trusts(owner) || (self.is_root() && is_at_home)
     }
 
-    /// Who can have put a file where it is, by the directories above it from its own to the topmost:
-    /// its owner, or whoever owns one of those and is not trusted, or [`SOMEBODY`] if others may write
-    /// to its directory, sticky or not, or exchange one above. A file of root's that was made elsewhere
-    /// can be moved to a sticky directory.
+    /// Who can have put a file where it is, by the directories above it from its own to the
+    /// topmost: its owner, or whoever owns one of those and is not trusted, or [`SOMEBODY`] if
+    /// others may write to its directory, sticky or not, or exchange one above. A file of root's
+    /// that was made elsewhere can be moved to a sticky directory.
     pub fn put_by<F: Into<Found>>(&self, file: impl Into<Found>, above: impl IntoIterator<Item = F>) -> u32 {
         let owner = file.into().owner;
         if !self.trusts(owner) {

@@ -199,7 +199,8 @@ mod tests {
         assert_eq!(one.at(true, 8192, 0), 2000, "in proportion");
     }
 
-    /// A size costs more than a sample: without a bound of their own 20 million of them were 2.4 GB.
+    /// A size costs more than a sample: without a bound of their own 20 million of them were 2.4
+    /// GB.
     #[test]
     fn no_more_sizes_are_kept_than_a_log_has() {
         let of = |sizes: u64| -> String {

@@ -131,8 +131,8 @@ impl Set<'_> {
     }
 }
 
-/// Who can have put a file into a directory, by where that is now: see [`Caller::put_by`]. If nobody
-/// can tell, somebody.
+/// Who can have put a file into a directory, by where that is now: see [`Caller::put_by`]. If
+/// nobody can tell, somebody.
 pub(crate) fn put_by(disk: &dyn Disk, caller: &Caller, file: &Meta, dir: &Path) -> u32 {
     if !caller.trusts(file.owner) {
         return file.owner;

@@ -361,8 +361,8 @@ fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
     assert!(left > 3, "{left}");
 }
 
-/// A forged set with the UUID of one that was sealed here could name a file that is not there, beside
-/// the one that was sealed.
+/// A forged set with the UUID of one that was sealed here could name a file that is not there,
+/// beside the one that was sealed.
 #[test]
 fn a_record_of_one_file_is_none_of_another_in_its_directory() {
     let place = Place::new();
