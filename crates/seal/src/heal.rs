@@ -176,26 +176,38 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
     });
 }
 
-/// The originals that may be healed: none while shards of a later state are there whose manifests
-/// cannot be read. What is there may be what was sealed then, and what is put back would not be.
+/// The originals that may be healed: none where only the set says, and none while shards of a later
+/// state are there whose manifests cannot be read. What is there may be what was sealed then, and
+/// what is put back would not be.
 fn hold_back(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,
     options: &HealOptions,
     report: &mut HealReport,
 ) -> Vec<(usize, Way)> {
-    let Some(newer) = set.newer_state().filter(|_| !options.yes) else { return files };
     let have = set.manifest.generation.0;
-    for (entry, _) in files {
-        let reason = format!(
+    let reason = match set.newer_state().filter(|_| !options.yes) {
+        _ if !may_write_originals(set) => {
+            "only the set says that it belongs there: if that is so, say it with --source".to_string()
+        }
+        Some(newer) => format!(
             "shards of generation {} are there, of which no manifest can be read: bring another shard of that generation, or say \
              --yes to put back what generation {have} had",
             newer.generation
-        );
+        ),
+        None => return files,
+    };
+    for (entry, _) in files {
+        let reason = reason.clone();
         let path = crate::names::shown_path(&set.original_path(entry));
         report.not_healed.push(NotDone { path, reason });
     }
     Vec::new()
+}
+
+/// Whether a person has named the sources, now or when she sealed the set.
+fn may_write_originals(set: &Set<'_>) -> bool {
+    set.trust.is_named() || (set.trust.recorded.is_some() && set.may_say_what_is_written())
 }
 
 /// Opens the sources to write, if that may be.
@@ -204,8 +216,7 @@ fn hold_back(
 /// names.
 fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
-    let by_record = set.trust.recorded.is_some() && set.may_say_what_is_written();
-    if set.trust.is_named() || by_record {
+    if may_write_originals(set) {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
         return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
