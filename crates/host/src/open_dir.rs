@@ -9,7 +9,7 @@
 use crate::FolderError;
 use crate::folder::CONFIG;
 use crate::private::{create_dir, fault};
-use crate::whose::way_to;
+use crate::whose::{may_be_exchanged, way_to};
 use pantile_trust::Caller;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
 use std::ffi::{OsStr, OsString};
@@ -59,7 +59,7 @@ impl OpenDir {
         let (Some(above), Some(name)) = (absolute.parent(), absolute.file_name()) else { return Ok(None) };
         let above = OpenDir::walked_to(caller, above)?;
         let found = above.found()?;
-        if caller.is_root() && caller.names_may_be_exchanged(&found) {
+        if caller.is_root() && may_be_exchanged(caller, &above.dir, &found) {
             return Err(fault(caller, above.path, found.uid()));
         }
         Ok(Some((above, name.to_os_string())))

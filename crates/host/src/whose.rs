@@ -15,7 +15,7 @@
 use crate::FolderError;
 use crate::private::{LINKS_MOST, fault};
 use pantile_device::{Device, Identity};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, Found};
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -90,7 +90,7 @@ pub(crate) fn way_to(caller: &Caller, path: &Path) -> Result<Option<End>, Folder
             Ok(within) if within.is_dir() => within,
             _ => return Ok(None),
         };
-        if caller.is_root() && caller.names_may_be_exchanged(&within) {
+        if caller.is_root() && may_be_exchanged(caller, &directory, &within) {
             return Err(fault(caller, at, within.uid()));
         }
         // The directory of directories has no name in another.
@@ -124,6 +124,13 @@ pub(crate) fn way_to(caller: &Caller, path: &Path) -> Result<Option<End>, Folder
     }
 }
 
+/// Whether somebody else may exchange the names in a directory, or the directory in the one that it
+/// lies in.
+pub(crate) fn may_be_exchanged(caller: &Caller, directory: &File, found: &Metadata) -> bool {
+    let above = look_at(Some(directory), OsStr::new("..")).and_then(|above| above.metadata().ok());
+    above.is_none_or(|above| !caller.are_kept(&[Found::from(found), Found::from(&above)]))
+}
+
 /// What is left to be walked of a path.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let part = |component: Component<'_>| match component {
@@ -151,9 +158,23 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
     use std::process::Command;
 
+    /// A folder in one of this user alone: nobody can have moved it there.
+    struct Folder {
+        path: PathBuf,
+        _around: tempfile::TempDir,
+    }
+
+    impl Folder {
+        fn path(&self) -> &Path {
+            &self.path
+        }
+    }
+
     /// A folder of this mode with a device in it that is open, and who made them.
-    fn opened(mode: u32) -> (tempfile::TempDir, PathBuf, FileDevice, u32) {
-        let folder = tempfile::tempdir().expect("a folder");
+    fn opened(mode: u32) -> (Folder, PathBuf, FileDevice, u32) {
+        let around = tempfile::tempdir().expect("a folder");
+        let folder = Folder { path: around.path().join("folder"), _around: around };
+        std::fs::create_dir(folder.path()).expect("a folder in it");
         let path = folder.path().join("device");
         std::fs::write(&path, [0; 1 << 16]).expect("a file");
         std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("a mode");

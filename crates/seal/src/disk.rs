@@ -18,6 +18,8 @@ pub use crate::system::SystemDisk;
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
+/// The bit by which a directory gives its group to what is made in it.
+pub(crate) const SETGID: u32 = 0o2000;
 
 /// Which file it is, whatever it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -231,6 +233,13 @@ pub trait Seen: Send + Sync {
 /// Whether a file belongs to the user who runs this.
 pub(crate) fn is_own(file: &Meta) -> bool {
     file.owner == rustix::process::geteuid().as_raw()
+}
+
+/// A mode of something that was made anew, whose group may be that of the directory that it was
+/// made in: if that is not this user's, it may do no more than everybody.
+pub(crate) fn within_group(made: &dyn DiskFile, mode: u32) -> u32 {
+    let is_of_hers = made.meta().is_ok_and(|meta| meta.group == rustix::process::getegid().as_raw());
+    if is_of_hers { mode } else { mode & (!0o070 | (mode & 0o007) << 3) }
 }
 
 /// Sets the time of modification of an open file back to one that is earlier. Best effort: where

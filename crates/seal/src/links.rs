@@ -134,8 +134,7 @@ fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
 /// knows where her own links lie; those of root's she does not.
 fn is_kept_on_the_way(caller: &Caller, above: Option<&[Found]>, maker: u32) -> bool {
     let is_her_own = !caller.is_root() && caller.is_me(maker);
-    let is_kept = |dir| !caller.names_may_be_exchanged(dir);
-    is_her_own || above.is_some_and(|above| above.iter().copied().all(is_kept))
+    is_her_own || above.is_some_and(|above| caller.are_kept(above))
 }
 
 /// Describes a directory on a way without links, and all above it.
@@ -150,8 +149,7 @@ pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
         return false;
     };
     let caller = Caller::alone();
-    let is_kept = |above: Vec<Found>| above.into_iter().all(|dir| !caller.names_may_be_exchanged(dir));
-    real_path(there).and_then(|real| above(&real)).is_ok_and(is_kept)
+    real_path(there).and_then(|real| above(&real)).is_ok_and(|above| caller.are_kept(&above))
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
 use crate::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, Seen, is_own,
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, SETGID, Seen,
+    is_own,
 };
 use crate::links::{real_path, resolve};
 use crate::names::LOCK;
@@ -183,7 +184,8 @@ impl SystemDisk {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..if self.walks { 0 } else { TRIES_MOST } {
             match rustix::fs::openat2(dir, below, flags, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
+                // The last if a name on the way was exchanged just then.
+                Err(Errno::AGAIN | Errno::INTR | Errno::XDEV) => {}
                 Err(Errno::NOSYS | Errno::PERM) => break,
                 done => return Ok(done?),
             }
@@ -399,7 +401,9 @@ impl Disk for SystemDisk {
         self.forget(path);
         self.know(path, there.id)?;
         // One that holds something already is not the one that was made.
-        let is_made = is_own(&there) && there.mode & !PRIVATE_DIR == 0 && names_in(made)?.is_empty();
+        // It inherits the group's bit of the directory that it is in.
+        let is_private = there.mode & !(PRIVATE_DIR | SETGID) == 0;
+        let is_made = is_own(&there) && is_private && names_in(made)?.is_empty();
         match is_made {
             true => Ok(there.id),
             false => Err(io::Error::other("another directory took its place just now")),

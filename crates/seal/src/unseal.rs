@@ -2,7 +2,9 @@
 
 use crate::SealError;
 use crate::attributes::{Attribute, Rights, give, has, of_fields};
-use crate::disk::{Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, is_own};
+use crate::disk::{
+    Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, SETGID, is_own, within_group,
+};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
 use crate::records::is_ours;
@@ -218,7 +220,7 @@ impl Unsealing<'_, '_> {
             EntryKind::Dir => {
                 match disk.meta(&path) {
                     Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {
-                        if self.unfinished && meta.mode == PRIVATE_DIR {
+                        if self.unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
@@ -429,7 +431,7 @@ impl Unsealing<'_, '_> {
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
-        let given = (entry.mode, self.rights);
+        let given = (within_group(made, entry.mode), self.rights);
         // Also of version 1: what it inherited from the directory is taken away.
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
         give(made, &sealed, given, path, &mut self.report.not_kept)

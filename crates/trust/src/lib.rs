@@ -111,6 +111,16 @@ impl Caller {
         self.is_of_another(directory) && !is_kept
     }
 
+    /// Whether nobody else can exchange any of some directories, each of which lies in the next.
+    ///
+    /// A directory that others may write to, sticky or not, they may also move out of one that they
+    /// may write to: to move it asks for the right to write in it.
+    pub fn are_kept(&self, above: &[Found]) -> bool {
+        let is_open = |dir: &Found| self.is_of_another(*dir);
+        let can_move = above.windows(2).any(|pair| is_open(&pair[0]) && is_open(&pair[1]));
+        !can_move && !above.iter().any(|dir| self.names_may_be_exchanged(*dir))
+    }
+
     /// Whether somebody else may have made a link, or put it in the directory that it lies in.
     pub fn is_led_by_another(&self, link: impl Into<Found>, directory: impl Into<Found>) -> bool {
         !self.trusts(link.into().owner) || self.is_of_another(directory)
@@ -155,8 +165,7 @@ impl Caller {
         let above: Vec<Found> = above.into_iter().map(Into::into).collect();
         let Some(own) = above.first() else { return SOMEBODY };
         let of_another = above.iter().map(|dir| dir.owner).find(|&owner| !self.trusts(owner));
-        let is_open =
-            || self.is_of_another(*own) || above.iter().any(|&dir| self.names_may_be_exchanged(dir));
+        let is_open = || self.is_of_another(*own) || !self.are_kept(&above);
         of_another.unwrap_or_else(|| if is_open() { SOMEBODY } else { owner })
     }
 
@@ -235,11 +244,15 @@ mod tests {
             (1001, vec![of(1000, 0o755), root()], 1001),
             (1000, vec![of(1000, 0o755), of(1001, 0o755), root()], 1001),
             (0, vec![of(1001, 0o1777), root()], 1001),
-            // In a sticky directory anybody; but a directory there stays where it is.
+            // In a sticky directory anybody; but a directory there to which nobody else may write
+            // stays where it is.
             (1000, vec![of(0, 0o1777), root()], SOMEBODY),
             (0, vec![of(0, 0o777), root()], SOMEBODY),
             (1000, vec![of(1000, 0o755), of(0, 0o1777), root()], 1000),
             (1000, vec![of(1000, 0o755), of(0, 0o777), root()], SOMEBODY),
+            // Of two sticky ones the inner may have been moved to the outer.
+            (0, vec![root(), of(0, 0o1777), of(0, 0o1777), root()], SOMEBODY),
+            (0, vec![root(), of(0, 0o1777), root(), of(0, 0o1777), root()], 0),
             (1000, vec![], SOMEBODY),
         ] {
             assert_eq!(user.put_by(of(file, 0o600), above.clone()), putter, "{file} in {above:?}");

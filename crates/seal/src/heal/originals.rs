@@ -5,7 +5,7 @@ use super::not_done;
 use crate::SealError;
 use crate::attributes::{self, Rights, SETUID_SETGID, give};
 use crate::batch::{self, Batch, Written};
-use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, is_own};
+use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, is_own, within_group};
 use crate::links::is_led_to_by_nobody_else;
 use crate::names::parent;
 use crate::options::Progress;
@@ -66,15 +66,10 @@ pub(super) fn heal_files(
         let original = Original { path: &path, way, was_open: was_open(set, entry, &closed) };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
-            false => heal_file(
-                set,
-                entry,
-                original,
-                (damage, rights),
-                &mut window,
-                (batch, &mut not_kept),
-                progress,
-            ),
+            false => refuse_below_others(set, &path, &dirs).and_then(|()| {
+                let tell = (batch, &mut not_kept);
+                heal_file(set, entry, original, (damage, rights), &mut window, tell, progress)
+            }),
         };
         let mut done = heal(&mut batch);
         if matches!(done, Err(SealError::NoSpace { .. })) && !batch.is_empty() {
@@ -161,8 +156,8 @@ fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
 /// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
 fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, report: &mut HealReport) {
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
-    let given = (entry.mode, rights);
     let done = open_made(disk, &path, made).and_then(|dir| {
+        let given = (within_group(&*dir, entry.mode), rights);
         let sealed = sealed_attributes(set, index).unwrap_or_default();
         let mode = give(&*dir, &sealed, given, &path, &mut report.not_kept);
         dir.set_meta(mode, entry.mtime)
@@ -342,7 +337,7 @@ fn write_original(
         not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
     }
     // Without its owner, a program must not run as its owner.
-    let mode = if owned { mode } else { mode & !SETUID_SETGID };
+    let mode = if owned { mode } else { within_group(file, mode & !SETUID_SETGID) };
     // Those that it has now, like its mode; those that were sealed if it is not there.
     let attributes = match seen {
         Some(seen) => {
@@ -353,6 +348,22 @@ fn write_original(
     let mode = give(file, &attributes, (mode, given), path, not_kept);
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })
+}
+
+/// By record, of shards that another user can have put there: refuses to make or replace anything
+/// but in directories of that user's, or that this run made, and where nothing of others is.
+fn refuse_below_others(set: &Set<'_>, path: &Path, made: &[(usize, FileId)]) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let Some(putter) = set.put_by_another().filter(|_| !set.trust.is_named()) else { return Ok(()) };
+    let dir = path.ancestors().skip(1).find(|dir| disk.meta(dir).is_ok()).unwrap_or(path);
+    let way = disk.way(dir).map_err(|e| SealError::io("reading", dir, e))?;
+    let is_of_another =
+        |found: &&FileMeta| found.owner != putter && !made.iter().any(|(_, made)| *made == found.id);
+    let there = disk.meta(path).ok();
+    match way.iter().chain(there.as_ref()).find(is_of_another) {
+        Some(found) => Err(SealError::OfAnother { path: path.to_path_buf(), owner: found.owner }),
+        None => Ok(()),
+    }
 }
 
 /// Of shards that another user can have put there: refuses to replace a file that is not at home in
@@ -396,6 +407,7 @@ fn is_way_hers(set: &Set<'_>, source: u32, path: &Path) -> bool {
     let source = &set.sources[source as usize];
     let is_hers = |dir: &Path| set.world.disk.meta(dir).is_ok_and(|meta| is_ours(&meta, MetaKind::Dir));
     // The source may be the file itself.
-    let mut dirs = path.ancestors().skip(1).take_while(|dir| dir.starts_with(source));
+    let top = if path == source { parent(source) } else { source.clone() };
+    let mut dirs = path.ancestors().skip(1).take_while(|dir| dir.starts_with(&top));
     dirs.all(is_hers) && is_led_to_by_nobody_else(&parent(source))
 }

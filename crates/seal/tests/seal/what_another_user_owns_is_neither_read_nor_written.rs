@@ -439,6 +439,126 @@ fn a_file_that_was_moved_is_not_made_anew_for_its_owner() {
     assert_eq!(fs::metadata(&moved).unwrap().uid(), USER);
 }
 
+/// The set names a place that is not there, below the folder of its shards, which is written to.
+#[test]
+fn what_only_a_set_names_is_not_made_where_its_shards_lie() {
+    let place = Place::new();
+    let home = place.out();
+    fs::create_dir_all(home.join("ssh")).unwrap();
+    write(&home.join("ssh/keys"), &Seed(1).bytes(20_000));
+    let options = SealOptions {
+        sources: vec![home.join("ssh")],
+        name: Some("tree".into()),
+        mode: Some(Mode::Beside),
+        ..place.options("rs:1+2")
+    };
+    seal(&options, &mut Silent).unwrap();
+    fs::remove_dir_all(home.join("ssh")).unwrap();
+    let by_set = || HealOptions { set: SetPaths::dir(&home), ..Default::default() };
+    let select = Select { paths: vec!["keys".into()], ..Select::default() };
+    for options in [by_set(), HealOptions { select, ..by_set() }] {
+        let error = heal(&options, &mut Silent).unwrap_err();
+        assert!(
+            matches!(&error, SealError::NotHealed { report } if !report.not_healed.is_empty()),
+            "{error}"
+        );
+        assert!(!home.join("ssh").exists());
+    }
+    let set = SetPaths { sources: vec![home.join("ssh")], ..SetPaths::dir(&home) };
+    fs::create_dir(home.join("ssh")).unwrap();
+    heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+    assert!(home.join("ssh/keys").exists());
+}
+
+/// A user's set of her folder, healed by root's record: what lies in it of others is not hers.
+#[test]
+fn by_record_nothing_is_made_or_replaced_in_directories_of_others_than_whose_the_shards_are() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Beside);
+    give(&place.tree());
+    give(&place.out());
+    let (dir, file) = (place.tree().join("d"), place.tree().join("d/b"));
+    let heal_of = |damage: &dyn Fn(), owner_of_dir: u32, owner_of_file: u32| {
+        damage();
+        make_shards_younger(&place);
+        chown(&dir, Some(owner_of_dir), None).unwrap();
+        let _ = chown(&file, Some(owner_of_file), None);
+        place.heal()
+    };
+    let (rots, goes): (&dyn Fn(), &dyn Fn()) = (&|| flip(&file, 5000), &|| fs::remove_file(&file).unwrap());
+    for (dir_of, file_of) in [(USER - 1, USER - 1), (0, 0), (USER, USER - 1), (USER - 1, USER)] {
+        let error = heal_of(rots, dir_of, file_of).unwrap_err();
+        assert!(matches!(&error, SealError::NotHealed { report } if report.not_healed.len() == 1), "{error}");
+        flip(&file, 5000);
+    }
+    for dir_of in [USER - 1, 0] {
+        assert!(heal_of(goes, dir_of, 0).is_err() && !file.exists());
+        chown(&dir, Some(USER), None).unwrap();
+        place.heal().unwrap();
+        chown(&file, Some(USER), None).unwrap();
+    }
+    heal_of(rots, USER, USER).unwrap();
+    // What the run makes itself is no obstacle.
+    fs::remove_dir_all(&dir).unwrap();
+    make_shards_younger(&place);
+    place.heal().unwrap();
+    assert!(file.exists());
+}
+
+/// Whoever puts a file in its place must not be given what she could not read.
+#[test]
+fn a_source_that_is_one_file_lies_where_its_directory_says() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let shared = place.dir.path().join("shared");
+    fs::create_dir(&shared).unwrap();
+    set_mode(&shared, 0o1777);
+    let key = shared.join("key");
+    write(&key, &Seed(1).bytes(20_000));
+    set_mode(&key, 0o600);
+    let time = fs::metadata(&key).unwrap().modified().unwrap();
+    let options = SealOptions {
+        sources: vec![key.clone()],
+        name: Some("tree".into()),
+        mode: Some(Mode::Beside),
+        ..place.options("rs:1+2")
+    };
+    seal(&options, &mut Silent).unwrap();
+    fs::remove_file(&key).unwrap();
+    fs::write(&key, [0; 20_000]).unwrap();
+    fs::File::options().write(true).open(&key).unwrap().set_modified(time).unwrap();
+    set_mode(&key, 0o644);
+    chown(&key, Some(USER), Some(USER)).unwrap();
+    place.heal().unwrap();
+    let healed = fs::metadata(&key).unwrap();
+    assert_eq!((healed.uid(), healed.mode() & 0o077), (0, 0));
+}
+
+/// A group that a directory gives to what is made in it is not the one that was sealed.
+#[test]
+fn a_setgid_folder_gives_its_group_no_more_than_everybody_has() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    set_mode(&place.tree().join("a"), 0o640);
+    set_mode(&place.tree().join("d"), 0o750);
+    place.reseal();
+    fs::create_dir(place.target()).unwrap();
+    chown(place.target(), Some(0), Some(USER)).unwrap();
+    set_mode(&place.target(), 0o2755);
+    let options = UnsealOptions { modes: true, set: place.set(), ..unsealing(&place, &place.out()) };
+    unseal(&options, &mut Silent).unwrap();
+    let restored = |name: &str| fs::metadata(place.target().join(name)).unwrap();
+    assert_eq!((restored("a").gid(), restored("a").mode() & 0o777), (USER, 0o600));
+    assert_eq!(restored("d").mode() & 0o777, 0o700);
+    assert_eq!(restored("d/b").mode() & 0o777, 0o644);
+}
+
 /// Nor has she to wait for root if root was stopped there.
 #[test]
 fn the_journal_of_what_root_seals_for_a_user_is_that_users() {
