@@ -299,6 +299,12 @@ impl Folder {
         &self.root
     }
 
+    /// A path by which this process reaches a name in the folder, as long as this lives; `None` if
+    /// nothing is to be written in it.
+    pub fn at(&self, name: &str) -> Option<PathBuf> {
+        self.dir_to_write().ok().map(|dir| dir.at(name))
+    }
+
     /// What is where.
     pub fn config(&self) -> &Config {
         &self.config

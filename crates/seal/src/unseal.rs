@@ -5,7 +5,7 @@ use crate::attributes::{Attribute, Rights, give, has, of_fields};
 use crate::disk::{
     Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, SETGID, is_own, within_group,
 };
-use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
+use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::records::is_ours;
 use crate::report::{Losses, NotDone, UnsealReport};
@@ -113,7 +113,7 @@ pub(crate) fn unseal(
     };
     progress.phase("restoring", entries.iter().map(size).sum());
     let mark = stray(target, set.manifest.set, Some(NO_COLUMN));
-    let unfinished = set.world.disk.meta(&mark).is_ok();
+    let mark = Mark::found(set.world.disk, mark);
     let own = set.world.disk.meta(target).map_err(|e| SealError::io("opening", target, e))?;
     let root = entries.iter().copied().filter(|&entry| fresh && set.restored_path(entry).is_empty());
     let mut work = Unsealing {
@@ -128,9 +128,9 @@ pub(crate) fn unseal(
         },
         made: root.map(|entry| (entry, own.id)).collect(),
         fresh,
-        unfinished: unfinished && is_ours(&own, MetaKind::Dir),
+        unfinished: if is_ours(&own, MetaKind::Dir) { mark.made() } else { Vec::new() },
         mark,
-        is_marked: unfinished,
+        opened: Vec::new(),
         rights: rights(set, options),
         damage,
         lost: Damage::default(),
@@ -159,12 +159,12 @@ struct Unsealing<'a, 'w> {
     made: Vec<(usize, FileId)>,
     /// Whether the target was not there before.
     fresh: bool,
-    /// Whether an earlier run was cut off, as a mark tells that nobody else can have made.
-    unfinished: bool,
-    /// While it lies there, directories that are open to their owner alone are unfinished: this
-    /// run's, or those of one that was cut off.
-    mark: PathBuf,
-    is_marked: bool,
+    /// The directories that an earlier run made which was cut off, as its mark tells: nobody else
+    /// can have made that, and they are open to their owner alone.
+    unfinished: Vec<FileId>,
+    mark: Mark,
+    /// Directories that were opened to their owner, with the mode and the time that they had.
+    opened: Vec<(PathBuf, Meta)>,
     rights: Rights,
     /// What the equations say where there are no checksums.
     damage: Option<Damage>,
@@ -174,6 +174,62 @@ struct Unsealing<'a, 'w> {
     doubtful: Option<(PathBuf, u64)>,
     /// The first path that could not be restored for another reason.
     failed: Option<SealError>,
+}
+
+/// A file in the target that names the directories that a run makes, as long as these are open to
+/// their owner alone: the next run finishes them if this one is cut off.
+struct Mark {
+    path: PathBuf,
+    file: Option<Box<dyn DiskFile>>,
+    len: u64,
+}
+
+impl Mark {
+    /// Bytes of a directory: the numbers of its device and its inode.
+    const DIR_BYTES: usize = 16;
+    /// More directories than fit are finished by nobody.
+    const BYTES_MOST: u64 = 64 << 20;
+
+    /// The one that a run of this user left, or none yet.
+    fn found(disk: &dyn Disk, path: PathBuf) -> Mark {
+        let file = disk.open_write(&path).ok();
+        let meta = file.as_ref().and_then(|file| file.meta().ok());
+        let is_ours = meta.is_some_and(|meta| is_ours(&meta, MetaKind::File));
+        let len = meta.map_or(0, |meta| meta.size / Mark::DIR_BYTES as u64 * Mark::DIR_BYTES as u64);
+        match is_ours {
+            true => Mark { path, file, len },
+            false => Mark { path, file: None, len: 0 },
+        }
+    }
+
+    /// What it names.
+    fn made(&self) -> Vec<FileId> {
+        let Some(file) = self.file.as_ref().filter(|_| self.len <= Mark::BYTES_MOST) else {
+            return Vec::new();
+        };
+        let mut bytes = vec![0; self.len as usize];
+        let have = file.read_at(&mut bytes, 0).unwrap_or(0);
+        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16"));
+        let dir = |bytes: &[u8]| FileId { device: number(&bytes[..8]), inode: number(&bytes[8..]) };
+        bytes[..have].chunks_exact(Mark::DIR_BYTES).map(dir).collect()
+    }
+
+    /// Names one more. Best effort: where it cannot be written, nobody finishes what is cut off.
+    fn add(&mut self, disk: &dyn Disk, made: FileId) {
+        if self.file.is_none() && self.len == 0 {
+            self.file = disk.create(&self.path).ok();
+        }
+        let bytes = [made.device.to_le_bytes(), made.inode.to_le_bytes()].concat();
+        if self.file.as_ref().is_some_and(|file| file.write_at(&bytes, self.len).is_ok()) {
+            self.len += bytes.len() as u64;
+        }
+    }
+
+    fn take(&mut self, disk: &dyn Disk) {
+        if self.file.take().is_some() {
+            let _ = disk.remove(&self.path);
+        }
+    }
 }
 
 /// Looks for what is in the way before anything is written.
@@ -216,11 +272,16 @@ impl Unsealing<'_, '_> {
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), SealError> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
+        // What commands on sets leave when they are killed is obeyed by the next.
+        if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
+            return Err(SealError::InTheWay { path, asked: true });
+        }
         match &self.set.manifest.entries[index].kind {
             EntryKind::Dir => {
                 match disk.meta(&path) {
                     Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {
-                        if self.unfinished && meta.mode & !SETGID == PRIVATE_DIR {
+                        let is_unfinished = self.unfinished.contains(&meta.id);
+                        if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
@@ -228,10 +289,10 @@ impl Unsealing<'_, '_> {
                     // A link that appeared since: what lies below would be written elsewhere.
                     Ok(_) => return Err(self.in_the_way(index, &path)),
                     Err(_) => {
-                        self.put_mark();
                         let made = self
                             .in_opened(&path, |path| disk.make_private_dir(path))
                             .map_err(|e| SealError::io("creating", &path, e))?;
+                        self.mark.add(disk, made);
                         self.made.push((index, made));
                         self.report.dirs += 1;
                     }
@@ -270,20 +331,6 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
-    /// Says that this run has begun to write. Where it may not, its directories may be finished by
-    /// nobody.
-    fn put_mark(&mut self) {
-        if !self.is_marked {
-            self.is_marked = self.set.world.disk.create(&self.mark).is_ok();
-        }
-    }
-
-    fn take_mark(&mut self) {
-        if std::mem::take(&mut self.is_marked) {
-            let _ = self.set.world.disk.remove(&self.mark);
-        }
-    }
-
     /// The temporary file in the directory of a path.
     fn temp(&self, path: &Path) -> PathBuf {
         stray(&parent(path), self.set.manifest.set, None)
@@ -317,15 +364,14 @@ impl Unsealing<'_, '_> {
         let is_it = |index: usize| join(&self.options.target, &self.set.restored_path(index)) == dir;
         let found =
             entries.filter(|(_, entry)| entry.kind == EntryKind::Dir).find(|(index, _)| is_it(*index));
-        let Some((index, entry)) = found else { return false };
+        let Some((_, entry)) = found else { return false };
         let Ok(opened) = disk.open_dir(&dir) else { return false };
         let Ok(there) = opened.meta() else { return false };
         let is_as_sealed = is_own(&there) && there.mode == self.rights.of_mode(entry.mode);
         if !is_as_sealed || opened.set_meta(PRIVATE_DIR, entry.mtime).is_err() {
             return false;
         }
-        self.put_mark();
-        self.made.push((index, there.id));
+        self.opened.push((dir, there));
         true
     }
 
@@ -340,7 +386,7 @@ impl Unsealing<'_, '_> {
             return Ok(());
         }
         let temp = self.temp(path);
-        if temp == path || self.mark == path {
+        if temp == path {
             return Err(self.in_the_way(index, path));
         }
         // What is right is left as it is, however often the command is run.
@@ -505,7 +551,7 @@ impl Unsealing<'_, '_> {
         made.dedup();
         for (index, id) in made.into_iter().rev() {
             if self.set.restored_path(index).is_empty() {
-                self.take_mark();
+                self.mark.take(disk);
             }
             let path = join(&self.options.target, &self.set.restored_path(index));
             let mtime = self.set.manifest.entries[index].mtime;
@@ -517,7 +563,11 @@ impl Unsealing<'_, '_> {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }
         }
-        self.take_mark();
+        for (path, was) in std::mem::take(&mut self.opened).into_iter().rev() {
+            // Best effort: it stays open to its owner alone.
+            let _ = open_made(disk, &path, was.id).and_then(|dir| dir.set_meta(was.mode, was.mtime));
+        }
+        self.mark.take(disk);
         disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;
         let lost = |losses: Losses| match self.set.manifest.mode {
             Mode::Beside => {

@@ -355,8 +355,10 @@ fn write_original(
 fn refuse_below_others(set: &Set<'_>, path: &Path, made: &[(usize, FileId)]) -> Result<(), SealError> {
     let disk = set.world.disk;
     let Some(putter) = set.put_by_another().filter(|_| !set.trust.is_named()) else { return Ok(()) };
-    let dir = path.ancestors().skip(1).find(|dir| disk.meta(dir).is_ok()).unwrap_or(path);
-    let way = disk.way(dir).map_err(|e| SealError::io("reading", dir, e))?;
+    // It was sealed before what lies in it, so it was made by now; whatever has its path later is
+    // another.
+    let dir = parent(path);
+    let way = disk.way(&dir).map_err(|e| SealError::io("reading", &dir, e))?;
     let is_of_another =
         |found: &&FileMeta| found.owner != putter && !made.iter().any(|(_, made)| *made == found.id);
     let there = disk.meta(path).ok();

@@ -280,6 +280,25 @@ fn what_shards_of_a_stranger_make_of_a_private_file_is_for_nobody_else() {
     assert_ne!(mode_of(&theirs.tree().join("known")) & 0o044, 0);
 }
 
+/// A mark of a run that was cut off tells of directories that it made, and of no others.
+#[test]
+fn a_directory_that_was_there_keeps_its_rights_whatever_was_cut_off() {
+    let (place, _) = sealed(Mode::Full);
+    let closed = place.target().join("d");
+    fs::create_dir_all(&closed).unwrap();
+    set_mode(&closed, 0o700);
+    let mut options = UnsealOptions { modes: true, ..overwriting(&place) };
+    options.target = place.target();
+    let set = open_set(&place.set()).unwrap().set;
+    for mark in [&[][..], &[0; 16], &[7; 100]] {
+        let path = place.target().join(format!(".pantile-{set}.{}.tmp", u32::MAX));
+        fs::write(&path, mark).unwrap();
+        set_mode(&path, 0o600);
+        unseal(&options, &mut Silent).unwrap();
+        assert_eq!(mode_of(&closed) & 0o777, 0o700);
+    }
+}
+
 /// The set says where its originals are: there could be a private file of this user, and what
 /// becomes of it would tell what is in it.
 #[test]

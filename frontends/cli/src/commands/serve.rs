@@ -133,11 +133,18 @@ impl Serve {
         let log = loop {
             // Of two that begin at once one locks the log, and the other waits here until the first
             // serves.
-            if volumes::take(&root, begun)?.is_some() {
-                if is_of_another {
+            if let Some(folder) = volumes::take(&root, begun)? {
+                // Of another by now, or from the start.
+                let Some(at) = folder.at(volumes::SERVE_LOG).filter(|_| !is_of_another) else {
+                    if writes_there {
+                        refuse_if_of_another(&root).map_err(|error| volumes::failure(&error))?;
+                        return Err(volumes::failure(&FolderError::Busy { folder: root }));
+                    }
                     break None;
-                }
-                match lock_log(&log_path) {
+                };
+                let locked = lock_log(&log_path, &at);
+                drop(folder);
+                match locked {
                     Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break Some(log),
                     Ok(_) => {}
                     // A folder that cannot be written: nobody starts this server again, who could
@@ -276,8 +283,8 @@ fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
 
 /// Opens the log of a server, locked for as long as anything has it open, so as long as the server
 /// lives; `None`: another has it.
-fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
-    let file = open_private(path, true).map_err(|error| match error.kind() {
+fn lock_log(path: &Path, at: &Path) -> Result<Option<File>, Failure> {
+    let file = open_private(at, true).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => {
             Failure::Input(format!("{} is no regular file; remove it and serve again.", path.display()))
         }
