@@ -626,15 +626,15 @@ fn answer_line(
     until: Instant,
     is_ended: &dyn Fn() -> bool,
 ) -> std::io::Result<Vec<u8>> {
+    use ErrorKind::{Interrupted, TimedOut, WouldBlock};
     let mut line = Vec::new();
     let mut piece = [0; 16 << 10];
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || is_ended() {
-            return Err(ErrorKind::TimedOut.into());
+            return Err(TimedOut.into());
         }
         stream.set_read_timeout(Some(left.min(SLICE)))?;
-        use ErrorKind::{Interrupted, TimedOut, WouldBlock};
         let have = match stream.read(&mut piece) {
             Ok(have) => have,
             Err(error) if matches!(error.kind(), WouldBlock | TimedOut | Interrupted) => continue,

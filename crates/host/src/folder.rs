@@ -221,15 +221,13 @@ impl Folder {
             Err(error) => (lock_to_read(root, &path, error.clone())?, None, Some(error)),
         };
         let led_by = led_by.filter(|error| matches!(error, FolderError::OfAnother { .. }));
-        let (config, chosen_by) =
-            read_config(&dir.as_ref().map_or(path.clone(), |dir| dir.at(CONFIG)), &path)?;
+        let (config, chosen_by) = read_config(root, dir.as_deref())?;
         Ok(Folder { led_by, chosen_by, ..Folder::with(root, dir, config, lock) })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
-        let path = self.root.join(CONFIG);
-        if let Ok(read) = read_config(&self.dir.as_ref().map_or(path.clone(), |dir| dir.at(CONFIG)), &path) {
+        if let Ok(read) = read_config(&self.root, self.dir.as_deref()) {
             (self.config, self.chosen_by) = read;
         }
     }
@@ -567,11 +565,13 @@ impl Folder {
     }
 }
 
-/// What the configuration says that is reached at one path and has another, and why that is
+/// What the configuration of a folder says, read in the open one if there is that, and why that is
 /// another's choice if it is.
-fn read_config(at: &Path, path: &Path) -> Result<(Config, Option<FolderError>), FolderError> {
+fn read_config(root: &Path, dir: Option<&OpenDir>) -> Result<(Config, Option<FolderError>), FolderError> {
+    let path = &root.join(CONFIG);
+    let at = dir.map_or(path.clone(), |dir| dir.at(CONFIG));
     let mut bytes = Vec::new();
-    let read = open_to_read(at).and_then(|file| {
+    let read = open_to_read(&at).and_then(|file| {
         let chosen_by = chosen_by(path, &file.metadata()?);
         file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         Ok(chosen_by)

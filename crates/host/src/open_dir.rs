@@ -12,6 +12,7 @@ use crate::private::{create_dir, fault};
 use crate::whose::{may_be_exchanged, way_to};
 use pantile_trust::Caller;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
@@ -66,15 +67,12 @@ impl OpenDir {
     }
 
     fn walked_to(caller: &Caller, path: &Path) -> Result<OpenDir, FolderError> {
-        let failed = |error: ErrorKind| {
-            let errno = if error == ErrorKind::NotFound { NOT_FOUND } else { NOT_A_DIRECTORY };
-            FolderError::file("open", path, &std::io::Error::from_raw_os_error(errno))
-        };
+        let failed = |errno: Errno| FolderError::file("open", path, &errno.into());
         let absolute = std::path::absolute(path).map_err(|error| FolderError::file("find", path, &error))?;
-        let end = way_to(caller, &absolute)?.ok_or_else(|| failed(ErrorKind::NotFound))?;
+        let end = way_to(caller, &absolute)?.ok_or_else(|| failed(Errno::NOENT))?;
         match end.found.is_dir() {
             true => Ok(OpenDir { path: path.to_path_buf(), dir: end.file }),
-            false => Err(failed(ErrorKind::NotADirectory)),
+            false => Err(failed(Errno::NOTDIR)),
         }
     }
 
@@ -92,6 +90,11 @@ impl OpenDir {
             Some(found) => Err(fault(caller, self.called(CONFIG), found.uid())),
             None => Ok(()),
         }
+    }
+
+    /// What it was called.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// What a name in it is called for people.
@@ -120,10 +123,6 @@ impl AsFd for OpenDir {
         self.dir.as_fd()
     }
 }
-
-/// ENOENT and ENOTDIR.
-const NOT_FOUND: i32 = 2;
-const NOT_A_DIRECTORY: i32 = 20;
 
 /// The folder of a volume that is being made.
 pub(crate) struct NewDir {
@@ -271,10 +270,10 @@ mod tests {
         symlink(path.join("absent"), path.join("dangling")).expect("a link");
         symlink("/", path.join("top")).expect("a link");
         let errno = |name: &str| match OpenDir::to_write_as(&me, &path.join(name)) {
-            Err(FolderError::File { errno, .. }) => errno,
+            Err(FolderError::File { errno, .. }) => Errno::from_raw_os_error(errno),
             other => panic!("{name}: {other:?}"),
         };
-        assert_eq!(["absent", "dangling", "file"].map(errno), [NOT_FOUND, NOT_FOUND, NOT_A_DIRECTORY]);
+        assert_eq!(["absent", "dangling", "file"].map(errno), [Errno::NOENT, Errno::NOENT, Errno::NOTDIR]);
         // The directory of directories is one, too, by itself and behind a link.
         let top = Path::new("/").metadata().expect("it is there").ino();
         for path in [Path::new("/"), &path.join("top")] {

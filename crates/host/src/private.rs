@@ -94,7 +94,7 @@ pub(crate) fn lock(folder: &OpenDir) -> Result<File, FolderError> {
     let file = file.map_err(|error| FolderError::file("open", &path, &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: folder.called("") }),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: folder.path().to_path_buf() }),
         Err(TryLockError::Error(error)) => Err(FolderError::file("lock", &path, &error)),
     }
 }

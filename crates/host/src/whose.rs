@@ -157,30 +157,19 @@ mod tests {
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
     use std::process::Command;
+    use tempfile::TempDir;
 
-    /// A folder in one of this user alone: nobody can have moved it there.
-    struct Folder {
-        path: PathBuf,
-        _around: tempfile::TempDir,
-    }
-
-    impl Folder {
-        fn path(&self) -> &Path {
-            &self.path
-        }
-    }
-
-    /// A folder of this mode with a device in it that is open, and who made them.
-    fn opened(mode: u32) -> (Folder, PathBuf, FileDevice, u32) {
+    /// A folder of this mode with a device in it that is open, and who made them. It lies in one of
+    /// this user alone, so that nobody can have moved it there.
+    fn opened(mode: u32) -> ([TempDir; 2], PathBuf, FileDevice, u32) {
         let around = tempfile::tempdir().expect("a folder");
-        let folder = Folder { path: around.path().join("folder"), _around: around };
-        std::fs::create_dir(folder.path()).expect("a folder in it");
+        let folder = tempfile::tempdir_in(around.path()).expect("a folder in it");
         let path = folder.path().join("device");
         std::fs::write(&path, [0; 1 << 16]).expect("a file");
         std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).expect("a mode");
         let device = FileDevice::open(&path).expect("a device");
         let maker = path.metadata().expect("it is there").uid();
-        (folder, path, device, maker)
+        ([folder, around], path, device, maker)
     }
 
     fn asked(caller: u32, device: &FileDevice) -> Result<(), FolderError> {
@@ -190,7 +179,7 @@ mod tests {
     /// A stranger exchanges his file, which was opened, for something that may stand there.
     #[test]
     fn what_took_the_place_of_an_open_device_says_nothing_of_it() {
-        let (_folder, path, device, maker) = opened(0o1777);
+        let (_folders, path, device, maker) = opened(0o1777);
         assert_eq!(asked(maker, &device), Ok(()));
         let aside = path.with_file_name("aside");
         std::fs::rename(&path, &aside).expect("it is moved");
@@ -212,7 +201,7 @@ mod tests {
     /// A spare in `/tmp` that was cleaned away, and that another user makes again.
     #[test]
     fn a_file_that_another_user_put_into_a_sticky_folder_is_no_device_to_be_made_anew() {
-        let (folder, path, device, maker) = opened(0o1777);
+        let ([folder, _around], path, device, maker) = opened(0o1777);
         std::fs::hard_link(&path, folder.path().join("second")).expect("a second name");
         assert_eq!(asked(maker, &device), Err(FolderError::HasOtherNames { path: path.clone() }));
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("a mode");
@@ -232,7 +221,7 @@ mod tests {
     /// Not the last name alone: a directory on the way may be a link, too.
     #[test]
     fn no_link_of_another_user_is_followed_on_the_way() {
-        let (folder, path, device, maker) = opened(0o755);
+        let ([folder, _around], path, device, maker) = opened(0o755);
         let link = folder.path().join("link");
         symlink(folder.path(), &link).expect("a link");
         let by_link =

@@ -325,8 +325,7 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let (disk, for_user) = (self.set.world.disk, self.set.for_user);
-                let reader = Reader { disk, for_user, is_listed: true };
+                let reader = Reader::of_listed(self.set.world.disk, self.set.for_user);
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;

@@ -142,7 +142,9 @@ pub trait Disk: Send + Sync {
     /// Opens whatever stands at a path to describe it; a link itself.
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>>;
     /// Describes a path; a link describes itself.
-    fn meta(&self, path: &Path) -> io::Result<Meta>;
+    fn meta(&self, path: &Path) -> io::Result<Meta> {
+        self.look(path)?.meta()
+    }
     /// Describes the directories on the way to one: first the root that it lies below, last itself.
     ///
     /// Each is described when the next one was opened in it: a rename that led there has changed
@@ -152,9 +154,13 @@ pub trait Disk: Send + Sync {
     /// there.
     fn above(&self, dir: &Path) -> io::Result<Vec<Meta>>;
     /// Where a link points.
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        self.look(path)?.target()
+    }
     /// The names in a directory, sorted.
-    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.look(path)?.names()
+    }
     /// What tells a directory from others.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
     /// Keeps other commands that write from a directory, by a file of this user in it, until what

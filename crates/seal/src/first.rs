@@ -409,8 +409,7 @@ impl Encoder<'_> {
                 buffer[filled..from].fill(0);
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
-                let (disk, for_user) = (self.world.disk, self.for_user);
-                let reader = Reader { disk, for_user, is_listed: true };
+                let reader = Reader::of_listed(self.world.disk, self.for_user);
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
                 let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;

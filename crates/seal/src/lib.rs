@@ -40,6 +40,7 @@ mod heal;
 mod journal;
 mod links;
 mod lock;
+mod mark;
 mod meta;
 mod names;
 mod options;
@@ -126,7 +127,7 @@ pub fn pin_sealed(
     file: &Path,
     progress: &mut dyn Progress,
 ) -> Result<PinReport, SealError> {
-    System::new().world().pin_state(set, Some(&sealed.manifest), file, progress)
+    System::new().world().pin_state(set, Some(&*sealed.manifest), file, progress)
 }
 
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
@@ -199,7 +200,7 @@ impl World<'_> {
     fn pin_state(
         &self,
         paths: &SetPaths,
-        manifest: Option<&String>,
+        manifest: Option<&str>,
         file: &Path,
         progress: &mut dyn Progress,
     ) -> Result<PinReport, SealError> {

@@ -441,10 +441,6 @@ impl Disk for SystemDisk {
         Ok(Box::new(SystemSeen(self.open_at(path, Access::Read, OFlags::PATH)?)))
     }
 
-    fn meta(&self, path: &Path) -> io::Result<Meta> {
-        Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
-    }
-
     fn way(&self, path: &Path) -> io::Result<Vec<Meta>> {
         let (root, below) = self.find(path, Access::Read)?;
         let mut dir = self.beneath(root.as_fd(), Path::new(""), OFlags::PATH)?;
@@ -475,16 +471,6 @@ impl Disk for SystemDisk {
             above.push(next);
         }
         Err(Errno::NAMETOOLONG.into())
-    }
-
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        let (dir, name) = self.at(path, Access::Read)?;
-        let to = rustix::fs::readlinkat(&dir, &name, Vec::new())?;
-        Ok(PathBuf::from(OsString::from_vec(to.into_bytes())))
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        names_in(self.open_at(path, Access::Read, TO_LIST)?)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {

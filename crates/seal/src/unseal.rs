@@ -5,6 +5,7 @@ use crate::attributes::{Attribute, Rights, give, has, of_fields};
 use crate::disk::{
     Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, SETGID, is_own, within_group,
 };
+use crate::mark::Mark;
 use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::records::is_ours;
@@ -15,6 +16,7 @@ use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
+use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -128,7 +130,7 @@ pub(crate) fn unseal(
         },
         made: root.map(|entry| (entry, own.id)).collect(),
         fresh,
-        unfinished: if is_ours(&own, MetaKind::Dir) { mark.made() } else { Vec::new() },
+        unfinished: if is_ours(&own, MetaKind::Dir) { mark.made() } else { HashSet::new() },
         mark,
         opened: Vec::new(),
         rights: rights(set, options),
@@ -161,7 +163,7 @@ struct Unsealing<'a, 'w> {
     fresh: bool,
     /// The directories that an earlier run made which was cut off, as its mark tells: nobody else
     /// can have made that, and they are open to their owner alone.
-    unfinished: Vec<FileId>,
+    unfinished: HashSet<FileId>,
     mark: Mark,
     /// Directories that were opened to their owner, with the mode and the time that they had.
     opened: Vec<(PathBuf, Meta)>,
@@ -174,62 +176,6 @@ struct Unsealing<'a, 'w> {
     doubtful: Option<(PathBuf, u64)>,
     /// The first path that could not be restored for another reason.
     failed: Option<SealError>,
-}
-
-/// A file in the target that names the directories that a run makes, as long as these are open to
-/// their owner alone: the next run finishes them if this one is cut off.
-struct Mark {
-    path: PathBuf,
-    file: Option<Box<dyn DiskFile>>,
-    len: u64,
-}
-
-impl Mark {
-    /// Bytes of a directory: the numbers of its device and its inode.
-    const DIR_BYTES: usize = 16;
-    /// More directories than fit are finished by nobody.
-    const BYTES_MOST: u64 = 64 << 20;
-
-    /// The one that a run of this user left, or none yet.
-    fn found(disk: &dyn Disk, path: PathBuf) -> Mark {
-        let file = disk.open_write(&path).ok();
-        let meta = file.as_ref().and_then(|file| file.meta().ok());
-        let is_ours = meta.is_some_and(|meta| is_ours(&meta, MetaKind::File));
-        let len = meta.map_or(0, |meta| meta.size / Mark::DIR_BYTES as u64 * Mark::DIR_BYTES as u64);
-        match is_ours {
-            true => Mark { path, file, len },
-            false => Mark { path, file: None, len: 0 },
-        }
-    }
-
-    /// What it names.
-    fn made(&self) -> Vec<FileId> {
-        let Some(file) = self.file.as_ref().filter(|_| self.len <= Mark::BYTES_MOST) else {
-            return Vec::new();
-        };
-        let mut bytes = vec![0; self.len as usize];
-        let have = file.read_at(&mut bytes, 0).unwrap_or(0);
-        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16"));
-        let dir = |bytes: &[u8]| FileId { device: number(&bytes[..8]), inode: number(&bytes[8..]) };
-        bytes[..have].chunks_exact(Mark::DIR_BYTES).map(dir).collect()
-    }
-
-    /// Names one more. Best effort: where it cannot be written, nobody finishes what is cut off.
-    fn add(&mut self, disk: &dyn Disk, made: FileId) {
-        if self.file.is_none() && self.len == 0 {
-            self.file = disk.create(&self.path).ok();
-        }
-        let bytes = [made.device.to_le_bytes(), made.inode.to_le_bytes()].concat();
-        if self.file.as_ref().is_some_and(|file| file.write_at(&bytes, self.len).is_ok()) {
-            self.len += bytes.len() as u64;
-        }
-    }
-
-    fn take(&mut self, disk: &dyn Disk) {
-        if self.file.take().is_some() {
-            let _ = disk.remove(&self.path);
-        }
-    }
 }
 
 /// Looks for what is in the way before anything is written.

@@ -327,6 +327,13 @@ pub(crate) struct Reader<'d> {
     pub(crate) is_listed: bool,
 }
 
+impl<'d> Reader<'d> {
+    /// Of entries that this command has listed.
+    pub(crate) fn of_listed(disk: &'d dyn crate::disk::Disk, for_user: Option<u32>) -> Reader<'d> {
+        Reader { disk, for_user, is_listed: true }
+    }
+}
+
 /// As [`read_source`], without a set.
 ///
 /// Errors: it does not belong to the user for whom root writes, or has another mode than was

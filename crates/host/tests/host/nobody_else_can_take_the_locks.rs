@@ -116,10 +116,14 @@ fn a_folder_whose_devices_others_may_choose_is_looked_at_and_not_written() {
         let refused = Service::start(Folder::open(&root).expect("it can be looked at"), None).err();
         assert!(matches!(refused, Some(FolderError::OfAnother { .. })), "{refused:?}");
         assert_eq!(of_others(&elsewhere), 0o066, "what the name is of is as it was");
-        drop(Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at"));
+        let looked_at = Folder::open(&root).expect("a folder");
+        assert_eq!(looked_at.at("serve.log"), None, "there is no place to write to");
+        drop(Service::look(looked_at).expect("it is looked at"));
         mode(0o755);
     }
-    Service::start(Folder::open(&root).expect("a folder"), None).expect("it opens").stop().expect("it stops");
+    let own = Folder::open(&root).expect("a folder");
+    assert!(own.at("serve.log").is_some());
+    Service::start(own, None).expect("it opens").stop().expect("it stops");
 }
 
 /// A pipe in the place of the lock keeps nobody waiting, whoever put it there.

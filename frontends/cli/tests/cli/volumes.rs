@@ -462,7 +462,7 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
 /// Each byte of the answer comes soon, and the line never.
 #[test]
 fn ctrl_c_ends_the_wait_for_a_server_whose_answer_drips() {
-    use std::process::{Command, Stdio};
+    use std::process::Command;
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 1M --code mirror:2");
@@ -487,14 +487,7 @@ fn ctrl_c_ends_the_wait_for_a_server_whose_answer_drips() {
             }
         }
     });
-    let child = Command::new(env!("CARGO_BIN_EXE_pantile"))
-        .args(["rebuild", "vol", "--wait"])
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the built command can be run");
+    let child = begun_in(folder, "rebuild vol --wait");
     drips.recv_timeout(std::time::Duration::from_secs(60)).expect("it is asked how it is");
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(sent.is_ok_and(|sent| sent.success()), "still at work");

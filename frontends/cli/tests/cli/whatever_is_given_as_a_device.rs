@@ -15,14 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const VICTIM: &str = "vol/device-01.pantile";
 
 fn run(folder: &Path, arguments: &str) -> Run {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_pantile"))
-        .args(arguments.split(' '))
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the built command can be run");
+    let mut child = begun_in(folder, arguments);
     let begun = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child") {

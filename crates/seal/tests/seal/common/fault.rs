@@ -432,11 +432,6 @@ impl Disk for FaultDisk {
         Ok(())
     }
 
-    fn meta(&self, path: &Path) -> io::Result<Meta> {
-        self.alive()?;
-        self.inner.meta(path)
-    }
-
     fn way(&self, dir: &Path) -> io::Result<Vec<Meta>> {
         self.alive()?;
         self.inner.way(dir)
@@ -445,15 +440,6 @@ impl Disk for FaultDisk {
     fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
         self.alive()?;
         self.inner.above(dir)
-    }
-
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        self.inner.read_link(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        self.alive()?;
-        self.inner.list(path)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 pub struct Run {
     pub status: i32,
@@ -42,6 +42,18 @@ fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run 
         stdout: String::from_utf8(output.stdout).expect("answers are UTF-8"),
         stderr: String::from_utf8(output.stderr).expect("faults are UTF-8"),
     }
+}
+
+/// The command at work in a folder: nothing comes in, and what it says is kept.
+pub fn begun_in(directory: &Path, arguments: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(arguments.split(' '))
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command can be run")
 }
 
 /// The answer of a run that must succeed.
