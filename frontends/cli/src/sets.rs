@@ -584,8 +584,8 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         });
         match newer.count() {
             0 if !report.sources_searched && !report.partial => out.push_str(
-                "New and renamed files were not looked for, since you have no record of sealing this here; \
-                 --source does it.\n",
+                "New and renamed files were not looked for, since there is no record that you sealed this set here: \
+                 name its source with --source to have it searched.\n",
             ),
             0 => {}
             newer => {

@@ -141,9 +141,9 @@ impl fmt::Display for SealError {
             ),
             SealError::StateOfAnother { path, owner, generation, other, other_generation } => write!(
                 out,
-                "{} says another state of the set (generation {generation}) than {} (generation {other_generation}), and was put \
-                 there by {}, who is not trusted with the latter; nothing was done: name the shards that count, or \
-                 hold the set against a pin (--pin)",
+                "{} is of another state of the set (generation {generation}) than {} (generation {other_generation}), and was put \
+                 there by {}, whose the latter is not; nothing was done: name the shards that count, or hold the set against a \
+                 pin (--pin)",
                 path.display(),
                 other.display(),
                 whom(*owner)
