@@ -121,8 +121,8 @@ fn before_healing(set: &Set<'_>, found: VerifyReport, damage: &Damage) -> HealRe
         files_healed: Vec::new(),
         kept_aside: Vec::new(),
         blocks_repaired: 0,
-        stripes_guessed: damage.guessed.difference(&damage.doubtful).count() as u64,
-        blocks_left: blocks_left(damage),
+        stripes_guessed: damage.stripes_guessed(),
+        blocks_left: damage.blocks_left(),
         not_healed: Vec::new(),
         not_kept: Vec::new(),
         strays_removed: Vec::new(),
@@ -136,10 +136,6 @@ fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
             && matches!(file.status, FileStatus::Changed | FileStatus::RotOrChange)
     };
     found.files.iter().filter(is_left).map(|file| file.path.clone()).collect()
-}
-
-fn blocks_left(damage: &Damage) -> u64 {
-    damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>() + damage.doubtful.len() as u64
 }
 
 /// What healing came to.
@@ -277,9 +273,7 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
         .filter(|shard| shard.status != ShardStatus::Good || shard.wrong_blocks > 0)
         .map(|shard| shard.column as usize)
         .filter(|&column| {
-            let own =
-                |cells: &&Vec<CellIndex>| cells.iter().any(|&c| set.geometry.place[c.usize()].0 == column);
-            let gone = damage.unrecoverable.values().filter(own).count() as u64;
+            let gone = damage.stripes_gone(|cell| set.geometry.place[cell.usize()].0 == column);
             let lost = set.shards[column].is_none();
             // Without checksums nothing marks a block that could not be had, or that rests on
             // doubtful ones.
@@ -576,7 +570,7 @@ fn write_shards(
             return Err(SealError::Cancelled);
         }
         window.move_to(at..stripes.min(at + step), &lost);
-        add_damage(&mut window, damage);
+        damage.add_to(&mut window);
         set.obtain(&mut window, &want)?;
         forget_doubtful(&mut window, damage);
         let failed = write_window(set, &mut window, &outputs, &mut meta, report);
@@ -628,19 +622,13 @@ fn not_done(path: &Path, error: &SealError) -> NotDone {
     NotDone { path: crate::names::shown_path(&path), reason: error.to_string() }
 }
 
-fn add_damage(window: &mut Window, damage: &Damage) {
-    for (&stripe, cells) in damage.cells.range(window.stripes.clone()) {
-        let lost = &mut window.lost[(stripe - window.stripes.start) as usize];
-        cells.iter().for_each(|cell| lost.insert(cell));
-    }
-}
-
 /// What was computed in a stripe in doubt is as doubtful as what it was computed from.
 fn forget_doubtful(window: &mut Window, damage: &Damage) {
-    for &stripe in damage.doubtful.range(window.stripes.clone()) {
-        let i = (stripe - window.stripes.start) as usize;
-        let lost = window.lost[i].clone();
-        lost.iter().for_each(|cell| window.have[i].remove(cell));
+    for run in damage.doubtful_in(window.stripes.clone()) {
+        for i in window.places(&run) {
+            let lost = window.lost[i].clone();
+            lost.iter().for_each(|cell| window.have[i].remove(cell));
+        }
     }
 }
 

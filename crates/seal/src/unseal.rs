@@ -29,6 +29,15 @@ pub(crate) struct Restored {
     pub(crate) gone: Vec<(Range<u64>, CellSet)>,
 }
 
+impl Restored {
+    fn add_gone(&mut self, stripes: Range<u64>, lost: &CellSet) {
+        match self.gone.last_mut() {
+            Some((run, of_run)) if run.end == stripes.start && of_run == lost => run.end = stripes.end,
+            _ => self.gone.push((stripes, lost.clone())),
+        }
+    }
+}
+
 /// The attributes that an entry was sealed with; `None` in version 1, which does not say.
 pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Option<Vec<Attribute>> {
     let entry = &set.manifest.entries[index];
@@ -58,17 +67,14 @@ pub(crate) fn restore(
         let mut at = extent.first.0;
         while at < end {
             window.move_to(at..end.min(at + set.geometry.window_stripes()), &lost);
-            for (&stripe, cells) in damage.iter().flat_map(|d| d.cells.range(window.stripes.clone())) {
-                let lost = &mut window.lost[(stripe - at) as usize];
-                cells.iter().for_each(|cell| lost.insert(cell));
-            }
+            damage.iter().for_each(|damage| damage.add_to(window));
             set.obtain(window, &[cell])?;
             let gone = |i: usize| (!window.have[i].contains(cell)).then(|| window.lost[i].clone());
             for group in window.groups(gone) {
                 let first = offset + group.start as u64 * block;
                 if !window.have[group.start].contains(cell) {
                     let stripes = at + group.start as u64..at + group.end as u64;
-                    restored.gone.push((stripes, window.lost[group.start].clone()));
+                    restored.add_gone(stripes, &window.lost[group.start]);
                     continue;
                 }
                 let bytes = window.bytes(group);

@@ -15,7 +15,8 @@ use crate::tree::{Own, Tree};
 use crate::window::{Window, join};
 use pantile::{CellIndex, CellSet, Finding, Verdict};
 use pantile_format::{EntryKind, Extent, LeftOut, Mode};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use rangemap::{RangeMap, RangeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 
@@ -23,17 +24,19 @@ const FINDINGS_SHOWN: usize = 1000;
 const FILES_SHOWN: usize = 100;
 
 /// What a scan found wrong, beyond columns that are lost as a whole.
+///
+/// Memory: by runs of stripes of which the same is known, since what is lost is lost in long runs.
 #[derive(Default)]
 pub(crate) struct Damage {
     /// By stripe: cells that are wrong or cannot be read, among those of shards and originals that
     /// are there.
-    pub(crate) cells: BTreeMap<u64, CellSet>,
+    pub(crate) cells: RangeMap<u64, CellSet>,
     /// Without checksums: stripes in which something is wrong that cannot be told.
-    pub(crate) doubtful: BTreeSet<u64>,
+    pub(crate) doubtful: RangeSet<u64>,
     /// Without checksums: stripes in which something counts as lost by a guess that was asked for.
-    pub(crate) guessed: BTreeSet<u64>,
+    guessed: RangeSet<u64>,
     /// By stripe: wanted cells that do not follow from what is left.
-    pub(crate) unrecoverable: BTreeMap<u64, Vec<CellIndex>>,
+    unrecoverable: RangeMap<u64, Vec<CellIndex>>,
     /// By entry: blocks lost, and of those unrecoverable.
     pub(crate) files: BTreeMap<usize, (u64, u64)>,
     /// By column: blocks wrong, and the first.
@@ -123,10 +126,14 @@ impl Damage {
             let owner = lane.and_then(|lane| set.grid.owner(lane, stripe));
             owner.is_some_and(|(entry, _)| entries.binary_search(&entry).is_ok())
         };
-        self.unrecoverable.retain(|&stripe, cells| {
-            cells.retain(|cell| own(stripe, cell));
-            !cells.is_empty()
-        });
+        for (stripes, cells) in std::mem::take(&mut self.unrecoverable) {
+            for stripe in stripes {
+                let own: Vec<CellIndex> = cells.iter().copied().filter(|cell| own(stripe, cell)).collect();
+                if !own.is_empty() {
+                    self.unrecoverable.insert(stripe..stripe + 1, own);
+                }
+            }
+        }
         self.shards.clear();
         if self.unrecoverable.is_empty() {
             (self.worst, self.worst_stripe) = (None, None);
@@ -137,9 +144,44 @@ impl Damage {
     pub(crate) fn doubt(&self, set: &Set<'_>, entry: usize) -> Option<u64> {
         let EntryKind::File { extents, .. } = &set.manifest.entries[entry].kind else { return None };
         let first = |extent: &Extent| {
-            self.doubtful.range(extent.first.0..extent.first.0 + extent.count).next().copied()
+            let stripes = extent.first.0..extent.first.0 + extent.count;
+            let doubtful = self.doubtful.overlapping(&stripes).next()?;
+            Some(doubtful.start.max(stripes.start))
         };
         extents.iter().filter_map(first).min()
+    }
+
+    /// Counts as lost in a window what was found to be wrong there.
+    pub(crate) fn add_to(&self, window: &mut Window) {
+        for (run, wrong) in self.cells.overlapping(&window.stripes.clone()) {
+            let places = window.places(&within(run, &window.stripes));
+            for lost in &mut window.lost[places] {
+                wrong.iter().for_each(|cell| lost.insert(cell));
+            }
+        }
+    }
+
+    /// Those of some stripes in which something is wrong that cannot be told, by runs.
+    pub(crate) fn doubtful_in(&self, stripes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+        let overlapping = self.doubtful.overlapping(stripes.clone());
+        overlapping.map(move |run| within(run, &stripes))
+    }
+
+    /// In how many stripes what was guessed is all that is wrong.
+    pub(crate) fn stripes_guessed(&self) -> u64 {
+        self.guessed.iter().flat_map(|run| self.doubtful.gaps(run)).map(|run| length(&run)).sum()
+    }
+
+    /// How many blocks cannot be had, and stripes in which nobody knows.
+    pub(crate) fn blocks_left(&self) -> u64 {
+        let gone = self.unrecoverable.iter().map(|(run, cells)| length(run) * cells.len() as u64);
+        gone.sum::<u64>() + self.doubtful.iter().map(length).sum::<u64>()
+    }
+
+    /// In how many stripes a wanted cell that is so cannot be had.
+    pub(crate) fn stripes_gone(&self, is_so: impl Fn(&CellIndex) -> bool) -> u64 {
+        let gone = self.unrecoverable.iter().filter(|(_, cells)| cells.iter().any(&is_so));
+        gone.map(|(run, _)| length(run)).sum()
     }
 
     /// Without checksums: asks the equations, and counts as lost what they locate with certainty,
@@ -180,7 +222,8 @@ impl Damage {
             let mut stripes: Vec<u64> =
                 findings.iter().map(|finding| first + (finding.range.start / block) as u64).collect();
             stripes.dedup();
-            self.doubtful.extend(stripes.iter().filter(|stripe| !accepted(stripe)));
+            let doubtful = stripes.iter().filter(|stripe| !accepted(stripe));
+            self.doubtful.extend(doubtful.map(|&stripe| stripe..stripe + 1));
         }
         Ok(())
     }
@@ -201,7 +244,7 @@ impl Damage {
         let i = finding.range.start / block;
         let stripe = first_stripe + i as u64;
         if !finding.verdict.is_certain() && is_accepted(set, finding) {
-            self.guessed.insert(stripe);
+            self.guessed.insert(stripe..stripe + 1);
         }
         self.finding_count += 1;
         if self.findings.len() < FINDINGS_SHOWN {
@@ -220,17 +263,13 @@ impl Damage {
             }
             let wrong = *lost != *lost_columns;
             let known = set.recoverable(lost, lost.iter().collect());
-            for i in group {
-                let stripe = window.stripes.start + i as u64;
-                if wrong {
-                    let mut cells = set.geometry.no_cells();
-                    lost.iter()
-                        .filter(|&cell| !lost_columns.contains(cell))
-                        .for_each(|cell| cells.insert(cell));
-                    self.cells.insert(stripe, cells);
-                }
-                self.take_stripe(set, stripe, lost, lost_columns, &known);
+            let stripes = window.stripes.start + group.start as u64..window.stripes.start + group.end as u64;
+            if wrong {
+                let mut cells = set.geometry.no_cells();
+                lost.iter().filter(|&cell| !lost_columns.contains(cell)).for_each(|cell| cells.insert(cell));
+                self.cells.insert(stripes.clone(), cells);
             }
+            stripes.for_each(|stripe| self.take_stripe(set, stripe, lost, lost_columns, &known));
         }
     }
 
@@ -276,7 +315,7 @@ impl Damage {
             self.worst = Some((lost.clone(), gone.len()));
             self.worst_stripe = Some(stripe);
         }
-        self.unrecoverable.insert(stripe, gone);
+        self.unrecoverable.insert(stripe..stripe + 1, gone);
     }
 
     /// Notes blocks of a file that a restoration could not have, as [`Damage::take`] would have.
@@ -295,9 +334,8 @@ impl Damage {
                 self.worst = Some((lost.clone(), gone.len()));
                 self.worst_stripe = Some(stripes.start);
             }
-            for stripe in stripes.clone() {
-                self.unrecoverable.entry(stripe).or_insert_with(|| gone.clone());
-            }
+            let new: Vec<Range<u64>> = self.unrecoverable.gaps(stripes).collect();
+            self.unrecoverable.extend(new.into_iter().map(|run| (run, gone.clone())));
         }
     }
 
@@ -305,10 +343,9 @@ impl Damage {
     pub(crate) fn losses(&self, set: &Set<'_>) -> Option<Losses> {
         let (lost, _) = self.worst.as_ref()?;
         let files: Vec<usize> = self.files.iter().filter(|(_, n)| n.1 > 0).map(|(&entry, _)| entry).collect();
-        let first_stripe = self.unrecoverable.keys().next().copied().unwrap_or(0);
+        let first_stripe = self.unrecoverable.first_range_value().map_or(0, |(run, _)| run.start);
         let shown_files = files.iter().take(FILES_SHOWN).map(|&entry| shown(&set.restored_path(entry)));
-        let first = self.unrecoverable.first_key_value();
-        let stripe = self.worst_stripe.or(first.map(|(&stripe, _)| stripe)).unwrap_or(0);
+        let stripe = self.worst_stripe.unwrap_or(first_stripe);
         let holders = holders(set, lost, stripe);
         let advice = advice(set, lost, &holders);
         let code = set.geometry.codec.code();
@@ -324,7 +361,7 @@ impl Damage {
         let shown_advice = advice.iter().take(16);
         Some(Losses {
             columns: wide(&lost.columns(code)),
-            stripes: self.unrecoverable.len() as u64,
+            stripes: self.unrecoverable.iter().map(|(run, _)| length(run)).sum(),
             first_stripe,
             files: shown_files.collect(),
             file_count: files.len() as u64,
@@ -337,6 +374,16 @@ impl Damage {
             unfinished: set.unfinished(),
         })
     }
+}
+
+/// How many stripes a run has.
+fn length(run: &Range<u64>) -> u64 {
+    run.end - run.start
+}
+
+/// The part of a run that lies within some stripes, which it overlaps.
+fn within(run: &Range<u64>, stripes: &Range<u64>) -> Range<u64> {
+    run.start.max(stripes.start)..run.end.min(stripes.end)
 }
 
 /// What must come back for its cells to be there: a shard, or in mode beside a file.
@@ -375,7 +422,7 @@ fn holders(set: &Set<'_>, lost: &CellSet, stripe: u64) -> Vec<Holder> {
 /// The losses of a few cells, found outside a scan.
 pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usize]) -> Losses {
     let mut damage = Damage { worst: Some((lost.clone(), lost.len())), ..Damage::default() };
-    damage.unrecoverable.insert(stripe, lost.iter().collect());
+    damage.unrecoverable.insert(stripe..stripe + 1, lost.iter().collect());
     files.iter().for_each(|&entry| {
         damage.files.insert(entry, (1, 1));
     });

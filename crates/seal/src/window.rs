@@ -72,7 +72,12 @@ impl Window {
         self.arena.all_mut().into_iter().map(|cell| &mut cell[bytes.clone()]).collect()
     }
 
-    /// The longest parts from `from` on in which `key` is equal.
+    /// Where in the window some of its stripes are.
+    pub(crate) fn places(&self, stripes: &Range<u64>) -> Range<usize> {
+        (stripes.start - self.stripes.start) as usize..(stripes.end - self.stripes.start) as usize
+    }
+
+    /// The longest parts in which `key` is equal, in order.
     pub(crate) fn groups<K: PartialEq>(&self, key: impl Fn(usize) -> K) -> Vec<Range<usize>> {
         let mut groups: Vec<Range<usize>> = Vec::new();
         for i in 0..self.count() {
