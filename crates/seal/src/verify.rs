@@ -668,3 +668,46 @@ fn new_files(set: &Set<'_>) -> Vec<FileReport> {
     };
     tree.entries.iter().filter(is_new).map(report).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{SealOptions, SetPaths, Silent, System};
+    use crate::set::{Opening, Pending};
+
+    /// A set of 64 stripes, of which three columns were cut off but for one block of the middle.
+    #[test]
+    fn what_is_lost_in_many_stripes_is_kept_as_few_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, out) = (dir.path().join("f"), dir.path().join("s"));
+        std::fs::write(&file, vec![7; 4 * 64 * 4096]).unwrap();
+        let mut options = SealOptions::new(vec![file], out.clone());
+        options.code = Some(pantile::Code::parse("raid6:4").unwrap());
+        options.block_len = Some(4096);
+        crate::seal(&options, &mut Silent).unwrap();
+        let system = System::new();
+        let paths = SetPaths { paths: vec![out], ..SetPaths::default() };
+        let open = || {
+            let opening = Opening::to_read(&paths, Pending::Refused);
+            Set::open(system.world(), &opening, &Silent).unwrap()
+        };
+        for column in [1, 3, 5] {
+            let set = open();
+            let shard = set.shards[column].as_ref().unwrap();
+            let file = std::fs::File::options().write(true).open(&shard.path).unwrap();
+            for stripe in (0..64).filter(|&stripe| stripe != 40) {
+                let at = shard.header.block_offset(stripe, 0);
+                std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], at).unwrap();
+            }
+        }
+        let (damage, _) = find_damage(&open(), None, &mut Silent).unwrap();
+        let runs: Vec<Range<u64>> = damage.cells.iter().map(|(run, _)| run.clone()).collect();
+        assert_eq!(runs, [0..40, 41..64]);
+        assert_eq!((damage.unrecoverable.iter().count(), damage.blocks_left()), (2, 3 * 63));
+        assert_eq!(damage.stripes_gone(|cell| cell.usize() == 1), 63);
+        let mut window = Window::new(&open().geometry, 3);
+        window.move_to(39..42, &open().geometry.no_cells());
+        damage.add_to(&mut window);
+        assert_eq!(window.lost.iter().map(|lost| lost.iter().count()).collect::<Vec<_>>(), [3, 0, 3]);
+    }
+}
