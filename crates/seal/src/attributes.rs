@@ -141,12 +141,27 @@ pub(crate) fn has(file: &dyn DiskFile, attributes: &[Attribute], (mode, rights):
     meta.mode == mode && given.iter().all(|own| there.contains(own)) && no_more()
 }
 
-/// An ACL as it is after the mode was set: that is its owner's, its mask's and others' bits.
+/// The ACL that a file has.
+pub(crate) fn acl_of(file: &dyn DiskFile) -> std::io::Result<Option<Vec<u8>>> {
+    Ok(file.attributes()?.into_iter().find(|(name, _)| name == ACL).map(|(_, acl)| acl))
+}
+
+/// The ACL that an entry was listed or sealed with.
+pub(crate) fn acl_in(fields: &Fields) -> Option<&[u8]> {
+    fields.xattrs().find(|(name, _)| *name == ACL).map(|(_, acl)| acl)
+}
+
+/// An ACL as it is after the mode was set: that is its owner's, its mask's and others' bits, and
+/// without a mask those of the group.
 fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
-    const SHIFTS: [(u8, u32); 3] = [(0x01, 6), (0x10, 3), (0x20, 0)];
+    const GROUP: u8 = 0x04;
+    const MASK: u8 = 0x10;
+    let has_mask = acl.get(4..).unwrap_or_default().chunks_exact(8).any(|entry| entry[0] == MASK);
+    let of_group = if has_mask { MASK } else { GROUP };
+    let shifts = [(0x01, 6), (of_group, 3), (0x20, 0)];
     let mut acl = acl.to_vec();
     for entry in acl.get_mut(4..).unwrap_or_default().chunks_exact_mut(8) {
-        if let Some((_, shift)) = SHIFTS.iter().find(|(tag, _)| *tag == entry[0]) {
+        if let Some((_, shift)) = shifts.iter().find(|(tag, _)| *tag == entry[0]) {
             entry[2] = (mode >> shift & 7) as u8;
         }
     }
@@ -157,7 +172,8 @@ fn under_mode(acl: &[u8], mode: u32) -> Vec<u8> {
 /// returns the mode that it may have: less than that of `rights` where its ACL cannot be given.
 /// What is not given is noted under the path that it will have.
 ///
-/// The mode that is set afterwards is the mask of an ACL, which narrows that.
+/// An ACL is given last, as the mode that is set afterwards narrows it: until then nobody may do
+/// more than in the end.
 ///
 /// Its content must be written and its owner set already: both take attributes away.
 pub(crate) fn give(
@@ -168,7 +184,9 @@ pub(crate) fn give(
     not_kept: &mut Vec<NotDone>,
 ) -> u32 {
     let mut mode = mode;
-    let attributes: Vec<&Attribute> = attributes.iter().filter(|(name, _)| rights.is_asked(name)).collect();
+    let mut attributes: Vec<&Attribute> =
+        attributes.iter().filter(|(name, _)| rights.is_asked(name)).collect();
+    attributes.sort_by_key(|(name, _)| name == ACL);
     // What it inherited from the directory that it was made in.
     let inherited = made.attributes().unwrap_or_default();
     for name in [ACL, DEFAULT_ACL] {
@@ -181,36 +199,47 @@ pub(crate) fn give(
             }
         }
     }
+    // Told in one sentence each, however many there are.
+    let (mut refused, mut failed) = (Vec::new(), Vec::new());
     for (name, value) in attributes {
-        let value = &match name == DEFAULT_ACL {
-            true => rights.of_acl(value),
-            false => value.clone(),
+        let value = &match &**name {
+            DEFAULT_ACL => rights.of_acl(value),
+            ACL => under_mode(value, rights.of_mode(mode)),
+            _ => value.clone(),
         };
         if inherited.iter().any(|there| there.0 == *name && there.1 == *value) {
             continue;
         }
         if !rights.gives(name) {
-            let how = if name == CAPABILITIES { "" } else { "; --modes gives it" };
-            let reason =
-                format!("its attribute {} could be a right of root, and was not set{how}", shown(name));
-            not_kept.push(NotDone { path: shown_path(called), reason });
-            continue;
-        }
-        if let Err(error) = made.set_attribute(name, Some(value)) {
+            refused.push(name.as_slice());
+        } else if let Err(error) = made.set_attribute(name, Some(value)) {
             if name == ACL {
                 mode = mode & !0o070 | group_of_acl(value) << 3;
             }
-            let name = shown(name);
-            let who = if name.starts_with("security.") || name.starts_with("trusted.") {
-                ", which root may"
-            } else {
-                ""
-            };
-            let reason = format!("its attribute {name} could not be set{who}: {error}");
-            not_kept.push(NotDone { path: shown_path(called), reason });
+            failed.push((name.as_slice(), error));
         }
     }
+    let mut tell = |reason| not_kept.push(NotDone { path: shown_path(called), reason });
+    if !refused.is_empty() {
+        let how = if refused.iter().all(|name| *name == CAPABILITIES) { "" } else { "; --modes gives them" };
+        tell(format!("{} could be rights of root, and were not set{how}", listed(refused.into_iter())));
+    }
+    if let Some((name, error)) = failed.first() {
+        let of_system = name.starts_with(b"security.") || name.starts_with(b"trusted.");
+        let who = if of_system { ", which root may" } else { "" };
+        let names = listed(failed.iter().map(|(name, _)| *name));
+        tell(format!("{names} could not be set{who}: {error}"));
+    }
     rights.of_mode(mode)
+}
+
+/// The first of some attributes, and how many there are besides.
+fn listed<'a>(names: impl ExactSizeIterator<Item = &'a [u8]>) -> String {
+    const SHOWN: usize = 3;
+    let more = names.len().saturating_sub(SHOWN);
+    let mut told: Vec<String> = names.take(SHOWN).map(shown).collect();
+    told.extend((more > 0).then(|| format!("{more} more")));
+    format!("attributes ({})", told.join(", "))
 }
 
 /// What an ACL gives to the owning group, three bits; nothing if it cannot be read.
@@ -231,6 +260,7 @@ fn group_of_acl(acl: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io;
 
     #[test]
     fn what_is_made_anew_gets_no_right_of_root_from_a_set() {
@@ -263,5 +293,95 @@ mod tests {
         for bad in [&b""[..], b"\x02\0", b"\x03\0\0\0\x04\0\x07\0\0\0\0\0", &with_mask[..11]] {
             assert_eq!(group_of_acl(bad), 0, "{bad:?}");
         }
+    }
+
+    /// Notes what is set of a file, in order.
+    #[derive(Default)]
+    struct Noting(std::sync::Mutex<Vec<Attribute>>);
+
+    impl DiskFile for Noting {
+        fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+            self.0.lock().unwrap().push((name.to_vec(), value.unwrap_or_default().to_vec()));
+            if name.starts_with(b"user.") { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+
+        fn attributes(&self) -> io::Result<Vec<Attribute>> {
+            Ok(Vec::new())
+        }
+
+        fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+            unimplemented!()
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn set_len(&self, _: u64) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn meta(&self) -> io::Result<crate::disk::Meta> {
+            unimplemented!()
+        }
+
+        fn set_meta(&self, _: u32, _: pantile_format::Timestamp) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn set_owner(&self, _: u32, _: u32) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn give_name(&self, _: &Path) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn discard(&self) -> io::Result<()> {
+            unimplemented!()
+        }
+
+        fn beside(&self, _: Option<&std::ffi::OsStr>) -> io::Result<Box<dyn crate::disk::Seen>> {
+            unimplemented!()
+        }
+    }
+
+    #[test]
+    fn an_acl_is_given_last_and_as_narrow_as_the_mode_that_follows() {
+        let wide = acl(&[(1, 7), (2, 7), (4, 7), (0x10, 7), (0x20, 7)]);
+        let minimal = acl(&[(1, 7), (4, 7), (0x20, 7)]);
+        for (given, narrowed) in [
+            (wide, acl(&[(1, 7), (2, 7), (4, 7), (0x10, 5), (0x20, 5)])),
+            (minimal, acl(&[(1, 7), (4, 5), (0x20, 5)])),
+        ] {
+            let file = Noting::default();
+            let sealed: Vec<Attribute> = [ACL, b"user.b"].map(|name| (name.to_vec(), given.clone())).into();
+            let rights = Rights { most: 0o755, of_system: false };
+            assert_eq!(give(&file, &sealed, (0o777, rights), Path::new("f"), &mut Vec::new()), 0o755);
+            let set = file.0.into_inner().unwrap();
+            assert_eq!(set.last(), Some(&(ACL.to_vec(), narrowed)));
+        }
+    }
+
+    #[test]
+    fn what_is_not_given_is_told_in_a_sentence_however_much_it_is() {
+        let names =
+            |space: &'static str| (0..1000).map(move |i| (format!("{space}{i:04}").into_bytes(), Vec::new()));
+        let sealed: Vec<Attribute> = names("security.").chain(names("user.")).collect();
+        let (mut told, rights) = (Vec::new(), Rights { most: 0o755, of_system: false });
+        give(&Noting::default(), &sealed, (0o644, rights), Path::new("f"), &mut told);
+        let told: Vec<&str> = told.iter().map(|not| not.reason.as_str()).collect();
+        assert_eq!(told.len(), 2);
+        assert!(
+            told[0]
+                .starts_with("attributes (security.0000, security.0001, security.0002, 997 more) could be")
+        );
+        assert!(
+            told[1].starts_with("attributes (user.0000, user.0001, user.0002, 997 more) could not be set:")
+        );
     }
 }

@@ -171,7 +171,7 @@ impl<'d> Batch<'d> {
                 now.kind == MetaKind::File
                     && now.size == *size
                     && is_same_time(*mtime, now.mtime)
-                    && there.is_some()
+                    && there.is_some_and(|there| (there.id, there.ctime) == (now.id, now.ctime))
             }
             Err(_) => there.is_none(),
         };

@@ -136,7 +136,14 @@ impl Commit<'_> {
         }
         if manifest.stripes > old_stripes {
             let (world, for_user) = (set.world, set.for_user);
-            let encoder = Encoder { world, for_user, geometry: &set.geometry, grid: &grid, paths: &paths };
+            let encoder = Encoder {
+                world,
+                for_user,
+                version: manifest.version,
+                geometry: &set.geometry,
+                grid: &grid,
+                paths: &paths,
+            };
             let new = old_stripes..manifest.stripes;
             report.source_bytes_read +=
                 encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
@@ -325,7 +332,8 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let reader = Reader::of_listed(self.set.world.disk, self.set.for_user);
+                let reader =
+                    Reader::of_listed(self.set.manifest.version, self.set.world.disk, self.set.for_user);
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;

@@ -40,6 +40,15 @@ pub struct Identity {
     pub born: Option<Timestamp>,
 }
 
+/// A directory that is a root, made if it was not there.
+#[derive(Clone, Debug)]
+pub struct MadeRoot {
+    /// Its path without links.
+    pub path: PathBuf,
+    /// Which it is, if it was made.
+    pub made: Option<FileId>,
+}
+
 /// What may be done below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -101,7 +110,9 @@ pub trait Disk: Send + Sync {
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf>;
     /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not
     /// there.
-    fn make_root(&self, path: &Path) -> io::Result<PathBuf>;
+    ///
+    /// Errors: another directory took the place of one that was made just now.
+    fn make_root(&self, path: &Path) -> io::Result<MadeRoot>;
     /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they
     /// are empty.
     fn unmake_root(&self, path: &Path);

@@ -143,6 +143,13 @@ pub enum SealError {
         /// The number of its owner.
         owner: u32,
     },
+    /// Something would be made or replaced where others may have put what is there.
+    PlaceOfAnother {
+        /// Where.
+        path: PathBuf,
+        /// The number of the user who owns what is there, or a directory on the way.
+        owner: u32,
+    },
     /// A change that was cut off would be finished as another user says, and not all shards that
     /// it names belong to that user.
     JournalOfAnother {

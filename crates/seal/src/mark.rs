@@ -5,55 +5,71 @@
 //! this.
 
 use crate::disk::{Disk, DiskFile, FileId, MetaKind};
+use crate::names::parent;
 use crate::records::is_ours;
+use crate::set::put_by;
+use pantile_trust::Caller;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The file, from when the first directory was made.
 pub(crate) struct Mark {
     path: PathBuf,
-    /// `None`: there is none yet, or none that this user can write.
+    /// `None`: there is none yet, or what has its name is not to be obeyed or replaced.
     file: Option<Box<dyn DiskFile>>,
-    /// Its bytes, whole directories.
+    /// Whether the name is free, or that of a mark.
+    may_be_made: bool,
+    /// Bytes written to it, whole directories.
     len: u64,
+    /// The directories that the run before names.
+    made: HashSet<FileId>,
 }
 
-impl Mark {
-    /// Bytes of a directory: the numbers of its device and its inode.
-    const DIR_BYTES: usize = 16;
-    /// More directories than fit are finished by nobody.
-    const BYTES_MOST: u64 = 64 << 20;
+/// Bytes of a directory: the numbers of its device and its inode.
+const DIR_BYTES: usize = 16;
+/// More directories than fit are finished by nobody.
+const BYTES_MOST: u64 = 64 << 20;
 
+impl Mark {
     /// The one that a run of this user left, or none yet.
-    pub(crate) fn found(disk: &dyn Disk, path: PathBuf) -> Mark {
-        let file = disk.open_write(&path).ok();
-        let meta = file.as_ref().and_then(|file| file.meta().ok());
-        let is_ours = meta.is_some_and(|meta| is_ours(&meta, MetaKind::File));
-        let len = meta.map_or(0, |meta| meta.size / Mark::DIR_BYTES as u64 * Mark::DIR_BYTES as u64);
-        match is_ours {
-            true => Mark { path, file, len },
-            false => Mark { path, file: None, len: 0 },
+    ///
+    /// One is obeyed if nobody else can have written it, or put it there. It is never written to,
+    /// since it may have another name elsewhere: what it names is copied to a new one, by way of a
+    /// temporary file.
+    pub(crate) fn found(disk: &dyn Disk, path: PathBuf, temp: &Path) -> Mark {
+        let there = disk.meta(&path).ok();
+        let may_be_made = there.is_none_or(|meta| is_ours(&meta, MetaKind::File));
+        let made = if may_be_made { read(disk, &path).unwrap_or_default() } else { HashSet::new() };
+        let mut mark = Mark { path, file: None, may_be_made, len: 0, made };
+        if there.is_some() && may_be_made {
+            mark.copy(disk, temp);
+        }
+        mark
+    }
+
+    /// What the run before named.
+    pub(crate) fn made(&self) -> &HashSet<FileId> {
+        &self.made
+    }
+
+    /// Takes the place of what the run before left. Best effort, as all of this: where nothing can
+    /// be written, nobody finishes what is cut off.
+    fn copy(&mut self, disk: &dyn Disk, temp: &Path) {
+        let Ok(file) = disk.create(temp) else { return };
+        let bytes: Vec<u8> = self.made.iter().flat_map(|made| bytes_of(*made)).collect();
+        if file.write_at(&bytes, 0).and_then(|()| file.give_name(&self.path)).is_ok() {
+            (self.file, self.len) = (Some(file), bytes.len() as u64);
+        } else {
+            let _ = file.discard();
         }
     }
 
-    /// What it names.
-    pub(crate) fn made(&self) -> HashSet<FileId> {
-        let Some(file) = self.file.as_ref().filter(|_| self.len <= Mark::BYTES_MOST) else {
-            return HashSet::new();
-        };
-        let mut bytes = vec![0; self.len as usize];
-        let have = file.read_at(&mut bytes, 0).unwrap_or(0);
-        let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16"));
-        let dir = |bytes: &[u8]| FileId { device: number(&bytes[..8]), inode: number(&bytes[8..]) };
-        bytes[..have].chunks_exact(Mark::DIR_BYTES).map(dir).collect()
-    }
-
-    /// Names one more. Best effort: where it cannot be written, nobody finishes what is cut off.
+    /// Names one more.
     pub(crate) fn add(&mut self, disk: &dyn Disk, made: FileId) {
-        if self.file.is_none() && self.len == 0 {
+        if self.may_be_made && self.file.is_none() && self.len == 0 {
             self.file = disk.create(&self.path).ok();
         }
-        let bytes = [made.device.to_le_bytes(), made.inode.to_le_bytes()].concat();
+        let bytes = bytes_of(made);
         if self.file.as_ref().is_some_and(|file| file.write_at(&bytes, self.len).is_ok()) {
             self.len += bytes.len() as u64;
         }
@@ -61,8 +77,34 @@ impl Mark {
 
     /// Removes it: nothing is unfinished any more.
     pub(crate) fn take(&mut self, disk: &dyn Disk) {
-        if self.file.take().is_some() {
+        let Some(file) = self.file.take() else { return };
+        let there = file.beside(self.path.file_name()).and_then(|seen| seen.meta());
+        if file.meta().is_ok_and(|own| there.is_ok_and(|there| there.id == own.id)) {
             let _ = disk.remove(&self.path);
         }
     }
+}
+
+fn bytes_of(dir: FileId) -> [u8; DIR_BYTES] {
+    let mut bytes = [0; DIR_BYTES];
+    bytes[..8].copy_from_slice(&dir.device.to_le_bytes());
+    bytes[8..].copy_from_slice(&dir.inode.to_le_bytes());
+    bytes
+}
+
+/// What a mark names; `None` if it is not one that nobody but this user can have put there.
+fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<FileId>> {
+    let file = disk.open(path).ok()?;
+    let meta = file.meta().ok()?;
+    let is_hers = is_ours(&meta, MetaKind::File)
+        && is_ours(&disk.meta(&parent(path)).ok()?, MetaKind::Dir)
+        && put_by(disk, &Caller::or_by_sudo(), &meta, &parent(path)) == meta.owner;
+    if !is_hers || meta.size > BYTES_MOST {
+        return None;
+    }
+    let mut bytes = vec![0; meta.size as usize];
+    let have = file.read_at(&mut bytes, 0).ok()?;
+    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16"));
+    let dir = |bytes: &[u8]| FileId { device: number(&bytes[..8]), inode: number(&bytes[8..]) };
+    Some(bytes[..have].chunks_exact(DIR_BYTES).map(dir).collect())
 }

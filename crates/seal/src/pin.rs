@@ -49,6 +49,11 @@ impl Pin {
             }
             _ => {}
         }
+        // A pin is written from its first byte to its last: one with holes costs whoever made it
+        // nothing, and would be read as if it was there.
+        if !file.is_stored(0, len) {
+            return Err(format(FormatError::NotStored { part, len_bytes: len }));
+        }
         let end = len - DIGEST_BYTES;
         let mut told = [0; DIGEST_BYTES as usize];
         file.read_at(&mut told, end).map_err(failed)?;

@@ -38,7 +38,7 @@ pub(crate) fn seal(
     }
     let mut held = None;
     let (done, is_made) = match world.disk.make_root(&options.out) {
-        Ok(out) => (seal_into(world, options, out, name, sources, &mut held, progress), true),
+        Ok(out) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
         Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
     };
     // Who does not have the lock leaves the directories to whoever has it.

@@ -6,7 +6,7 @@ mod owners;
 mod states;
 
 pub(crate) use found::sets_in;
-pub(crate) use owners::put_by;
+pub(crate) use owners::{is_at_home, put_by};
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
@@ -33,7 +33,7 @@ use pantile_format::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// An original file, compared with what was sealed.
 #[derive(Clone, Debug)]
@@ -86,6 +86,11 @@ pub(crate) struct Set<'w> {
     pub(crate) source_bytes_read: AtomicU64,
     /// Why originals may be written to.
     pub(crate) trust: Trust,
+    /// Directories of originals that may have been moved since this user sealed them, where nothing
+    /// tells of a block alone what it should be.
+    moved: HashSet<PathBuf>,
+    /// Whether an original was read for which another user may have put something else.
+    is_misled: AtomicBool,
     /// The user whose shards root writes to, if they are not root's: only files of hers are read to
     /// be sealed.
     pub(crate) for_user: Option<u32>,
@@ -228,6 +233,8 @@ impl<'w> Set<'w> {
             shard_bytes_read: AtomicU64::new(0),
             source_bytes_read: AtomicU64::new(0),
             trust,
+            moved: HashSet::new(),
+            is_misled: AtomicBool::new(false),
             for_user: None,
             pending,
             lock: held,
@@ -245,6 +252,7 @@ impl<'w> Set<'w> {
         opened.opened = opened.metas();
         if opened.manifest.mode == Mode::Beside {
             opened.look_at_originals();
+            opened.look_for_moves();
         }
         Ok(opened)
     }
@@ -570,14 +578,6 @@ impl<'w> Set<'w> {
     /// Whether something tells of a block alone what it should be.
     pub(crate) fn knows_blocks(&self) -> bool {
         self.judge || self.pin.is_some()
-    }
-
-    /// Whether what is computed of shards and originals can only be what was sealed. Whoever makes
-    /// shards can make them so that one original, which she cannot read, is told by another or
-    /// taken for what she sealed; but not so that it has a checksum that she had to know before.
-    pub(crate) fn is_content_sealed(&self) -> bool {
-        let is_sealed_here = self.trust.is_sealed_here && self.is_hers_alone();
-        self.manifest.mode == Mode::Full || self.knows_blocks() || is_sealed_here
     }
 
     /// Where an entry's original is.

@@ -10,8 +10,8 @@
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
 use crate::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR, SETGID, Seen,
-    is_own,
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, MetaKind, PRIVATE_DIR,
+    SETGID, Seen, is_own,
 };
 use crate::links::{real_path, resolve};
 use crate::names::LOCK;
@@ -202,6 +202,23 @@ impl SystemDisk {
         Ok(dir)
     }
 
+    /// Makes a directory in an opened one; opened, and which it is.
+    ///
+    /// Errors: another took its place just now.
+    fn make_in(&self, dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd, FileId)> {
+        rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
+        let made = self.beneath(dir, Path::new(name), TO_LIST)?;
+        let there = describe(&rustix::fs::fstat(&made)?);
+        // It inherits the group's bit of the directory that it is in.
+        let has_mode = there.mode & !(mode | SETGID) == 0;
+        // One that holds something already is not the one that was made.
+        let listed = rustix::fs::openat(&made, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?;
+        match is_own(&there) && has_mode && names_in(listed)?.is_empty() {
+            true => Ok((made, there.id)),
+            false => Err(io::Error::other("another directory took its place just now")),
+        }
+    }
+
     /// Opens a directory by its path without links.
     fn open_root(&self, real: &Path) -> io::Result<OwnedFd> {
         let top = rustix::fs::openat(CWD, "/", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
@@ -296,7 +313,7 @@ impl Disk for SystemDisk {
         Ok(real)
     }
 
-    fn make_root(&self, path: &Path) -> io::Result<PathBuf> {
+    fn make_root(&self, path: &Path) -> io::Result<MadeRoot> {
         let path = &if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_path_buf() };
         let mut missing: Vec<OsString> = Vec::new();
         let mut above = path.as_path();
@@ -310,22 +327,25 @@ impl Disk for SystemDisk {
             }
         };
         let mut dir = self.open_root(&real)?;
+        let mut last = None;
         for name in missing.into_iter().rev() {
             // Whatever the umask says nobody else may put shards or records there.
-            match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o755)) {
-                Ok(()) => {
-                    let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-                    made.push((plain(path), dir.try_clone()?, name.clone()));
+            (dir, last) = match self.make_in(dir.as_fd(), &name, 0o755) {
+                Ok((made, id)) => {
+                    let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+                    all.push((plain(path), dir, name.clone()));
+                    (made, Some(id))
                 }
                 // Somebody else may make it at the same time.
-                Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
-            dir = self.beneath(dir.as_fd(), Path::new(&name), TO_LIST)?;
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    (self.beneath(dir.as_fd(), Path::new(&name), TO_LIST)?, None)
+                }
+                Err(error) => return Err(error),
+            };
             real.push(name);
         }
         self.add_root([plain(path), real.clone()], dir, Access::Write);
-        Ok(real)
+        Ok(MadeRoot { path: real, made: last })
     }
 
     fn unmake_root(&self, path: &Path) {
@@ -395,19 +415,10 @@ impl Disk for SystemDisk {
 
     fn make_private_dir(&self, path: &Path) -> io::Result<FileId> {
         let (dir, name) = self.at(path, Access::Write)?;
-        rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(PRIVATE_DIR))?;
-        let made = self.beneath(dir.as_fd(), Path::new(&name), TO_LIST)?;
-        let there = describe(&rustix::fs::fstat(&made)?);
+        let (_, id) = self.make_in(dir.as_fd(), &name, PRIVATE_DIR)?;
         self.forget(path);
-        self.know(path, there.id)?;
-        // One that holds something already is not the one that was made.
-        // It inherits the group's bit of the directory that it is in.
-        let is_private = there.mode & !(PRIVATE_DIR | SETGID) == 0;
-        let is_made = is_own(&there) && is_private && names_in(made)?.is_empty();
-        match is_made {
-            true => Ok(there.id),
-            false => Err(io::Error::other("another directory took its place just now")),
-        }
+        self.know(path, id)?;
+        Ok(id)
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -459,8 +470,7 @@ impl Disk for SystemDisk {
     }
 
     fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
-        let (root, below) = self.find(dir, Access::Read)?;
-        let mut dir = self.beneath(root.as_fd(), &below, TO_SEARCH)?;
+        let mut dir = self.open_at(dir, Access::Read, TO_SEARCH)?;
         let mut above = vec![describe(&rustix::fs::fstat(&dir)?)];
         for _ in 0..NAMES_MOST {
             dir = rustix::fs::openat(&dir, "..", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;

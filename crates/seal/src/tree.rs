@@ -128,6 +128,13 @@ pub(crate) struct Way {
     pub(crate) dir: Option<FileId>,
 }
 
+impl Way {
+    /// Whether a directory on it may have been renamed since a time.
+    pub(crate) fn is_moved_since(&self, at: Timestamp) -> bool {
+        self.moved_at.is_some_and(|moved_at| moved_at >= at)
+    }
+}
+
 impl Moves {
     /// On through a directory. Renaming changes it, and the one that it is in; a file that comes or
     /// goes in it does not change that, but its source is in one of which nothing is known: that

@@ -8,7 +8,6 @@ use crate::disk::{
 use crate::mark::Mark;
 use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
-use crate::records::is_ours;
 use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
 use crate::times::is_same_time;
@@ -16,7 +15,7 @@ use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
-use std::collections::HashSet;
+use pantile_trust::Caller;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -107,9 +106,10 @@ pub(crate) fn unseal(
     let chosen = set.chosen_with_dirs(&options.select)?;
     let all = || (0..set.manifest.entries.len()).collect();
     let entries: Vec<usize> = chosen.clone().unwrap_or_else(all);
-    let fresh = set.world.disk.root(target, Access::Write).is_err();
+    // What is there is asked about before anything is made.
+    let _ = set.world.disk.root(target, Access::Write);
     refuse_early(set, &entries, options)?;
-    set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?;
+    let made = set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?.made;
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
@@ -120,10 +120,11 @@ pub(crate) fn unseal(
         _ => 0,
     };
     progress.phase("restoring", entries.iter().map(size).sum());
-    let mark = stray(target, set.manifest.set, Some(NO_COLUMN));
-    let mark = Mark::found(set.world.disk, mark);
-    let own = set.world.disk.meta(target).map_err(|e| SealError::io("opening", target, e))?;
-    let root = entries.iter().copied().filter(|&entry| fresh && set.restored_path(entry).is_empty());
+    refuse_if_moved(set, target)?;
+    let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
+    let mark = Mark::found(set.world.disk, mark, &temp);
+    let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
+    let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
     let mut work = Unsealing {
         set,
         options,
@@ -134,12 +135,13 @@ pub(crate) fn unseal(
             for_owner_alone: !is_meant(set, options) && set.is_content_sealed(),
             ..UnsealReport::default()
         },
-        made: root.map(|entry| (entry, own.id)).collect(),
-        fresh,
-        unfinished: if is_ours(&own, MetaKind::Dir) { mark.made() } else { HashSet::new() },
+        made: root.into_iter().collect(),
+        fresh: made.is_some(),
         mark,
         opened: Vec::new(),
-        rights: rights(set, options),
+        kept: None,
+        rights: Rights::of_new(set.world.disk, options.modes),
+        is_meant: is_meant(set, options),
         damage,
         lost: Damage::default(),
         doubtful: None,
@@ -167,13 +169,15 @@ struct Unsealing<'a, 'w> {
     made: Vec<(usize, FileId)>,
     /// Whether the target was not there before.
     fresh: bool,
-    /// The directories that an earlier run made which was cut off, as its mark tells: nobody else
-    /// can have made that, and they are open to their owner alone.
-    unfinished: HashSet<FileId>,
+    /// It names the directories that an earlier run made which was cut off, too.
     mark: Mark,
     /// Directories that were opened to their owner, with the mode and the time that they had.
     opened: Vec<(PathBuf, Meta)>,
+    /// The directory of the last entry, which nobody else can have moved there.
+    kept: Option<PathBuf>,
+    /// The most that is given.
     rights: Rights,
+    is_meant: bool,
     /// What the equations say where there are no checksums.
     damage: Option<Damage>,
     /// What more than the code can bear is lost of.
@@ -211,6 +215,18 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
     Ok(())
 }
 
+/// Refuses to restore into a directory of a user that lies where another may have moved it. One of
+/// root's counts as that of the user in whose directory it lies.
+fn refuse_if_moved(set: &Set<'_>, dir: &Path) -> Result<(), SealError> {
+    let caller = Caller::or_by_sudo();
+    let above = set.world.disk.above(dir).map_err(|e| SealError::io("reading", dir, e))?;
+    let Some((own, above)) = above.split_first() else { return Ok(()) };
+    match caller.trusts(own.owner) || caller.is_at_home(own, above) {
+        true => Ok(()),
+        false => Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner: own.owner }),
+    }
+}
+
 /// Whether what is there is of the kind that was sealed.
 fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
     match kind {
@@ -228,11 +244,16 @@ impl Unsealing<'_, '_> {
         if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
             return Err(SealError::InTheWay { path, asked: true });
         }
+        let dir = parent(&path);
+        if path != self.options.target && self.kept.as_ref() != Some(&dir) {
+            refuse_if_moved(self.set, &dir)?;
+            self.kept = Some(dir);
+        }
         match &self.set.manifest.entries[index].kind {
             EntryKind::Dir => {
                 match disk.meta(&path) {
                     Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {
-                        let is_unfinished = self.unfinished.contains(&meta.id);
+                        let is_unfinished = self.mark.made().contains(&meta.id);
                         if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
                         }
@@ -319,7 +340,7 @@ impl Unsealing<'_, '_> {
         let Some((_, entry)) = found else { return false };
         let Ok(opened) = disk.open_dir(&dir) else { return false };
         let Ok(there) = opened.meta() else { return false };
-        let is_as_sealed = is_own(&there) && there.mode == self.rights.of_mode(entry.mode);
+        let is_as_sealed = is_own(&there) && there.mode == self.rights().of_mode(entry.mode);
         if !is_as_sealed || opened.set_meta(PRIVATE_DIR, entry.mtime).is_err() {
             return false;
         }
@@ -426,10 +447,16 @@ impl Unsealing<'_, '_> {
         }
     }
 
+    /// The rights of what is restored, of what was read so far.
+    fn rights(&self) -> Rights {
+        let is_as_sealed = self.is_meant && self.set.is_content_sealed();
+        if is_as_sealed { self.rights } else { self.rights.of_owner_alone() }
+    }
+
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
-        let given = (within_group(made, entry.mode), self.rights);
+        let given = (within_group(made, entry.mode), self.rights());
         // Also of version 1: what it inherited from the directory is taken away.
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
         give(made, &sealed, given, path, &mut self.report.not_kept)
@@ -453,7 +480,7 @@ impl Unsealing<'_, '_> {
         let entry = &self.set.manifest.entries[index];
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
         file.meta().is_ok_and(|there| is_same_time(entry.mtime, there.mtime))
-            && has(&*file, &sealed, (entry.mode, self.rights))
+            && has(&*file, &sealed, (entry.mode, self.rights()))
     }
 
     /// Compares a file that is there already with what was sealed, as far as that can be had;
@@ -535,13 +562,6 @@ impl Unsealing<'_, '_> {
             None => Ok(self.report),
         }
     }
-}
-
-/// The rights of what is restored.
-fn rights(set: &Set<'_>, options: &UnsealOptions) -> Rights {
-    let rights = Rights::of_new(set.world.disk, options.modes);
-    let is_as_sealed = is_meant(set, options) && set.is_content_sealed();
-    if is_as_sealed { rights } else { rights.of_owner_alone() }
 }
 
 /// Whether what the set says of rights is what the caller wants, or whoever owns the shards.

@@ -674,7 +674,7 @@ fn scan_file(
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        let reader = Reader::of_listed(set.world.disk, set.for_user);
+        let reader = Reader::of_listed(set.manifest.version, set.world.disk, set.for_user);
         let read = read_file_blocks(reader, &path, entry, block, at, bytes)
             .map_err(|e| SealError::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;

@@ -5,6 +5,8 @@
 //! read, or are not what was sealed. Reading is judged at once: by checksum, or without checksums
 //! by having been readable at all.
 
+use crate::attributes::{acl_in, acl_of};
+use crate::disk::{Disk, Meta};
 use crate::grid::Run;
 use crate::names::path_of;
 use crate::report::FileStatus;
@@ -12,7 +14,7 @@ use crate::set::Set;
 use crate::{SealError, par};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
-use pantile_format::{Crc64, Entry, EntryKind};
+use pantile_format::{Crc64, Entry, EntryKind, Version};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
@@ -305,6 +307,8 @@ pub(crate) struct FileRead {
     pub(crate) bytes: u64,
     /// Whether all of them were there.
     pub(crate) whole: bool,
+    /// The file that was read; `None` if the entry is none.
+    pub(crate) of: Option<Meta>,
 }
 
 /// Reads blocks of an original file, zeros behind its sealed size, and counts the bytes.
@@ -315,8 +319,9 @@ pub(crate) fn read_source(
     first_block: u64,
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
-    let reader = Reader { disk: set.world.disk, for_user: set.for_user, is_listed: false };
+    let reader = Reader { disk: set.world.disk, for_user: set.for_user, listed: None };
     let read = read_file_blocks(reader, path, entry, set.geometry.block(), first_block, bytes)?;
+    read.of.iter().for_each(|file| set.note_read(path, file));
     set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
     Ok(read)
 }
@@ -324,24 +329,25 @@ pub(crate) fn read_source(
 /// For whom originals are read, and of which state.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'d> {
-    pub(crate) disk: &'d dyn crate::disk::Disk,
+    pub(crate) disk: &'d dyn Disk,
     /// The user for whom root writes: it must be hers.
     pub(crate) for_user: Option<u32>,
-    /// Whether the entry was listed by this command: it must have that mode still. What is sealed
-    /// for everybody to read must not be another file, which is not.
-    pub(crate) is_listed: bool,
+    /// If the entry was listed by this command, in which version: the file must have the rights
+    /// still that were listed. What is sealed for others to read must not be another file, which is
+    /// not for them.
+    pub(crate) listed: Option<Version>,
 }
 
 impl<'d> Reader<'d> {
     /// Of entries that this command has listed.
-    pub(crate) fn of_listed(disk: &'d dyn crate::disk::Disk, for_user: Option<u32>) -> Reader<'d> {
-        Reader { disk, for_user, is_listed: true }
+    pub(crate) fn of_listed(version: Version, disk: &'d dyn Disk, for_user: Option<u32>) -> Reader<'d> {
+        Reader { disk, for_user, listed: Some(version) }
     }
 }
 
 /// As [`read_source`], without a set.
 ///
-/// Errors: it does not belong to the user for whom root writes, or has another mode than was
+/// Errors: it does not belong to the user for whom root writes, or has other rights than were
 /// listed.
 pub(crate) fn read_file_blocks(
     reader: Reader<'_>,
@@ -351,22 +357,31 @@ pub(crate) fn read_file_blocks(
     first_block: u64,
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
-    let EntryKind::File { size, .. } = &entry.kind else { return Ok(FileRead { bytes: 0, whole: false }) };
+    let EntryKind::File { size, .. } = &entry.kind else {
+        return Ok(FileRead { bytes: 0, whole: false, of: None });
+    };
     let offset = first_block * block as u64;
     let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
     let file = reader.disk.open(path)?;
-    if reader.is_listed && file.meta()?.mode != entry.mode {
-        return Err(std::io::Error::other("its mode was changed just now, or another file took its place"));
+    let there = file.meta()?;
+    if let Some(version) = reader.listed {
+        // Version 1 lists no ACL.
+        let has_acl = || Ok::<bool, std::io::Error>(acl_of(&*file)?.as_deref() == acl_in(&entry.fields));
+        if there.mode != entry.mode || (version != Version::V1 && !has_acl()?) {
+            return Err(std::io::Error::other(
+                "its rights were changed just now, or another file took its place",
+            ));
+        }
     }
     if let Some(user) = reader.for_user
-        && file.meta()?.owner != user
+        && there.owner != user
     {
         let why = "it belongs to another user than the shards";
         return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
     }
     let have = file.read_at(&mut bytes[..within], offset)?;
     bytes[have..].fill(0);
-    Ok(FileRead { bytes: have as u64, whole: have == within })
+    Ok(FileRead { bytes: have as u64, whole: have == within, of: Some(there) })
 }
 
 /// The checksum of a block of a file.

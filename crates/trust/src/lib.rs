@@ -55,11 +55,14 @@ pub fn most_of_made_from(read: impl IntoIterator<Item = Found>) -> u32 {
 /// Nobody's number: that of whoever may write to a directory that is open to others.
 pub const SOMEBODY: u32 = u32::MAX;
 
-/// Who acts, and which other user is trusted besides root.
+/// Who acts, and which other users are trusted besides root.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller {
     me: u32,
-    also: Option<u32>,
+    /// Who gave the command by `sudo`.
+    by_sudo: Option<u32>,
+    /// The owner of what is asked about.
+    owner: Option<u32>,
 }
 
 impl Caller {
@@ -70,7 +73,7 @@ impl Caller {
 
     /// A user by number.
     pub fn of(user: u32) -> Caller {
-        Caller { me: user, also: None }
+        Caller { me: user, by_sudo: None, owner: None }
     }
 
     /// The user of this process. Root also trusts the user named in `SUDO_UID`: who gave the
@@ -78,7 +81,7 @@ impl Caller {
     pub fn or_by_sudo() -> Caller {
         let caller = Caller::alone();
         let by_sudo = || std::env::var("SUDO_UID").ok()?.parse().ok();
-        Caller { also: if caller.is_root() { by_sudo() } else { None }, ..caller }
+        Caller { by_sudo: if caller.is_root() { by_sudo() } else { None }, ..caller }
     }
 
     /// Whether this is root.
@@ -93,14 +96,17 @@ impl Caller {
 
     /// Whether what this user owns is as good as one's own.
     pub fn trusts(&self, owner: u32) -> bool {
-        owner == 0 || owner == self.me || self.also == Some(owner)
+        owner == 0 || owner == self.me || self.also(owner)
+    }
+
+    fn also(&self, owner: u32) -> bool {
+        [self.by_sudo, self.owner].contains(&Some(owner))
     }
 
     /// Whether somebody else may choose what a file or directory holds.
     pub fn is_of_another(&self, found: impl Into<Found>) -> bool {
         let Found { owner, group, mode } = found.into();
-        let by_group =
-            self.is_root() && self.also != Some(owner) && group != 0 && mode & WRITTEN_BY_GROUP != 0;
+        let by_group = self.is_root() && !self.also(owner) && group != 0 && mode & WRITTEN_BY_GROUP != 0;
         !self.trusts(owner) || mode & WRITTEN_BY_ALL != 0 || by_group
     }
 
@@ -169,6 +175,17 @@ impl Caller {
         of_another.unwrap_or_else(|| if is_open() { SOMEBODY } else { owner })
     }
 
+    /// Whether nobody but its owner, and whom the caller trusts, can have put something where it
+    /// is, by the directories above it from its own to the topmost.
+    pub fn is_at_home<F: Into<Found>>(
+        &self,
+        found: impl Into<Found>,
+        above: impl IntoIterator<Item = F>,
+    ) -> bool {
+        let found = found.into();
+        Caller { owner: Some(found.owner), ..*self }.put_by(found, above) == found.owner
+    }
+
     /// Whether one user alone, who owns a file, can have written it and put it into a directory.
     pub fn is_of_one_alone(&self, file: impl Into<Found>, directory: impl Into<Found>) -> bool {
         let (file, directory) = (file.into(), directory.into());
@@ -185,8 +202,8 @@ mod tests {
     /// A directory of a person in her home, which root serves for her by sudo, and those of others.
     #[test]
     fn root_acts_for_whoever_gave_the_command_and_for_nobody_else() {
-        let (plain, by_sudo) = (Caller { me: 0, also: None }, Caller { me: 0, also: Some(1000) });
-        let herself = Caller { me: 1000, also: None };
+        let (plain, by_sudo) = (Caller::of(0), Caller { by_sudo: Some(1000), ..Caller::of(0) });
+        let herself = Caller::of(1000);
         for (owner, group, mode, of_another) in [
             // Whether it is another's for root, for root by sudo from user 1000, for that user.
             (0, 0, 0o755, [false, false, false]),
@@ -208,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_link_is_followed_if_its_owner_may_lead_there() {
-        let (root, user) = (Caller { me: 0, also: None }, Caller { me: 1000, also: None });
+        let (root, user) = (Caller::of(0), Caller::of(1000));
         for (link, directory, behind, follows) in [
             // The owners of the link, of its directory and of what it leads to, for root and user
             // 1000.
@@ -235,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_file_was_put_where_it_is_by_whoever_can_have() {
-        let user = Caller { me: 1000, also: None };
+        let user = Caller::of(1000);
         let root = || of(0, 0o755);
         for (file, above, putter) in [
             (1000, vec![of(1000, 0o755), root(), root()], 1000),
@@ -261,8 +278,28 @@ mod tests {
     }
 
     #[test]
+    fn what_somebody_else_may_have_moved_is_not_at_home() {
+        let of_group = Found { owner: 0, group: 6, mode: 0o775 };
+        for (found, above, at_home) in [
+            (of(0, 0o755), vec![of(0, 0o755), of(0, 0o755)], true),
+            (of(1001, 0o755), vec![of(1001, 0o775), of(0, 0o755)], true),
+            (of(1001, 0o755), vec![of(0, 0o755), of(0, 0o755)], true),
+            // Of root or a third user, in a directory of another.
+            (of(0, 0o755), vec![of(1001, 0o755), of(0, 0o755)], false),
+            (of(1002, 0o755), vec![of(1001, 0o755), of(0, 0o755)], false),
+            (of(1002, 0o755), vec![of(1002, 0o755), of(1001, 0o755), of(0, 0o755)], false),
+            // Where several may write.
+            (of(1001, 0o755), vec![of_group, of(0, 0o755)], false),
+            (of(1001, 0o755), vec![of(0, 0o1777), of(0, 0o755)], false),
+            (of(1001, 0o755), vec![of(1001, 0o755), of(0, 0o1777), of(0, 0o755)], true),
+        ] {
+            assert_eq!(Caller::of(0).is_at_home(found, above.clone()), at_home, "{found:?} in {above:?}");
+        }
+    }
+
+    #[test]
     fn a_file_is_written_to_if_nobody_else_put_it_there() {
-        let (root, user) = (Caller { me: 0, also: None }, Caller { me: 1000, also: None });
+        let (root, user) = (Caller::of(0), Caller::of(1000));
         for (file, directory, may) in [
             (0, of(1001, 0o755), [true, true]),
             (1000, of(1000, 0o755), [true, true]),

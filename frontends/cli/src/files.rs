@@ -203,7 +203,7 @@ pub fn can_write(path: &Path) -> io::Result<()> {
 
 /// Makes a directory and those above it, as far as they are not there; its path without links.
 pub fn make_dir(path: &Path) -> io::Result<PathBuf> {
-    SystemDisk::new().make_root(path)
+    Ok(SystemDisk::new().make_root(path)?.path)
 }
 
 /// Removes a file that is there or not.

@@ -362,6 +362,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
         | SealError::OfAnother { .. }
+        | SealError::PlaceOfAnother { .. }
         | SealError::JournalOfAnother { .. }
         | SealError::StateOfAnother { .. }
         | SealError::NotForOwner { .. }

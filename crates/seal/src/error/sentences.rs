@@ -132,6 +132,14 @@ impl fmt::Display for SealError {
                 path.display(),
                 whom(*owner)
             ),
+            SealError::PlaceOfAnother { path, owner } => write!(
+                out,
+                "what is at {}, or a directory on its way, belongs to {}, and others may have moved it there; it was left \
+                 as it is: see whose it is; 'pantile heal --source' takes it as it is, and 'pantile unseal' restores to a \
+                 folder of your own",
+                path.display(),
+                whom(*owner)
+            ),
             SealError::JournalOfAnother { path, owner } => write!(
                 out,
                 "{}, which says how a change of these shards is finished, belongs to {}, and not all of the shards do; \

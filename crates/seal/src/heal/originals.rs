@@ -11,7 +11,7 @@ use crate::names::parent;
 use crate::options::Progress;
 use crate::records::is_ours;
 use crate::report::{FileStatus, HealReport, NotDone};
-use crate::set::{Set, put_by};
+use crate::set::{Set, is_at_home};
 use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
@@ -66,7 +66,7 @@ pub(super) fn heal_files(
         let original = Original { path: &path, way, was_open: was_open(set, entry, &closed) };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
-            false => refuse_below_others(set, &path, &dirs).and_then(|()| {
+            false => refuse_below_others(set, entry, original, &dirs).and_then(|()| {
                 let tell = (batch, &mut not_kept);
                 heal_file(set, entry, original, (damage, rights), &mut window, tell, progress)
             }),
@@ -264,7 +264,7 @@ fn heal_file(
 impl Original<'_> {
     /// Whether what is there was changed since a time, or may have been moved there.
     fn is_since(&self, there: &FileMeta, at: Timestamp) -> bool {
-        there.ctime >= at || self.way.moved_at.is_some_and(|changed_at| changed_at >= at)
+        there.ctime >= at || self.way.is_moved_since(at)
     }
 }
 
@@ -307,7 +307,10 @@ fn write_original(
     // read.
     let is_place_theirs = original.was_open || is_way_hers || (there.is_some() && !is_touched);
     let is_content_sealed = set.is_content_sealed();
-    let is_for_others = is_place_theirs && is_content_sealed;
+    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
+    // Nor must the owner of a file be given what she has not seen, which is another's by now.
+    let is_moved = there.is_some_and(|there| is_touched && !is_at_home(disk, &caller, &there, &parent(path)));
+    let is_for_others = is_place_theirs && is_content_sealed && !is_moved;
     // Best effort: only root may give files away.
     let owned = is_for_others && there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
     // Its own rights are what whoever may change them wants; another's are no wider than the umask.
@@ -319,13 +322,14 @@ fn write_original(
     let (mode, given) = if is_for_others { (mode, rights) } else { (narrow, rights.of_owner_alone()) };
     if !is_for_others && is_less {
         let why = match is_content_sealed {
+            true if is_moved => "its owner is not that of the directory, and others may have put it there",
             true => {
                 "others may have put what is there, or a directory on its way, and not everybody could read it when it \
                  was sealed"
             }
             false => {
-                "others may have made the shards, and without checksums they could lead to what is in another file that \
-                 was read"
+                "others may have made the shards, or put other files in the place of those that were read, and without \
+                 checksums it could tell what is in another file"
             }
         };
         let why = format!("{why}: it is for who healed it alone; chown and chmod give it to others");
@@ -350,20 +354,51 @@ fn write_original(
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })
 }
 
-/// By record, of shards that another user can have put there: refuses to make or replace anything
-/// but in directories of that user's, or that this run made, and where nothing of others is.
-fn refuse_below_others(set: &Set<'_>, path: &Path, made: &[(usize, FileId)]) -> Result<(), SealError> {
-    let disk = set.world.disk;
-    let Some(putter) = set.put_by_another().filter(|_| !set.trust.is_named()) else { return Ok(()) };
+/// By record: refuses to make or replace anything in directories in which it was not sealed.
+///
+/// Of shards that another user can have put there, that are all but those of this user's, and those
+/// that this run made; nor may anything of others be in its place. Else those that may have been
+/// moved since and are not at home.
+fn refuse_below_others(
+    set: &Set<'_>,
+    entry: usize,
+    original: Original<'_>,
+    made: &[(usize, FileId)],
+) -> Result<(), SealError> {
+    let (disk, path) = (set.world.disk, original.path);
+    if set.trust.is_named() {
+        return Ok(());
+    }
     // It was sealed before what lies in it, so it was made by now; whatever has its path later is
     // another.
     let dir = parent(path);
-    let way = disk.way(&dir).map_err(|e| SealError::io("reading", &dir, e))?;
-    let is_of_another =
-        |found: &&FileMeta| found.owner != putter && !made.iter().any(|(_, made)| *made == found.id);
-    let there = disk.meta(path).ok();
-    match way.iter().chain(there.as_ref()).find(is_of_another) {
-        Some(found) => Err(SealError::OfAnother { path: path.to_path_buf(), owner: found.owner }),
+    let failed = |e| SealError::io("reading", &dir, e);
+    let is_made = |found: &FileMeta| made.iter().any(|(_, made)| *made == found.id);
+    let bad = match set.put_by_another() {
+        Some(putter) => {
+            let way = disk.way(&dir).map_err(failed)?;
+            let there = disk.meta(path).ok();
+            let mut found = way.into_iter().chain(there);
+            found.find(|found| found.owner != putter && !is_made(found))
+        }
+        None => {
+            let source = &set.sources[set.manifest.entries[entry].source as usize];
+            let depth = dir.strip_prefix(source).map_or(0, |below| below.components().count());
+            let above = disk.above(&dir).map_err(failed)?;
+            let is_moved = set.trust.recorded.is_none_or(|at| original.way.is_moved_since(at))
+                || original.way.dir != above.first().map(|dir| dir.id);
+            // One of root's counts as that of the user in whose directory it lies.
+            let caller = Caller::or_by_sudo();
+            let is_bad = |at: &usize| {
+                let found = &above[*at];
+                !caller.trusts(found.owner) && !is_made(found) && !caller.is_at_home(found, &above[at + 1..])
+            };
+            let first = (0..depth.min(above.len())).find(is_bad);
+            first.filter(|_| is_moved && !above.first().is_some_and(is_made)).map(|at| above[at])
+        }
+    };
+    match bad {
+        Some(found) => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: found.owner }),
         None => Ok(()),
     }
 }
@@ -374,13 +409,9 @@ fn refuse_what_was_moved(set: &Set<'_>, there: Option<&FileMeta>, path: &Path) -
     let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
     let Some(there) = there.filter(|_| set.put_by_another().is_some()) else { return Ok(()) };
     let dir = parent(path);
-    let is_at_home = match caller.trusts(there.owner) {
-        true => put_by(disk, &caller, there, &dir) == there.owner,
-        false => disk.meta(&dir).is_ok_and(|dir| dir.owner == there.owner),
-    };
-    match is_at_home {
+    match is_at_home(disk, &caller, there, &dir) {
         true => Ok(()),
-        false => Err(SealError::OfAnother { path: path.to_path_buf(), owner: there.owner }),
+        false => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: there.owner }),
     }
 }
 

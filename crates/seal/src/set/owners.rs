@@ -6,20 +6,65 @@ use crate::SealError;
 use crate::disk::{Disk, Meta, MetaKind, resolve};
 use crate::names::parent;
 use crate::shard::Shard;
+use pantile_format::Mode;
 use pantile_trust::{Caller, Found, SOMEBODY};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 impl Set<'_> {
-    /// Whether nobody but this user can have changed the shards: then what they say of her files is
-    /// what she sealed.
+    /// Whether nobody but this user can have changed the shards, or put them where they are: then
+    /// what they say of her files is what she sealed.
     pub(crate) fn is_hers_alone(&self) -> bool {
+        let (disk, caller) = (self.world.disk, Caller::or_by_sudo());
         let is_ours =
             |meta: io::Result<Meta>, kind| meta.is_ok_and(|meta| crate::records::is_ours(&meta, kind));
-        let mut shards = self.shards.iter().flatten();
-        self.dirs.iter().all(|dir| is_ours(self.world.disk.meta(dir), MetaKind::Dir))
-            && shards.all(|shard| is_ours(shard.file.meta(), MetaKind::File))
+        let is_hers = |(_, metas): (&Shard, io::Result<(Meta, PathBuf)>)| {
+            metas.is_ok_and(|(file, dir)| {
+                is_ours(Ok(file), MetaKind::File)
+                    && is_ours(disk.meta(&dir), MetaKind::Dir)
+                    && put_by(disk, &caller, &file, &dir) == file.owner
+            })
+        };
+        self.dirs.iter().all(|dir| is_ours(disk.meta(dir), MetaKind::Dir))
+            && self.shards_and_dirs().all(is_hers)
+    }
+
+    /// Whether what is computed of shards and originals can only be what was sealed. Whoever makes
+    /// shards can make them so that one original, which she cannot read, is told by another or
+    /// taken for what she sealed; but not so that it has a checksum that she had to know before.
+    ///
+    /// Nor must an original be another one by now, in which another user put what she likes: asked
+    /// when all is read that something is computed of.
+    pub(crate) fn is_content_sealed(&self) -> bool {
+        let is_sealed_here = self.trust.is_sealed_here && self.is_hers_alone();
+        let is_as_sealed = || is_sealed_here && !self.is_misled.load(Ordering::Relaxed);
+        self.manifest.mode == Mode::Full || self.knows_blocks() || is_as_sealed()
+    }
+
+    /// Finds directories that may have been moved, before anything is written to them.
+    pub(super) fn look_for_moves(&mut self) {
+        let Some(at) = self.trust.recorded.filter(|_| !self.knows_blocks()) else { return };
+        let mut ways = self.ways(0..self.manifest.entries.len());
+        ways.retain(|(_, way)| way.is_moved_since(at));
+        self.moved = ways.iter().map(|(entry, _)| parent(&self.original_path(*entry))).collect();
+    }
+
+    /// Notes that an original was read: whether others may have put another there since it was
+    /// sealed.
+    pub(crate) fn note_read(&self, path: &Path, read: &Meta) {
+        if self.knows_blocks() || self.is_misled.load(Ordering::Relaxed) {
+            return;
+        }
+        let (dir, caller) = (parent(path), Caller::or_by_sudo());
+        let is_untouched =
+            self.trust.recorded.is_some_and(|at| read.ctime < at && !self.moved.contains(&dir));
+        // What she did to her own is what she wants.
+        let is_hers = || caller.is_me(put_by(self.world.disk, &caller, read, &dir));
+        if !is_untouched && !is_hers() {
+            self.is_misled.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The usable shards, each with the directory in which it really lies.
@@ -129,6 +174,12 @@ impl Set<'_> {
         let is_of_one = metas.all(|meta| meta.is_ok_and(|meta| meta.owner == first.owner));
         (Caller::alone().is_root() && is_of_one).then_some((first.owner, first.group))
     }
+}
+
+/// Whether nobody but its owner, and whom the caller trusts, can have put something into a
+/// directory, by where that is now.
+pub(crate) fn is_at_home(disk: &dyn Disk, caller: &Caller, found: &Meta, dir: &Path) -> bool {
+    disk.above(dir).is_ok_and(|above| caller.is_at_home(found, &above))
 }
 
 /// Who can have put a file into a directory, by where that is now: see [`Caller::put_by`]. If

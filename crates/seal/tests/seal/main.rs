@@ -18,3 +18,4 @@ mod what_is_sealed_is_restored;
 mod what_is_there_is_what_is_sealed;
 mod what_others_may_exchange_gets_no_rights;
 mod what_people_do_every_day;
+mod what_was_moved_is_nobodys_wish;

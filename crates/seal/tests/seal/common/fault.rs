@@ -10,7 +10,7 @@
 use super::Seed;
 use pantile_format::Timestamp;
 use pantile_seal::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, Seen, SystemDisk,
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, Seen, SystemDisk,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -307,7 +307,7 @@ impl Disk for FaultDisk {
         self.inner.root(path, access)
     }
 
-    fn make_root(&self, path: &Path) -> io::Result<PathBuf> {
+    fn make_root(&self, path: &Path) -> io::Result<MadeRoot> {
         self.alive()?;
         self.inner.make_root(path)
     }

@@ -1,0 +1,298 @@
+//! Claim: a file or directory that a user moved to where it is, which her own directories let her
+//! do with what is root's or a third user's, is neither written to for her, nor told to her, nor
+//! given what she wants; nor is what is exchanged while a command runs.
+
+use crate::common::*;
+use pantile_seal::*;
+use rustix::fs::{CWD, RenameFlags, XattrFlags, renameat_with, setxattr};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
+use std::path::{Path, PathBuf};
+
+/// Any user but root, and another.
+const SHE: u32 = 65534;
+const ANOTHER: u32 = 65533;
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: only root can make files of another user");
+    }
+    is_root
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn owner(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().uid()
+}
+
+/// Gives a user a directory, or file, and everything below it.
+fn give(path: &Path, user: u32) {
+    lchown(path, Some(user), Some(user)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), user));
+    }
+}
+
+fn file(path: &Path, content: &[u8], mode: u32, user: u32) {
+    write(path, content);
+    set_mode(path, mode);
+    chown(path, Some(user), Some(user)).unwrap();
+}
+
+/// Her tree, which root seals beside: what she wants is in `d`, a directory of another's beside it.
+fn hers(place: &Place) {
+    let tree = place.tree();
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::create_dir(tree.join("of another")).unwrap();
+    give(&tree, SHE);
+    give(&tree.join("of another"), ANOTHER);
+    file(&tree.join("d/f"), b"as she wants", 0o755, SHE);
+    file(&tree.join("d/new"), b"planted", 0o644, SHE);
+    file(&tree.join("of another/f"), b"of another..", 0o755, ANOTHER);
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:4+4") }, &mut Silent).unwrap();
+}
+
+#[test]
+fn by_record_nothing_is_made_in_a_directory_of_a_third_user_that_was_moved_there() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    hers(&place);
+    let (d, theirs) = (place.tree().join("d"), place.tree().join("of another"));
+    renameat_with(CWD, &d, CWD, &theirs, RenameFlags::EXCHANGE).unwrap();
+    let error = place.heal().unwrap_err();
+    assert!(error.to_string().contains("others may have moved it there"), "{error}");
+    assert_eq!(fs::read(d.join("f")).unwrap(), b"of another..");
+    assert!(!d.join("new").exists());
+    // Where it was, and was not touched since, its owner has her file back.
+    renameat_with(CWD, &d, CWD, &theirs, RenameFlags::EXCHANGE).unwrap();
+    fs::remove_file(theirs.join("f")).unwrap();
+    make_shards_younger(&place);
+    place.heal().unwrap();
+    assert_eq!(fs::read(theirs.join("f")).unwrap(), b"of another..");
+}
+
+#[test]
+fn what_is_healed_over_a_file_that_was_moved_there_is_not_its_owners() {
+    if !is_root() {
+        return;
+    }
+    for user in [0, ANOTHER] {
+        let place = Place::new();
+        hers(&place);
+        let (path, moved) = (place.tree().join("d/f"), place.dir.path().join("moved"));
+        file(&moved, b"of the owner", 0o755, user);
+        fs::rename(&moved, &path).unwrap();
+        let healed = place.heal().unwrap();
+        assert_eq!((owner(&path), mode_of(&path)), (0, 0o700));
+        assert_eq!(fs::read(path.with_file_name("f.before-heal")).unwrap(), b"of the owner");
+        assert!(healed.not_kept[0].reason.contains("its owner is not that of the directory"));
+    }
+}
+
+/// Exchanges two paths when so many bytes of some phase are done.
+struct Exchanging {
+    phase: &'static str,
+    bytes: u64,
+    paths: [PathBuf; 2],
+    is_now: bool,
+}
+
+impl Exchanging {
+    fn exchange(&mut self) {
+        if self.is_now && self.bytes == 0 {
+            self.is_now = false;
+            renameat_with(CWD, &self.paths[0], CWD, &self.paths[1], RenameFlags::EXCHANGE).unwrap();
+        }
+    }
+}
+
+impl Progress for Exchanging {
+    fn phase(&mut self, name: &'static str, _total_bytes: u64) {
+        self.is_now |= name == self.phase;
+        self.exchange();
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.bytes = self.bytes.saturating_sub(if self.is_now { bytes } else { 0 });
+        self.exchange();
+    }
+}
+
+#[test]
+fn a_file_that_takes_the_place_of_one_that_is_healed_stays() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    give(&place.tree(), SHE);
+    for name in ["a", "b"] {
+        file(&place.tree().join(name), &Seed(3).bytes(20_000), 0o755, SHE);
+    }
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:4+4") }, &mut Silent).unwrap();
+    let (healed, other) = (place.tree().join("a"), place.tree().join("other"));
+    file(&other, &[7; 20_000], 0o755, ANOTHER);
+    ["a", "b"].iter().for_each(|name| flip(&place.tree().join(name), 100));
+    make_shards_younger(&place);
+    // The first waits for its name while the second is written.
+    let paths = [healed.clone(), other];
+    let mut progress = Exchanging { phase: "healing files", bytes: 25_000, paths, is_now: false };
+    let options = HealOptions { set: place.set(), ..Default::default() };
+    let SealError::NotHealed { report } = heal(&options, &mut progress).unwrap_err() else { panic!() };
+    assert!(!progress.is_now && report.not_healed.len() == 1, "{report:?}");
+    assert_eq!((owner(&healed), fs::read(&healed).unwrap()), (ANOTHER, vec![7; 20_000]));
+}
+
+/// Without checksums what is computed of a file that took the place of one tells what is in it.
+#[test]
+fn a_secret_that_was_moved_over_an_original_is_not_told_by_another() {
+    if !is_root() {
+        return;
+    }
+    for user in [0, ANOTHER] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        give(&place.tree(), SHE);
+        for name in ["f1", "f2"] {
+            file(&place.tree().join(name), &Seed(name.len() as u64).bytes(4000), 0o644, SHE);
+        }
+        let options = place.options("raid5:2");
+        let options = SealOptions { mode: Some(Mode::Beside), checksums: Some(false), ..options };
+        seal(&options, &mut Silent).unwrap();
+        let (f2, secret) = (place.tree().join("f2"), place.dir.path().join("secret"));
+        let sealed = fs::read(&f2).unwrap();
+        fs::remove_file(&f2).unwrap();
+        make_shards_younger(&place);
+        place.heal().unwrap();
+        assert_eq!((mode_of(&f2), fs::read(&f2).unwrap()), (0o644, sealed), "as it was");
+        fs::remove_file(&f2).unwrap();
+        make_shards_younger(&place);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        file(&secret, &Seed(9).bytes(4000), 0o600, user);
+        fs::rename(&secret, place.tree().join("f1")).unwrap();
+        place.heal().unwrap();
+        assert_eq!((owner(&f2), mode_of(&f2)), (0, 0o600), "of {user}");
+        let options = UnsealOptions { set: place.set(), target: place.target(), ..Default::default() };
+        fs::remove_file(&f2).unwrap();
+        unseal(&options, &mut Silent).unwrap();
+        assert_eq!(mode_of(&place.target().join("f2")), 0o600, "of {user}");
+    }
+}
+
+/// Root's own copy of shards that a user chose, in a directory of root's that she may exchange.
+#[test]
+fn shards_that_a_user_may_have_exchanged_make_no_program_of_root() {
+    if !is_root() {
+        return;
+    }
+    for mode_of_place in [0o755, 0o777] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        let program = place.tree().join("p");
+        file(&program, &Seed(1).bytes(3000), 0o755, 0);
+        seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("mirror:2") }, &mut Silent).unwrap();
+        let hers = place.dir.path().join("hers");
+        fs::create_dir(&hers).unwrap();
+        fs::rename(place.out(), hers.join("out")).unwrap();
+        give_dir(&hers, if mode_of_place == 0o777 { SHE } else { 0 });
+        set_mode(&program, 0o4755);
+        flip(&program, 100);
+        let set = SetPaths { sources: vec![place.tree()], ..SetPaths::dir(hers.join("out")) };
+        heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+        assert_eq!(mode_of(&program) & 0o4000 != 0, mode_of_place == 0o755);
+    }
+}
+
+fn give_dir(dir: &Path, user: u32) {
+    chown(dir, Some(user), Some(user)).unwrap();
+}
+
+#[test]
+fn nothing_is_restored_into_a_directory_of_a_third_user_that_was_moved_there() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    write(&place.tree().join("d/f"), b"planted");
+    seal(&place.options("mirror:2"), &mut Silent).unwrap();
+    let home = place.dir.path().join("home");
+    let (target, inner) = (home.join("target"), home.join("target/d"));
+    fs::create_dir_all(&inner).unwrap();
+    let options = UnsealOptions { set: place.set(), target: target.clone(), ..Default::default() };
+    for owners in [[SHE, ANOTHER, ANOTHER], [SHE, SHE, ANOTHER]] {
+        [&home, &target, &inner].into_iter().zip(owners).for_each(|(dir, user)| give_dir(dir, user));
+        let error = unseal(&options, &mut Silent).unwrap_err();
+        assert!(error.to_string().contains("others may have moved it there"), "{error}");
+        assert!(!inner.join("f").exists(), "{owners:?}");
+    }
+    for owners in [[SHE, SHE, SHE], [0, ANOTHER, ANOTHER]] {
+        [&home, &target, &inner].into_iter().zip(owners).for_each(|(dir, user)| give_dir(dir, user));
+        unseal(&options, &mut Silent).unwrap();
+        fs::remove_file(inner.join("f")).unwrap();
+    }
+}
+
+/// A mark of root's has another name elsewhere: it is a file of root's that she moved there.
+#[test]
+fn a_file_in_the_place_of_a_mark_is_not_written_to() {
+    let place = Place::new();
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    write(&place.tree().join("d/f"), b"content");
+    let set = seal(&place.options("mirror:2"), &mut Silent).unwrap().set;
+    fs::create_dir(place.target()).unwrap();
+    let kept = place.dir.path().join("kept");
+    fs::write(&kept, "a note of 35 bytes that is not hers").unwrap();
+    fs::hard_link(&kept, place.target().join(format!(".pantile-{set}.{}.tmp", u32::MAX))).unwrap();
+    let options = UnsealOptions { set: place.set(), target: place.target(), ..Default::default() };
+    unseal(&options, &mut Silent).unwrap();
+    assert_eq!(fs::read(&kept).unwrap(), b"a note of 35 bytes that is not hers");
+    assert_eq!(fs::read(place.target().join("d/f")).unwrap(), b"content");
+    assert_eq!(fs::read_dir(place.target()).unwrap().count(), 1, "nothing is left");
+}
+
+/// Owner rw, the user r, group r, mask r, others nothing.
+fn acl_for(user: u32) -> Vec<u8> {
+    let none = u32::MAX;
+    let entries = [(1u16, 6u16, none), (2, 4, user), (4, 4, none), (0x10, 4, none), (0x20, 0, none)];
+    let mut bytes = 2u32.to_le_bytes().to_vec();
+    for (tag, permission, id) in entries {
+        bytes.extend_from_slice(&tag.to_le_bytes());
+        bytes.extend_from_slice(&permission.to_le_bytes());
+        bytes.extend_from_slice(&id.to_le_bytes());
+    }
+    bytes
+}
+
+/// Her file, which an ACL lets her read, is exchanged for root's of the same mode once it is listed.
+#[test]
+fn a_file_is_not_sealed_under_the_acl_of_another() {
+    for is_first in [true, false] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        let (hers, secret) = (place.tree().join("f"), place.dir.path().join("secret"));
+        write(&place.tree().join("a"), b"one more");
+        if !is_first {
+            seal(&place.options("mirror:2"), &mut Silent).unwrap();
+        }
+        write(&hers, b"hers");
+        setxattr(&hers, "system.posix_acl_access", &acl_for(SHE), XattrFlags::empty()).unwrap();
+        write(&secret, b"root");
+        set_mode(&secret, 0o640);
+        let paths = [hers, secret];
+        let phase = if is_first { "sealing" } else { "sealing changes" };
+        let mut progress = Exchanging { phase, bytes: 0, paths, is_now: false };
+        let error = seal(&place.options("mirror:2"), &mut progress).unwrap_err();
+        assert!(error.to_string().contains("its rights were changed just now"), "{error}");
+    }
+}
