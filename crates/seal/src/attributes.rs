@@ -341,6 +341,10 @@ mod tests {
             unimplemented!()
         }
 
+        fn give_free_name(&self, _: &Path) -> io::Result<()> {
+            unimplemented!()
+        }
+
         fn discard(&self) -> io::Result<()> {
             unimplemented!()
         }

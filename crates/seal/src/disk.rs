@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use crate::links::resolve;
-pub use crate::links::{is_led_to_by_nobody_else, real_path, real_place};
-pub use crate::system::SystemDisk;
+pub use crate::links::{is_led_to_by_nobody_else, real_path};
+pub use crate::system::{Lead, SystemDisk};
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
@@ -222,6 +222,11 @@ pub trait DiskFile: Send + Sync {
     /// Gives a file that was created another name in the directory in which it was created, instead
     /// of whatever has that name.
     fn give_name(&self, path: &Path) -> io::Result<()>;
+    /// As [`give_name`](DiskFile::give_name), if nothing has that name.
+    ///
+    /// Errors: `AlreadyExists`. Where the file system has no such renaming, what takes the name
+    /// between a look and the renaming is replaced.
+    fn give_free_name(&self, path: &Path) -> io::Result<()>;
     /// Removes a file that was created, by the name and in the directory in which it was.
     fn discard(&self) -> io::Result<()>;
     /// What has a name in the directory in which a file was created, and would be replaced by

@@ -1,16 +1,24 @@
 //! Where a path leads, link by link, if nobody else has a hand in it.
 //!
-//! A path that a person names ([`real_path`]) goes through links of hers and root's alone. The link
-//! that stands in the place of a file in a directory that she names ([`resolve`]) may also be
-//! somebody else's, who owns what it leads to. `pantile_trust` has the rule.
+//! A path that a person names ([`real_path`], [`lead`]) goes through links of hers and root's
+//! alone. The link that stands in the place of a file in a directory that she names ([`resolve`])
+//! may also be somebody else's, who owns what it leads to. `pantile_trust` has the rule.
+//!
+//! Invariant of a walk: each name is opened in the directory that the names before it led to, and
+//! what is told of a link or of a directory is told by its descriptor. Whoever exchanges names
+//! meanwhile has the walk end elsewhere, but never by a link that was not held to the rule.
 
-use crate::disk::{Access, Disk, MetaKind};
+use crate::disk::{Access, Disk, FileId, Meta, MetaKind};
 use crate::names::parent;
+use crate::system::{TO_SEARCH, describe};
 use pantile_trust::{Caller, Found};
+use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -20,12 +28,195 @@ use std::path::{Component, Path, PathBuf};
 ///
 /// Between this and the opening nothing is followed any more.
 pub fn real_path(path: &Path) -> io::Result<PathBuf> {
-    walk_links(path, false)
+    match walk(Way::from(path)?, path, false)? {
+        Walked::To(end) => Ok(end.path()),
+        Walked::Opened(_) | Walked::Nameless(_) => Err(io::ErrorKind::NotFound.into()),
+    }
 }
 
-/// As [`real_path`], of something that need not be there: only the directory that it lies in.
-pub fn real_place(path: &Path) -> io::Result<PathBuf> {
-    walk_links(path, true)
+/// Where the walk along a path ended.
+pub(crate) enum Walked {
+    /// At something that has a name, or a name that nothing has.
+    To(End),
+    /// At a link of the kernel's to what this process was given open, by this number.
+    Opened(u32),
+    /// At a link of the kernel's to what has no name, opened to be described.
+    Nameless(File),
+}
+
+/// What a walk ended at.
+pub(crate) struct End {
+    /// The directory that it lies in, or is.
+    way: Way,
+    /// Its name there; none of a directory.
+    name: Option<OsString>,
+    /// What has that name, opened to be described.
+    found: Option<(OwnedFd, Meta)>,
+}
+
+impl End {
+    /// Its path without links.
+    pub(crate) fn path(&self) -> PathBuf {
+        self.name.as_ref().map_or_else(|| self.way.real.clone(), |name| self.way.real.join(name))
+    }
+
+    /// The opened directory, its path, and the name in it, if a file is there or nothing; else what
+    /// is there.
+    pub(crate) fn file(self) -> Result<(OwnedFd, PathBuf, OsString), File> {
+        match (self.name, self.found) {
+            (Some(_), Some((seen, meta))) if meta.kind != MetaKind::File => Err(File::from(seen)),
+            (Some(name), _) => Ok((self.way.dir, self.way.real, name)),
+            (None, _) => Err(File::from(self.way.dir)),
+        }
+    }
+
+    /// Describes it, if it is there, and all above it.
+    fn above(&self) -> Vec<Found> {
+        self.found.iter().map(|(_, meta)| Found::from(meta)).chain(self.way.above()).collect()
+    }
+}
+
+/// Where a path leads that a person names to have something written there; within an opened
+/// directory that has a path, or from where the path begins.
+///
+/// Errors: besides those of [`real_path`] `PermissionDenied` for what is neither file nor directory
+/// and which a stranger may have put there: to open a pipe may wait for ever.
+pub(crate) fn lead(within: Option<(OwnedFd, &Path)>, path: &Path) -> io::Result<Walked> {
+    let way = within.map_or_else(|| Way::from(path), |(dir, real)| Way::of(dir, real.to_path_buf()))?;
+    let walked = walk(way, path, true)?;
+    if let Walked::To(end) = &walked
+        && let Some((_, meta)) = end.found.as_ref().filter(|(_, meta)| meta.kind == MetaKind::Other)
+    {
+        let caller = Caller::or_by_sudo();
+        let above: Vec<Found> = end.way.above().collect();
+        let is_open = caller.is_of_another(above[0]) || !caller.are_kept(&above);
+        if is_open && !caller.trusts(meta.owner) {
+            let why = format!(
+                "{} is a pipe, socket or device of another user, who may have put it there; name another place",
+                end.path().display()
+            );
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+    }
+    Ok(walked)
+}
+
+/// An opened directory, and what those above it were when the walk came through them.
+struct Way {
+    dir: OwnedFd,
+    /// Its path, without links.
+    real: PathBuf,
+    /// From the topmost directory to this one.
+    metas: Vec<Meta>,
+}
+
+impl Way {
+    /// Where a path begins.
+    fn from(path: &Path) -> io::Result<Way> {
+        match path.is_absolute() {
+            true => Way::top(),
+            false => Way::of(open(CWD, OsStr::new("."), TO_SEARCH)?, std::env::current_dir()?),
+        }
+    }
+
+    fn top() -> io::Result<Way> {
+        let dir = open(CWD, OsStr::new("/"), TO_SEARCH)?;
+        let metas = vec![meta(&dir)?];
+        Ok(Way { dir, real: PathBuf::from("/"), metas })
+    }
+
+    /// Of an opened directory, wherever it is by now.
+    fn of(dir: OwnedFd, real: PathBuf) -> io::Result<Way> {
+        /// As many names as a path can have.
+        const NAMES_MOST: usize = 2048;
+        let mut metas = vec![meta(&dir)?];
+        let mut at = dir.try_clone()?;
+        for _ in 0..NAMES_MOST {
+            at = open(at.as_fd(), OsStr::new(".."), TO_SEARCH)?;
+            let next = meta(&at)?;
+            if metas.last().is_some_and(|last| last.id == next.id) {
+                metas.reverse();
+                return Ok(Way { dir, real, metas });
+            }
+            metas.push(next);
+        }
+        Err(Errno::NAMETOOLONG.into())
+    }
+
+    /// Opens what has a name here, to describe it; a link itself.
+    fn look(&self, name: &OsStr) -> io::Result<(OwnedFd, Meta)> {
+        // As a directory first: that of a file system which is mounted when it is used.
+        let seen = match open(self.dir.as_fd(), name, TO_SEARCH | OFlags::NOFOLLOW) {
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                open(self.dir.as_fd(), name, OFlags::PATH | OFlags::NOFOLLOW)?
+            }
+            seen => seen?,
+        };
+        let meta = meta(&seen)?;
+        Ok((seen, meta))
+    }
+
+    fn enter(&mut self, name: &OsStr, (dir, meta): (OwnedFd, Meta)) {
+        self.dir = dir;
+        self.real.push(name);
+        self.metas.push(meta);
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        if self.metas.len() > 1 {
+            self.metas.pop();
+            self.real.pop();
+            self.dir = open(self.dir.as_fd(), OsStr::new(".."), TO_SEARCH)?;
+        }
+        match self.metas.last().map(|meta| meta.id) == Some(meta(&self.dir)?.id) {
+            true => Ok(()),
+            false => Err(io::Error::other("another directory took its place just now")),
+        }
+    }
+
+    /// Describes the directory and all above it.
+    fn above(&self) -> impl Iterator<Item = Found> + '_ {
+        self.metas.iter().rev().map(Found::from)
+    }
+
+    /// Whether its links are the kernel's: to what they lead to when they are opened, whatever is
+    /// read in them.
+    fn is_of_kernel(&self) -> bool {
+        rustix::fs::fstatfs(&self.dir).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)
+    }
+
+    /// Whether it has the links to what this process has open.
+    fn is_of_own_descriptors(&self) -> bool {
+        let own: Option<FileId> = rustix::fs::stat("/proc/self/fd").ok().map(|stat| describe(&stat).id);
+        own.is_some() && own == self.metas.last().map(|meta| meta.id)
+    }
+}
+
+fn open(dir: BorrowedFd<'_>, name: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    rustix::fs::openat(dir, name, flags | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn meta(seen: &OwnedFd) -> io::Result<Meta> {
+    Ok(describe(&rustix::fs::fstat(seen)?))
+}
+
+/// The number of what this process was given open, by the name of the kernel's link to it; none of
+/// what it opened itself, which is closed in every program that it starts.
+fn given_number(name: &OsStr) -> Option<u32> {
+    let number: u32 = name.to_str()?.parse().ok()?;
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{number}")).ok()?;
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+    let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+    (flags & OFlags::CLOEXEC.bits() == 0).then_some(number)
+}
+
+/// What a link of the kernel's leads to, to describe it, if that is a pipe or a file without a
+/// name.
+fn nameless(dir: &OwnedFd, name: &OsStr) -> Option<File> {
+    let seen = File::from(open(dir.as_fd(), name, OFlags::PATH).ok()?);
+    let found = seen.metadata().ok()?;
+    let is_pipe = std::os::unix::fs::FileTypeExt::is_fifo(&found.file_type());
+    (is_pipe || (found.is_file() && found.nlink() == 0)).then_some(seen)
 }
 
 /// As many links as the system follows.
@@ -74,59 +265,85 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("its links lead in a circle"))
 }
 
-fn walk_links(path: &Path, may_be_missing: bool) -> io::Result<PathBuf> {
+/// Walks along a path from an opened directory. With `is_to_write` the last name need not be there,
+/// and links of the kernel's may be the end.
+fn walk(mut way: Way, path: &Path, is_to_write: bool) -> io::Result<Walked> {
     let caller = Caller::or_by_sudo();
-    let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
     let parts = |path: &Path| -> Vec<OsString> {
         let names = path.components().rev();
-        names.filter(|part| *part != Component::RootDir).map(|part| part.as_os_str().to_os_string()).collect()
+        let names = names.filter(|part| !matches!(part, Component::RootDir | Component::CurDir));
+        names.map(|part| part.as_os_str().to_os_string()).collect()
     };
     // The next name is taken from the end.
     let mut todo = parts(path);
     let mut links = 0;
+    // The last link, if it is the kernel's and leads on to no name but what is read in it.
+    let mut by_kernel: Option<(OwnedFd, OsString)> = None;
     while let Some(part) = todo.pop() {
         if part == OsStr::new("..") {
-            real.pop();
+            way.leave()?;
             continue;
         }
-        if part == OsStr::new(".") {
-            continue;
-        }
-        real.push(&part);
-        let meta = match fs::symlink_metadata(&real) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && may_be_missing && todo.is_empty() => {
-                break;
+        let (seen, meta) = match way.look(&part) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(nameless) = by_kernel.and_then(|(dir, name)| nameless(&dir, &name)) {
+                    return Ok(Walked::Nameless(nameless));
+                }
+                return match is_to_write && todo.is_empty() {
+                    true => Ok(Walked::To(End { way, name: Some(part), found: None })),
+                    false => Err(error),
+                };
             }
             found => found?,
         };
-        if !meta.is_symlink() {
-            continue;
+        match meta.kind {
+            MetaKind::Dir => {
+                way.enter(&part, (seen, meta));
+                continue;
+            }
+            MetaKind::Symlink => {}
+            MetaKind::File | MetaKind::Other if todo.is_empty() => {
+                return Ok(Walked::To(End { way, name: Some(part), found: Some((seen, meta)) }));
+            }
+            MetaKind::File | MetaKind::Other => return Err(Errno::NOTDIR.into()),
         }
         links += 1;
         if links > LINKS_MOST {
             return Err(Errno::LOOP.into());
         }
-        if !caller.trusts(meta.uid()) {
-            let why = format!("{} is a link of another user; name what it leads to", real.display());
+        let called = way.real.join(&part);
+        if !caller.trusts(meta.owner) {
+            let why = format!("{} is a link of another user; name what it leads to", called.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        let to = fs::read_link(&real)?;
-        let called = real.display().to_string();
-        real.pop();
-        if caller.is_led_by_another(&meta, &fs::metadata(&real)?)
-            || !is_kept_on_the_way(&caller, above(&real).as_deref().ok(), meta.uid())
+        let above: Vec<Found> = way.above().collect();
+        if caller.is_led_by_another(&meta, above[0]) || !is_kept_on_the_way(&caller, Some(&above), meta.owner)
         {
             let why = format!(
-                "{called} is a link in a directory that other users may write to, or move; name what it leads to"
+                "{} is a link in a directory that other users may write to, or move; name what it leads to",
+                called.display()
             );
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
+        if is_to_write && todo.is_empty() {
+            // The file has no other name: the one that has the name which is read in the link is
+            // perhaps another by now, and a shell that was told to append wants it kept.
+            if way.is_of_own_descriptors() {
+                return given_number(&part).map(Walked::Opened).ok_or_else(|| Errno::NOENT.into());
+            }
+            by_kernel = match way.is_of_kernel() {
+                true => Some((way.dir.try_clone()?, part)),
+                false => None,
+            };
+        }
+        let to =
+            PathBuf::from(OsString::from_vec(rustix::fs::readlinkat(&seen, "", Vec::new())?.into_bytes()));
         if to.is_absolute() {
-            real = PathBuf::from("/");
+            way = Way::top()?;
         }
         todo.extend(parts(&to));
     }
-    Ok(real)
+    Ok(Walked::To(End { way, name: None, found: None }))
 }
 
 /// Whether a directory is where it was when its maker put a link in it: otherwise another user, in
@@ -137,19 +354,21 @@ fn is_kept_on_the_way(caller: &Caller, above: Option<&[Found]>, maker: u32) -> b
     is_her_own || above.is_some_and(|above| caller.are_kept(above))
 }
 
-/// Describes a directory on a way without links, and all above it.
-fn above(real: &Path) -> io::Result<Vec<Found>> {
-    real.ancestors().map(|dir| fs::symlink_metadata(dir).map(|meta| Found::from(&meta))).collect()
-}
-
 /// Whether nobody but the user who runs this and root can exchange any directory on the way to a
 /// path, as far as that is there.
 pub fn is_led_to_by_nobody_else(path: &Path) -> bool {
     let Some(there) = path.ancestors().find(|above| fs::symlink_metadata(above).is_ok()) else {
         return false;
     };
-    let caller = Caller::alone();
-    real_path(there).and_then(|real| above(&real)).is_ok_and(|above| caller.are_kept(&above))
+    above(there).is_ok_and(|above| Caller::alone().are_kept(&above))
+}
+
+/// Describes what a path leads to, and all above it.
+fn above(path: &Path) -> io::Result<Vec<Found>> {
+    match walk(Way::from(path)?, path, false)? {
+        Walked::To(end) => Ok(end.above()),
+        Walked::Opened(_) | Walked::Nameless(_) => Err(io::ErrorKind::NotFound.into()),
+    }
 }
 
 #[cfg(test)]
@@ -175,6 +394,35 @@ mod tests {
                 .map(|maker| is_kept_on_the_way(&Caller::of(SHE), above(&moved).as_deref().ok(), maker));
             assert_eq!(kept, [by_root, by_her], "in a directory of {owner}");
         }
+    }
+
+    #[test]
+    fn a_walk_to_write_ends_at_the_links_of_the_kernel() {
+        use std::os::fd::AsRawFd as _;
+        let dir = tempfile::tempdir().unwrap();
+        let ends = |path: &Path| lead(None, path).map(|walked| matches!(walked, Walked::To(_)));
+        // Given to this process, and led to by links of root and of the caller.
+        symlink("/dev/stdin", dir.path().join("link")).unwrap();
+        for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"].map(PathBuf::from) {
+            assert!(matches!(lead(None, &path), Ok(Walked::Opened(0))), "{path:?}");
+        }
+        assert!(matches!(lead(None, &dir.path().join("link")), Ok(Walked::Opened(0))));
+        // Not given.
+        let own = File::create(dir.path().join("own")).unwrap();
+        let by_number = PathBuf::from(format!("/dev/fd/{}", own.as_raw_fd()));
+        assert_eq!(ends(&by_number).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(real_path(&by_number).unwrap().ends_with("own"));
+        // Of another process: with a name and without.
+        let mut command = std::process::Command::new("cat");
+        let (piped, named) = (std::process::Stdio::piped(), File::create(dir.path().join("named")).unwrap());
+        let mut child = command.stdin(piped).stdout(named).spawn().unwrap();
+        let of_child = |number: u32| PathBuf::from(format!("/proc/{}/fd/{number}", child.id()));
+        assert!(matches!(lead(None, &of_child(0)), Ok(Walked::Nameless(_))));
+        assert!(ends(&of_child(1)).unwrap());
+        fs::remove_file(dir.path().join("named")).unwrap();
+        assert!(matches!(lead(None, &of_child(1)), Ok(Walked::Nameless(_))));
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 
     #[test]

@@ -13,13 +13,13 @@ use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, MetaKind, PRIVATE_DIR,
     SETGID, Seen, is_own,
 };
-use crate::links::{real_path, resolve};
+use crate::links::{Walked, real_path, resolve};
 use crate::names::LOCK;
 use pantile_format::Timestamp;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, StatxFlags, Timespec,
-    Timestamps, XattrFlags,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
+    Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -50,6 +50,18 @@ pub struct SystemDisk {
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
     /// Whether paths are walked name by name.
     walks: bool,
+}
+
+/// What a path leads to that a person names to have something written there.
+pub enum Lead {
+    /// A file, or nothing yet: its path without links. The directory is a root.
+    File(PathBuf),
+    /// A directory, device, pipe or socket, opened to be described.
+    Other(File),
+    /// What this process was given open by that number, such as behind `/dev/stdout`.
+    Opened(u32),
+    /// What has no name, such as a pipe of another process, opened to be described.
+    Nameless(File),
 }
 
 /// A file, and where it was created.
@@ -93,7 +105,7 @@ impl Drop for LockFile {
 /// As many names as a path can have.
 const NAMES_MOST: usize = 2048;
 
-const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+pub(crate) const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// A pipe in place of a file must not block the run, nor a terminal become that of the process.
 const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -244,14 +256,33 @@ impl SystemDisk {
         }
     }
 
-    /// Opens what is no file to write to it, such as a device or a pipe. A pipe is waited for.
-    pub fn open_special(&self, path: &Path) -> io::Result<File> {
-        let file = File::from(self.open_at(path, Access::Write, OFlags::WRONLY | OFlags::NOCTTY)?);
-        match describe(&rustix::fs::fstat(&file)?).kind {
-            // Nothing was made or cut off by opening it.
-            MetaKind::File => Err(io::Error::other("another file took its place just now")),
-            _ => Ok(file),
-        }
+    /// Where a path leads that a person names to have something written there, or a name in a
+    /// directory that is a root. One walk tells: each link is held to the rule of
+    /// [`real_path`](crate::disk::real_path), and what is opened is what the walk came to.
+    ///
+    /// Errors: `PermissionDenied` for a link that somebody else may have put there, or a pipe,
+    /// socket or device of a stranger where others may have put it.
+    pub fn lead(&self, path: &Path) -> io::Result<Lead> {
+        let walked = match self.find(path, Access::Write) {
+            Ok(_) => {
+                let (dir, name) = self.at(path, Access::Write)?;
+                let within = (dir.try_clone()?, &*crate::names::parent(path));
+                crate::links::lead(Some(within), Path::new(&name))?
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => crate::links::lead(None, path)?,
+            Err(error) => return Err(error),
+        };
+        Ok(match walked {
+            Walked::Opened(number) => Lead::Opened(number),
+            Walked::Nameless(seen) => Lead::Nameless(seen),
+            Walked::To(end) => match end.file() {
+                Err(seen) => Lead::Other(seen),
+                Ok((dir, real, name)) => {
+                    self.add_root([real.clone(), real.clone()], dir, Access::Write);
+                    Lead::File(real.join(name))
+                }
+            },
+        })
     }
 
     /// Opens what a person named, or what lies in a directory that she named, to read it. A link
@@ -577,6 +608,30 @@ impl DiskSystem for FileSystem {
     }
 }
 
+impl SystemFile {
+    /// The directory in which it was created, its name there, if it still has that, and the new
+    /// one.
+    fn renaming<'a>(&'a self, path: &'a Path) -> io::Result<(&'a OwnedFd, &'a OsStr, &'a OsStr)> {
+        let (Some((dir, old)), Some(new)) = (&self.created, path.file_name()) else {
+            return Err(Errno::INVAL.into());
+        };
+        let there = describe(&rustix::fs::statat(dir, old, AtFlags::SYMLINK_NOFOLLOW)?);
+        match there.id == self.meta()?.id {
+            true => Ok((dir, old, new)),
+            false => Err(io::Error::other("another file took its place just now")),
+        }
+    }
+}
+
+/// Renames a file to a name that nothing has, on a file system that cannot do both in one.
+fn rename_after_a_look(dir: &OwnedFd, old: &OsStr, new: &OsStr) -> io::Result<()> {
+    match rustix::fs::statat(dir, new, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(_) => Err(Errno::EXIST.into()),
+        Err(Errno::NOENT) => Ok(rustix::fs::renameat(dir, old, dir, new)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
 impl DiskFile for SystemFile {
     fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<usize> {
         let mut total = 0;
@@ -642,14 +697,16 @@ impl DiskFile for SystemFile {
     }
 
     fn give_name(&self, path: &Path) -> io::Result<()> {
-        let (Some((dir, old)), Some(new)) = (&self.created, path.file_name()) else {
-            return Err(Errno::INVAL.into());
-        };
-        let there = describe(&rustix::fs::statat(dir, old, AtFlags::SYMLINK_NOFOLLOW)?);
-        if there.id != self.meta()?.id {
-            return Err(io::Error::other("another file took its place just now"));
-        }
+        let (dir, old, new) = self.renaming(path)?;
         Ok(rustix::fs::renameat(dir, old, dir, new)?)
+    }
+
+    fn give_free_name(&self, path: &Path) -> io::Result<()> {
+        let (dir, old, new) = self.renaming(path)?;
+        match rustix::fs::renameat_with(dir, old, dir, new, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS) => rename_after_a_look(dir, old, new),
+            done => Ok(done?),
+        }
     }
 
     fn discard(&self) -> io::Result<()> {
@@ -745,7 +802,7 @@ fn modified(mtime: Timestamp) -> Timestamps {
     }
 }
 
-fn describe(stat: &Stat) -> Meta {
+pub(crate) fn describe(stat: &Stat) -> Meta {
     let kind = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => MetaKind::Dir,
         FileType::RegularFile => MetaKind::File,

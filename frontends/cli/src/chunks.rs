@@ -4,6 +4,7 @@
 
 use crate::args::{self, Reading};
 use crate::failure::{Failure, note};
+use crate::files::OutDir;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::sets;
@@ -29,10 +30,15 @@ const CHUNK_USUAL: usize = 64 << 10;
 /// The most memory for a stripe.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
 
-/// The file of a column. Numbers are not padded: `ceph-erasure-code-tool` and klauspost's examples
-/// have such names.
+/// The name of the file of a column. Numbers are not padded: `ceph-erasure-code-tool` and
+/// klauspost's examples have such names.
+pub fn name(column: usize) -> String {
+    format!("chunk.{column}")
+}
+
+/// The file of a column.
 pub fn path(folder: &Path, column: usize) -> PathBuf {
-    folder.join(format!("chunk.{column}"))
+    folder.join(name(column))
 }
 
 /// How chunks are made.
@@ -301,15 +307,10 @@ impl Layout {
     }
 
     /// Writes the definition of a code that has no other, and then the text.
-    pub fn write_made(&self, folder: &Path, data_len: u64) -> Result<(), Failure> {
+    pub fn write_made(&self, folder: &OutDir, data_len: u64) -> Result<(), Failure> {
         let (text, definition) = self.made(data_len);
         let files = definition.map(|text| (DEFINITION, text)).into_iter().chain([(MADE, text.as_str())]);
-        for (name, text) in files {
-            let path = folder.join(name);
-            crate::files::write_whole(&path, text.as_bytes())
-                .map_err(|error| Failure::file("write", &path, &error))?;
-        }
-        Ok(())
+        files.into_iter().try_for_each(|(name, text)| folder.write_whole(name, text.as_bytes()))
     }
 }
 

@@ -1,20 +1,21 @@
 //! Files that a command makes for its user.
 //!
 //! All of them are reached through opened directories: links are followed only if nobody else can
-//! have put them there, and whoever exchanges names meanwhile leads the writing nowhere else.
+//! have put them there, and whoever exchanges names meanwhile leads the writing nowhere else. One
+//! walk along a path tells what it leads to, and what that walk has opened is what is written to.
 //! `pantile_seal::disk` has the rules.
 
 use crate::failure::Failure;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{
-    Access, Disk, DiskFile, SystemDisk, is_led_to_by_nobody_else, real_path, real_place,
-};
+use pantile_seal::disk::{Access, Disk, DiskFile, Lead, Meta, MetaKind, SystemDisk};
 use pantile_trust::Caller;
-use std::fs::{File, Metadata};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest name that is part of the name of the file beside it: a name has at most 255 bytes.
@@ -23,64 +24,7 @@ const NAME_BYTES_MOST: usize = 200;
 /// The permission bits of a file that may be for everybody.
 const ALL: u32 = 0o777;
 
-/// Where a file is written that a person names.
-enum Place {
-    /// It is a file, or nothing yet; without links.
-    File(PathBuf),
-    /// A device or a pipe: written to, never replaced.
-    Special(PathBuf),
-    /// What a link of hers leads to and has no name, such as a pipe of another process.
-    Nameless(File),
-    /// What this process has open by that number, such as behind `/dev/stdout`: written on from
-    /// where it is, whatever it is.
-    Opened(u32),
-}
-
-/// Where a path leads.
-///
-/// Errors: `PermissionDenied` for a link that somebody else may have put there.
-fn place(path: &Path) -> io::Result<Place> {
-    let real = real_path(path);
-    let is_of_others = real.as_ref().is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
-    if let Some(number) = opened(path).filter(|_| !is_of_others) {
-        return Ok(Place::Opened(number));
-    }
-    match real {
-        Ok(real) if real.symlink_metadata().is_ok_and(|meta| meta.is_file()) => Ok(Place::File(real)),
-        Ok(real) => Ok(Place::Special(real)),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            if path.is_symlink()
-                && is_led_to_by_nobody_else(parent(path))
-                && let Some(nameless) = nameless(path)
-            {
-                return Ok(Place::Nameless(nameless));
-            }
-            // A link to a name that nothing has yet: another user may make a link of that.
-            real_place(path).map(Place::File)
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// The number by which this process has open what a path names, link by link: 1 for `/dev/stdout`.
-///
-/// To such a link of the kernel's the file has no other name: the file that has the name which the
-/// link shows is perhaps another one by now, and a shell that was told to append wants it kept.
-fn opened(path: &Path) -> Option<u32> {
-    const LINKS_MOST: usize = 40;
-    let own = Path::new("/proc/self/fd").canonicalize().ok()?;
-    let mut path = path.to_path_buf();
-    for _ in 0..LINKS_MOST {
-        let to = std::fs::read_link(&path).ok()?;
-        if parent(&path).canonicalize().is_ok_and(|dir| dir == own) {
-            return path.file_name()?.to_str()?.parse().ok();
-        }
-        path = parent(&path).join(to);
-    }
-    None
-}
-
-/// Opens what this process has open once more, to write where it goes on.
+/// Opens what this process was given open once more, to write where it goes on.
 fn open_again(number: u32) -> io::Result<File> {
     match number {
         // Its place in the file is shared, so that what is printed later comes behind.
@@ -93,13 +37,9 @@ fn open_again(number: u32) -> io::Result<File> {
     }
 }
 
-/// What a link leads to, to describe it, if that is a pipe or a file without a name.
-fn nameless(link: &Path) -> Option<File> {
-    /// Opens to describe.
-    const PATH: i32 = 0o10000000;
-    let seen = File::options().read(true).custom_flags(PATH).open(link).ok()?;
-    let meta = seen.metadata().ok()?;
-    (meta.file_type().is_fifo() || (meta.is_file() && meta.nlink() == 0)).then_some(seen)
+/// The path of what is open, whatever has the one by which it was found.
+fn path_of(seen: &File) -> String {
+    format!("/proc/self/fd/{}", seen.as_raw_fd())
 }
 
 fn parent(path: &Path) -> &Path {
@@ -114,41 +54,37 @@ pub fn input(path: &Path) -> io::Result<File> {
     }
     let found = match SystemDisk::open_found(path) {
         // What the shell has opened has no name, as for <(command).
-        Err(error) if error.kind() == ErrorKind::NotFound && is_led_to_by_nobody_else(parent(path)) => {
-            return nameless(path).map_or(Err(error), |seen| reopened(&seen));
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return match SystemDisk::new().lead(path) {
+                Ok(Lead::Opened(number)) => File::open(format!("/proc/self/fd/{number}")),
+                Ok(Lead::Nameless(seen)) => File::open(path_of(&seen)),
+                Ok(Lead::File(_) | Lead::Other(_)) | Err(_) => Err(error),
+            };
         }
         found => found?,
     };
     // A file is open by now; of anything else there is a descriptor that tells what it is.
     match found.metadata()?.is_file() {
         true => Ok(found),
-        false => reopened(&found),
+        false => File::open(path_of(&found)),
     }
-}
-
-/// Opens what was opened to describe it, to read it.
-fn reopened(seen: &File) -> io::Result<File> {
-    File::open(format!("/proc/self/fd/{}", seen.as_raw_fd()))
-}
-
-/// Opens what is no file to write to it. A directory on the way that was exchanged for a link leads
-/// to no other device.
-fn open_special(path: &Path) -> io::Result<File> {
-    let disk = SystemDisk::new();
-    let dir = disk.root(parent(path), Access::Write)?;
-    disk.open_special(&dir.join(path.file_name().ok_or(ErrorKind::InvalidInput)?))
 }
 
 /// Opens what is written in one go, whole or not at all where it is a file.
 pub fn output(path: &Path) -> io::Result<Output> {
-    Ok(match place(path)? {
-        Place::File(path) => Output::New(Box::new(NewFile::at(&path)?)),
-        Place::Special(path) => Output::Other(open_special(&path)?),
-        Place::Nameless(seen) => {
-            let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
-            Output::Other(File::options().append(true).open(path)?)
+    output_on(&Arc::default(), path)
+}
+
+fn output_on(disk: &Arc<SystemDisk>, path: &Path) -> io::Result<Output> {
+    const NOCTTY: i32 = 0o400;
+    Ok(match disk.lead(path)? {
+        Lead::File(path) => Output::New(Box::new(NewFile::at(disk, &path, true)?)),
+        // A pipe is waited for.
+        Lead::Other(seen) => {
+            Output::Other(File::options().write(true).custom_flags(NOCTTY).open(path_of(&seen))?)
         }
-        Place::Opened(number) => Output::Other(open_again(number)?),
+        Lead::Nameless(seen) => Output::Other(File::options().append(true).open(path_of(&seen))?),
+        Lead::Opened(number) => Output::Other(open_again(number)?),
     })
 }
 
@@ -161,6 +97,12 @@ pub enum Output {
 }
 
 impl Output {
+    /// Writes all of it, and ends the writing.
+    fn write_whole(mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)?;
+        self.end()
+    }
+
     /// Ends the writing.
     pub fn end(self) -> io::Result<()> {
         match self {
@@ -188,41 +130,122 @@ impl Write for Output {
 /// A link stays a link, and is followed only if nobody else can have put it there. What is no file
 /// of its own name, such as a device or `/dev/stdout`, is written on from where it is.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut out = output(path)?;
-    out.write_all(bytes)?;
-    out.end()
+    output(path)?.write_whole(bytes)
 }
 
 /// Says whether [`write_whole`] could write there; nothing that is there is touched.
 pub fn can_write(path: &Path) -> io::Result<()> {
-    match place(path)? {
-        Place::File(path) => NewFile::at(&path).map(drop),
-        Place::Special(_) | Place::Nameless(_) | Place::Opened(_) => Ok(()),
+    let disk = Arc::new(SystemDisk::new());
+    match disk.lead(path)? {
+        Lead::File(path) => NewFile::at(&disk, &path, true).map(drop),
+        Lead::Other(_) | Lead::Nameless(_) | Lead::Opened(_) => Ok(()),
     }
 }
 
-/// Makes a directory and those above it, as far as they are not there; its path without links.
-pub fn make_dir(path: &Path) -> io::Result<PathBuf> {
-    Ok(SystemDisk::new().make_root(path)?.path)
+/// A directory in which a command makes files. It is opened once: all that the command looks for,
+/// makes and removes is in that one, whatever has its path by then.
+pub struct OutDir {
+    disk: Arc<SystemDisk>,
+    /// As it was named.
+    named: PathBuf,
+    /// Without links.
+    real: PathBuf,
+    /// Whether what is there may be replaced.
+    overwrites: bool,
 }
 
-/// Removes a file that is there or not.
-pub fn remove(path: &Path) -> io::Result<()> {
-    let disk = SystemDisk::new();
-    let dir = disk.root(parent(path), Access::Write)?;
-    match disk.remove(&dir.join(path.file_name().ok_or(ErrorKind::InvalidInput)?)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+impl OutDir {
+    /// One that is made, and those above it, as far as they are not there.
+    pub fn make(path: &Path, overwrites: bool) -> io::Result<OutDir> {
+        let disk = Arc::new(SystemDisk::new());
+        let real = disk.make_root(path)?.path;
+        Ok(OutDir { disk, named: path.to_path_buf(), real, overwrites })
     }
+
+    /// One that is there.
+    pub fn open(path: &Path, overwrites: bool) -> io::Result<OutDir> {
+        let disk = Arc::new(SystemDisk::new());
+        let real = disk.root(path, Access::Write)?;
+        Ok(OutDir { disk, named: path.to_path_buf(), real, overwrites })
+    }
+
+    /// The one in which a file lies that is named.
+    pub fn of(path: &Path, overwrites: bool) -> io::Result<OutDir> {
+        let named = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        Ok(OutDir { named, ..OutDir::open(parent(path), overwrites)? })
+    }
+
+    /// What something in it is called by whoever named the directory.
+    fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
+        self.named.join(name.as_ref())
+    }
+
+    /// Whatever is there under one of these names is not replaced unless that was asked for.
+    pub fn check_free<N: AsRef<OsStr>>(&self, names: impl IntoIterator<Item = N>) -> Result<(), Failure> {
+        let is_there = |name: &N| self.disk.look(&self.real.join(name.as_ref())).is_ok();
+        match names.into_iter().find(|name| !self.overwrites && is_there(name)) {
+            None => Ok(()),
+            Some(name) => Err(is_there_already(&self.path(name))),
+        }
+    }
+
+    /// Removes a file that is there or not.
+    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        match self.disk.remove(&self.real.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Failure::file("replace", &self.path(name), &error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a file. Where what is there is replaced, a link stays a link; what is no file is not
+    /// replaced.
+    pub fn create(&self, name: impl AsRef<OsStr>) -> Result<NewFile, Failure> {
+        let (path, real) = (self.path(&name), self.real.join(name.as_ref()));
+        match self.overwrites {
+            true => NewFile::in_place_of(&self.disk, &real, &path),
+            false => {
+                NewFile::at(&self.disk, &real, false).map_err(|error| Failure::file("create", &path, &error))
+            }
+        }
+    }
+
+    /// As [`write_whole`], in this directory.
+    pub fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
+        let real = self.real.join(name);
+        let out = match self.overwrites {
+            true => output_on(&self.disk, &real),
+            false => NewFile::at(&self.disk, &real, false).map(|file| Output::New(Box::new(file))),
+        };
+        out.and_then(|out| out.write_whole(bytes)).map_err(|error| cannot("write", &self.path(name), &error))
+    }
+}
+
+/// What cannot be done to a file that is made; of one that is there already, what to do.
+pub fn cannot(verb: &str, path: &Path, error: &io::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::AlreadyExists => is_there_already(path),
+        _ => Failure::file(verb, path, error),
+    }
+}
+
+/// Nothing is replaced unless that was asked for.
+pub fn is_there_already(path: &Path) -> Failure {
+    Failure::Input(format!(
+        "{} is there already; name another place, or give --overwrite to replace it",
+        path.display()
+    ))
 }
 
 /// A file beside the one that it becomes, for its owner alone until then, and removed unless it
 /// does.
 pub struct NewFile {
-    disk: SystemDisk,
+    disk: Arc<SystemDisk>,
     file: Box<dyn DiskFile>,
-    temp: PathBuf,
-    to: PathBuf,
+    to: OsString,
+    /// Whether it takes the place of what is there.
+    replaces: bool,
     /// What is written next.
     at: u64,
 }
@@ -231,28 +254,31 @@ impl NewFile {
     /// In place of a file that is there or not. A link stays a link; what is no file is not
     /// replaced.
     pub fn create(path: &Path) -> Result<NewFile, Failure> {
-        match place(path).map_err(|error| Failure::file("create", path, &error))? {
-            Place::File(real) => NewFile::at(&real).map_err(|error| Failure::file("create", path, &error)),
-            Place::Special(_) | Place::Nameless(_) | Place::Opened(_) => Err(Failure::Input(format!(
+        NewFile::in_place_of(&Arc::default(), path, path)
+    }
+
+    fn in_place_of(disk: &Arc<SystemDisk>, path: &Path, called: &Path) -> Result<NewFile, Failure> {
+        let cannot = |error| Failure::file("create", called, &error);
+        match disk.lead(path).map_err(cannot)? {
+            Lead::File(real) => NewFile::at(disk, &real, true).map_err(cannot),
+            Lead::Other(_) | Lead::Nameless(_) | Lead::Opened(_) => Err(Failure::Input(format!(
                 "{} is no file of its own name, and only such are replaced; name a file",
-                path.display()
+                called.display()
             ))),
         }
     }
 
-    fn at(path: &Path) -> io::Result<NewFile> {
-        let disk = SystemDisk::new();
-        let dir = disk.root(parent(path), Access::Write)?;
+    /// In a directory that is a root.
+    fn at(disk: &Arc<SystemDisk>, path: &Path, replaces: bool) -> io::Result<NewFile> {
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?;
-        let mut temp = std::ffi::OsString::from(".");
+        let mut temp = OsString::from(".");
         if name.len() <= NAME_BYTES_MOST {
             temp.push(name);
             temp.push(".");
         }
         temp.push(format!("pantile-{}.tmp", std::process::id()));
-        let temp = dir.join(temp);
-        let file = disk.create(&temp)?;
-        Ok(NewFile { disk, file, temp, to: dir.join(name), at: 0 })
+        let file = disk.create(&path.with_file_name(temp))?;
+        Ok(NewFile { disk: Arc::clone(disk), file, to: name.to_os_string(), replaces, at: 0 })
     }
 
     /// Brings what was written to the disk.
@@ -262,18 +288,24 @@ impl NewFile {
 
     /// Gives it its name, and of these permission bits those that what had it before had, if that
     /// was this user's and nobody else can have put it there; else those of a new file.
+    ///
+    /// Errors: `AlreadyExists` if something has that name which is not to be replaced.
     pub fn give_name(&self, most: u32) -> io::Result<()> {
         let caller = Caller::alone();
-        let is_hers = |before: &Metadata| {
-            let dir = parent(&self.to).symlink_metadata();
-            before.is_file() && caller.is_me(before.uid()) && dir.is_ok_and(|dir| !caller.is_of_another(&dir))
+        let beside = |name| self.file.beside(name).and_then(|seen| seen.meta());
+        let is_hers = |before: &Meta| {
+            let is_file = before.kind == MetaKind::File && caller.is_me(before.owner);
+            is_file && beside(None).is_ok_and(|dir| !caller.is_of_another(&dir))
         };
-        let before = self.to.symlink_metadata().ok().filter(is_hers);
-        let mode = most & before.map_or(0o666 & !self.disk.umask(), |before| before.mode() & 0o777);
+        let before = beside(Some(&self.to)).ok().filter(|before| self.replaces && is_hers(before));
+        let mode = most & before.map_or(0o666 & !self.disk.umask(), |before| before.mode & 0o777);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
         self.file.set_meta(mode, now)?;
-        self.file.give_name(&self.to)
+        match self.replaces {
+            true => self.file.give_name(Path::new(&self.to)),
+            false => self.file.give_free_name(Path::new(&self.to)),
+        }
     }
 }
 
@@ -281,7 +313,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         // It is not there if it has its name. Best effort: the error at hand says more than a
         // second one would.
-        let _ = self.disk.remove(&self.temp);
+        let _ = self.file.discard();
     }
 }
 
@@ -343,6 +375,30 @@ mod tests {
         assert_eq!(fs::read(shared.join("new")).expect("the link led there"), b"out");
     }
 
+    #[test]
+    fn what_replaces_nothing_is_named_if_its_name_is_free() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [out, link] = ["out", "link"].map(|name| folder.path().join(name));
+        for is_taken in [true, false] {
+            let dir = OutDir::of(&out, false).expect("it is there");
+            let [file, by_link] = ["out", "link"].map(|name| dir.create(name).expect("nothing is there"));
+            if is_taken {
+                fs::write(&out, "hers").expect("a file");
+                symlink("nowhere", &link).expect("a link");
+            }
+            for new in [file, by_link] {
+                let named = new.give_name(ALL);
+                let is_refused = named.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists);
+                assert_eq!(is_refused, is_taken);
+            }
+            assert_eq!(fs::read(&out).expect("it is there") == b"hers", is_taken);
+            assert!(link.is_symlink() == is_taken && !folder.path().join("nowhere").exists());
+            let left = fs::read_dir(&folder).expect("a folder").count();
+            assert_eq!(left, 2, "other names are gone");
+            [&out, &link].iter().for_each(|path| fs::remove_file(path).expect("it is there"));
+        }
+    }
+
     /// Whoever may write to the directory above exchanges it for a link to another one.
     #[test]
     fn a_directory_that_is_exchanged_for_a_link_leads_nothing_elsewhere() {
@@ -368,7 +424,7 @@ mod tests {
                 let _ = write_whole(&dir.join("out"), b"out");
                 let _ = NewFile::create(&dir.join("new"));
                 let _ = can_write(&dir.join("could"));
-                let _ = remove(&dir.join("kept"));
+                let _ = OutDir::open(&dir, true).map(|dir| dir.remove("kept"));
             }
         });
         let names: Vec<_> = fs::read_dir(&elsewhere)

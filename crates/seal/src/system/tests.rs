@@ -34,10 +34,13 @@ fn a_device_is_opened_below_the_directory_that_was_opened() {
         disk.root(&named, Access::Write).unwrap();
         fs::rename(&named, dir.path().join("aside")).unwrap();
         symlink("/dev", &named).unwrap();
-        disk.open_special(&named.join("null")).unwrap().write_all(b"x").unwrap();
+        let Lead::Other(seen) = disk.lead(&named.join("null")).unwrap() else { panic!("it is a pipe") };
+        let seen = format!("/proc/self/fd/{}", seen.as_raw_fd());
+        File::options().write(true).open(seen).unwrap().write_all(b"x").unwrap();
         assert_eq!(pipe.read(&mut [0; 2]).unwrap(), 1);
         fs::write(dir.path().join("aside/null2"), "").unwrap();
-        assert!(disk.open_special(&named.join("null2")).is_err(), "a file is replaced, not written to");
+        let file = disk.lead(&named.join("null2")).unwrap();
+        assert!(matches!(file, Lead::File(path) if path == named.join("null2")), "it is replaced");
     }
 }
 
@@ -145,6 +148,29 @@ fn a_root_stays_the_directory_that_it_was_when_it_was_opened() {
         assert!(dir.path().join(format!("moved{i}/x")).exists());
         assert!(dir.path().join(format!("moved{i}/y")).exists());
     }
+}
+
+#[test]
+fn a_free_name_is_given_to_what_replaces_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |path: &str| dir.path().join(path);
+    fs::write(at("there"), "there").unwrap();
+    let disk = SystemDisk::new();
+    disk.root(dir.path(), Access::Write).unwrap();
+    let file = disk.create(&at("temp")).unwrap();
+    file.write_at(b"new", 0).unwrap();
+    assert_eq!(file.give_free_name(&at("there")).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    file.give_free_name(&at("free")).unwrap();
+    assert_eq!(fs::read(at("free")).unwrap(), b"new");
+    // As on a file system that cannot.
+    let opened = rustix::fs::open(dir.path(), TO_SEARCH, Mode::empty()).unwrap();
+    let rename = |to: &str| rename_after_a_look(&opened, OsStr::new("free"), OsStr::new(to));
+    assert_eq!(rename("there").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    rename("moved").unwrap();
+    assert_eq!(
+        [fs::read(at("moved")).unwrap(), fs::read(at("there")).unwrap()],
+        [b"new".to_vec(), b"there".to_vec()]
+    );
 }
 
 #[test]

@@ -1,16 +1,16 @@
 //! `pantile decode`: a file from raw chunks.
 
-use super::encode::refuse_what_is_there;
 use crate::chunks::{self, Layout, LayoutArgs, MADE, Present, Watched};
 use crate::describe::{count, set};
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files::NewFile;
+use crate::files::{self, NewFile, OutDir};
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use serde::Serialize;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::PathBuf;
@@ -76,9 +76,10 @@ impl Decode {
             ));
         }
         let (layout, len) = self.how()?;
-        if !is_stream && !self.overwrite {
-            refuse_what_is_there([self.out.clone()])?;
-        }
+        let free = match is_stream || self.overwrite {
+            true => None,
+            false => Some(self.free_place()?),
+        };
         let mut present = Present::find(&self.folder, &layout, len)?;
         let lost: Vec<usize> = present.lost.iter().map(|&(column, _)| column).collect();
         if lost.len() == layout.code().columns() {
@@ -121,14 +122,26 @@ impl Decode {
             present.tell(&self.folder);
             return Ok(Verdict::Good);
         }
-        let cannot = |verb, error| Failure::file(verb, &self.out, &error);
-        let mut new = NewFile::create(&self.out)?;
+        let cannot = |verb, error| files::cannot(verb, &self.out, &error);
+        let mut new = match &free {
+            Some((dir, name)) => dir.create(name)?,
+            None => NewFile::create(&self.out)?,
+        };
         let mut out = Watched::new(&mut new, &progress, &message, len);
         layout.decode_file(&mut readers, &mut out, len).map_err(fault)?;
         drop(progress);
         new.sync().map_err(|error| cannot("write", error))?;
         new.give_name(most).map_err(|error| cannot("name", error))?;
         self.answer(&layout, len, &present)
+    }
+
+    /// The directory in which a file is made that replaces nothing, and its name there.
+    fn free_place(&self) -> Result<(OutDir, &OsStr), Failure> {
+        let name = self.out.file_name().ok_or_else(|| files::is_there_already(&self.out))?;
+        let dir = OutDir::of(&self.out, false);
+        let dir = dir.map_err(|error| Failure::file("create", &self.out, &error))?;
+        dir.check_free([name])?;
+        Ok((dir, name))
     }
 
     /// How the chunks were made and how long the data are: as given, or as the text beside them

@@ -3,7 +3,7 @@
 use crate::chunks::{self, Layout, LayoutArgs, MADE, Watched};
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files::{self, NewFile};
+use crate::files::{self, NewFile, OutDir};
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
@@ -81,28 +81,27 @@ impl Encode {
         layout.code().check_stores().map_err(Failure::input)?;
         let (source, most) = self.source(&layout)?;
         let columns = layout.code().columns();
-        files::make_dir(&self.out).map_err(|error| Failure::file("make", &self.out, &error))?;
-        if !self.overwrite {
-            let paths = (0..columns).map(|column| chunks::path(&self.out, column));
-            let texts = layout.texts().map(|name| self.out.join(name));
-            refuse_what_is_there(paths.chain(texts))?;
-        }
+        let out = OutDir::make(&self.out, self.overwrite);
+        let out = out.map_err(|error| Failure::file("make", &self.out, &error))?;
+        out.check_free((0..columns).map(chunks::name))?;
+        out.check_free(layout.texts())?;
         let mut new = Vec::with_capacity(columns);
         for column in 0..columns {
-            new.push(NewFile::create(&chunks::path(&self.out, column))?);
+            new.push(out.create(chunks::name(column))?);
         }
         let len = self.encode(&layout, source, &mut new, terminal)?;
         let each = |verb: &str, done: &dyn Fn(&NewFile) -> std::io::Result<()>| {
             (0..).zip(&new).try_for_each(|(column, file)| {
-                done(file).map_err(|error| Failure::file(verb, &chunks::path(&self.out, column), &error))
+                done(file).map_err(|error| files::cannot(verb, &chunks::path(&self.out, column), &error))
             })
         };
         each("write", &NewFile::sync)?;
         // From here on until the end chunks may be of two makings, and nothing says that they fit.
-        let made = self.out.join(MADE);
-        files::remove(&made).map_err(|error| Failure::file("replace", &made, &error))?;
+        if self.overwrite {
+            out.remove(MADE)?;
+        }
         each("name", &|file| file.give_name(most))?;
-        layout.write_made(&self.out, len)?;
+        layout.write_made(&out, len)?;
         self.answer(&layout, len)
     }
 
@@ -191,17 +190,6 @@ impl Encode {
             code.claim().tolerance,
         ))?;
         Ok(Verdict::Good)
-    }
-}
-
-/// Whatever is there under one of these names is not replaced.
-pub fn refuse_what_is_there(paths: impl IntoIterator<Item = PathBuf>) -> Result<(), Failure> {
-    match paths.into_iter().find(|path| path.symlink_metadata().is_ok()) {
-        None => Ok(()),
-        Some(path) => Err(Failure::Input(format!(
-            "{} is there already; name another place, or give --overwrite to replace it",
-            path.display()
-        ))),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Cli;
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files;
+use crate::files::OutDir;
 use clap::{Args, CommandFactory};
 use std::path::PathBuf;
 
@@ -23,18 +23,19 @@ impl Man {
     pub fn run(self) -> Outcome {
         let mut command = Cli::command().disable_help_subcommand(true);
         command.build();
-        self.write(&command)?;
+        let out = OutDir::open(&self.directory, true);
+        let out = out.map_err(|error| Failure::file("write to", &self.directory, &error))?;
+        write(&out, &command)?;
         Ok(Verdict::Good)
     }
+}
 
-    /// Writes the pages of a command and of those below it.
-    fn write(&self, command: &clap::Command) -> Result<(), Failure> {
-        let below = command.get_subcommands().filter(|below| !below.is_hide_set());
-        below.into_iter().try_for_each(|below| self.write(below))?;
-        let page = clap_mangen::Man::new(command.clone());
-        let path = self.directory.join(page.get_filename());
-        let mut text = Vec::new();
-        let written = page.render(&mut text).and_then(|()| files::write_whole(&path, &text));
-        written.map_err(|error| Failure::file("write", &path, &error))
-    }
+/// Writes the pages of a command and of those below it.
+fn write(out: &OutDir, command: &clap::Command) -> Result<(), Failure> {
+    let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+    below.into_iter().try_for_each(|below| write(out, below))?;
+    let page = clap_mangen::Man::new(command.clone());
+    let mut text = Vec::new();
+    page.render(&mut text).map_err(Failure::input)?;
+    out.write_whole(&page.get_filename(), &text)
 }

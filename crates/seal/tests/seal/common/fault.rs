@@ -584,4 +584,12 @@ impl DiskFile for FaultFile {
         note_rename(&mut state, &self.faults, &self.path, path);
         Ok(())
     }
+
+    fn give_free_name(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        self.inner.give_free_name(path)?;
+        note_rename(&mut state, &self.faults, &self.path, path);
+        Ok(())
+    }
 }
