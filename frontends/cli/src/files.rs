@@ -120,10 +120,12 @@ pub fn input(path: &Path) -> io::Result<File> {
         found => found?,
     };
     // A file is open by now; of anything else there is a descriptor that tells what it is.
-    match found.metadata()?.is_file() {
-        true => Ok(found),
-        false => reopened(&found),
+    let meta = found.metadata()?;
+    if meta.is_file() {
+        return Ok(found);
     }
+    refuse_if_of_another(path, &meta)?;
+    reopened(&found)
 }
 
 /// Opens what was opened to describe it, to read it.
@@ -307,6 +309,17 @@ impl Seek for NewFile {
         self.at = at.ok_or(ErrorKind::InvalidInput)?;
         Ok(self.at)
     }
+}
+
+/// Refuses a pipe, a socket or a device that another user made, who could keep its reader waiting
+/// for ever. What this process has open, somebody gave it.
+fn refuse_if_of_another(path: &Path, meta: &Metadata) -> io::Result<()> {
+    if meta.is_dir() || Caller::or_by_sudo().trusts(meta.uid()) || opened(path).is_some() {
+        return Ok(());
+    }
+    let what = if meta.file_type().is_fifo() { "a pipe" } else { "no file and" };
+    let why = format!("it is {what} of another user, who may keep its reader waiting; name a file");
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
 #[cfg(test)]
