@@ -67,7 +67,7 @@ pub use health::{Finding, FindingKind, when};
 pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};
 pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
-pub use open_dir::{SocketFault, remove_dead_socket};
+pub use open_dir::{ScratchFolder, SocketFault, remove_dead_socket};
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
 pub use private::{open_private, open_to_read, refuse_if_of_another};

@@ -8,7 +8,7 @@
 
 use crate::FolderError;
 use crate::folder::CONFIG;
-use crate::private::{create_dir, fault};
+use crate::private::{create_dir, create_dir_for_owner, fault};
 use crate::whose::{may_be_exchanged, way_to};
 use pantile_trust::Caller;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
@@ -176,6 +176,44 @@ impl NewDir {
     }
 }
 
+/// A new folder for an experiment, for its owner alone: held open, and removed at the end with
+/// what is in it, whatever has its name by then.
+pub struct ScratchFolder(NewDir);
+
+impl ScratchFolder {
+    /// Makes it in a directory that is there.
+    ///
+    /// Errors: `OfAnother` at a link of others or, of root, a directory that others may exchange;
+    /// `File` if something has the name, or the system says no.
+    pub fn make(path: &Path) -> Result<ScratchFolder, FolderError> {
+        ScratchFolder::make_as(&Caller::or_by_sudo(), path)
+    }
+
+    fn make_as(caller: &Caller, path: &Path) -> Result<ScratchFolder, FolderError> {
+        let failed = |error: std::io::Error| FolderError::file("make", path, &error);
+        let around = OpenDir::around(caller, path)?;
+        let (above, name) = around.ok_or_else(|| failed(ErrorKind::AlreadyExists.into()))?;
+        create_dir_for_owner(&above.at(&name)).map_err(failed)?;
+        NewDir::made(caller, path, (above, name)).map(ScratchFolder)
+    }
+
+    /// A path by which this process reaches it.
+    pub fn path(&self) -> PathBuf {
+        self.0.folder.at("")
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // Best effort: what cannot be removed stays, for its owner to see.
+        for entry in std::fs::read_dir(self.0.folder.at(".")).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let _ = std::fs::remove_file(&path).or_else(|_| std::fs::remove_dir_all(&path));
+        }
+        self.0.unmake();
+    }
+}
+
 /// Why a socket cannot be made at a path.
 #[derive(Debug)]
 pub enum SocketFault {
@@ -326,6 +364,39 @@ mod tests {
             assert_eq!(made(&name), refused);
         }
         assert_eq!(names(&victim), 0);
+    }
+
+    /// An experiment writes in the folder that it made, and removes that one and nothing else.
+    #[test]
+    fn a_scratch_folder_stays_the_one_that_was_made() {
+        let (_folder, path, me) = place();
+        let [new, aside, victim] = ["new", "aside", "victim"].map(|name| path.join(name));
+        make_dir(&victim).expect("a folder");
+        write(victim.join("keep"), "precious").expect("it writes");
+        assert!(ScratchFolder::make_as(&me, &path.join("missing/new")).is_err());
+        let scratch = ScratchFolder::make_as(&me, &new).expect("it is made");
+        assert_eq!(new.metadata().expect("it is there").mode() & 0o777, 0o700);
+        assert!(ScratchFolder::make_as(&me, &new).is_err(), "it is there");
+        rename(&new, &aside).expect("it moves");
+        symlink(&victim, &new).expect("a link");
+        write(scratch.path().join("disk"), "data").expect("it writes");
+        make_dir(scratch.path().join("below")).expect("a folder");
+        assert!(ScratchFolder::make_as(&me, &new).is_err(), "something has the name");
+        assert_eq!((names(&aside), names(&victim)), (2, 1));
+        drop(scratch);
+        assert_eq!((names(&aside), names(&victim)), (0, 1));
+        std::fs::remove_file(&new).expect("the link is there");
+        drop(ScratchFolder::make_as(&me, &new).expect("it is made"));
+        assert!(new.symlink_metadata().is_err());
+        if is_root(&me) {
+            // A folder of another user, and one that she put where anybody may.
+            let theirs = path.join("theirs");
+            make_dir(&theirs).expect("a folder");
+            lchown(&theirs, Some(1000), None).expect("it is root");
+            let refused = FolderError::OfAnother { path: theirs.clone(), owner: Some(1000) };
+            assert_eq!(ScratchFolder::make_as(&me, &theirs.join("new")).map(drop), Err(refused));
+            assert_eq!(names(&theirs), 0);
+        }
     }
 
     fn dead(path: &Path) {

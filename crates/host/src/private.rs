@@ -133,6 +133,11 @@ pub(crate) fn create_dir(path: &Path) -> std::io::Result<()> {
     DirBuilder::new().mode(0o755).create(path)
 }
 
+/// Makes a folder that nobody but its owner may look into, whatever the umask says.
+pub(crate) fn create_dir_for_owner(path: &Path) -> std::io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
 /// Listens at a path, in place of whatever stands there, for its owner alone from the start.
 ///
 /// `bind` makes a name before its mode can be set, so the socket is made in a folder that is closed

@@ -22,10 +22,11 @@ use crate::cauchy;
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Echelon, Gf, Matrix, choose};
 use std::fmt;
+use std::ops::ControlFlow;
 
 /// Why any so many columns may be lost.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Evidence {
+#[derive(Clone, Debug)]
+pub enum Evidence<'c> {
     /// Two coordinates for each parity, and for each data cell.
     Cauchy {
         /// u_i, parity by parity.
@@ -33,11 +34,22 @@ pub enum Evidence {
         /// v_j, data cell by data cell in user order.
         data: Vec<[Gf; 2]>,
     },
-    /// For each set of columns, ascending, the numbers of the equations; all of them if there are
-    /// no more.
-    Sets(Vec<Vec<usize>>),
+    /// For each set of columns, ascending, the numbers of the equations: found one by one, and kept
+    /// nowhere.
+    Sets(Witnesses<'c>),
     /// The sets have as many cells as there are equations: all of them, for every set.
     SquareSets,
+}
+
+/// What evidence may cost, which is asked before anything is spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvidenceLimits {
+    /// Sets of columns.
+    pub sets_most: u64,
+    /// Steps of about a nanosecond of one core: for the evidence, and again for the codeword.
+    pub work_most: u64,
+    /// Bytes that the numbers of the equations take as text.
+    pub text_bytes_most: u64,
 }
 
 /// Values of cells that fit every equation with zeros everywhere else.
@@ -59,6 +71,22 @@ pub enum EvidenceError {
         /// The most that were allowed.
         most: u64,
     },
+    /// More work than was allowed.
+    TooMuchWork {
+        /// Steps that suffice.
+        suffices: u64,
+        /// The most that were allowed.
+        most: u64,
+    },
+    /// More text than was allowed.
+    TooLong {
+        /// Bytes that suffice.
+        suffices: u64,
+        /// The most that were allowed.
+        most: u64,
+    },
+    /// It was asked to end.
+    Ended,
     /// A set that does not survive.
     Fatal {
         /// Its columns.
@@ -70,11 +98,15 @@ impl fmt::Display for EvidenceError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EvidenceError::TooManySets { have, most } => {
-                write!(
-                    out,
-                    "evidence for each of {have} sets of columns, where {most} are allowed; allow more, or certify fewer lost columns"
-                )
+                write!(out, "evidence for each of {have} sets of columns, where {most} are allowed")
             }
+            EvidenceError::TooMuchWork { suffices, most } => {
+                write!(out, "the evidence takes up to {suffices} steps, where {most} are allowed")
+            }
+            EvidenceError::TooLong { suffices, most } => {
+                write!(out, "the evidence takes up to {suffices} bytes, where {most} are allowed")
+            }
+            EvidenceError::Ended => write!(out, "it was ended before the evidence was complete"),
             EvidenceError::Fatal { columns } => {
                 write!(out, "columns {columns:?} cannot be lost together; certify fewer lost columns")
             }
@@ -84,26 +116,86 @@ impl fmt::Display for EvidenceError {
 
 impl std::error::Error for EvidenceError {}
 
-/// Evidence that any `lost` columns may be lost.
+/// Evidence that any `lost` columns may be lost. `goes_on` is asked often, and says no once
+/// somebody wants it to end.
 ///
-/// Errors: a set does not survive, or there are more than `sets_most` sets and no theorem that
-/// decides them. Cost: an elimination for each set.
-pub fn evidence(code: &Code, lost: usize, sets_most: u64) -> Result<Evidence, EvidenceError> {
+/// Errors: a limit that the evidence may not keep, and no theorem that decides the sets; a set that
+/// does not survive, here or when its turn comes. Cost: an elimination for each set, here or then.
+pub fn evidence<'c>(
+    code: &'c Code,
+    lost: usize,
+    limits: &EvidenceLimits,
+    goes_on: &'c dyn Fn() -> bool,
+) -> Result<Evidence<'c>, EvidenceError> {
     if lost <= code.parity().len() && cauchy::is_cauchy(code) {
         return Ok(of_cauchy(code.generator()));
     }
     let have = choose(code.columns() as u64, lost as u64);
-    if have > sets_most {
-        return Err(EvidenceError::TooManySets { have, most: sets_most });
+    if have > limits.sets_most {
+        return Err(EvidenceError::TooManySets { have, most: limits.sets_most });
     }
+    let mut heights: Vec<usize> = (0..code.columns()).map(|column| code.rows(column)).collect();
+    heights.sort_unstable();
+    let least: usize = heights.iter().take(lost).sum();
+    let most: usize = heights.iter().rev().take(lost).sum();
+    let suffices = u64::try_from(u128::from(have) * elimination(code, most)).unwrap_or(u64::MAX);
+    if suffices > limits.work_most {
+        return Err(EvidenceError::TooMuchWork { suffices, most: limits.work_most });
+    }
+    let mut witnesses = Witnesses { code, sets: Sets::new(code.columns(), lost), goes_on };
     let count = code.equations().len();
-    let mut sets = Vec::new();
-    let mut is_square = true;
-    for columns in Sets::new(code.columns(), lost) {
-        let cells = cells_of(code, &columns);
+    if (least, most) == (count, count) {
+        // What is the same for all sets is not written, but found.
+        witnesses.try_for_each(|witness| witness.map(drop))?;
+        return Ok(Evidence::SquareSets);
+    }
+    let suffices = text_bytes(code, lost, have);
+    if suffices > limits.text_bytes_most {
+        return Err(EvidenceError::TooLong { suffices, most: limits.text_bytes_most });
+    }
+    Ok(Evidence::Sets(witnesses))
+}
+
+/// Steps of looking up a coefficient, and of keeping it.
+const LOOK_UP: u128 = 8;
+
+/// Steps of the elimination of one set of so many cells, at most: each equation is looked up and
+/// held against those that were chosen before.
+fn elimination(code: &Code, cells: usize) -> u128 {
+    let cells = cells as u128;
+    code.equations().len() as u128 * cells * (cells + LOOK_UP) + 1
+}
+
+/// Bytes of the numbers of the equations for all sets as JSON, at most.
+fn text_bytes(code: &Code, lost: usize, sets: u64) -> u64 {
+    const OF_A_SET: u128 = "[],".len() as u128;
+    let number = code.equations().len().saturating_sub(1).to_string().len() as u128 + 1;
+    // Each column is in as many sets as there are smaller ones of the others.
+    let others = (code.columns() as u64).saturating_sub(1);
+    let of_a_column = lost.checked_sub(1).map_or(0, |lost| choose(others, lost as u64));
+    let cells: usize = (0..code.columns()).map(|column| code.rows(column)).sum();
+    let numbers = u128::from(of_a_column).saturating_mul(cells as u128);
+    let bytes = numbers.saturating_mul(number).saturating_add(u128::from(sets) * OF_A_SET);
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+/// Finds the equations of one set after the other. It ends after an error.
+#[derive(Clone)]
+pub struct Witnesses<'c> {
+    code: &'c Code,
+    sets: Sets,
+    goes_on: &'c dyn Fn() -> bool,
+}
+
+impl Witnesses<'_> {
+    fn of(&self, columns: Vec<usize>) -> Result<Vec<usize>, EvidenceError> {
+        let cells = cells_of(self.code, &columns);
         let mut known = Echelon::new(cells.len());
         let mut chosen = Vec::with_capacity(cells.len());
-        for (number, equation) in code.equations().iter().enumerate() {
+        for (number, equation) in self.code.equations().iter().enumerate() {
+            if !(self.goes_on)() {
+                return Err(EvidenceError::Ended);
+            }
             if chosen.len() == cells.len() {
                 break;
             }
@@ -111,29 +203,72 @@ pub fn evidence(code: &Code, lost: usize, sets_most: u64) -> Result<Evidence, Ev
                 chosen.push(number);
             }
         }
-        if chosen.len() < cells.len() {
-            return Err(EvidenceError::Fatal { columns });
+        match chosen.len() < cells.len() {
+            true => Err(EvidenceError::Fatal { columns }),
+            false => Ok(chosen),
         }
-        is_square &= chosen.len() == count;
-        sets.push(chosen);
     }
-    Ok(if is_square { Evidence::SquareSets } else { Evidence::Sets(sets) })
 }
 
-/// A codeword within some set of `lost` columns, the first that there is; `None` if all survive or
-/// there are more sets than allowed.
-pub fn codeword(code: &Code, lost: usize, sets_most: u64) -> Option<Codeword> {
-    if lost > code.columns() || choose(code.columns() as u64, lost as u64) > sets_most {
-        // The first set will do where every set has more cells than there are equations.
-        let first: Vec<usize> = (0..lost.min(code.columns())).collect();
-        return of_kernel(code, first);
+impl Iterator for Witnesses<'_> {
+    type Item = Result<Vec<usize>, EvidenceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let columns = self.sets.next()?;
+        let found = self.of(columns);
+        if found.is_err() {
+            self.sets.next = None;
+        }
+        Some(found)
     }
-    Sets::new(code.columns(), lost).find_map(|columns| of_kernel(code, columns))
+}
+
+impl fmt::Debug for Witnesses<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Witnesses").field("code", &self.code.spec()).field("sets", &self.sets).finish()
+    }
+}
+
+/// A codeword within some set of `lost` columns, the first that there is; `None` if all survive, or
+/// none was found within the limits or until `goes_on` said no.
+pub fn codeword(
+    code: &Code,
+    lost: usize,
+    limits: &EvidenceLimits,
+    goes_on: &dyn Fn() -> bool,
+) -> Option<Codeword> {
+    let mut left = u128::from(limits.work_most);
+    let mut of_set = |columns: Vec<usize>| -> ControlFlow<Option<Codeword>> {
+        match left.checked_sub(kernel(code, &columns)).filter(|_| goes_on()) {
+            Some(rest) => left = rest,
+            None => return ControlFlow::Break(None),
+        }
+        match of_kernel(code, columns, goes_on) {
+            None => ControlFlow::Continue(()),
+            found => ControlFlow::Break(found),
+        }
+    };
+    let found = if lost > code.columns() || choose(code.columns() as u64, lost as u64) > limits.sets_most {
+        // The first set will do where every set has more cells than there are equations.
+        of_set((0..lost.min(code.columns())).collect())
+    } else {
+        Sets::new(code.columns(), lost).try_for_each(of_set)
+    };
+    found.break_value().flatten()
+}
+
+/// Steps that [`of_kernel`] takes at most: one row more than there are equations is a sum of the
+/// others.
+fn kernel(code: &Code, columns: &[usize]) -> u128 {
+    let cells = columns.iter().map(|&column| code.rows(column)).sum::<usize>();
+    let count = code.equations().len();
+    let (rows, length) = (cells.min(count + 1) as u128, (count + cells) as u128);
+    rows * length * (rows.div_ceil(2) + LOOK_UP)
 }
 
 /// 1 / g_ij = u_i . v_j: what is beyond the first row's inverses is f_i times one row
 /// ([`crate::cauchy`]).
-fn of_cauchy(generator: &Matrix) -> Evidence {
+fn of_cauchy(generator: &Matrix) -> Evidence<'static> {
     let one_over = |i: usize, j: usize| Gf::ONE / generator.get(i, j);
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
     let beyond = |i: usize, j: usize| inverse(i, j) + inverse(0, j);
@@ -150,14 +285,18 @@ fn cells_of(code: &Code, columns: &[usize]) -> Vec<CellIndex> {
     columns.iter().flat_map(|&column| code.column_cells(column)).collect()
 }
 
-/// Values of the cells of these columns that fit all equations, if there are any but zeros.
-fn of_kernel(code: &Code, columns: Vec<usize>) -> Option<Codeword> {
+/// Values of the cells of these columns that fit all equations, if there are any but zeros, and
+/// nobody ends the search.
+fn of_kernel(code: &Code, columns: Vec<usize>, goes_on: &dyn Fn() -> bool) -> Option<Codeword> {
     let cells = cells_of(code, &columns);
     // One row per cell: its coefficients, and which cells it is the sum of. A row that is
     // eliminated to zero says how its cells add up to nothing.
     let count = code.equations().len();
     let mut rows: Vec<Vec<Gf>> = Vec::new();
     for (place, &cell) in cells.iter().enumerate() {
+        if !goes_on() {
+            return None;
+        }
         let of_cell = code.equations().iter().map(|equation| equation.coefficient(cell));
         let mut row: Vec<Gf> = of_cell.collect();
         row.extend((0..cells.len()).map(|other| if other == place { Gf::ONE } else { Gf::ZERO }));
@@ -176,6 +315,7 @@ fn of_kernel(code: &Code, columns: Vec<usize>) -> Option<Codeword> {
 }
 
 /// All sets of so many of 0..n, ascending.
+#[derive(Clone, Debug)]
 struct Sets {
     n: usize,
     next: Option<Vec<usize>>,
@@ -216,33 +356,84 @@ mod tests {
         }
     }
 
+    const LIMITS: EvidenceLimits =
+        EvidenceLimits { sets_most: 1 << 20, work_most: 1 << 40, text_bytes_most: 1 << 20 };
+    const ON: &dyn Fn() -> bool = &|| true;
+
+    /// What there is of evidence to the end.
+    fn whole(code: &Code, lost: usize, limits: &EvidenceLimits) -> Result<Vec<Vec<usize>>, EvidenceError> {
+        match evidence(code, lost, limits, ON)? {
+            Evidence::Sets(witnesses) => witnesses.collect(),
+            Evidence::SquareSets | Evidence::Cauchy { .. } => Ok(Vec::new()),
+        }
+    }
+
     #[test]
     fn evidence_says_what_it_is_of() {
         for (spec, lost) in
             [("dcode:7", 2), ("shec:6,4,3", 2), ("lrc:12,2,2", 3), ("raidq:6+4", 4), ("mirror:3", 2)]
         {
             let code = Code::parse(spec).unwrap();
-            match evidence(&code, lost, 1 << 20).unwrap() {
+            match evidence(&code, lost, &LIMITS, ON).unwrap() {
                 Evidence::Sets(sets) => {
-                    assert_eq!(sets.len() as u64, choose(code.columns() as u64, lost as u64))
+                    assert_eq!(sets.count() as u64, choose(code.columns() as u64, lost as u64))
                 }
                 Evidence::SquareSets => assert!(code.claim().mds, "{spec}"),
                 Evidence::Cauchy { .. } => panic!("{spec} is no Cauchy matrix"),
             }
-            assert!(matches!(evidence(&code, lost + 1, 1 << 20), Err(EvidenceError::Fatal { .. })), "{spec}");
-            let word = codeword(&code, lost + 1, 1 << 20).unwrap();
+            assert!(matches!(whole(&code, lost + 1, &LIMITS), Err(EvidenceError::Fatal { .. })), "{spec}");
+            let word = codeword(&code, lost + 1, &LIMITS, ON).unwrap();
             assert!(!word.cells.is_empty());
             for equation in code.equations() {
                 let sum: Gf =
                     word.cells.iter().map(|&(cell, value)| equation.coefficient(cell) * value).sum();
                 assert!(sum.is_zero(), "{spec}");
             }
-            assert_eq!(codeword(&code, lost, 1 << 20), None, "{spec}");
+            assert_eq!(codeword(&code, lost, &LIMITS, ON), None, "{spec}");
         }
-        assert_eq!(
-            evidence(&Code::parse("dcode:7").unwrap(), 2, 20),
-            Err(EvidenceError::TooManySets { have: 21, most: 20 })
-        );
+        let (code, few) = (Code::parse("dcode:7").unwrap(), EvidenceLimits { sets_most: 20, ..LIMITS });
+        assert_eq!(whole(&code, 2, &few), Err(EvidenceError::TooManySets { have: 21, most: 20 }));
+    }
+
+    /// What a limit allows is never more than it says, and it says what suffices.
+    #[test]
+    fn limits_are_asked_before_anything_is_spent() {
+        for (spec, lost) in [("shec:6,4,3", 2), ("lrc:12,2,2", 3), ("dcode:7", 1)] {
+            let code = Code::parse(spec).unwrap();
+            let never: &dyn Fn() -> bool = &|| panic!("work is done");
+            let none = EvidenceLimits { text_bytes_most: 0, ..LIMITS };
+            let Err(EvidenceError::TooLong { suffices, most: 0 }) = evidence(&code, lost, &none, never)
+            else {
+                panic!("{spec}");
+            };
+            let enough = EvidenceLimits { text_bytes_most: suffices, ..LIMITS };
+            let sets = whole(&code, lost, &enough).unwrap();
+            let text: u64 = sets.iter().map(|set| format!("{set:?},").replace(' ', "").len() as u64).sum();
+            assert!((suffices / 2..=suffices).contains(&text), "{spec}: {text} of {suffices}");
+            let none = EvidenceLimits { work_most: 0, ..LIMITS };
+            let Err(EvidenceError::TooMuchWork { suffices, most: 0 }) = evidence(&code, lost, &none, never)
+            else {
+                panic!("{spec}");
+            };
+            let enough = EvidenceLimits { work_most: suffices, ..LIMITS };
+            assert_eq!(whole(&code, lost, &enough), Ok(sets), "{spec}");
+            assert_eq!(codeword(&code, lost + 1, &none, &|| true), None, "{spec}");
+        }
+    }
+
+    #[test]
+    fn it_ends_when_somebody_wants_it_to() {
+        for (spec, lost) in [("shec:6,4,3", 2), ("dcode:7", 2)] {
+            let code = Code::parse(spec).unwrap();
+            let asked = std::cell::Cell::new(0);
+            let three_times = || asked.replace(asked.get() + 1) < 3;
+            let found = match evidence(&code, lost, &LIMITS, &three_times) {
+                Ok(Evidence::Sets(sets)) => sets.collect::<Result<Vec<_>, _>>().map(drop),
+                other => other.map(drop),
+            };
+            assert_eq!((found, asked.get()), (Err(EvidenceError::Ended), 4), "{spec}");
+            assert_eq!(codeword(&code, lost + 1, &LIMITS, &three_times), None, "{spec}");
+        }
     }
 
     #[test]
@@ -250,7 +441,10 @@ mod tests {
         for spec in ["rs:10+4", "raid6:250", "cauchy:20+6", "lch:20+8"] {
             let code = Code::parse(spec).unwrap();
             let m = code.parity().len();
-            let Ok(Evidence::Cauchy { parities, data }) = evidence(&code, m, 0) else { panic!("{spec}") };
+            let none = EvidenceLimits { sets_most: 0, work_most: 0, text_bytes_most: 0 };
+            let Ok(Evidence::Cauchy { parities, data }) = evidence(&code, m, &none, ON) else {
+                panic!("{spec}")
+            };
             let generator = code.generator();
             for (i, u) in parities.iter().enumerate() {
                 for (j, v) in data.iter().enumerate() {

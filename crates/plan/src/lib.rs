@@ -34,7 +34,7 @@ mod update;
 mod way_out;
 
 pub use cells::{CellSet, Costs};
-pub use evidence::{Codeword, Evidence, EvidenceError, codeword, evidence};
+pub use evidence::{Codeword, Evidence, EvidenceError, EvidenceLimits, Witnesses, codeword, evidence};
 pub use locate::{CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator, SEARCH_PRODUCTS_MOST};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};
 pub use planner::{Effort, Planner, Request};

@@ -10,10 +10,10 @@ use pantile_format::Timestamp;
 use pantile_seal::disk::{Access, Disk, DiskFile, Lead, Meta, MetaKind, SystemDisk};
 use pantile_trust::Caller;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -64,10 +64,12 @@ pub fn input(path: &Path) -> io::Result<File> {
         found => found?,
     };
     // A file is open by now; of anything else there is a descriptor that tells what it is.
-    match found.metadata()?.is_file() {
-        true => Ok(found),
-        false => File::open(path_of(&found)),
+    let meta = found.metadata()?;
+    if meta.is_file() {
+        return Ok(found);
     }
+    refuse_if_of_another(path, &meta)?;
+    File::open(path_of(&found))
 }
 
 /// Opens what is written in one go, whole or not at all where it is a file.
@@ -339,6 +341,18 @@ impl Seek for NewFile {
         self.at = at.ok_or(ErrorKind::InvalidInput)?;
         Ok(self.at)
     }
+}
+
+/// Refuses a pipe, a socket or a device that another user made, who could keep its reader waiting
+/// for ever. What this process was given open, its caller chose.
+fn refuse_if_of_another(path: &Path, meta: &Metadata) -> io::Result<()> {
+    let was_given = || matches!(SystemDisk::new().lead(path), Ok(Lead::Opened(_)));
+    if meta.is_dir() || Caller::or_by_sudo().trusts(meta.uid()) || was_given() {
+        return Ok(());
+    }
+    let what = if meta.file_type().is_fifo() { "a pipe" } else { "no file and" };
+    let why = format!("it is {what} of another user, who may keep its reader waiting; name a file");
+    Err(io::Error::new(ErrorKind::PermissionDenied, why))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::args::no_file;
 use crate::commands::prove::threads;
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files;
 use crate::json::{OUTPUT_VERSION, rounded};
 use crate::progress::Progress;
 use crate::render::table::{Table, hanging, wrap};
@@ -15,7 +16,6 @@ use pantile_lab::ceph::{
     Tree, TreeError, durability_inputs, examine, share, ways_out,
 };
 use serde::Serialize;
-use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
@@ -182,7 +182,7 @@ fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
                 "{name} is {what}, not a file; give the output of '{command}', or - for standard input"
             )));
         }
-        let read = File::open(path).and_then(|file| file.take(most).read_to_end(&mut text));
+        let read = files::input(path).and_then(|file| file.take(most).read_to_end(&mut text));
         read.map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename => {
                 Failure::Input(format!("there is no file {name}; make it with '{command} > {name}'"))

@@ -4,11 +4,11 @@ use crate::args;
 use crate::args::Reading;
 use crate::commands::lab::{Shown, answer};
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 use clap::{Args, ValueEnum};
 use pantile_lab::exascale::{Device, Level, Log, Options, Placement, Scaling, ServiceTimes, run, sweep};
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
@@ -135,7 +135,7 @@ enum LogName {
 /// Devices by a latency log of fio.
 pub fn measured(path: &Path) -> Result<Device, Failure> {
     let say = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
-    let file = File::open(path).map_err(|error| say(&error))?;
+    let file = files::input(path).map_err(|error| say(&error))?;
     ServiceTimes::parse(BufReader::new(file)).map(Device::measured).map_err(|error| say(&error))
 }
 

@@ -3,15 +3,15 @@
 use crate::args::Reading;
 use crate::commands::lab::{Shown, answer, can_write};
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 use clap::Args;
-use pantile_lab::delayed::{DelayedError, Options, record, run};
+use pantile_host::ScratchFolder;
+use pantile_lab::delayed::{Options, record, run};
 use pantile_lab::exascale;
-use pantile_seal::disk::is_led_to_by_nobody_else;
-use std::fs::DirBuilder;
+use pantile_seal::disk::{is_led_to_by_nobody_else, real_path};
 use std::io::Read;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the
@@ -48,7 +48,7 @@ pub struct LabDelayed {
 fn record_text(path: &Path) -> std::io::Result<String> {
     const RECORD_BYTES_MAX: u64 = 16 << 20;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(RECORD_BYTES_MAX + 1).read_to_string(&mut text)?;
+    files::input(path)?.take(RECORD_BYTES_MAX + 1).read_to_string(&mut text)?;
     match text.len() as u64 > RECORD_BYTES_MAX {
         true => Err(std::io::Error::other("it has more than 16 MiB, the most of a record")),
         false => Ok(text),
@@ -68,17 +68,17 @@ impl LabDelayed {
         };
         let folder = match &self.execute {
             Some(within) => {
-                if !is_led_to_by_nobody_else(within) {
+                // What is missing leads nowhere: whoever makes it says where to.
+                let real = real_path(within).map_err(|error| say(within, error))?;
+                if !is_led_to_by_nobody_else(&real) {
                     return Err(Failure::Input(format!(
                         "--execute: others may exchange {} or a directory on its way, and so choose where volumes are \
                          made; name another folder, such as /tmp",
                         within.display()
                     )));
                 }
-                let folder = within.join(format!("pantile-delayed-{}", std::process::id()));
-                let made = DirBuilder::new().mode(0o700).create(&folder);
-                made.map_err(|error| say(within, error))?;
-                Some(folder)
+                let path = within.join(format!("pantile-delayed-{}", std::process::id()));
+                Some((ScratchFolder::make(&path).map_err(Failure::input)?, path))
             }
             None => None,
         };
@@ -87,18 +87,24 @@ impl LabDelayed {
             exascale: exascale::Options { threads: self.shown.threads(), ..base },
             record,
             codes: super::replay::codes(&self.codes, None, Reading::default())?,
-            folder: folder.clone(),
+            folder: folder.as_ref().map(|(folder, _)| folder.path()),
         };
         let progress = Progress::start(terminal, "simulating");
         let found = run(&options, &|what, done, of| progress.set("simulating", what, done, of));
         drop(progress);
-        if let Some(folder) = folder {
-            let _ = std::fs::remove_dir_all(folder);
-        }
-        let reports = found.map_err(|error| match error {
-            DelayedError::Record(_) => Failure::Input(error.to_string()),
-            error => Failure::input(error),
-        })?;
+        let reports = found.map_err(|error| {
+            let text = error.to_string();
+            // What people call it, not the descriptor by which it is reached.
+            Failure::Input(match &folder {
+                Some((folder, path)) => {
+                    let at = folder.path().display().to_string();
+                    text.replace(&at, &path.join("").display().to_string())
+                }
+                None => text,
+            })
+        });
+        drop(folder);
+        let reports = reports?;
         answer(
             "Delayed parity: what it buys, what can be lost, for how long",
             &self.shown,

@@ -2,8 +2,8 @@
 
 use crate::args;
 use crate::describe;
-use crate::failure::{Failure, Outcome, Verdict};
-use crate::files;
+use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::files::{self, Output};
 use crate::interrupt;
 use crate::json::{self, ClaimJson, OUTPUT_VERSION};
 use crate::progress::Progress;
@@ -12,10 +12,16 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::code::ColumnRole;
 use pantile::gf::Gf;
-use pantile::plan::{Certificate, Evidence, Level, Method, ProveOptions, codeword, evidence, prove};
+use pantile::plan::{
+    Certificate, Evidence, EvidenceError, EvidenceLimits, Level, Method, ProveOptions, Witnesses, codeword,
+    evidence, prove,
+};
 use pantile::{CellIndex, Code};
-use serde::Serialize;
+use serde::ser::{Error as _, SerializeSeq};
+use serde::{Serialize, Serializer};
+use std::cell::RefCell;
 use std::fmt::Write;
+use std::io::{self, BufWriter};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
@@ -72,6 +78,9 @@ pub struct Prove {
     /// columns a witness.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
+    /// The most bytes that the evidence of a certificate may take.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = args::size)]
+    certificate_bytes: u64,
     /// Print JSON: levels, witnesses, method, verdict.
     #[arg(long)]
     json: bool,
@@ -125,7 +134,11 @@ impl Prove {
                     if proved == 1 { "1 is".to_string() } else { format!("{proved} are") }
                 )));
             }
-            write_certificate(path, &code, certificate.tolerance(), self.sets)?;
+            match write_certificate(path, &code, certificate.tolerance(), &self.limits()) {
+                // What was decided until then is told all the same.
+                Err(Failure::Interrupted(fact)) => note(&format!("{fact}.")),
+                done => done?,
+            }
         }
         match self.json {
             true => print_json(&answer(&code, &certificate, holds))?,
@@ -136,6 +149,10 @@ impl Prove {
             (true, true) => Verdict::Interrupted,
             (true, false) => Verdict::Good,
         })
+    }
+
+    fn limits(&self) -> EvidenceLimits {
+        EvidenceLimits { sets_most: self.sets, work_most: self.work, text_bytes_most: self.certificate_bytes }
     }
 
     fn options(&self) -> ProveOptions {
@@ -165,17 +182,39 @@ struct AuditJson<'c> {
     data: Vec<[usize; 2]>,
     equations: Vec<Vec<[usize; 3]>>,
     tolerance: usize,
-    evidence: EvidenceJson,
+    evidence: EvidenceJson<'c>,
     #[serde(skip_serializing_if = "Option::is_none")]
     codeword: Option<CodewordJson>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-enum EvidenceJson {
+enum EvidenceJson<'c> {
     Cauchy { parities: Vec<[u8; 2]>, data: Vec<[u8; 2]> },
-    Sets { equations: Vec<Vec<usize>> },
+    Sets { equations: EachSet<'c> },
     SquareSets,
+}
+
+/// The witnesses of all sets, each found when it is written: there may be millions.
+struct EachSet<'c> {
+    witnesses: Witnesses<'c>,
+    /// Why there is no next one.
+    fault: &'c RefCell<Option<EvidenceError>>,
+}
+
+impl Serialize for EachSet<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for witness in self.witnesses.clone() {
+            let witness = witness.map_err(|error| {
+                let said = S::Error::custom(&error);
+                self.fault.replace(Some(error));
+                said
+            })?;
+            list.serialize_element(&witness)?;
+        }
+        list.end()
+    }
 }
 
 #[derive(Serialize)]
@@ -185,17 +224,29 @@ struct CodewordJson {
 }
 
 /// Writes the certificate of a tolerance that was proved, beside any file of the name and then in
-/// its place.
-fn write_certificate(path: &Path, code: &Code, tolerance: usize, sets_most: u64) -> Result<(), Failure> {
-    let evidence = match evidence(code, tolerance, sets_most) {
-        Ok(Evidence::Cauchy { parities, data }) => {
+/// its place: set by set, so that it takes no more memory the more sets there are.
+///
+/// Errors: `Interrupted` once the user asks to end; nothing has the name then.
+fn write_certificate(
+    path: &Path,
+    code: &Code,
+    tolerance: usize,
+    limits: &EvidenceLimits,
+) -> Result<(), Failure> {
+    let goes_on = || !interrupt::asked();
+    let fault = RefCell::new(None);
+    let evidence = match evidence(code, tolerance, limits, &goes_on).map_err(no_evidence)? {
+        Evidence::Cauchy { parities, data } => {
             let bytes = |vectors: Vec<[Gf; 2]>| vectors.into_iter().map(|v| v.map(|x| x.0)).collect();
             EvidenceJson::Cauchy { parities: bytes(parities), data: bytes(data) }
         }
-        Ok(Evidence::Sets(equations)) => EvidenceJson::Sets { equations },
-        Ok(Evidence::SquareSets) => EvidenceJson::SquareSets,
-        Err(error) => return Err(Failure::Input(format!("--certificate: {error}"))),
+        Evidence::Sets(witnesses) => EvidenceJson::Sets { equations: EachSet { witnesses, fault: &fault } },
+        Evidence::SquareSets => EvidenceJson::SquareSets,
     };
+    let codeword = codeword(code, tolerance + 1, limits, &goes_on);
+    if interrupt::asked() {
+        return Err(no_evidence(EvidenceError::Ended));
+    }
     let place = |cell: CellIndex| [code.cell(cell).row, code.cell(cell).column];
     let term = |&(cell, value): &(CellIndex, Gf)| {
         let [row, column] = place(cell);
@@ -210,11 +261,31 @@ fn write_certificate(path: &Path, code: &Code, tolerance: usize, sets_most: u64)
         equations: code.equations().iter().map(|e| e.terms().iter().map(term).collect()).collect(),
         tolerance,
         evidence,
-        codeword: codeword(code, tolerance + 1, sets_most)
+        codeword: codeword
             .map(|word| CodewordJson { cells: word.cells.iter().map(term).collect(), columns: word.columns }),
     };
-    let text = serde_json::to_vec(&audit).map_err(|error| Failure::System(error.to_string()))?;
-    files::write_whole(path, &text).map_err(|error| Failure::file("write", path, &error))
+    let failed = |error: io::Error| Failure::file("write", path, &error);
+    let mut out = BufWriter::with_capacity(1 << 16, files::output(path).map_err(failed)?);
+    if let Err(error) = serde_json::to_writer(&mut out, &audit) {
+        // What is in memory is of no use to anybody.
+        drop(out.into_parts());
+        return Err(fault.take().map_or_else(|| failed(error.into()), no_evidence));
+    }
+    out.into_inner().map_err(io::IntoInnerError::into_error).and_then(Output::end).map_err(failed)
+}
+
+/// Why there is no certificate, and which option raises the limit that it would not keep.
+fn no_evidence(error: EvidenceError) -> Failure {
+    let (option, suffices) = match &error {
+        EvidenceError::Ended => {
+            return Failure::Interrupted("ended by Ctrl-C: no certificate was written".into());
+        }
+        EvidenceError::Fatal { .. } => return Failure::Input(format!("--certificate: {error}")),
+        EvidenceError::TooManySets { have, .. } => ("--sets", have),
+        EvidenceError::TooMuchWork { suffices, .. } => ("--work", suffices),
+        EvidenceError::TooLong { suffices, .. } => ("--certificate-bytes", suffices),
+    };
+    Failure::Input(format!("--certificate: {error}; {option} {suffices} allows it"))
 }
 
 /// Every core that there is.

@@ -15,7 +15,6 @@ use pantile_host::Policy;
 use pantile_lab::Figure;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{BLOCK_BYTES, Circumstances, Format, Options, Trace, Writer, report};
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -215,7 +214,7 @@ impl Replay {
                     .into(),
             ));
         }
-        let file = File::open(&self.trace).map_err(|error| Failure::System(named(&error)))?;
+        let file = files::input(&self.trace).map_err(|error| Failure::System(named(&error)))?;
         let mut trace = Trace::open(BufReader::with_capacity(1 << 20, file))
             .map_err(|error| Failure::System(named(&error)))?;
         let mut end = 0;

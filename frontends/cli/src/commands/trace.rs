@@ -1,13 +1,13 @@
 //! A trace of the user's: opened, read once, told by its content.
 
 use crate::failure::{Failure, note};
+use crate::files;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 use pantile::Code;
 use pantile_format::CrcStream;
 use pantile_lab::replay::{Options, ReplayError, Replayed, Seen, Trace, TraceError, run};
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,7 +43,7 @@ impl Given {
                 counting(Box::new(std::io::stdin()) as Box<dyn Read>),
             )),
             path => {
-                let file = File::open(path)
+                let file = files::input(path)
                     .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;
                 len_bytes = file.metadata().map_or(0, |metadata| metadata.len());
                 Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(file))))

@@ -92,6 +92,10 @@ fn a_folder_that_others_may_have_put_there_is_not_followed() {
     }
     let run = pantile_in(at, &["lab", "delayed", "--quick", "--execute", "shared"]);
     assert_fault(&run, 2, &["shared", "others may exchange"], "lab delayed");
+    // What is missing others may make, in a directory for everybody.
+    mode(&at.join("shared"), 0o1777);
+    let run = pantile_in(at, &["lab", "delayed", "--quick", "--execute", "shared/new"]);
+    assert_fault(&run, 2, &["shared/new", "No such file"], "lab delayed");
 }
 
 /// Root installs nowhere that a link of a user leads to, nor within what a user may exchange.

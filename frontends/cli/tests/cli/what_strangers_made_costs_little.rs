@@ -178,3 +178,122 @@ fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
     let run = bounded(folder.path(), 800, &["verify", "s"]);
     assert_eq!(run.status, 2, "{}", run.stderr);
 }
+
+/// A code of 32 columns, half of them parity, in 3 KB of text: the first 7 columns cannot be lost
+/// together, and 906,192 sets of 6 can.
+fn of_many_sets() -> String {
+    let mut text = "pantile-code 1\nname wide\ncolumns 32\nrows 1\n".to_string();
+    let mut state = 4u64;
+    for parity in 16..32 {
+        let mut coefficients: Vec<u64> = Vec::new();
+        for data in 0..16 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            coefficients.push(match data {
+                6 => coefficients.iter().fold(0, |sum, x| sum ^ x),
+                _ => 1 + (state >> 33) % 255,
+            });
+        }
+        let terms = coefficients.iter().enumerate().filter(|(_, x)| **x > 0);
+        let terms: Vec<String> = terms.map(|(data, x)| format!("{x}*[0][{data}]")).collect();
+        writeln!(text, "[0][{parity}] = {}", terms.join(" + ")).expect("a String");
+    }
+    text
+}
+
+#[test]
+fn a_certificate_takes_no_more_memory_the_more_sets_there_are_and_no_more_bytes_than_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("w.code"), of_many_sets()).expect("it writes");
+    let prove = ["prove", "./w.code", "--max-lost", "6", "--certificate", "c.json"];
+    let run = bounded(folder.path(), 80, &[&prove[..], &["--certificate-bytes", "8M"]].concat());
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(fault(&run).contains("--certificate-bytes 19"), "{}", run.stderr);
+    assert!(!folder.path().join("c.json").exists());
+    let run = bounded(folder.path(), 80, &prove);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    let len = folder.path().join("c.json").metadata().expect("it is there").len();
+    assert!((10 << 20..19 << 20).contains(&len), "{len}");
+}
+
+#[test]
+fn ctrl_c_ends_a_certificate_and_leaves_nothing_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("w.code"), of_many_sets()).expect("it writes");
+    let child = Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["prove", "./w.code", "--max-lost", "6", "--certificate", "c.json"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command can be run");
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(folder.path()).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    // The file beside the certificate is there as soon as its first set is written.
+    let begun = std::time::Instant::now();
+    while names().len() == 1 && begun.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.is_ok_and(|sent| sent.success()), "still at work");
+    let output = child.wait_with_output().expect("it ends");
+    let (said, fault) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{fault}");
+    assert!(
+        said.contains("Proved: any 6 columns") && fault.contains("no certificate was written"),
+        "{fault}"
+    );
+    assert_eq!(names(), ["w.code"]);
+}
+
+/// What another user may put in a folder of traces keeps nobody waiting, and shows nothing of what
+/// that user may not read.
+#[test]
+fn pipes_and_links_of_another_user_are_not_read() {
+    use std::os::unix::fs::{chown, lchown, symlink};
+    const USER: u32 = 65534;
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    std::fs::create_dir(at.join("theirs")).expect("a folder");
+    let line = "128166372003061629,hm,0,Write,383496192,32768,413\n";
+    std::fs::write(at.join("secret"), line.repeat(9)).expect("a file");
+    symlink("../secret", at.join("theirs/link")).expect("a link");
+    assert!(Command::new("mkfifo").arg(at.join("theirs/pipe")).status().is_ok_and(|made| made.success()));
+    if chown(at.join("theirs"), Some(USER), Some(USER)).is_err() {
+        println!("skipped: only root can make files of another user");
+        return;
+    }
+    chown(at.join("theirs/pipe"), Some(USER), Some(USER)).expect("it is root");
+    lchown(at.join("theirs/link"), Some(USER), Some(USER)).expect("it is root");
+    for (name, says) in [("theirs/link", "another user"), ("theirs/pipe", "pipe")] {
+        for arguments in [
+            &["lab", "replay", name, "--codes", "raid5:4"][..],
+            &["lab", "replay", name, "--codes", "raid5:4", "--policy", "wcl"],
+            &["advise", "--trace", name, "--disks", "6", "--survive", "1"],
+            &["lab", "exascale", "--quick", "--service", name],
+            &["lab", "delayed", "--quick", "--record", name],
+            &["ceph", "report", name],
+            &["encode", name, "--code", "rs:2+1", "--out", "c"],
+            &["show", name],
+        ] {
+            let run = bounded(at, 512, arguments);
+            assert!([2, 3].contains(&run.status), "{arguments:?}: {} {}", run.status, run.stderr);
+            assert!(fault(&run).contains(says), "{arguments:?}: {}", run.stderr);
+        }
+    }
+    // What the person's own shell passes is read as ever, and so is a pipe of her own.
+    let read = |how: &str| {
+        let output = Command::new("bash")
+            .args(["-c", how, env!("CARGO_BIN_EXE_pantile")])
+            .current_dir(at)
+            .output()
+            .expect("bash");
+        let fault = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{how}: {fault}");
+    };
+    read("\"$0\" lab replay <(cat secret) --codes raid5:4");
+    read("cat secret | \"$0\" lab replay - --codes raid5:4");
+    read("cat secret | \"$0\" lab replay /dev/stdin --codes raid5:4");
+    read("mkfifo own; cat secret > own & \"$0\" lab replay own --codes raid5:4");
+}
