@@ -34,6 +34,18 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// The directory that a path leads to by the rule of [`real_path`], as the walk opened it, to be
+/// searched; and its path without links.
+///
+/// Errors: `NotADirectory` for anything else.
+pub(crate) fn real_dir(path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+    match walk(Way::from(path)?, path, false)? {
+        Walked::To(End { way, name: None, .. }) => Ok((way.dir, way.real)),
+        Walked::To(_) => Err(Errno::NOTDIR.into()),
+        Walked::Opened(_) | Walked::Nameless(_) => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
 /// Where the walk along a path ended.
 pub(crate) enum Walked {
     /// At something that has a name, or a name that nothing has.

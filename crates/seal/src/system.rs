@@ -13,12 +13,12 @@ use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, MetaKind, PRIVATE_DIR,
     SETGID, Seen, is_own,
 };
-use crate::links::{Walked, real_path, resolve};
+use crate::links::{Walked, real_dir, resolve};
 use crate::names::LOCK;
 use pantile_format::Timestamp;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
     Timespec, Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
@@ -231,15 +231,11 @@ impl SystemDisk {
         }
     }
 
-    /// Opens a directory by its path without links.
-    fn open_root(&self, real: &Path) -> io::Result<OwnedFd> {
-        let top = rustix::fs::openat(CWD, "/", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
-        let below = real.strip_prefix("/").unwrap_or(real);
-        match self.beneath(top.as_fd(), below, TO_LIST) {
+    /// Opens a directory to be listed, where that may be.
+    fn listed(&self, dir: OwnedFd) -> io::Result<OwnedFd> {
+        match self.beneath(dir.as_fd(), Path::new(""), TO_LIST) {
             // One that can be searched, not listed.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                self.beneath(top.as_fd(), below, TO_SEARCH)
-            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(dir),
             done => done,
         }
     }
@@ -338,9 +334,8 @@ fn plain(path: &Path) -> PathBuf {
 
 impl Disk for SystemDisk {
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
-        let real = real_path(path)?;
-        let dir = self.open_root(&real)?;
-        self.add_root([plain(path), real.clone()], dir, access);
+        let (dir, real) = real_dir(path)?;
+        self.add_root([plain(path), real.clone()], self.listed(dir)?, access);
         Ok(real)
     }
 
@@ -348,8 +343,8 @@ impl Disk for SystemDisk {
         let path = &if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_path_buf() };
         let mut missing: Vec<OsString> = Vec::new();
         let mut above = path.as_path();
-        let mut real = loop {
-            match (real_path(above), above.file_name()) {
+        let (dir, mut real) = loop {
+            match (real_dir(above), above.file_name()) {
                 (Err(error), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
                     missing.push(name.to_os_string());
                     above = above.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -357,7 +352,7 @@ impl Disk for SystemDisk {
                 (done, _) => break done?,
             }
         };
-        let mut dir = self.open_root(&real)?;
+        let mut dir = self.listed(dir)?;
         let mut last = None;
         for name in missing.into_iter().rev() {
             // Whatever the umask says nobody else may put shards or records there.

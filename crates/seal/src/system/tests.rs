@@ -28,7 +28,7 @@ fn a_device_is_opened_below_the_directory_that_was_opened() {
         let named = dir.path().join("named");
         fs::create_dir(&named).unwrap();
         let mode = Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(CWD, named.join("null"), FileType::Fifo, mode, 0).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, named.join("null"), FileType::Fifo, mode, 0).unwrap();
         let flags = OFlags::RDWR | OFlags::NONBLOCK;
         let mut pipe = File::from(rustix::fs::open(named.join("null"), flags, mode).unwrap());
         disk.root(&named, Access::Write).unwrap();
