@@ -349,6 +349,10 @@ mod tests {
             unimplemented!()
         }
 
+        fn above(&self) -> io::Result<Vec<crate::disk::Meta>> {
+            unimplemented!()
+        }
+
         fn beside(&self, _: Option<&std::ffi::OsStr>) -> io::Result<Box<dyn crate::disk::Seen>> {
             unimplemented!()
         }

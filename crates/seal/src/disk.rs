@@ -45,7 +45,7 @@ pub struct Identity {
 pub struct MadeRoot {
     /// Its path without links.
     pub path: PathBuf,
-    /// Which it is, if it was made.
+    /// Which it is, if it was made for certain.
     pub made: Option<FileId>,
 }
 
@@ -111,7 +111,7 @@ pub trait Disk: Send + Sync {
     /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not
     /// there.
     ///
-    /// Errors: another directory took the place of one that was made just now.
+    /// One that takes the place of what was made just now counts as one that was there.
     fn make_root(&self, path: &Path) -> io::Result<MadeRoot>;
     /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they
     /// are empty.
@@ -232,6 +232,9 @@ pub trait DiskFile: Send + Sync {
     /// What has a name in the directory in which a file was created, and would be replaced by
     /// [`give_name`](DiskFile::give_name); the directory itself for no name.
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>>;
+    /// Describes the directory in which a file was created and all above it, up to the topmost:
+    /// where it is by now.
+    fn above(&self) -> io::Result<Vec<Meta>>;
     /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell
     /// says that they were.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {

@@ -6,7 +6,7 @@ mod owners;
 mod states;
 
 pub(crate) use found::sets_in;
-pub(crate) use owners::{is_at_home, put_by};
+pub(crate) use owners::put_by;
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
@@ -86,9 +86,9 @@ pub(crate) struct Set<'w> {
     pub(crate) source_bytes_read: AtomicU64,
     /// Why originals may be written to.
     pub(crate) trust: Trust,
-    /// Directories of originals that may have been moved since this user sealed them, where nothing
-    /// tells of a block alone what it should be.
-    moved: HashSet<PathBuf>,
+    /// Directories of originals that cannot have been moved since this user sealed them, where
+    /// nothing tells of a block alone what it should be.
+    unmoved: HashSet<PathBuf>,
     /// Whether an original was read for which another user may have put something else.
     is_misled: AtomicBool,
     /// The user whose shards root writes to, if they are not root's: only files of hers are read to
@@ -233,7 +233,7 @@ impl<'w> Set<'w> {
             shard_bytes_read: AtomicU64::new(0),
             source_bytes_read: AtomicU64::new(0),
             trust,
-            moved: HashSet::new(),
+            unmoved: HashSet::new(),
             is_misled: AtomicBool::new(false),
             for_user: None,
             pending,
@@ -560,19 +560,19 @@ impl<'w> Set<'w> {
         // A root that lies within the source is opened, but may have been renamed before.
         let mut next = Some(dir);
         while let Some(dir) = next.filter(|dir| dir.starts_with(source)) {
-            let Ok(way) = self.world.disk.way(dir) else { return Way::default() };
+            let Ok(way) = self.world.disk.way(dir) else { return Way::Unknown };
             let root = dir.ancestors().nth(way.len() - 1);
             dirs.extend(dir.ancestors().map(Path::to_path_buf).zip(way.into_iter().rev()));
             next = root.and_then(Path::parent);
         }
         let within = dirs.iter().rev().filter(|(path, _)| path != own);
         let moves = within.fold(Moves::default(), |moves, (_, meta)| moves.through(meta));
-        let dir = match dirs.first() {
+        let found = match dirs.first() {
             Some((_, meta)) => Some(meta.id),
             // The source is the file itself.
             None => self.world.disk.meta(dir).ok().map(|meta| meta.id),
         };
-        Way { moved_at: moves.moved_at, dir }
+        found.map_or(Way::Unknown, |dir| Way::To { moved_at: moves.moved_at, dir })
     }
 
     /// Whether something tells of a block alone what it should be.

@@ -11,11 +11,12 @@
 
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, MetaKind, PRIVATE_DIR,
-    SETGID, Seen, is_own,
+    SETGID, Seen,
 };
 use crate::links::{Walked, real_dir, resolve};
 use crate::names::LOCK;
 use pantile_format::Timestamp;
+use pantile_trust::Caller;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
@@ -214,21 +215,13 @@ impl SystemDisk {
         Ok(dir)
     }
 
-    /// Makes a directory in an opened one; opened, and which it is.
-    ///
-    /// Errors: another took its place just now.
-    fn make_in(&self, dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd, FileId)> {
+    /// Makes a directory in an opened one. What has its name is opened: which it is, if it is the
+    /// one that was made for certain.
+    fn make_in(&self, dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd, Option<FileId>)> {
         rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
         let made = self.beneath(dir, Path::new(name), TO_LIST)?;
-        let there = describe(&rustix::fs::fstat(&made)?);
-        // It inherits the group's bit of the directory that it is in.
-        let has_mode = there.mode & !(mode | SETGID) == 0;
-        // One that holds something already is not the one that was made.
-        let listed = rustix::fs::openat(&made, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?;
-        match is_own(&there) && has_mode && names_in(listed)?.is_empty() {
-            true => Ok((made, there.id)),
-            false => Err(io::Error::other("another directory took its place just now")),
-        }
+        let id = is_new(&made, mode)?.then_some(describe(&rustix::fs::fstat(&made)?).id);
+        Ok((made, id))
     }
 
     /// Opens a directory to be listed, where that may be.
@@ -360,7 +353,7 @@ impl Disk for SystemDisk {
                 Ok((made, id)) => {
                     let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                     all.push((plain(path), dir, name.clone()));
-                    (made, Some(id))
+                    (made, id)
                 }
                 // Somebody else may make it at the same time.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -441,7 +434,8 @@ impl Disk for SystemDisk {
 
     fn make_private_dir(&self, path: &Path) -> io::Result<FileId> {
         let (dir, name) = self.at(path, Access::Write)?;
-        let (_, id) = self.make_in(dir.as_fd(), &name, PRIVATE_DIR)?;
+        let (_, made) = self.make_in(dir.as_fd(), &name, PRIVATE_DIR)?;
+        let id = made.ok_or_else(|| io::Error::other("another directory took its place just now"))?;
         self.forget(path);
         self.know(path, id)?;
         Ok(id)
@@ -496,17 +490,7 @@ impl Disk for SystemDisk {
     }
 
     fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
-        let mut dir = self.open_at(dir, Access::Read, TO_SEARCH)?;
-        let mut above = vec![describe(&rustix::fs::fstat(&dir)?)];
-        for _ in 0..NAMES_MOST {
-            dir = rustix::fs::openat(&dir, "..", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
-            let next = describe(&rustix::fs::fstat(&dir)?);
-            if above.last().is_some_and(|last| last.id == next.id) {
-                return Ok(above);
-            }
-            above.push(next);
-        }
-        Err(Errno::NAMETOOLONG.into())
+        all_above(&self.open_at(dir, Access::Read, TO_SEARCH)?)
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {
@@ -713,6 +697,11 @@ impl DiskFile for SystemFile {
         }
     }
 
+    fn above(&self) -> io::Result<Vec<Meta>> {
+        let (dir, _) = self.created.as_ref().ok_or(Errno::INVAL)?;
+        all_above(dir)
+    }
+
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>> {
         let (dir, _) = self.created.as_ref().ok_or(Errno::INVAL)?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -769,6 +758,48 @@ fn attributes_by(
         }
     }
     Ok(all)
+}
+
+/// Describes an opened directory and all above it, up to the topmost.
+pub(crate) fn all_above(dir: &OwnedFd) -> io::Result<Vec<Meta>> {
+    let mut above = vec![describe(&rustix::fs::fstat(dir)?)];
+    let mut dir = dir.try_clone()?;
+    for _ in 0..NAMES_MOST {
+        dir = rustix::fs::openat(&dir, "..", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
+        let next = describe(&rustix::fs::fstat(&dir)?);
+        if above.last().is_some_and(|last| last.id == next.id) {
+            return Ok(above);
+        }
+        above.push(next);
+    }
+    Err(Errno::NAMETOOLONG.into())
+}
+
+/// Whether a directory that was made is the one that was opened: it is this user's, holds nothing,
+/// and has the mode that was asked for, or one that the file system does not change.
+fn is_new(made: &OwnedFd, mode: u32) -> io::Result<bool> {
+    let caller = Caller::or_by_sudo();
+    let there = || rustix::fs::fstat(made).map(|stat| describe(&stat));
+    // It inherits the group's bit of the directory that it is in.
+    let has_mode = |found: &Meta| found.mode & !(mode | SETGID) == 0;
+    let found = there()?;
+    let is_hers = caller.is_me(found.owner) || (caller.is_root() && caller.trusts(found.owner));
+    // One that holds something already is not the one that was made.
+    let listed = rustix::fs::openat(made, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?;
+    if !is_hers || !names_in(listed)?.is_empty() {
+        return Ok(false);
+    }
+    if has_mode(&found) {
+        return Ok(true);
+    }
+    // A file system may have one mode for everything (FAT). Of another one this is closed for a
+    // moment.
+    let _ = rustix::fs::fchmod(made, Mode::from_raw_mode(PRIVATE_DIR));
+    let keeps_modes = has_mode(&there()?);
+    if keeps_modes {
+        rustix::fs::fchmod(made, Mode::from_raw_mode(found.mode))?;
+    }
+    Ok(!keeps_modes)
 }
 
 /// The names in a directory, sorted.

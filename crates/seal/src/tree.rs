@@ -120,18 +120,31 @@ pub(crate) struct Moves {
 }
 
 /// How an original is reached.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Way {
-    /// When a directory on it may last have been renamed; `None`: never.
-    pub(crate) moved_at: Option<Timestamp>,
-    /// The directory that the original lies in, if it is there.
-    pub(crate) dir: Option<FileId>,
+#[derive(Clone, Copy)]
+pub(crate) enum Way {
+    /// Nobody knows: a directory on it was not there.
+    Unknown,
+    /// To a directory that was there.
+    To {
+        /// When a directory on the way may last have been renamed; `None`: never.
+        moved_at: Option<Timestamp>,
+        /// The directory that the original lies in.
+        dir: FileId,
+    },
 }
 
 impl Way {
     /// Whether a directory on it may have been renamed since a time.
     pub(crate) fn is_moved_since(&self, at: Timestamp) -> bool {
-        self.moved_at.is_some_and(|moved_at| moved_at >= at)
+        match self {
+            Way::Unknown => true,
+            Way::To { moved_at, .. } => moved_at.is_some_and(|moved_at| moved_at >= at),
+        }
+    }
+
+    /// Whether it ends in a directory.
+    pub(crate) fn is_to(&self, found: FileId) -> bool {
+        matches!(self, Way::To { dir, .. } if *dir == found)
     }
 }
 

@@ -221,7 +221,7 @@ fn refuse_if_moved(set: &Set<'_>, dir: &Path) -> Result<(), SealError> {
     let caller = Caller::or_by_sudo();
     let above = set.world.disk.above(dir).map_err(|e| SealError::io("reading", dir, e))?;
     let Some((own, above)) = above.split_first() else { return Ok(()) };
-    match caller.trusts(own.owner) || caller.is_at_home(own, above) {
+    match caller.trusts(own.owner) || caller.is_dir_at_home(own, above) {
         true => Ok(()),
         false => Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner: own.owner }),
     }

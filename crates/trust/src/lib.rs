@@ -186,6 +186,21 @@ impl Caller {
         Caller { owner: Some(found.owner), ..*self }.put_by(found, above) == found.owner
     }
 
+    /// The same of a directory, which others can put nowhere but in the one that it is in, unless
+    /// they may write to it; nor there, if that is sticky.
+    pub fn is_dir_at_home<F: Into<Found>>(
+        &self,
+        dir: impl Into<Found>,
+        above: impl IntoIterator<Item = F>,
+    ) -> bool {
+        let dir = dir.into();
+        let caller = Caller { owner: Some(dir.owner), ..*self };
+        let above: Vec<Found> = above.into_iter().map(Into::into).collect();
+        let can_be_brought =
+            caller.is_of_another(dir) && above.first().is_some_and(|own| caller.is_of_another(*own));
+        !can_be_brought && above.iter().all(|dir| caller.trusts(dir.owner)) && caller.are_kept(&above)
+    }
+
     /// Whether one user alone, who owns a file, can have written it and put it into a directory.
     pub fn is_of_one_alone(&self, file: impl Into<Found>, directory: impl Into<Found>) -> bool {
         let (file, directory) = (file.into(), directory.into());
@@ -281,19 +296,25 @@ mod tests {
     fn what_somebody_else_may_have_moved_is_not_at_home() {
         let of_group = Found { owner: 0, group: 6, mode: 0o775 };
         for (found, above, at_home) in [
-            (of(0, 0o755), vec![of(0, 0o755), of(0, 0o755)], true),
-            (of(1001, 0o755), vec![of(1001, 0o775), of(0, 0o755)], true),
-            (of(1001, 0o755), vec![of(0, 0o755), of(0, 0o755)], true),
+            // Whether a file is, and a directory.
+            (of(0, 0o755), vec![of(0, 0o755), of(0, 0o755)], [true, true]),
+            (of(1001, 0o755), vec![of(1001, 0o775), of(0, 0o755)], [true, true]),
+            (of(1001, 0o755), vec![of(0, 0o755), of(0, 0o755)], [true, true]),
             // Of root or a third user, in a directory of another.
-            (of(0, 0o755), vec![of(1001, 0o755), of(0, 0o755)], false),
-            (of(1002, 0o755), vec![of(1001, 0o755), of(0, 0o755)], false),
-            (of(1002, 0o755), vec![of(1002, 0o755), of(1001, 0o755), of(0, 0o755)], false),
+            (of(0, 0o755), vec![of(1001, 0o755), of(0, 0o755)], [false, false]),
+            (of(1002, 0o755), vec![of(1001, 0o755), of(0, 0o755)], [false, false]),
+            (of(1002, 0o755), vec![of(1002, 0o755), of(1001, 0o755), of(0, 0o755)], [false, false]),
             // Where several may write.
-            (of(1001, 0o755), vec![of_group, of(0, 0o755)], false),
-            (of(1001, 0o755), vec![of(0, 0o1777), of(0, 0o755)], false),
-            (of(1001, 0o755), vec![of(1001, 0o755), of(0, 0o1777), of(0, 0o755)], true),
+            (of(1001, 0o755), vec![of_group, of(0, 0o755)], [false, false]),
+            (of(1001, 0o755), vec![of(0, 0o777), of(0, 0o755)], [false, false]),
+            (of(1001, 0o755), vec![of(0, 0o1777), of(0, 0o755)], [false, true]),
+            (of(1001, 0o777), vec![of(0, 0o1777), of(0, 0o755)], [false, false]),
+            (of(1001, 0o755), vec![of(1001, 0o755), of(0, 0o1777), of(0, 0o755)], [true, true]),
         ] {
-            assert_eq!(Caller::of(0).is_at_home(found, above.clone()), at_home, "{found:?} in {above:?}");
+            let root = Caller::of(0);
+            let is_at_home =
+                [root.is_at_home(found, above.clone()), root.is_dir_at_home(found, above.clone())];
+            assert_eq!(is_at_home, at_home, "{found:?} in {above:?}");
         }
     }
 

@@ -296,8 +296,8 @@ impl NewFile {
         let caller = Caller::alone();
         let beside = |name| self.file.beside(name).and_then(|seen| seen.meta());
         let is_hers = |before: &Meta| {
-            let is_file = before.kind == MetaKind::File && caller.is_me(before.owner);
-            is_file && beside(None).is_ok_and(|dir| !caller.is_of_another(&dir))
+            let put_by = |above: Vec<Meta>| caller.put_by(before, &above);
+            before.kind == MetaKind::File && self.file.above().is_ok_and(|above| caller.is_me(put_by(above)))
         };
         let before = beside(Some(&self.to)).ok().filter(|before| self.replaces && is_hers(before));
         let mode = most & before.map_or(0o666 & !self.disk.umask(), |before| before.mode & 0o777);

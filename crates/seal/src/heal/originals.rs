@@ -9,9 +9,8 @@ use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, is_own, within_g
 use crate::links::is_led_to_by_nobody_else;
 use crate::names::parent;
 use crate::options::Progress;
-use crate::records::is_ours;
 use crate::report::{FileStatus, HealReport, NotDone};
-use crate::set::{Set, is_at_home};
+use crate::set::Set;
 use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
@@ -293,12 +292,16 @@ fn write_original(
     if let Some(losses) = lost.losses(set) {
         return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
     }
-    // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
+    // By one descriptor, in the directory in which it will be replaced: names may be exchanged. What
+    // is not at home there was moved, perhaps, to have its owner given what shards of another say.
     let seen = file.beside(path.file_name()).ok();
     let there = seen.as_ref().and_then(|seen| seen.meta().ok());
-    refuse_what_was_moved(set, there.as_ref(), path)?;
-    let is_where_it_was =
-        file.beside(None).and_then(|dir| dir.meta()).is_ok_and(|dir| original.way.dir == Some(dir.id));
+    let above = file.above().map_err(|e| SealError::io("reading", temp, e))?;
+    let is_at_home = |there: &FileMeta| Caller::or_by_sudo().is_at_home(there, &above);
+    if let Some(there) = there.filter(|there| set.put_by_another().is_some() && !is_at_home(there)) {
+        return Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: there.owner });
+    }
+    let is_where_it_was = above.first().is_some_and(|dir| original.way.is_to(dir.id));
     let is_touched = there.is_some_and(|there| {
         !is_where_it_was || set.trust.recorded.is_none_or(|at| original.is_since(&there, at))
     });
@@ -307,9 +310,8 @@ fn write_original(
     // read.
     let is_place_theirs = original.was_open || is_way_hers || (there.is_some() && !is_touched);
     let is_content_sealed = set.is_content_sealed();
-    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
     // Nor must the owner of a file be given what she has not seen, which is another's by now.
-    let is_moved = there.is_some_and(|there| is_touched && !is_at_home(disk, &caller, &there, &parent(path)));
+    let is_moved = there.is_some_and(|there| is_touched && !is_at_home(&there));
     let is_for_others = is_place_theirs && is_content_sealed && !is_moved;
     // Best effort: only root may give files away.
     let owned = is_for_others && there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
@@ -386,12 +388,14 @@ fn refuse_below_others(
             let depth = dir.strip_prefix(source).map_or(0, |below| below.components().count());
             let above = disk.above(&dir).map_err(failed)?;
             let is_moved = set.trust.recorded.is_none_or(|at| original.way.is_moved_since(at))
-                || original.way.dir != above.first().map(|dir| dir.id);
+                || !above.first().is_some_and(|dir| original.way.is_to(dir.id));
             // One of root's counts as that of the user in whose directory it lies.
             let caller = Caller::or_by_sudo();
             let is_bad = |at: &usize| {
                 let found = &above[*at];
-                !caller.trusts(found.owner) && !is_made(found) && !caller.is_at_home(found, &above[at + 1..])
+                !caller.trusts(found.owner)
+                    && !is_made(found)
+                    && !caller.is_dir_at_home(found, &above[at + 1..])
             };
             let first = (0..depth.min(above.len())).find(is_bad);
             first.filter(|_| is_moved && !above.first().is_some_and(is_made)).map(|at| above[at])
@@ -400,18 +404,6 @@ fn refuse_below_others(
     match bad {
         Some(found) => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: found.owner }),
         None => Ok(()),
-    }
-}
-
-/// Of shards that another user can have put there: refuses to replace a file that is not at home in
-/// its directory. Whoever moved it there would have a file of its owner that says what she wants.
-fn refuse_what_was_moved(set: &Set<'_>, there: Option<&FileMeta>, path: &Path) -> Result<(), SealError> {
-    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
-    let Some(there) = there.filter(|_| set.put_by_another().is_some()) else { return Ok(()) };
-    let dir = parent(path);
-    match is_at_home(disk, &caller, there, &dir) {
-        true => Ok(()),
-        false => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: there.owner }),
     }
 }
 
@@ -438,7 +430,11 @@ fn was_open(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> bool
 /// source on is hers.
 fn is_way_hers(set: &Set<'_>, source: u32, path: &Path) -> bool {
     let source = &set.sources[source as usize];
-    let is_hers = |dir: &Path| set.world.disk.meta(dir).is_ok_and(|meta| is_ours(&meta, MetaKind::Dir));
+    let caller = Caller::alone();
+    let is_hers = |dir: &Path| {
+        let is_hers = |meta: FileMeta| is_own(&meta) && !caller.is_of_another(&meta);
+        set.world.disk.meta(dir).is_ok_and(|meta| meta.kind == MetaKind::Dir && is_hers(meta))
+    };
     // The source may be the file itself.
     let top = if path == source { parent(source) } else { source.clone() };
     let mut dirs = path.ancestors().skip(1).take_while(|dir| dir.starts_with(&top));

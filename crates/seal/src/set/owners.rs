@@ -43,12 +43,13 @@ impl Set<'_> {
         self.manifest.mode == Mode::Full || self.knows_blocks() || is_as_sealed()
     }
 
-    /// Finds directories that may have been moved, before anything is written to them.
+    /// Finds the directories that cannot have been moved, before anything is written to them. From
+    /// here on their paths lead to no others.
     pub(super) fn look_for_moves(&mut self) {
         let Some(at) = self.trust.recorded.filter(|_| !self.knows_blocks()) else { return };
         let mut ways = self.ways(0..self.manifest.entries.len());
-        ways.retain(|(_, way)| way.is_moved_since(at));
-        self.moved = ways.iter().map(|(entry, _)| parent(&self.original_path(*entry))).collect();
+        ways.retain(|(_, way)| !way.is_moved_since(at));
+        self.unmoved = ways.iter().map(|(entry, _)| parent(&self.original_path(*entry))).collect();
     }
 
     /// Notes that an original was read: whether others may have put another there since it was
@@ -59,7 +60,7 @@ impl Set<'_> {
         }
         let (dir, caller) = (parent(path), Caller::or_by_sudo());
         let is_untouched =
-            self.trust.recorded.is_some_and(|at| read.ctime < at && !self.moved.contains(&dir));
+            self.trust.recorded.is_some_and(|at| read.ctime < at && self.unmoved.contains(&dir));
         // What she did to her own is what she wants.
         let is_hers = || caller.is_me(put_by(self.world.disk, &caller, read, &dir));
         if !is_untouched && !is_hers() {
@@ -174,12 +175,6 @@ impl Set<'_> {
         let is_of_one = metas.all(|meta| meta.is_ok_and(|meta| meta.owner == first.owner));
         (Caller::alone().is_root() && is_of_one).then_some((first.owner, first.group))
     }
-}
-
-/// Whether nobody but its owner, and whom the caller trusts, can have put something into a
-/// directory, by where that is now.
-pub(crate) fn is_at_home(disk: &dyn Disk, caller: &Caller, found: &Meta, dir: &Path) -> bool {
-    disk.above(dir).is_ok_and(|above| caller.is_at_home(found, &above))
 }
 
 /// Who can have put a file into a directory, by where that is now: see [`Caller::put_by`]. If
