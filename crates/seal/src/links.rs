@@ -248,6 +248,10 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
             _ => return Ok(path),
         };
         let dir = parent(&path);
+        if rustix::fs::statfs(&dir).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC) {
+            let why = "it is a link of the kernel's to what is open; name the file itself";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
         let to = dir.join(disk.read_link(&path)?);
         let dir_meta = disk.meta(&dir)?;
         let above = disk.above(&dir).map(|above| above.iter().map(Found::from).collect::<Vec<Found>>());

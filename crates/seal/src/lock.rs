@@ -157,6 +157,29 @@ mod tests {
         let _held = lock(&disk, &names, &[]).unwrap();
     }
 
+    /// Root may be killed while it works in a directory of a user, who goes on there.
+    #[test]
+    fn a_lock_of_root_in_a_directory_of_a_user_is_that_users() {
+        use std::os::unix::fs::{MetadataExt, chown};
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can make files of another user");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let names = [dir.path().to_path_buf()];
+        chown(dir.path(), Some(65534), Some(65534)).unwrap();
+        let held = lock(&disk(&names), &names, &[]).unwrap();
+        let of_root = dir.path().join("kept");
+        let there = dir.path().join(crate::names::LOCK);
+        assert_eq!(std::fs::metadata(&there).unwrap().uid(), 65534);
+        drop(held);
+        // What is there already may have another name elsewhere.
+        std::fs::write(&of_root, "").unwrap();
+        std::fs::hard_link(&of_root, &there).unwrap();
+        let _held = lock(&disk(&names), &names, &[]).unwrap();
+        assert_eq!(std::fs::metadata(&there).unwrap().uid(), 0);
+    }
+
     #[test]
     fn who_has_a_directory_needs_no_second_lock_for_it() {
         let dir = tempfile::tempdir().unwrap();

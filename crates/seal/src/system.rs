@@ -509,12 +509,23 @@ impl Disk for SystemDisk {
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
         let (root, below) = self.find(dir, Access::Write)?;
         let dir = self.beneath(root.as_fd(), &below, TO_SEARCH)?;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let anew = flags | OFlags::CREATE | OFlags::EXCL;
         let busy = || Err(io::ErrorKind::WouldBlock.into());
         let before = changed(&dir);
         for _ in 0..TRIES_MOST {
-            let file = match rustix::fs::openat(&dir, LOCK, flags, Mode::from_raw_mode(0o600)) {
+            let file = match rustix::fs::openat(&dir, LOCK, anew, Mode::from_raw_mode(0o600)) {
+                Ok(file) => {
+                    give_to_owner(&file, &dir);
+                    Ok(file)
+                }
+                Err(Errno::EXIST) => rustix::fs::openat(&dir, LOCK, flags, Mode::empty()),
+                Err(error) => Err(error),
+            };
+            let file = match file {
                 Ok(file) => file,
+                // It went away since.
+                Err(Errno::NOENT) => continue,
                 // It is another user's, who works here or was killed here.
                 Err(Errno::ACCESS | Errno::PERM)
                     if rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() =>
@@ -773,6 +784,17 @@ pub(crate) fn all_above(dir: &OwnedFd) -> io::Result<Vec<Meta>> {
         above.push(next);
     }
     Err(Errno::NAMETOOLONG.into())
+}
+
+/// Gives a file that root made in a directory of a user to that user, who could not open it
+/// otherwise if this process is killed. Best effort.
+fn give_to_owner(file: &OwnedFd, dir: &OwnedFd) {
+    if let Ok(dir) = rustix::fs::fstat(dir)
+        && Caller::alone().is_root()
+        && dir.st_uid != 0
+    {
+        let _ = std::os::unix::fs::fchown(file, Some(dir.st_uid), Some(dir.st_gid));
+    }
 }
 
 /// Whether a directory that was made is the one that was opened: it is this user's, holds nothing,

@@ -16,6 +16,7 @@ use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
 use pantile_trust::Caller;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -139,6 +140,7 @@ pub(crate) fn unseal(
         fresh: made.is_some(),
         mark,
         opened: Vec::new(),
+        dirs: None,
         kept: None,
         rights: Rights::of_new(set.world.disk, options.modes),
         is_meant: is_meant(set, options),
@@ -173,6 +175,8 @@ struct Unsealing<'a, 'w> {
     mark: Mark,
     /// Directories that were opened to their owner, with the mode and the time that they had.
     opened: Vec<(PathBuf, Meta)>,
+    /// The directories by where they are restored, if it was asked for.
+    dirs: Option<HashMap<Vec<u8>, usize>>,
     /// The directory of the last entry, which nobody else can have moved there.
     kept: Option<PathBuf>,
     /// The most that is given.
@@ -333,11 +337,15 @@ impl Unsealing<'_, '_> {
     /// Opens the directory that a path lies in, if it is as it was sealed.
     fn open_dir(&mut self, path: &Path) -> bool {
         let (disk, dir) = (self.set.world.disk, parent(path));
-        let entries = self.set.manifest.entries.iter().enumerate();
-        let is_it = |index: usize| join(&self.options.target, &self.set.restored_path(index)) == dir;
-        let found =
-            entries.filter(|(_, entry)| entry.kind == EntryKind::Dir).find(|(index, _)| is_it(*index));
-        let Some((_, entry)) = found else { return false };
+        let set = self.set;
+        let entries = &set.manifest.entries;
+        let dirs = self.dirs.get_or_insert_with(|| {
+            let dirs = (0..entries.len()).filter(|&index| entries[index].kind == EntryKind::Dir);
+            dirs.map(|index| (set.restored_path(index), index)).collect()
+        });
+        let Ok(below) = dir.strip_prefix(&self.options.target) else { return false };
+        let Some(&index) = dirs.get(below.as_os_str().as_encoded_bytes()) else { return false };
+        let entry = &entries[index];
         let Ok(opened) = disk.open_dir(&dir) else { return false };
         let Ok(there) = opened.meta() else { return false };
         let is_as_sealed = is_own(&there) && there.mode == self.rights().of_mode(entry.mode);

@@ -49,27 +49,39 @@ fn parent(path: &Path) -> &Path {
 /// Opens what is read, file or not. A link in its place is followed if nobody else can have put it
 /// there, or if whoever did owns what it leads to.
 pub fn input(path: &Path) -> io::Result<File> {
+    input_and_whether_given(path).map(|(file, _)| file)
+}
+
+/// The same, and whether this process was given it open, or it has no name, as what a shell passes
+/// for `<(command)`: to that no other user has a way.
+pub fn input_and_whether_given(path: &Path) -> io::Result<(File, bool)> {
     if path.file_name().is_none() {
-        return File::open(path);
+        return Ok((File::open(path)?, false));
     }
-    let found = match SystemDisk::open_found(path) {
-        // What the shell has opened has no name, as for <(command).
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return match SystemDisk::new().lead(path) {
-                Ok(Lead::Opened(number)) => File::open(format!("/proc/self/fd/{number}")),
-                Ok(Lead::Nameless(seen)) => File::open(path_of(&seen)),
-                Ok(Lead::File(_) | Lead::Other(_)) | Err(_) => Err(error),
-            };
-        }
-        found => found?,
-    };
+    // Before anything is opened by the name that is read in a link of the kernel's: another file
+    // may have that by now.
+    match SystemDisk::new().lead(path) {
+        Ok(Lead::Opened(number)) => return Ok((given(number)?, true)),
+        Ok(Lead::Nameless(seen)) => return Ok((File::open(path_of(&seen))?, true)),
+        Ok(Lead::File(_) | Lead::Other(_)) | Err(_) => {}
+    }
+    let found = SystemDisk::open_found(path)?;
     // A file is open by now; of anything else there is a descriptor that tells what it is.
     let meta = found.metadata()?;
     if meta.is_file() {
-        return Ok(found);
+        return Ok((found, false));
     }
-    refuse_if_of_another(path, &meta)?;
-    File::open(path_of(&found))
+    refuse_if_of_another(&meta)?;
+    Ok((File::open(path_of(&found))?, false))
+}
+
+/// Opens what this process was given open once more, to read it from its beginning if it has one.
+fn given(number: u32) -> io::Result<File> {
+    match File::open(format!("/proc/self/fd/{number}")) {
+        // A socket, or a pipe of another user.
+        Err(_) if number == 0 => Ok(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
+        opened => opened,
+    }
 }
 
 /// Opens what is written in one go, whole or not at all where it is a file.
@@ -344,10 +356,9 @@ impl Seek for NewFile {
 }
 
 /// Refuses a pipe, a socket or a device that another user made, who could keep its reader waiting
-/// for ever. What this process was given open, its caller chose.
-fn refuse_if_of_another(path: &Path, meta: &Metadata) -> io::Result<()> {
-    let was_given = || matches!(SystemDisk::new().lead(path), Ok(Lead::Opened(_)));
-    if meta.is_dir() || Caller::or_by_sudo().trusts(meta.uid()) || was_given() {
+/// for ever.
+fn refuse_if_of_another(meta: &Metadata) -> io::Result<()> {
+    if meta.is_dir() || Caller::or_by_sudo().trusts(meta.uid()) {
         return Ok(());
     }
     let what = if meta.file_type().is_fifo() { "a pipe" } else { "no file and" };

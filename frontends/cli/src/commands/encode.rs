@@ -113,15 +113,16 @@ impl Encode {
             let most = most_of_made_from(given.iter().map(Found::from));
             (Source::Stream(Box::new(std::io::stdin().lock())), most)
         } else {
-            let opened = files::input(&self.file).and_then(|file| Ok((file.metadata()?, file)));
-            let (meta, file) = opened.map_err(|error| not_there(&self.file, &error))?;
+            let opened = files::input_and_whether_given(&self.file)
+                .and_then(|(file, is_given)| Ok((file.metadata()?, file, is_given)));
+            let (meta, file, is_given) = opened.map_err(|error| not_there(&self.file, &error))?;
             if meta.is_dir() {
                 return Err(Failure::Input(format!(
                     "{} is a directory; 'pantile seal' takes those",
                     self.file.display()
                 )));
             }
-            let most = match meta.file_type().is_fifo() {
+            let most = match is_given && meta.file_type().is_fifo() {
                 true => most_of_made_from([]),
                 false => most_of_made_from([Found::from(&meta)]),
             };

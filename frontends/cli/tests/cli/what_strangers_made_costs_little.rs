@@ -297,3 +297,23 @@ fn pipes_and_links_of_another_user_are_not_read() {
     read("cat secret | \"$0\" lab replay /dev/stdin --codes raid5:4");
     read("mkfifo own; cat secret > own & \"$0\" lab replay own --codes raid5:4");
 }
+
+/// Of a file that was removed the kernel says another name, which a stranger may have made.
+#[test]
+fn what_a_process_is_given_open_is_read_whatever_has_the_name_that_the_kernel_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let given = folder.path().join("given");
+    std::fs::write(&given, [b'g'; 8192]).expect("it writes");
+    let open = File::open(&given).expect("it is there");
+    std::fs::remove_file(&given).expect("it is there");
+    std::fs::write(folder.path().join("given (deleted)"), [b'x'; 8192]).expect("it writes");
+    let run = Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["encode", "/dev/stdin", "--code", "rs:2+1", "--out", "chunks"])
+        .current_dir(folder.path())
+        .stdin(open)
+        .output()
+        .expect("it runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let chunk = std::fs::read(folder.path().join("chunks/chunk.0")).expect("it was made");
+    assert!(chunk.starts_with(b"gggg") && !chunk.contains(&b'x'));
+}
