@@ -33,6 +33,7 @@ use pantile_format::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 /// An original file, compared with what was sealed.
@@ -91,6 +92,9 @@ pub(crate) struct Set<'w> {
     unmoved: HashSet<PathBuf>,
     /// Whether an original was read for which another user may have put something else.
     is_misled: AtomicBool,
+    /// What was found of who can have put the shards where they are.
+    is_hers_alone: OnceLock<bool>,
+    putter: OnceLock<Option<u32>>,
     /// The user whose shards root writes to, if they are not root's: only files of hers are read to
     /// be sealed.
     pub(crate) for_user: Option<u32>,
@@ -235,6 +239,8 @@ impl<'w> Set<'w> {
             trust,
             unmoved: HashSet::new(),
             is_misled: AtomicBool::new(false),
+            is_hers_alone: OnceLock::new(),
+            putter: OnceLock::new(),
             for_user: None,
             pending,
             lock: held,

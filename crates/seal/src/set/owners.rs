@@ -16,7 +16,13 @@ use std::sync::atomic::Ordering;
 impl Set<'_> {
     /// Whether nobody but this user can have changed the shards, or put them where they are: then
     /// what they say of her files is what she sealed.
+    ///
+    /// Asked once, as is [`put_by_another`](Set::put_by_another): what was opened stays.
     pub(crate) fn is_hers_alone(&self) -> bool {
+        *self.is_hers_alone.get_or_init(|| self.find_whether_hers_alone())
+    }
+
+    fn find_whether_hers_alone(&self) -> bool {
         let (disk, caller) = (self.world.disk, Caller::or_by_sudo());
         let is_ours =
             |meta: io::Result<Meta>, kind| meta.is_ok_and(|meta| crate::records::is_ours(&meta, kind));
@@ -38,8 +44,8 @@ impl Set<'_> {
     /// Nor must an original be another one by now, in which another user put what she likes: asked
     /// when all is read that something is computed of.
     pub(crate) fn is_content_sealed(&self) -> bool {
-        let is_sealed_here = self.trust.is_sealed_here && self.is_hers_alone();
-        let is_as_sealed = || is_sealed_here && !self.is_misled.load(Ordering::Relaxed);
+        let is_as_sealed =
+            || self.trust.is_sealed_here && self.is_hers_alone() && !self.is_misled.load(Ordering::Relaxed);
         self.manifest.mode == Mode::Full || self.knows_blocks() || is_as_sealed()
     }
 
@@ -126,6 +132,10 @@ impl Set<'_> {
     /// The user whom the caller does not trust and who can have put all shards where they are;
     /// `None` if that is nobody.
     pub(crate) fn put_by_another(&self) -> Option<u32> {
+        *self.putter.get_or_init(|| self.find_putter())
+    }
+
+    fn find_putter(&self) -> Option<u32> {
         let caller = Caller::or_by_sudo();
         let putter = |(_, metas): (&Shard, io::Result<(Meta, PathBuf)>)| {
             metas.map_or(SOMEBODY, |(file, dir)| put_by(self.world.disk, &caller, &file, &dir))
