@@ -150,6 +150,12 @@ pub enum SealError {
         /// The number of the user who owns what is there, or a directory on the way.
         owner: u32,
     },
+    /// A link was in a directory that not everybody could search, and would tell where it leads to
+    /// whoever may have put what is in the place of that.
+    LinkForNobody {
+        /// Where.
+        path: PathBuf,
+    },
     /// A change that was cut off would be finished as another user says, and not all shards that
     /// it names belong to that user.
     JournalOfAnother {

@@ -22,11 +22,14 @@ pub(crate) struct Mark {
     /// Bytes written to it, whole directories.
     len: u64,
     /// The directories that the run before names.
-    made: HashSet<FileId>,
+    made: HashSet<Made>,
 }
 
-/// Bytes of a directory: the numbers of its device and its inode.
-const DIR_BYTES: usize = 16;
+/// A directory that was made: the numbers of its device and its inode, and half a digest of the
+/// path below the target at which it was made. Whoever can move it elsewhere gets no rights to it.
+type Made = [u8; DIR_BYTES];
+
+const DIR_BYTES: usize = 32;
 /// More directories than fit are finished by nobody.
 const BYTES_MOST: u64 = 64 << 20;
 
@@ -47,16 +50,16 @@ impl Mark {
         mark
     }
 
-    /// What the run before named.
-    pub(crate) fn made(&self) -> &HashSet<FileId> {
-        &self.made
+    /// Whether the run before named a directory, at this path below the target.
+    pub(crate) fn has(&self, dir: FileId, below: &[u8]) -> bool {
+        self.made.contains(&made(dir, below))
     }
 
     /// Takes the place of what the run before left. Best effort, as all of this: where nothing can
     /// be written, nobody finishes what is cut off.
     fn copy(&mut self, disk: &dyn Disk, temp: &Path) {
         let Ok(file) = disk.create(temp) else { return };
-        let bytes: Vec<u8> = self.made.iter().flat_map(|made| bytes_of(*made)).collect();
+        let bytes: Vec<u8> = self.made.iter().flatten().copied().collect();
         if file.write_at(&bytes, 0).and_then(|()| file.give_name(&self.path)).is_ok() {
             (self.file, self.len) = (Some(file), bytes.len() as u64);
         } else {
@@ -65,11 +68,11 @@ impl Mark {
     }
 
     /// Names one more.
-    pub(crate) fn add(&mut self, disk: &dyn Disk, made: FileId) {
+    pub(crate) fn add(&mut self, disk: &dyn Disk, dir: FileId, below: &[u8]) {
         if self.may_be_made && self.file.is_none() && self.len == 0 {
             self.file = disk.create(&self.path).ok();
         }
-        let bytes = bytes_of(made);
+        let bytes = made(dir, below);
         if self.file.as_ref().is_some_and(|file| file.write_at(&bytes, self.len).is_ok()) {
             self.len += bytes.len() as u64;
         }
@@ -85,15 +88,16 @@ impl Mark {
     }
 }
 
-fn bytes_of(dir: FileId) -> [u8; DIR_BYTES] {
+fn made(dir: FileId, below: &[u8]) -> Made {
     let mut bytes = [0; DIR_BYTES];
     bytes[..8].copy_from_slice(&dir.device.to_le_bytes());
-    bytes[8..].copy_from_slice(&dir.inode.to_le_bytes());
+    bytes[8..16].copy_from_slice(&dir.inode.to_le_bytes());
+    bytes[16..].copy_from_slice(&blake3::hash(below).as_bytes()[..16]);
     bytes
 }
 
 /// What a mark names; `None` if it is not one that nobody but this user can have put there.
-fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<FileId>> {
+fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<Made>> {
     let file = disk.open(path).ok()?;
     let meta = file.meta().ok()?;
     let is_hers = is_ours(&meta, MetaKind::File)
@@ -104,7 +108,6 @@ fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<FileId>> {
     }
     let mut bytes = vec![0; meta.size as usize];
     let have = file.read_at(&mut bytes, 0).ok()?;
-    let number = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 of 16"));
-    let dir = |bytes: &[u8]| FileId { device: number(&bytes[..8]), inode: number(&bytes[8..]) };
-    Some(bytes[..have].chunks_exact(DIR_BYTES).map(dir).collect())
+    let made = bytes[..have].chunks_exact(DIR_BYTES);
+    Some(made.map(|made| made.try_into().expect("as many bytes")).collect())
 }

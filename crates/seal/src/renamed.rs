@@ -1,18 +1,25 @@
 //! Originals that have another name now: their content is there, so they are not lost.
 //!
 //! A file is recognised as `seal` recognises it: nothing lies at its path, a path that was not
-//! sealed holds a file of its size, and every block of that has the checksum that was sealed.
-//! Without checksums nothing tells, and nothing is recognised.
+//! sealed holds a file of its size, and every block of that has the checksum that was sealed, and
+//! fits the pin that the set is held against. Without checksums nothing tells, and nothing is
+//! recognised. Nor is what another user may have put there than whoever owns the directory that the
+//! original was in: a checksum is met by whoever knows the content.
 
 use crate::SealError;
+use crate::names::parent;
 use crate::options::Progress;
 use crate::report::FileStatus;
-use crate::set::{Original, Set};
+use crate::set::{Original, Set, put_by};
 use crate::verify::tree_now;
 use crate::window::{join, read_source};
 use pantile_format::{Crc64, Entry, EntryKind, Mode};
+use pantile_trust::Caller;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+
+/// Read at a time.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Finds the originals that were renamed and lets them be read at their new paths.
 ///
@@ -40,7 +47,10 @@ pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Re
     progress.phase("looking for renamed files", candidates.iter().map(|(_, size)| size).sum());
     for (path, size) in candidates {
         let Some(same_size) = missing.get_mut(&size) else { continue };
-        if let Some(at) = holds_one_of(set, &path, same_size, progress)? {
+        if let Some(at) = holds_one_of(set, &path, same_size, progress)?
+            && is_of_whom_it_was(set, same_size[at], &path)
+            && fits_pin(set, same_size[at], &path, progress)?
+        {
             let index = same_size.remove(at);
             set.originals[index] = Some(Original { path, status: FileStatus::Renamed });
         }
@@ -63,6 +73,57 @@ fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<usize>>) -> Vec<(PathBuf
     tree.entries.iter().filter_map(candidate).collect()
 }
 
+/// Whether nobody can have put a file where it is but whom the caller trusts, or the owner of the
+/// directory that an original was in: the nearest one that is there still.
+fn is_of_whom_it_was(set: &Set<'_>, entry: usize, path: &Path) -> bool {
+    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
+    let Ok(found) = disk.meta(path) else { return false };
+    let putter = put_by(disk, &caller, &found, &parent(path));
+    if caller.trusts(putter) {
+        return true;
+    }
+    let original = set.original_path(entry);
+    let was_in = original.ancestors().skip(1).find_map(|dir| disk.meta(dir).ok());
+    let above = disk.above(&parent(path)).unwrap_or_default();
+    was_in.is_some_and(|dir| dir.owner == putter) && caller.is_at_home(&found, &above)
+}
+
+/// Whether every block of a file is what the pin says of an entry; without a pin it is.
+fn fits_pin(
+    set: &Set<'_>,
+    entry: usize,
+    path: &Path,
+    progress: &mut dyn Progress,
+) -> Result<bool, SealError> {
+    let Some(pin) = &set.pin else { return Ok(true) };
+    let entry = &set.manifest.entries[entry];
+    let EntryKind::File { extents, .. } = &entry.kind else { return Ok(false) };
+    let block = set.geometry.block();
+    let step = (PIECE_BYTES / block).max(1) as u64;
+    let mut bytes = vec![0; step as usize * block];
+    let mut first_block = 0;
+    for extent in extents {
+        let cell = set.geometry.lanes[extent.lane.0 as usize];
+        let end = extent.first.0 + extent.count;
+        let mut at = extent.first.0;
+        while at < end {
+            if progress.cancelled() {
+                return Err(SealError::Cancelled);
+            }
+            let here = step.min(end - at);
+            let bytes = &mut bytes[..here as usize * block];
+            let read = read_source(set, path, entry, first_block, bytes);
+            let is_whole = read.is_ok_and(|read| read.whole);
+            if !is_whole || !pin.fits(cell, at..at + here, bytes).into_iter().all(|fits| fits) {
+                return Ok(false);
+            }
+            at += here;
+            first_block += here;
+        }
+    }
+    Ok(true)
+}
+
 /// Which of these entries a file holds, every block of it.
 fn holds_one_of(
     set: &Set<'_>,
@@ -70,8 +131,6 @@ fn holds_one_of(
     entries: &[usize],
     progress: &mut dyn Progress,
 ) -> Result<Option<usize>, SealError> {
-    /// Read at a time.
-    const PIECE_BYTES: usize = 1 << 20;
     let crcs = |index: usize| match &set.manifest.entries[index].kind {
         EntryKind::File { crcs, .. } => crcs.as_slice(),
         _ => &[],

@@ -257,7 +257,7 @@ impl Unsealing<'_, '_> {
             EntryKind::Dir => {
                 match disk.meta(&path) {
                     Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {
-                        let is_unfinished = self.mark.made().contains(&meta.id);
+                        let is_unfinished = self.mark.has(meta.id, &self.set.restored_path(index));
                         if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
                         }
@@ -269,7 +269,7 @@ impl Unsealing<'_, '_> {
                         let made = self
                             .in_opened(&path, |path| disk.make_private_dir(path))
                             .map_err(|e| SealError::io("creating", &path, e))?;
-                        self.mark.add(disk, made);
+                        self.mark.add(disk, made, &self.set.restored_path(index));
                         self.made.push((index, made));
                         self.report.dirs += 1;
                     }
@@ -487,7 +487,8 @@ impl Unsealing<'_, '_> {
         let Ok(file) = self.set.world.disk.open(path) else { return false };
         let entry = &self.set.manifest.entries[index];
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
-        file.meta().is_ok_and(|there| is_same_time(entry.mtime, there.mtime))
+        let is_trusted = |there: &Meta| Caller::or_by_sudo().trusts(there.owner);
+        file.meta().is_ok_and(|there| is_trusted(&there) && is_same_time(entry.mtime, there.mtime))
             && has(&*file, &sealed, (entry.mode, self.rights()))
     }
 

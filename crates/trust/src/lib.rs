@@ -80,7 +80,7 @@ impl Caller {
     /// command by `sudo`, and so may do as root whatever she likes, or whom root has named there.
     pub fn or_by_sudo() -> Caller {
         let caller = Caller::alone();
-        let by_sudo = || std::env::var("SUDO_UID").ok()?.parse().ok();
+        let by_sudo = || std::env::var("SUDO_UID").ok()?.parse().ok().filter(|&user: &u32| user != SOMEBODY);
         Caller { by_sudo: if caller.is_root() { by_sudo() } else { None }, ..caller }
     }
 

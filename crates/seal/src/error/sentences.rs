@@ -140,6 +140,12 @@ impl fmt::Display for SealError {
                 path.display(),
                 whom(*owner)
             ),
+            SealError::LinkForNobody { path } => write!(
+                out,
+                "the link {} was where not everybody could see it, and others may have put a directory on its way; it was \
+                 not made: 'pantile unseal' restores it to a folder of your own",
+                path.display()
+            ),
             SealError::JournalOfAnother { path, owner } => write!(
                 out,
                 "{}, which says how a change of these shards is finished, belongs to {}, and not all of the shards do; \

@@ -57,12 +57,14 @@ pub(super) fn heal_files(
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
     let mut batch = Batch::new(set.world.disk, set.manifest.set);
     let mut dirs = Vec::new();
+    let mut closed_anew = HashSet::new();
     let mut not_kept = Vec::new();
     let filled = filled_dirs(set, &files);
     let closed = closed_dirs(set);
     for (entry, way) in files {
         let path = set.original_path(entry);
-        let original = Original { path: &path, way, was_open: was_open(set, entry, &closed) };
+        let was_open = was_open(set, entry, &closed);
+        let original = Original { path: &path, way, was_open };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
             false => refuse_below_others(set, entry, original, &dirs).and_then(|()| {
@@ -80,6 +82,9 @@ pub(super) fn heal_files(
             Ok(Done::Waits) => {}
             Ok(Done::Dir(made)) => {
                 dirs.push((entry, made));
+                if !is_for_others(set, entry, original) {
+                    closed_anew.insert(entry);
+                }
                 report.files_healed.push(crate::names::shown_path(&path));
             }
             Ok(Done::Link) => report.files_healed.push(crate::names::shown_path(&path)),
@@ -97,7 +102,12 @@ pub(super) fn heal_files(
     // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
     report.not_kept.extend(not_kept);
     for made in dirs.into_iter().rev() {
-        finish_dir(set, made, rights, report);
+        let is_closed = closed_anew.contains(&made.0);
+        finish_dir(set, made, if is_closed { rights.of_owner_alone() } else { rights }, report);
+        if is_closed {
+            let path = crate::names::shown_path(&set.original_path(made.0));
+            report.not_kept.push(NotDone { path, reason: format!("{PLACE_OF_OTHERS}{FOR_HEALER}") });
+        }
     }
     give_times_back(set, filled);
     Ok(())
@@ -150,6 +160,17 @@ fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
             let _ = disk.set_time(&path, time);
         }
     }
+}
+
+/// Why something that is made anew is for whoever heals alone.
+const PLACE_OF_OTHERS: &str = "others may have put what is there, or a directory on its way, and not everybody could \
+                               read it when it was sealed";
+const FOR_HEALER: &str = ": it is for who healed it alone; chown and chmod give it to others";
+
+/// Whether a directory or link that is made anew may be for others: everybody could read it when it
+/// was sealed, or nobody else can have put a directory on its way.
+fn is_for_others(set: &Set<'_>, entry: usize, original: Original<'_>) -> bool {
+    original.was_open || is_way_hers(set, set.manifest.entries[entry].source, original.path)
 }
 
 /// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
@@ -224,6 +245,9 @@ fn heal_file(
             // then.
             let made = disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
             return Ok(Done::Dir(made));
+        }
+        EntryKind::Symlink { .. } if !is_for_others(set, index, original) => {
+            return Err(SealError::LinkForNobody { path: path.to_path_buf() });
         }
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path)
@@ -325,16 +349,13 @@ fn write_original(
     if !is_for_others && is_less {
         let why = match is_content_sealed {
             true if is_moved => "its owner is not that of the directory, and others may have put it there",
-            true => {
-                "others may have put what is there, or a directory on its way, and not everybody could read it when it \
-                 was sealed"
-            }
+            true => PLACE_OF_OTHERS,
             false => {
                 "others may have made the shards, or put other files in the place of those that were read, and without \
                  checksums it could tell what is in another file"
             }
         };
-        let why = format!("{why}: it is for who healed it alone; chown and chmod give it to others");
+        let why = format!("{why}{FOR_HEALER}");
         not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why });
     }
     if there.is_some_and(|meta| rights.of_mode(meta.mode) != meta.mode) {

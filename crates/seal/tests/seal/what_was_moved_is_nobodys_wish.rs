@@ -296,3 +296,119 @@ fn a_file_is_not_sealed_under_the_acl_of_another() {
         assert!(error.to_string().contains("its rights were changed just now"), "{error}");
     }
 }
+
+/// Of a closed directory that is gone, in whose place she has one.
+#[test]
+fn what_a_closed_directory_held_is_healed_for_nobody_else_links_and_attributes_too() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let closed = place.tree().join("closed");
+    fs::create_dir_all(closed.join("sub")).unwrap();
+    file(&closed.join("sub/f"), b"secret", 0o644, 0);
+    setxattr(closed.join("sub"), "user.note", b"secret", XattrFlags::empty()).unwrap();
+    std::os::unix::fs::symlink("secret", closed.join("link")).unwrap();
+    std::os::unix::fs::symlink("open", place.tree().join("link")).unwrap();
+    set_mode(&closed, 0o700);
+    give_dir(&place.tree(), SHE);
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    fs::remove_dir_all(&closed).unwrap();
+    fs::remove_file(place.tree().join("link")).unwrap();
+    fs::create_dir(&closed).unwrap();
+    give_dir(&closed, SHE);
+    let SealError::NotHealed { report } = place.heal().unwrap_err() else { panic!() };
+    assert!(fs::symlink_metadata(closed.join("link")).is_err());
+    assert!(report.not_healed[0].reason.contains("'pantile unseal' restores it"), "{report:?}");
+    assert_eq!((owner(&closed.join("sub")), mode_of(&closed.join("sub"))), (0, 0o700));
+    assert!(report.not_kept.iter().any(|not| not.path.ends_with("sub")));
+    assert_eq!(fs::read_link(place.tree().join("link")).unwrap(), Path::new("open"), "was for all");
+}
+
+/// Her copy of a file of another's, or one that she made to have its checksums.
+#[test]
+fn a_file_of_a_user_is_not_what_another_is_called_now() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    for (dir, user) in [("hers", SHE), ("of another", ANOTHER)] {
+        fs::create_dir_all(place.tree().join(dir)).unwrap();
+        give_dir(&place.tree().join(dir), user);
+    }
+    let (lost, copy) = (place.tree().join("of another/doc"), place.tree().join("hers/copy"));
+    file(&lost, &Seed(4).bytes(3000), 0o644, ANOTHER);
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    fs::rename(&lost, &copy).unwrap();
+    for (user, status) in [(SHE, FileStatus::Missing), (ANOTHER, FileStatus::Missing)] {
+        chown(&copy, Some(user), None).unwrap();
+        assert_eq!(place.verify().files[0].status, status);
+    }
+    fs::rename(&copy, lost.with_file_name("called so")).unwrap();
+    assert_eq!(place.verify().files[0].status, FileStatus::Renamed, "its owner did that");
+    fs::rename(lost.with_file_name("called so"), &copy).unwrap();
+    place.heal().unwrap();
+    assert_eq!(fs::read(&lost).unwrap(), Seed(4).bytes(3000));
+}
+
+/// What a run that was cut off made is hers to move, where the target is hers in part.
+#[test]
+fn a_directory_of_a_run_that_was_cut_off_gets_no_rights_elsewhere() {
+    let place = Place::new();
+    for (dir, mode) in [("closed", 0o700), ("open", 0o755)] {
+        fs::create_dir_all(place.tree().join(dir)).unwrap();
+        write(&place.tree().join(dir).join("f"), dir.as_bytes());
+        set_mode(&place.tree().join(dir), mode);
+    }
+    seal(&place.options("mirror:2"), &mut Silent).unwrap();
+    let (set, target) = (place.set(), place.target());
+    let options = UnsealOptions { set, target, overwrite: true, ..Default::default() };
+    let mark = |place: &Place| fs::read_dir(place.target()).unwrap().any(|entry| is_mark(&entry.unwrap()));
+    for is_moved in [false, true] {
+        let mut stopped = UntilThereIs(place.target().join("open"));
+        assert!(matches!(unseal(&options, &mut stopped), Err(SealError::Cancelled)));
+        assert!(mark(&place), "it was cut off when both were made");
+        let [closed, open] = ["closed", "open"].map(|name| place.target().join(name));
+        if is_moved {
+            renameat_with(CWD, &closed, CWD, &open, RenameFlags::EXCHANGE).unwrap();
+        }
+        unseal(&options, &mut Silent).unwrap();
+        assert_eq!(mode_of(&open), if is_moved { 0o700 } else { 0o755 });
+        assert!(!mark(&place));
+        fs::remove_dir_all(place.target()).unwrap();
+    }
+}
+
+fn is_mark(entry: &fs::DirEntry) -> bool {
+    entry.file_name().to_string_lossy().starts_with(".pantile-")
+}
+
+/// Ends the work as soon as something is there.
+struct UntilThereIs(PathBuf);
+
+impl Progress for UntilThereIs {
+    fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+
+    fn advance(&mut self, _bytes: u64) {}
+
+    fn cancelled(&self) -> bool {
+        self.0.exists()
+    }
+}
+
+#[test]
+fn a_file_of_a_user_that_is_as_it_was_sealed_is_made_anew_if_that_is_asked() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    write(&place.tree().join("rc"), b"content");
+    seal(&place.options("mirror:2"), &mut Silent).unwrap();
+    let set = place.set();
+    let options = UnsealOptions { set, target: place.target(), overwrite: true, ..Default::default() };
+    unseal(&options, &mut Silent).unwrap();
+    give(&place.target().join("rc"), SHE);
+    unseal(&options, &mut Silent).unwrap();
+    assert_eq!(owner(&place.target().join("rc")), 0);
+}
