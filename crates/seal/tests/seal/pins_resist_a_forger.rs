@@ -96,6 +96,18 @@ fn a_forged_original_is_healed_from_parity_that_fits() {
     assert!(look(&place).unwrap().clean);
 }
 
+#[test]
+fn a_forged_file_is_not_what_an_original_is_called_now() {
+    let place = pinned("rs:3+2", Mode::Beside, true);
+    let renamed = place.tree().join("called so");
+    fs::rename(place.tree().join("f1"), &renamed).unwrap();
+    let status = |report: VerifyReport| report.files.iter().find(|file| file.path == "f1").unwrap().status;
+    assert_eq!(status(look(&place).unwrap()), FileStatus::Renamed);
+    forge_block(&renamed, 4096);
+    assert_eq!(status(place.verify()), FileStatus::Renamed, "checksums do not resist a forger");
+    assert_eq!(status(look(&place).unwrap()), FileStatus::Missing);
+}
+
 /// Gives shards another manifest, under checksums that fit. Of version 1, in which there is one
 /// place to forge in each shard.
 fn forge_manifests(place: &Place, columns: std::ops::Range<usize>, generation: u64) {
