@@ -10,7 +10,6 @@ use pantile_format::Timestamp;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use crate::links::resolve;
 pub use crate::links::{is_led_to_by_nobody_else, real_path};
@@ -283,8 +282,33 @@ pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// What the clock says.
+/// Everything was changed since.
+pub(crate) const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
+
+/// What [`now`] says when it has gone on: all that was changed before this was called looks older,
+/// also where a file system keeps exact times, and what is changed afterwards does not. Takes a
+/// tick or two, some milliseconds.
+pub(crate) fn next_tick() -> Timestamp {
+    let asked = exact_now();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let now = now();
+        // A clock that was set back does not have anybody wait for it.
+        if now > asked || exact_now() < asked {
+            return now;
+        }
+    }
+}
+
+/// What the clock says that programs take times from which they set.
+pub(crate) fn exact_now() -> Timestamp {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
+}
+
+/// What the clock says by which the system stamps files, which is up to a tick behind: what is
+/// changed after this does not look older.
 pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+    Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as u32 }
 }

@@ -150,9 +150,9 @@ pub enum SealError {
         /// The number of the user who owns what is there, or a directory on the way.
         owner: u32,
     },
-    /// A link was in a directory that not everybody could search, and would tell where it leads to
+    /// An original was in a directory that not everybody could search, and would be shown to
     /// whoever may have put what is in the place of that.
-    LinkForNobody {
+    NotShown {
         /// Where.
         path: PathBuf,
     },

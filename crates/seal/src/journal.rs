@@ -684,6 +684,8 @@ struct Stream<'p> {
     /// Whoever waits for it may end that.
     progress: &'p dyn Progress,
     file: Box<dyn DiskFile>,
+    /// When it was opened: whoever owns it may go on writing to it.
+    len_bytes: u64,
     at: u64,
     buffer: Vec<u8>,
     crc: CrcStream,
@@ -693,7 +695,8 @@ impl<'p> Stream<'p> {
     fn open(disk: &dyn Disk, path: &'p Path, progress: &'p dyn Progress) -> Result<Stream<'p>, SealError> {
         let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
         let len_bytes = file.meta().map_err(|e| SealError::io("reading", path, e))?.size;
-        let stream = Stream { path, progress, file, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
+        let stream =
+            Stream { path, progress, file, len_bytes, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
         // One that was copied may have holes where it has zeros; but who looks must not read for as
         // long as somebody cared to write a number.
         match len_bytes <= HOLES_BYTES_MAX || stream.file.is_stored(0, len_bytes) {
@@ -723,12 +726,14 @@ impl<'p> Stream<'p> {
     fn bytes(&mut self, len: usize) -> Result<&[u8], SealError> {
         self.refuse_if_cancelled()?;
         self.buffer.resize(len, 0);
-        let have = self
-            .file
-            .read_at(&mut self.buffer, self.at)
-            .map_err(|e| SealError::io("reading", self.path, e))?;
+        let need = self.at + len as u64;
+        let have = match need <= self.len_bytes {
+            true => self.file.read_at(&mut self.buffer, self.at),
+            false => Ok(self.len_bytes.saturating_sub(self.at) as usize),
+        };
+        let have = have.map_err(|e| SealError::io("reading", self.path, e))?;
         if have < len {
-            let (have, need) = (self.at + have as u64, self.at + len as u64);
+            let have = self.at + have as u64;
             return Err(self.bad(FormatError::Truncated { part: Part::Journal, have, need }));
         }
         self.at += len as u64;
@@ -771,6 +776,7 @@ mod tests {
     use crate::disk::SystemDisk;
     use pantile_format::Version;
     use proptest::prelude::*;
+    use std::io::Write as _;
 
     const HEADER: JournalHeader =
         JournalHeader { version: Version::V1, set: SetId([1; 16]), generation: Generation(2) };
@@ -809,6 +815,25 @@ mod tests {
         assert!(refused(1 << 40).contains("hole"), "a TiB");
         // Where holes cost nothing, what is wrong is said.
         assert!(!refused(HOLES_BYTES_MAX).contains("hole"), "256 MiB");
+    }
+
+    #[test]
+    fn a_journal_is_read_no_further_than_it_was_long_when_it_was_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, disk) = (journal(dir.path()), disk(dir.path()));
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 9]).unwrap();
+        let mut stream = Stream::open(&disk, &path, &Silent).unwrap();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all(&whole[whole.len() - 9..])
+            .unwrap();
+        let error = check(&mut stream).unwrap_err();
+        let SealError::BadJournal { error, .. } = error else { panic!("its owner went on writing") };
+        assert!(matches!(error, FormatError::Truncated { part: Part::Journal, .. }), "{error}");
+        assert!(checked(&disk, &path).is_ok());
     }
 
     #[test]

@@ -7,14 +7,15 @@
 //! not fit, and neither does anything on another machine. Nor does a record count that lies in a
 //! directory of another user, at any depth.
 //!
-//! A record is a text: a line for the format, then a line for each source. That has `dir` or
-//! `file`; of the directory, or of that in which the file lies, the number of its inode and the
+//! A record is a text: a line for the format, a line for the state of the set, by the digest of its
+//! manifest, then a line for each source. That has `dir` or `file`; of the directory, or of that in which the file lies, the number of its inode and the
 //! time at which that was made, or the number of its device where the file system does not keep
 //! that time; and the path of the source. What is not there counts as a file, so that no record of
-//! a directory fits. A record is written anew by each seal, and its time of modification is when
-//! that began.
+//! a directory fits. A record is written anew by each seal. Its time of modification tells since
+//! when what was not touched is what that state has: when the seal began; or what the record before
+//! told, if a file that was touched since counts as unchanged and was not read.
 
-use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
+use crate::disk::{Access, Disk, EPOCH, Identity, Meta, MetaKind};
 use crate::links::is_led_to_by_nobody_else;
 use crate::names::{parent, temp};
 use pantile_format::Timestamp;
@@ -22,25 +23,29 @@ use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
 
-const FIRST_LINE: &str = "pantile record 2\n";
+const FIRST_LINE: &str = "pantile record 3\n";
+const FIRST_LINE_V2: &str = "pantile record 2\n";
+/// What the line of the state begins with.
+const STATE: &str = "state ";
 
 /// As many sources as a manifest can name have less.
 const BYTES_MOST: u64 = 1 << 20;
 
-/// Notes where the sources of a set are, and that they were sealed at this time.
+/// Notes where the sources of a set are, and that they are as this state has them as far as they
+/// were not touched since a time.
 ///
 /// Best effort: without a record the person is asked to name them when they are to be repaired.
 pub(crate) fn note(
     disk: &dyn Disk,
     records: &Path,
-    set: &str,
+    (set, state): (&str, &str),
     sources: &[PathBuf],
-    began: Timestamp,
+    at: Timestamp,
 ) -> io::Result<()> {
     if !is_led_to_by_nobody_else(records) {
         return Ok(());
     }
-    let text = describe(disk, sources)?;
+    let text = format!("{FIRST_LINE}{STATE}{state}\n{}", describe(disk, sources)?);
     disk.make_root(records)?;
     let path = records.join(set);
     if !is_ours(&disk.meta(records)?, MetaKind::Dir) {
@@ -48,20 +53,29 @@ pub(crate) fn note(
     }
     let file = disk.create(&temp(&path))?;
     file.write_at(text.as_bytes(), 0)?;
-    file.set_meta(file.meta()?.mode, began)?;
+    file.set_meta(file.meta()?.mode, at)?;
     file.sync()?;
     file.give_name(&path)?;
     disk.sync_dir(records)
 }
 
 /// What a record tells.
-#[derive(Clone, Copy)]
 pub(crate) struct Record {
-    /// When this user last sealed the set here. Shards tell a time, too, but whoever may write to
-    /// them may set it.
-    pub(crate) at: Timestamp,
+    /// Since when what was not touched is what the state has that this user sealed last here.
+    /// Shards tell a time, too, but whoever may write to them may set it.
+    at: Timestamp,
+    /// That state; older records do not have it.
+    state: Option<String>,
     /// Whether its sources are where they were.
     pub(crate) fits: bool,
+}
+
+impl Record {
+    /// Since when what was not touched is what a state has, by the digest of its manifest.
+    pub(crate) fn known_since(&self, state: impl FnOnce() -> String) -> Timestamp {
+        let is_of_it = self.state.as_ref().is_some_and(|noted| *noted == state());
+        if is_of_it { self.at } else { EPOCH }
+    }
 }
 
 /// This user's record of a set, if there is one.
@@ -72,18 +86,23 @@ pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: &str, sources: &[P
         // Whoever may exchange a directory on the way may put another one of this user there, in
         // which she restored what somebody else made.
         let is_hers = is_ours(&disk.meta(records)?, MetaKind::Dir) && is_led_to_by_nobody_else(records);
+        let with_state = text.strip_prefix(FIRST_LINE).and_then(|rest| rest.strip_prefix(STATE));
+        let (state, lines) = match with_state.and_then(|rest| rest.split_once('\n')) {
+            Some((state, lines)) => (Some(state.to_string()), Some(lines)),
+            None => (None, text.strip_prefix(FIRST_LINE_V2)),
+        };
         let fits = || {
-            describe(disk, sources).is_ok_and(|now| now == text)
+            lines.is_some_and(|lines| describe(disk, sources).is_ok_and(|now| now == lines))
                 || describe_v1(disk, sources).is_some_and(|now| now == text)
         };
-        Ok::<Option<Record>, io::Error>(is_hers.then(|| Record { at, fits: fits() }))
+        Ok::<Option<Record>, io::Error>(is_hers.then(|| Record { at, state, fits: fits() }))
     };
     found().unwrap_or(None)
 }
 
-/// A line for each source, in the version of the format that is written now.
+/// A line for each source, in the versions of the format that have paths.
 fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
-    let mut text = String::from(FIRST_LINE);
+    let mut text = String::new();
     for source in sources {
         // A file is made anew whenever it is healed or saved; the directory that it lies in stays.
         // Which name it has there counts as well: another name would be another file.

@@ -74,7 +74,7 @@ fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<usize>>) -> Vec<(PathBuf
 }
 
 /// Whether nobody can have put a file where it is but whom the caller trusts, or the owner of the
-/// directory that an original was in: the nearest one that is there still.
+/// directory that an original was in. Whose one was that is not there any more nothing tells.
 fn is_of_whom_it_was(set: &Set<'_>, entry: usize, path: &Path) -> bool {
     let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
     let Ok(found) = disk.meta(path) else { return false };
@@ -82,10 +82,9 @@ fn is_of_whom_it_was(set: &Set<'_>, entry: usize, path: &Path) -> bool {
     if caller.trusts(putter) {
         return true;
     }
-    let original = set.original_path(entry);
-    let was_in = original.ancestors().skip(1).find_map(|dir| disk.meta(dir).ok());
+    let was_in = disk.meta(&parent(&set.original_path(entry)));
     let above = disk.above(&parent(path)).unwrap_or_default();
-    was_in.is_some_and(|dir| dir.owner == putter) && caller.is_at_home(&found, &above)
+    was_in.is_ok_and(|dir| dir.owner == putter) && caller.is_at_home(&found, &above)
 }
 
 /// Whether every block of a file is what the pin says of an entry; without a pin it is.

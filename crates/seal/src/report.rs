@@ -388,6 +388,9 @@ pub struct SealReport {
     pub manifest: String,
     /// Whether the set is new.
     pub first_time: bool,
+    /// Since when what was not touched is what the set has, if not since the work began.
+    #[serde(skip)]
+    pub(crate) known_since: Option<pantile_format::Timestamp>,
     /// The code that was given, or that the set had, where it got more data columns for more
     /// sources.
     pub widened_from: Option<String>,

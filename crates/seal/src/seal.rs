@@ -65,7 +65,7 @@ fn seal_into(
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     let places: Vec<PathBuf> =
         sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect();
-    let began = crate::disk::now();
+    let began = crate::disk::next_tick();
     let done = if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let paths = SetPaths { name: Some(name_shown), effort, ..SetPaths::dir(&out) };
@@ -78,7 +78,9 @@ fn seal_into(
     };
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Without a record heal asks where the originals are.
-        let _ = crate::records::note(world.disk, records, &report.set, &places, began);
+        let state = (&*report.set, &*report.manifest);
+        let at = report.known_since.unwrap_or(began);
+        let _ = crate::records::note(world.disk, records, state, &places, at);
     }
     done
 }
@@ -94,8 +96,11 @@ fn reseal(
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let mut widened_from = None;
+    let mut recorded = None;
     loop {
-        let set = Set::open(world, opening, progress)?;
+        let mut set = Set::open(world, opening, progress)?;
+        // It is of the state before, which was made wider.
+        set.trust.recorded = *recorded.get_or_insert(set.trust.recorded);
         let tree = Tree::walk(world.disk, sources.to_vec(), &own(&set, options, out, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {

@@ -9,7 +9,7 @@ pub(crate) use found::sets_in;
 pub(crate) use owners::put_by;
 
 use crate::bounds::{Bounds, Codes};
-use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
+use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
 use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, is_to_be_done, journals, replay};
@@ -113,7 +113,8 @@ pub(crate) struct Set<'w> {
 pub(crate) struct Trust {
     /// Whether the person named them.
     named: bool,
-    /// When this user last sealed them here by her own record, if they are where they were.
+    /// Since when what was not touched is what this state has, by this user's own record, if they
+    /// are where they were.
     pub(crate) recorded: Option<Timestamp>,
     /// Whether she has such a record, wherever they are now.
     is_sealed_here: bool,
@@ -211,11 +212,10 @@ impl<'w> Set<'w> {
         let set_name = manifest.set.to_string();
         let record = (paths.records.as_ref())
             .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
-        let trust = Trust {
-            named: !paths.sources.is_empty(),
-            recorded: record.filter(|record| record.fits).map(|record| record.at),
-            is_sealed_here: record.is_some(),
-        };
+        let is_sealed_here = record.is_some();
+        let fitting = record.filter(|record| record.fits);
+        let recorded = fitting.map(|record| record.known_since(|| crate::pin::told(&manifest)));
+        let trust = Trust { named: !paths.sources.is_empty(), recorded, is_sealed_here };
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -797,12 +797,9 @@ fn sealed_at(candidates: &[Candidate], manifest: &Manifest) -> Option<Timestamp>
         let first = first.map_or(mtime, |first: Timestamp| first.min(mtime));
         (Some(first), last.max(Some(mtime)), longer || more)
     });
-    let is_known = !longer && last.is_some_and(|last| last <= now());
+    let is_known = !longer && last.is_some_and(|last| last <= exact_now());
     first.map(|first| if is_known { first } else { EPOCH })
 }
-
-/// Everything was changed since.
-const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
 
 fn same(same: bool) -> FileStatus {
     if same { FileStatus::Unchanged } else { FileStatus::Changed }

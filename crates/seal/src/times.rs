@@ -21,6 +21,15 @@ pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
     sealed == now || RESOLUTIONS.iter().any(|resolution| cut(resolution) == now)
 }
 
+/// Whether something that a file system says was changed at a time can have been changed since
+/// another, or at that: where times are cut, it was later than they say.
+pub(crate) fn is_since(changed: Timestamp, at: Timestamp) -> bool {
+    let nanos = |time: Timestamp| i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos);
+    let (changed, at) = (nanos(changed), nanos(at));
+    let is_cut = |resolution: &&i128| changed.rem_euclid(**resolution) == 0;
+    changed >= at || RESOLUTIONS.iter().filter(is_cut).any(|resolution| changed + resolution > at)
+}
+
 /// Blocks that differ in a file that may be rotten as well as changed: at most one in so many.
 const FEW_OF: u64 = 16;
 
@@ -63,6 +72,21 @@ mod tests {
         assert!(!is_same_time(time(1_700_000_000, 0), time(1_700_000_001, 0)));
         // Before 1970 a time is cut downwards, too.
         assert!(is_same_time(time(-3, 500_000_000), time(-3, 0)) && is_same_time(time(-3, 5), time(-4, 0)));
+    }
+
+    #[test]
+    fn what_was_changed_at_a_time_that_was_cut_may_have_been_later() {
+        let time = |seconds, nanos| Timestamp { seconds, nanos };
+        let at = time(1_700_000_001, 123_456_789);
+        for changed in [at, time(1_700_000_001, 123_456_700), time(1_700_000_001, 0), time(1_700_000_000, 0)]
+        {
+            assert!(is_since(changed, at), "{changed:?}");
+        }
+        for changed in
+            [time(1_700_000_001, 123_456_788), time(1_700_000_001, 120_000_001), time(1_699_999_999, 0)]
+        {
+            assert!(!is_since(changed, at), "{changed:?}");
+        }
     }
 
     #[test]

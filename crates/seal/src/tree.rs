@@ -1,10 +1,11 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Access, Disk, FileId, Meta, MetaKind, now};
+use crate::disk::{Access, Disk, FileId, Meta, MetaKind, next_tick};
 use crate::links::real_path;
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
+use crate::times::is_since;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
@@ -138,7 +139,7 @@ impl Way {
     pub(crate) fn is_moved_since(&self, at: Timestamp) -> bool {
         match self {
             Way::Unknown => true,
-            Way::To { moved_at, .. } => moved_at.is_some_and(|moved_at| moved_at >= at),
+            Way::To { moved_at, .. } => moved_at.is_some_and(|moved_at| is_since(moved_at, at)),
         }
     }
 
@@ -166,7 +167,7 @@ impl Tree {
     pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
         let mut tree = Tree {
             sources: Vec::new(),
-            began: now(),
+            began: next_tick(),
             entries: Vec::new(),
             ctimes: Vec::new(),
             skipped: Vec::new(),

@@ -285,7 +285,7 @@ impl Unsealing<'_, '_> {
 
     fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), SealError> {
         let disk = self.set.world.disk;
-        if disk.read_link(path).is_ok_and(|there| there == to) {
+        if disk.read_link(path).is_ok_and(|there| there == to) && self.may_stay(path) {
             self.report.already_there += 1;
             return Ok(());
         }
@@ -372,7 +372,9 @@ impl Unsealing<'_, '_> {
         }
         // What is right is left as it is, however often the command is run.
         let compared = match disk.meta(path) {
-            Ok(there) if self.may_be_right(index, &there) => Some(self.compare(index, path, progress)?),
+            Ok(there) if self.may_be_right(index, &there) && self.may_stay(path) => {
+                Some(self.compare(index, path, progress)?)
+            }
             Ok(_) if !self.options.overwrite => return Err(self.in_the_way(index, path)),
             _ => None,
         };
@@ -470,6 +472,15 @@ impl Unsealing<'_, '_> {
         give(made, &sealed, given, path, &mut self.report.not_kept)
     }
 
+    /// Whether what is there may count as restored if it is what was sealed: it belongs to whom the
+    /// caller trusts, or is at home and not to be overwritten.
+    fn may_stay(&self, path: &Path) -> bool {
+        let (disk, caller) = (self.set.world.disk, Caller::or_by_sudo());
+        let Ok(there) = disk.meta(path) else { return false };
+        let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&there, &above));
+        caller.trusts(there.owner) || (!self.options.overwrite && is_at_home())
+    }
+
     /// Whether what is there is a file of the size that was sealed.
     fn may_be_right(&self, index: usize, there: &Meta) -> bool {
         let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind else { return false };
@@ -487,8 +498,7 @@ impl Unsealing<'_, '_> {
         let Ok(file) = self.set.world.disk.open(path) else { return false };
         let entry = &self.set.manifest.entries[index];
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
-        let is_trusted = |there: &Meta| Caller::or_by_sudo().trusts(there.owner);
-        file.meta().is_ok_and(|there| is_trusted(&there) && is_same_time(entry.mtime, there.mtime))
+        file.meta().is_ok_and(|there| is_same_time(entry.mtime, there.mtime))
             && has(&*file, &sealed, (entry.mode, self.rights()))
     }
 

@@ -13,6 +13,7 @@ use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
+use crate::disk::EPOCH;
 use crate::first::{check_readable, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
@@ -22,7 +23,7 @@ use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
 use crate::select::Patterns;
 use crate::set::{Original, Set, mode_name};
 use crate::shard::read_front;
-use crate::times::{is_rot_or_change, is_same_time};
+use crate::times::{is_rot_or_change, is_same_time, is_since};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
@@ -256,9 +257,10 @@ impl Plan {
         // Times of modification can be set, and with two files of one size exchanged nothing else
         // shows. Without checksums there is nothing to compare what is read with.
         let sealed_at = set.sealed_at.filter(|_| set.judge);
-        let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| *ctime >= at);
+        let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| is_since(*ctime, at));
         let to_be_read: Vec<bool> =
             tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
+        let recorded = set.trust.recorded.unwrap_or(EPOCH);
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
@@ -276,6 +278,9 @@ impl Plan {
                 {
                     entry.kind = before.kind.clone();
                     report.unchanged += 1;
+                    if is_since(tree.ctimes[index], recorded) {
+                        report.known_since = Some(recorded);
+                    }
                 }
                 _ => fresh.push((index, before)),
             }

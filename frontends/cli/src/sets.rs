@@ -363,7 +363,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::SourcesNotNamed { .. }
         | SealError::OfAnother { .. }
         | SealError::PlaceOfAnother { .. }
-        | SealError::LinkForNobody { .. }
+        | SealError::NotShown { .. }
         | SealError::JournalOfAnother { .. }
         | SealError::StateOfAnother { .. }
         | SealError::NotForOwner { .. }

@@ -140,9 +140,9 @@ impl fmt::Display for SealError {
                 path.display(),
                 whom(*owner)
             ),
-            SealError::LinkForNobody { path } => write!(
+            SealError::NotShown { path } => write!(
                 out,
-                "the link {} was where not everybody could see it, and others may have put a directory on its way; it was \
+                "{} was where not everybody could see it, and others may have put a directory on its way; it was \
                  not made: 'pantile unseal' restores it to a folder of your own",
                 path.display()
             ),

@@ -11,6 +11,7 @@ use crate::names::parent;
 use crate::options::Progress;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
+use crate::times::is_since;
 use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
@@ -22,14 +23,17 @@ use std::path::{Path, PathBuf};
 
 /// The rights of an owner.
 const OF_OWNER: u32 = 0o700;
+/// The right of everybody to read: its group included, which a mode can leave out.
+const ALL_READ: u32 = 0o044;
 
 /// An original to be healed.
 #[derive(Clone, Copy)]
 struct Original<'p> {
     path: &'p Path,
     way: Way,
-    /// Whether its mode, and those of the directories above it, let everybody read it when it was
-    /// sealed.
+    /// Whether the directories above it let everybody see it when it was sealed.
+    was_shown: bool,
+    /// Whether its own mode let everybody read it, too.
     was_open: bool,
 }
 
@@ -63,11 +67,13 @@ pub(super) fn heal_files(
     let closed = closed_dirs(set);
     for (entry, way) in files {
         let path = set.original_path(entry);
-        let was_open = was_open(set, entry, &closed);
-        let original = Original { path: &path, way, was_open };
+        let was_shown = was_shown(set, entry, &closed);
+        let was_open = was_shown && set.manifest.entries[entry].mode & ALL_READ == ALL_READ;
+        let original = Original { path: &path, way, was_shown, was_open };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
             false => refuse_below_others(set, entry, original, &dirs).and_then(|()| {
+                refuse_if_told(set, entry, original, &dirs)?;
                 let tell = (batch, &mut not_kept);
                 heal_file(set, entry, original, (damage, rights), &mut window, tell, progress)
             }),
@@ -167,8 +173,8 @@ const PLACE_OF_OTHERS: &str = "others may have put what is there, or a directory
                                read it when it was sealed";
 const FOR_HEALER: &str = ": it is for who healed it alone; chown and chmod give it to others";
 
-/// Whether a directory or link that is made anew may be for others: everybody could read it when it
-/// was sealed, or nobody else can have put a directory on its way.
+/// Whether a directory that is made anew may be for others: everybody could read it when it was
+/// sealed, or nobody else can have put a directory on its way.
 fn is_for_others(set: &Set<'_>, entry: usize, original: Original<'_>) -> bool {
     original.was_open || is_way_hers(set, set.manifest.entries[entry].source, original.path)
 }
@@ -246,9 +252,6 @@ fn heal_file(
             let made = disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
             return Ok(Done::Dir(made));
         }
-        EntryKind::Symlink { .. } if !is_for_others(set, index, original) => {
-            return Err(SealError::LinkForNobody { path: path.to_path_buf() });
-        }
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path)
                 .map_err(|e| SealError::io("creating", path, e))?;
@@ -287,7 +290,7 @@ fn heal_file(
 impl Original<'_> {
     /// Whether what is there was changed since a time, or may have been moved there.
     fn is_since(&self, there: &FileMeta, at: Timestamp) -> bool {
-        there.ctime >= at || self.way.is_moved_since(at)
+        is_since(there.ctime, at) || self.way.is_moved_since(at)
     }
 }
 
@@ -428,6 +431,31 @@ fn refuse_below_others(
     }
 }
 
+/// Refuses to make what lay where not everybody could see it in a directory that others may have put
+/// there: its name tells something already, and so does where a link leads to.
+fn refuse_if_told(
+    set: &Set<'_>,
+    entry: usize,
+    original: Original<'_>,
+    made: &[(usize, FileId)],
+) -> Result<(), SealError> {
+    let (disk, path) = (set.world.disk, original.path);
+    let is_there = || disk.meta(path).is_ok();
+    if original.was_shown || is_there() || is_way_hers(set, set.manifest.entries[entry].source, path) {
+        return Ok(());
+    }
+    // From here on the path leads to no other directory.
+    let dir = disk.meta(&parent(path)).map(|dir| dir.id);
+    let is_same = |dir| {
+        set.trust.recorded.is_some_and(|at| original.way.is_to(dir) && !original.way.is_moved_since(at))
+            || made.iter().any(|(_, made)| *made == dir)
+    };
+    match dir.is_ok_and(is_same) {
+        true => Ok(()),
+        false => Err(SealError::NotShown { path: path.to_path_buf() }),
+    }
+}
+
 /// The directories that were sealed and could not be searched by everybody. A source itself is none
 /// of them: it is where this user says.
 fn closed_dirs<'s>(set: &'s Set<'_>) -> HashSet<(u32, &'s [u8])> {
@@ -437,14 +465,12 @@ fn closed_dirs<'s>(set: &'s Set<'_>) -> HashSet<(u32, &'s [u8])> {
     closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
 }
 
-/// See [`Original::was_open`].
-fn was_open(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> bool {
-    // Its group included, which a mode can leave out.
-    const ALL_READ: u32 = 0o044;
+/// See [`Original::was_shown`].
+fn was_shown(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> bool {
     let entry = &set.manifest.entries[index];
     let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
     let mut above = ends.map(|end| (entry.source, &entry.path[..end]));
-    entry.mode & ALL_READ == ALL_READ && !above.any(|dir| closed.contains(&dir))
+    !above.any(|dir| closed.contains(&dir))
 }
 
 /// Whether nobody but this user can have put there what is found at a path: each directory from the

@@ -6,6 +6,7 @@ use crate::SealError;
 use crate::disk::{Disk, Meta, MetaKind, resolve};
 use crate::names::parent;
 use crate::shard::Shard;
+use crate::times::is_since;
 use pantile_format::Mode;
 use pantile_trust::{Caller, Found, SOMEBODY};
 use std::collections::BTreeSet;
@@ -66,7 +67,7 @@ impl Set<'_> {
         }
         let (dir, caller) = (parent(path), Caller::or_by_sudo());
         let is_untouched =
-            self.trust.recorded.is_some_and(|at| read.ctime < at && self.unmoved.contains(&dir));
+            self.trust.recorded.is_some_and(|at| !is_since(read.ctime, at) && self.unmoved.contains(&dir));
         // What she did to her own is what she wants.
         let is_hers = || caller.is_me(put_by(self.world.disk, &caller, read, &dir));
         if !is_untouched && !is_hers() {

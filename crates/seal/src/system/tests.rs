@@ -240,3 +240,24 @@ fn a_directory_that_is_wider_than_asked_is_another_where_modes_are_kept() {
     let opened = OwnedFd::from(File::open("/proc/self/fd").unwrap());
     assert!(!is_new(&opened, 0o100).unwrap());
 }
+
+#[test]
+fn what_is_changed_after_the_clock_was_asked_does_not_look_older() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x");
+    let disk = SystemDisk::new();
+    disk.root(dir.path(), Access::Read).unwrap();
+    let changed = || {
+        fs::write(&path, "x").unwrap();
+        disk.meta(&path).unwrap().ctime
+    };
+    for round in 0..2000 {
+        let asked = crate::disk::now();
+        let changed = changed();
+        assert!(changed >= asked, "round {round}: {changed:?} after {asked:?}");
+    }
+    for round in 0..100 {
+        let (before, asked, after) = (changed(), crate::disk::next_tick(), changed());
+        assert!(before < asked && asked <= after, "round {round}: {before:?}, {asked:?}, {after:?}");
+    }
+}

@@ -376,7 +376,9 @@ fn a_record_of_one_file_is_none_of_another_in_its_directory() {
     // The record says which name it is of, and what is not there is no directory.
     let record = fs::read_dir(place.records()).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(&record).unwrap();
-    assert!(text.starts_with("pantile record 2\nfile ") && text.ends_with("etc/hosts\n"), "{text}");
+    let parts: Vec<&str> = text.splitn(3, '\n').collect();
+    assert!(parts[0] == "pantile record 3" && parts[1].starts_with("state "), "{text}");
+    assert!(parts[2].starts_with("file ") && text.ends_with("etc/hosts\n"), "{text}");
     fs::remove_file(etc.join("hosts")).unwrap();
     assert_eq!(place.heal().unwrap().files_healed.len(), 1);
     fs::remove_file(etc.join("hosts")).unwrap();
@@ -390,11 +392,15 @@ fn a_record_of_one_file_is_none_of_another_in_its_directory() {
     };
     assert!(refused());
     // Version 1 did not say which file it was.
-    let v1 = text.replace("record 2", "record 1").replace("file ", "source ");
+    let v1 = format!("pantile record 1\n{}", parts[2].replace("file ", "source "));
     fs::write(&record, v1.split(" /").next().unwrap().to_owned() + "\n").unwrap();
     assert!(refused());
-    fs::write(&record, &text).unwrap();
-    assert!(!refused());
+    // Version 2 did not say which state.
+    for text in [&*format!("pantile record 2\n{}", parts[2]), &text] {
+        fs::write(&record, text).unwrap();
+        assert!(!refused() && etc.join("hosts").exists());
+        fs::remove_file(etc.join("hosts")).unwrap();
+    }
 }
 
 /// Whoever may write to a sticky directory can have moved a file of root's there.

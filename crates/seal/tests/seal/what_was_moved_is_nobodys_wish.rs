@@ -297,9 +297,9 @@ fn a_file_is_not_sealed_under_the_acl_of_another() {
     }
 }
 
-/// Of a closed directory that is gone, in whose place she has one.
+/// Names, links, sizes and attributes: she has a directory in the place of a closed one.
 #[test]
-fn what_a_closed_directory_held_is_healed_for_nobody_else_links_and_attributes_too() {
+fn what_a_closed_directory_held_is_not_made_in_one_that_she_put_in_its_place() {
     if !is_root() {
         return;
     }
@@ -307,6 +307,7 @@ fn what_a_closed_directory_held_is_healed_for_nobody_else_links_and_attributes_t
     let closed = place.tree().join("closed");
     fs::create_dir_all(closed.join("sub")).unwrap();
     file(&closed.join("sub/f"), b"secret", 0o644, 0);
+    file(&closed.join("g"), b"of all", 0o644, 0);
     setxattr(closed.join("sub"), "user.note", b"secret", XattrFlags::empty()).unwrap();
     std::os::unix::fs::symlink("secret", closed.join("link")).unwrap();
     std::os::unix::fs::symlink("open", place.tree().join("link")).unwrap();
@@ -318,11 +319,117 @@ fn what_a_closed_directory_held_is_healed_for_nobody_else_links_and_attributes_t
     fs::create_dir(&closed).unwrap();
     give_dir(&closed, SHE);
     let SealError::NotHealed { report } = place.heal().unwrap_err() else { panic!() };
-    assert!(fs::symlink_metadata(closed.join("link")).is_err());
+    assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
+    let not_healed: Vec<&str> = report.not_healed.iter().map(|not| &*not.path).collect();
+    let all = ["g", "link", "sub", "sub/f"].map(|name| closed.join(name).display().to_string());
+    assert_eq!(not_healed, all);
     assert!(report.not_healed[0].reason.contains("'pantile unseal' restores it"), "{report:?}");
-    assert_eq!((owner(&closed.join("sub")), mode_of(&closed.join("sub"))), (0, 0o700));
-    assert!(report.not_kept.iter().any(|not| not.path.ends_with("sub")));
     assert_eq!(fs::read_link(place.tree().join("link")).unwrap(), Path::new("open"), "was for all");
+    // Where nothing is, a closed one is made anew with all that it held.
+    fs::remove_dir(&closed).unwrap();
+    let report = place.heal().unwrap();
+    assert_eq!((owner(&closed), mode_of(&closed)), (0, 0o700));
+    assert_eq!((owner(&closed.join("sub")), mode_of(&closed.join("sub"))), (0, 0o700));
+    assert_eq!(fs::read_link(closed.join("link")).unwrap(), Path::new("secret"));
+    assert!(report.not_kept.iter().any(|not| not.path.ends_with("sub")));
+}
+
+/// A user's own closed directory, in which a file is missing.
+#[test]
+fn what_is_missing_in_a_closed_directory_that_nobody_moved_is_healed_for_root_alone() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let closed = place.tree().join("closed");
+    fs::create_dir_all(&closed).unwrap();
+    file(&closed.join("f"), b"hers", 0o644, SHE);
+    set_mode(&closed, 0o700);
+    [place.tree(), closed.clone()].iter().for_each(|dir| give_dir(dir, SHE));
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    fs::remove_file(closed.join("f")).unwrap();
+    let report = place.heal().unwrap();
+    assert_eq!((owner(&closed.join("f")), mode_of(&closed.join("f"))), (0, 0o600));
+    assert_eq!(report.not_kept.len(), 1);
+}
+
+/// A secret of root's that lay in her directory, and hers of the same size and time in its place.
+fn secret_and_hers(place: &Place) -> [PathBuf; 2] {
+    fs::create_dir(place.tree()).unwrap();
+    let paths = [place.tree().join("f"), place.dir.path().join("hers")];
+    file(&paths[0], &Seed(1).bytes(3000), 0o600, 0);
+    file(&paths[1], &Seed(2).bytes(3000), 0o600, SHE);
+    (0..5).for_each(|i| file(&place.tree().join(format!("other{i}")), &Seed(i + 9).bytes(3000), 0o644, SHE));
+    give_dir(&place.tree(), SHE);
+    paths
+}
+
+fn assert_kept_from_her(place: &Place, path: &Path) {
+    let healed = place.heal();
+    assert!(fs::read(path).unwrap() == Seed(2).bytes(3000) || owner(path) == 0, "{healed:?}");
+}
+
+#[test]
+fn a_seal_that_does_not_read_what_was_exchanged_does_not_say_that_it_is_what_was_sealed() {
+    if !is_root() {
+        return;
+    }
+    for checksums in [false, true] {
+        let place = Place::new();
+        let [path, hers] = secret_and_hers(&place);
+        let mut options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:6+3") };
+        options.checksums = Some(checksums);
+        seal(&options, &mut Silent).unwrap();
+        fs::rename(&hers, &path).unwrap();
+        // Shards that were copied look younger than what was done before.
+        wait_a_tick();
+        for shard in fs::read_dir(place.out()).unwrap() {
+            let shard = fs::File::options().write(true).open(shard.unwrap().path()).unwrap();
+            shard.set_modified(std::time::SystemTime::now()).unwrap();
+        }
+        assert_eq!(place.reseal().unchanged, 6);
+        assert_kept_from_her(&place, &path);
+        // Nor does one that is read, where nobody can have been told anything.
+        let reread = SealOptions { read_all: true, ..place.again() };
+        seal(&reread, &mut Silent).unwrap();
+        assert!(place.verify().clean);
+    }
+}
+
+#[test]
+fn shards_of_an_older_state_are_not_what_the_record_tells_of() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let [path, hers] = secret_and_hers(&place);
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:6+3") }, &mut Silent).unwrap();
+    let older = place.dir.path().join("older");
+    copy_dir(&place.out(), &older);
+    fs::remove_file(&path).unwrap();
+    place.reseal();
+    fs::rename(&hers, &path).unwrap();
+    wait_a_tick();
+    place.reseal();
+    fs::remove_dir_all(place.out()).unwrap();
+    copy_dir(&older, &place.out());
+    assert_kept_from_her(&place, &path);
+}
+
+/// With its times.
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let copy = to.join(entry.file_name());
+        fs::copy(entry.path(), &copy).unwrap();
+        let time = entry.metadata().unwrap().modified().unwrap();
+        fs::File::options().write(true).open(copy).unwrap().set_modified(time).unwrap();
+    }
+}
+
+fn wait_a_tick() {
+    std::thread::sleep(std::time::Duration::from_millis(20));
 }
 
 /// Her copy of a file of another's, or one that she made to have its checksums.
@@ -344,6 +451,13 @@ fn a_file_of_a_user_is_not_what_another_is_called_now() {
         chown(&copy, Some(user), None).unwrap();
         assert_eq!(place.verify().files[0].status, status);
     }
+    // Nor is it that if nothing tells any more whose the directory was.
+    let aside = place.dir.path().join("aside");
+    fs::rename(lost.parent().unwrap(), &aside).unwrap();
+    chown(&copy, Some(SHE), None).unwrap();
+    assert_eq!(place.verify().files[0].status, FileStatus::Missing);
+    fs::rename(&aside, lost.parent().unwrap()).unwrap();
+    chown(&copy, Some(ANOTHER), None).unwrap();
     fs::rename(&copy, lost.with_file_name("called so")).unwrap();
     assert_eq!(place.verify().files[0].status, FileStatus::Renamed, "its owner did that");
     fs::rename(lost.with_file_name("called so"), &copy).unwrap();
@@ -411,4 +525,31 @@ fn a_file_of_a_user_that_is_as_it_was_sealed_is_made_anew_if_that_is_asked() {
     give(&place.target().join("rc"), SHE);
     unseal(&options, &mut Silent).unwrap();
     assert_eq!(owner(&place.target().join("rc")), 0);
+}
+
+/// She made it before, and could change it afterwards.
+#[test]
+fn a_file_or_link_that_a_user_put_in_a_sticky_directory_does_not_count_as_restored() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    write(&place.tree().join("rc"), b"content");
+    std::os::unix::fs::symlink("to", place.tree().join("link")).unwrap();
+    seal(&place.options("mirror:2"), &mut Silent).unwrap();
+    let options = UnsealOptions { set: place.set(), target: place.target(), ..Default::default() };
+    unseal(&options, &mut Silent).unwrap();
+    for name in ["rc", "link"] {
+        let path = place.target().join(name);
+        lchown(&path, Some(SHE), None).unwrap();
+        assert_eq!(unseal(&options, &mut Silent).unwrap().already_there, 2, "root put it there");
+        set_mode(&place.target(), 0o1777);
+        let error = unseal(&options, &mut Silent).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        set_mode(&place.target(), 0o755);
+        let overwriting = UnsealOptions { overwrite: true, ..options.clone() };
+        unseal(&overwriting, &mut Silent).unwrap();
+        assert_eq!(fs::symlink_metadata(&path).unwrap().uid(), 0);
+    }
 }
