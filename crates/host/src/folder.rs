@@ -25,7 +25,7 @@ use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, SOMEBODY};
 use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, format_volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -64,6 +64,8 @@ pub struct Folder {
     led_by: Option<FolderError>,
     /// Why nothing is written, if somebody else may choose what the configuration says.
     chosen_by: Option<FolderError>,
+    /// The other user who can have named the devices; [`SOMEBODY`] if that may be anybody.
+    named_by: Option<u32>,
     /// Who claims the volume from here, from the first time on.
     own: Option<Own>,
     /// Bytes of buffers that the volume is held to, if not as many as usual.
@@ -197,6 +199,7 @@ impl Folder {
             config,
             led_by: None,
             chosen_by: None,
+            named_by: None,
             own: None,
             memory_bytes: None,
             patches_stripes: false,
@@ -222,13 +225,15 @@ impl Folder {
         };
         let led_by = led_by.filter(|error| matches!(error, FolderError::OfAnother { .. }));
         let (config, chosen_by) = read_config(root, dir.as_deref())?;
-        Ok(Folder { led_by, chosen_by, ..Folder::with(root, dir, config, lock) })
+        let named_by = named_by([&chosen_by, &led_by]);
+        Ok(Folder { led_by, chosen_by, named_by, ..Folder::with(root, dir, config, lock) })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
         if let Ok(read) = read_config(&self.root, self.dir.as_deref()) {
             (self.config, self.chosen_by) = read;
+            self.named_by = named_by([&self.chosen_by, &self.led_by]);
         }
     }
 
@@ -373,23 +378,25 @@ impl Folder {
     /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not
     /// an error.
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
-        self.open_devices_by(open_soon)
+        self.open_devices_by(open_soon, |_| None)
     }
 
     pub(crate) fn open_devices_by(
         &self,
         open: impl Fn(&Path, Instant) -> Result<Arc<dyn Device>, DeviceError>,
+        why_not: impl Fn(&dyn Device) -> Option<String>,
     ) -> Result<Opened, FolderError> {
         let mut problems = BTreeMap::new();
         let mut there: Vec<There> = Vec::new();
         let closed = Instant::now() + CLOSING;
         for (&slot, place) in &self.config.devices {
-            match open(&self.path(&place.path), closed) {
+            let opened = open(&self.path(&place.path), closed).map_err(|error| error.to_string());
+            match opened.and_then(|device| why_not(&*device).map_or(Ok(device), Err)) {
                 Ok(device) => {
                     let superblock = newest_superblock(&Timely::of(&device), Some(self.config.volume));
                     there.push((slot, place.joining, device, superblock));
                 }
-                Err(error) => drop(problems.insert(slot, error.to_string())),
+                Err(error) => drop(problems.insert(slot, error)),
             }
         }
         let order = |superblock: &Superblock| (superblock.session, superblock.update);
@@ -548,7 +555,7 @@ impl Folder {
 
     /// Opens the devices to see how the volume stands, and writes nothing.
     pub fn look(&mut self) -> Result<(Host, Opened), FolderError> {
-        let opened = self.open_devices_by(open_to_look)?;
+        let opened = self.open_devices_by(open_to_look, |_| None)?;
         self.config.devices = opened.places.clone();
         let mut options = HostOptions::for_devices(opened.geometry.slots());
         options.background_bytes_per_s = self.config.throttle_bytes_per_s;
@@ -557,12 +564,26 @@ impl Folder {
 
     /// Opens the devices for reading and runs the volume on them without a session: nothing is
     /// written, to them or to the folder.
+    ///
+    /// What another user may have named must be that user's: who serves it may be able to read more.
     pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
-        let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until))?;
+        let named_by = self.named_by;
+        let why_not = |device: &dyn Device| whose::not_for(named_by?, device);
+        let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until), why_not)?;
         self.config.devices = opened.places.clone();
         let options = self.options(options, &opened.geometry)?;
         Ok((Host::open_to_read(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
+}
+
+/// See [`Folder::named_by`]: by why a folder is another's.
+fn named_by(why: [&Option<FolderError>; 2]) -> Option<u32> {
+    let mut users = why.into_iter().flatten().map(|error| match error {
+        FolderError::OfAnother { owner: Some(owner), .. } => *owner,
+        _ => SOMEBODY,
+    });
+    let first = users.next()?;
+    Some(if users.all(|user| user == first) { first } else { SOMEBODY })
 }
 
 /// What the configuration of a folder says, read in the open one if there is that, and why that is

@@ -176,19 +176,24 @@ fn look_at(path: &Path, open: Open, geometry: &Geometry) -> Result<(Slot, Looked
     if let Some(other) = newest_superblock(device, None).filter(|found| found.volume != geometry.volume) {
         return Err(format!("it belongs to the volume '{}' ({})", other.name, other.volume));
     }
-    let mut by_slot = chunks_of(device, geometry);
-    let slot = match &own {
-        Some(superblock) if (superblock.slot.0 as usize) < geometry.slots() => superblock.slot,
+    let refuse_if_short = |slot| {
+        let (have, need) = (device.len_bytes(), geometry.device_blocks(slot) * BLOCK as u64);
+        let error = || format!("it has {have} bytes and had {need}: its end is missing");
+        if have < need { Err(error()) } else { Ok(slot) }
+    };
+    let own = match own.map(|superblock| superblock.slot) {
+        Some(slot) if (slot.0 as usize) < geometry.slots() => Some(refuse_if_short(slot)?),
         Some(_) => return Err("the volume has no such device".into()),
+        None => None,
+    };
+    let mut by_slot = chunks_of(device, geometry);
+    let slot = match own {
+        Some(slot) => slot,
         None => {
             let most = by_slot.iter().max_by_key(|(slot, chunks)| (chunks.len(), std::cmp::Reverse(**slot)));
-            *most.ok_or("it holds neither a superblock nor chunks of the volume")?.0
+            refuse_if_short(*most.ok_or("it holds neither a superblock nor chunks of the volume")?.0)?
         }
     };
-    let need = geometry.device_blocks(slot) * BLOCK as u64;
-    if device.len_bytes() < need {
-        return Err(format!("it has {} bytes and had {need}: its end is missing", device.len_bytes()));
-    }
     let chunks = by_slot.remove(&slot).unwrap_or_default();
     let (path, has_superblock) = (path.to_path_buf(), own.is_some());
     Ok((slot, Looked { path, open, has_superblock, chunks }))
@@ -206,6 +211,10 @@ fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<Chu
         let mut header = AlignedBuf::zeroed(blocks as usize * BLOCK);
         for physical in 0..geometry.physical_stripes() {
             let at = geometry.chunk_start(physical, like);
+            // The next ones are further on. Whoever wrote the superblock may have any number.
+            if at.0.saturating_mul(BLOCK as u64) >= device.len_bytes() {
+                break;
+            }
             if device.read_at(at.0 * BLOCK as u64, header.whole_mut()).is_err() {
                 continue;
             }

@@ -15,7 +15,7 @@
 use crate::FolderError;
 use crate::private::{LINKS_MOST, fault};
 use pantile_device::{Device, Identity};
-use pantile_trust::{Caller, Found};
+use pantile_trust::{Caller, Found, SOMEBODY};
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -55,6 +55,27 @@ fn refuse_to(caller: &Caller, path: &Path, open: Identity) -> Result<(), FolderE
         }
     }
     Ok(())
+}
+
+/// Why a device is not for a user to have read, who named it: it does not lead to a file of hers,
+/// or through links of others.
+pub(crate) fn not_for(user: u32, device: &dyn Device) -> Option<String> {
+    let path = device.path();
+    let end = std::path::absolute(path).ok().and_then(|path| way_to(&Caller::of(user), &path).ok().flatten());
+    let is_hers = |end: &End| identity_of(&end.found) == Some(device.identity()) && end.found.uid() == user;
+    match end.as_ref().is_some_and(is_hers) {
+        true => None,
+        false => {
+            let (whose, way_out) = match user {
+                SOMEBODY => ("may have been named by anybody".into(), "take the folder from others first"),
+                user => {
+                    (format!("is not a file of user {user}, who may have named it"), "serve it as that user")
+                }
+            };
+            let path = path.display();
+            Some(format!("{path} {whose}: clients could be told what is not for them; {way_out}"))
+        }
+    }
 }
 
 /// As a device says it of itself; `None`: it cannot be one.

@@ -430,9 +430,13 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
 }
 
 /// The smallest sets of holders of which each, brought back, would be enough; if some thousand
-/// tries find none, one set from which none can be left out.
+/// tries find none, or fewer where so much is lost that each takes long, one set from which none
+/// can be left out.
 fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
     const TRIES_MOST: usize = 4000;
+    // A try solves as many equations as cells are lost: a second or so in all.
+    const PRODUCTS_MOST: usize = 1 << 32;
+    let tries_most = (PRODUCTS_MOST / lost.len().saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
     let is_enough = |back: &[usize]| {
         let mut still = set.geometry.no_cells();
         let comes_back = |cell: &CellIndex| back.iter().any(|&i| holders[i].cells.contains(cell));
@@ -449,14 +453,14 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
             if is_enough(&pick) {
                 enough.push(pick.clone());
             }
-            if tries >= TRIES_MOST || !next_pick(&mut pick, holders.len()) {
+            if tries >= tries_most || !next_pick(&mut pick, holders.len()) {
                 break;
             }
         }
         if !enough.is_empty() {
             return enough;
         }
-        if tries >= TRIES_MOST {
+        if tries >= tries_most {
             break;
         }
     }

@@ -8,7 +8,7 @@
 use crate::failure::Failure;
 use pantile_format::Timestamp;
 use pantile_seal::disk::{Access, Disk, DiskFile, Lead, Meta, MetaKind, SystemDisk};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, Found, most_of_made_from};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
@@ -16,6 +16,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The longest name that is part of the name of the file beside it: a name has at most 255 bytes.
@@ -23,6 +24,9 @@ const NAME_BYTES_MOST: usize = 200;
 
 /// The permission bits of a file that may be for everybody.
 const ALL: u32 = 0o777;
+
+/// The permission bits that what this process makes of the files may have that it has read.
+static MOST: AtomicU32 = AtomicU32::new(ALL);
 
 /// Opens what this process was given open once more, to write where it goes on.
 fn open_again(number: u32) -> io::Result<File> {
@@ -52,9 +56,25 @@ pub fn input(path: &Path) -> io::Result<File> {
     input_and_whether_given(path).map(|(file, _)| file)
 }
 
+/// Notes that something was read.
+fn note_read(file: &File) -> io::Result<()> {
+    let meta = file.metadata()?;
+    // Whoever was given a pipe was to read it, and a terminal is nobody's secret.
+    if meta.is_file() || meta.file_type().is_block_device() {
+        MOST.fetch_and(most_of_made_from([Found::from(&meta)]), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
 /// The same, and whether this process was given it open, or it has no name, as what a shell passes
 /// for `<(command)`: to that no other user has a way.
 pub fn input_and_whether_given(path: &Path) -> io::Result<(File, bool)> {
+    let (file, is_given) = open_input(path)?;
+    note_read(&file)?;
+    Ok((file, is_given))
+}
+
+fn open_input(path: &Path) -> io::Result<(File, bool)> {
     if path.file_name().is_none() {
         return Ok((File::open(path)?, false));
     }
@@ -117,10 +137,10 @@ impl Output {
         self.end()
     }
 
-    /// Ends the writing.
+    /// Ends the writing. A file is for everybody only if everybody may read all that was read.
     pub fn end(self) -> io::Result<()> {
         match self {
-            Output::New(file) => file.sync().and_then(|()| file.give_name(ALL)),
+            Output::New(file) => file.sync().and_then(|()| file.give_name(MOST.load(Ordering::Relaxed))),
             Output::Other(_) => Ok(()),
         }
     }

@@ -266,7 +266,9 @@ impl Server for Connection {
                 Some(running) => running.service.handle(),
                 None => return Err(told(ESHUTDOWN, HostError::Stopped)),
             };
-            let handle = match epoch_of(&nbdkit::export_name().unwrap_or_default())? {
+            let export = nbdkit::export_name();
+            let export = export.map_err(|_| told(ENOENT, "the name of an export is UTF-8"))?;
+            let handle = match epoch_of(&export)? {
                 Some(epoch) => {
                     let handle = handle.within(epoch);
                     if let Err(error @ HostError::Failed(Failure::NoSuchEpoch { .. })) = handle.flush() {

@@ -57,3 +57,46 @@ fn it_may_be_opened_to_be_written_afterwards() {
     assert_eq!(read(&service, 8192), [7; 8192]);
     service.stop().expect("it stops");
 }
+
+/// Root can read all devices; whoever is a client is told what she named.
+#[test]
+fn devices_that_another_user_named_are_served_only_if_they_are_hers() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let (_folder, root, service) = served();
+    service.stop().expect("it stops");
+    drop(service);
+    if root.metadata().expect("a folder").uid() != 0 {
+        return;
+    }
+    let device = |slot: u32| root.join(format!("device-0{slot}.pantile"));
+    let give = |path: &Path, user| chown(path, Some(user), None).expect("root gives it");
+    let (she, another) = (65534, 65533);
+    give(&root.join("volume.conf"), she);
+    (0..6).for_each(|slot| give(&device(slot), she));
+    let lost = || {
+        let service = Service::start_to_read(Folder::open(&root).expect("a folder"), None)?;
+        let lost = status(&service).margin.lost;
+        service.stop().map(|()| lost)
+    };
+    assert_eq!(lost().expect("all are hers").len(), 0);
+    for (of, link) in [(another, false), (0, false), (another, true)] {
+        match link {
+            false => give(&device(2), of),
+            true => {
+                give(&device(2), of);
+                std::fs::rename(device(2), root.join("elsewhere")).expect("it is moved");
+                std::os::unix::fs::symlink("elsewhere", device(2)).expect("a link");
+                std::os::unix::fs::lchown(device(2), Some(she), None).expect("hers");
+            }
+        }
+        assert_eq!(lost().expect("others are hers").len(), 1, "{of}");
+    }
+    (0..6).filter(|slot| *slot != 2).for_each(|slot| give(&device(slot), another));
+    let error = lost().expect_err("none is hers").to_string();
+    assert!(error.contains("is not a file of user 65534"), "{error}");
+    // What anybody may have named is nobody's.
+    std::fs::set_permissions(root.join("volume.conf"), std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .expect("a mode");
+    give(&root.join("volume.conf"), 0);
+    assert!(lost().expect_err("none").to_string().contains("may have been named by anybody"));
+}

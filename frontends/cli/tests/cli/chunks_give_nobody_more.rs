@@ -132,3 +132,21 @@ fn a_link_of_a_user_leads_root_to_no_chunk_or_file_of_others() {
     let run = pantile_in(at, &["decode", "theirs", "--out", "got", "--overwrite"]);
     assert_fault(&run, 3, &["name what it leads to"], "decode");
 }
+
+#[test]
+fn what_is_made_of_a_code_file_is_for_everybody_only_if_that_is() {
+    let folder = folder();
+    let at = folder.path();
+    let code = "pantile-code 1\nname two\ncolumns 2\nrows 1\n[0][1] = [0][0]\n";
+    fs::write(at.join("c.code"), code).expect("a file");
+    let new = mode_of(&at.join("c.code"));
+    for (mode, most) in [(0o600, 0o600), (0o644, new)] {
+        set_mode(&at.join("c.code"), mode);
+        ok(at, &["encode", "secret", "--code", "./c.code", "--out", "of-code", "--overwrite"]);
+        ok(at, &["show", "./c.code", "--svg", "c.svg"]);
+        for made in ["of-code/chunks.code", "c.svg"] {
+            assert_eq!(mode_of(&at.join(made)), most & new, "{mode:o}: {made}");
+            fs::remove_file(at.join(made)).expect("it was made");
+        }
+    }
+}

@@ -317,3 +317,30 @@ fn what_a_process_is_given_open_is_read_whatever_has_the_name_that_the_kernel_sa
     let chunk = std::fs::read(folder.path().join("chunks/chunk.0")).expect("it was made");
     assert!(chunk.starts_with(b"gggg") && !chunk.contains(&b'x'));
 }
+
+#[test]
+fn a_superblock_that_says_how_many_stripes_there_are_has_nobody_count_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert_eq!(pantile_in(folder.path(), &["create", "vol", "--size", "8M", "--code", "raid5:3"]).status, 0);
+    let devices: Vec<String> = (0..4).map(|device| format!("vol/device-0{device}.pantile")).collect();
+    for device in &devices {
+        let path = folder.path().join(device);
+        let mut bytes = std::fs::read(&path).expect("a device");
+        let last = bytes.len() - 4096;
+        let is_one = |bytes: &[u8], at: usize| bytes[at..].starts_with(b"PANTVOLM");
+        let places: Vec<usize> = [0, 4096, last].into_iter().filter(|&at| is_one(&bytes, at)).collect();
+        assert!(places.len() > 1, "{places:?}");
+        for at in places {
+            let block = &mut bytes[at..at + 4096];
+            block[128..136].copy_from_slice(&u64::from(u32::MAX).to_le_bytes());
+            let crc = Crc64::of(&block[..4088]);
+            block[4088..].copy_from_slice(&crc.0.to_le_bytes());
+        }
+        std::fs::write(&path, &bytes).expect("it writes");
+    }
+    let assemble = ["assemble", "--into", "again", "--scan-stripes"];
+    let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let run = bounded(folder.path(), 800, &[&assemble[..], &devices].concat());
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(fault(&run).contains("0 devices are there"), "{}", run.stderr);
+}
