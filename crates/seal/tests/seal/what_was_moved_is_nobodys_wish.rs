@@ -454,8 +454,9 @@ fn a_file_of_a_user_is_not_what_another_is_called_now() {
     // Nor is it that if nothing tells any more whose the directory was.
     let aside = place.dir.path().join("aside");
     fs::rename(lost.parent().unwrap(), &aside).unwrap();
-    chown(&copy, Some(SHE), None).unwrap();
+    [place.tree(), copy.clone()].iter().for_each(|path| chown(path, Some(SHE), None).unwrap());
     assert_eq!(place.verify().files[0].status, FileStatus::Missing);
+    chown(place.tree(), Some(0), None).unwrap();
     fs::rename(&aside, lost.parent().unwrap()).unwrap();
     chown(&copy, Some(ANOTHER), None).unwrap();
     fs::rename(&copy, lost.with_file_name("called so")).unwrap();
