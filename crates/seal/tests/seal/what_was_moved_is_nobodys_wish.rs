@@ -455,7 +455,8 @@ fn a_file_of_a_user_is_not_what_another_is_called_now() {
     let aside = place.dir.path().join("aside");
     fs::rename(lost.parent().unwrap(), &aside).unwrap();
     [place.tree(), copy.clone()].iter().for_each(|path| chown(path, Some(SHE), None).unwrap());
-    assert_eq!(place.verify().files[0].status, FileStatus::Missing);
+    let files = place.verify().files;
+    assert_eq!((&*files[1].path, files[1].status), ("of another/doc", FileStatus::Missing));
     chown(place.tree(), Some(0), None).unwrap();
     fs::rename(&aside, lost.parent().unwrap()).unwrap();
     chown(&copy, Some(ANOTHER), None).unwrap();
