@@ -7,8 +7,8 @@
 //! not fit, and neither does anything on another machine. Nor does a record count that lies in a
 //! directory of another user, at any depth.
 //!
-//! A record is a text: a line for the format, a line for the state of the set, by the digest of its
-//! manifest, then a line for each source. That has `dir` or `file`; of the directory, or of that in which the file lies, the number of its inode and the
+//! A record is a text: a line for the format, a line for the [`state`] of the set,
+//! then a line for each source. That has `dir` or `file`; of the directory, or of that in which the file lies, the number of its inode and the
 //! time at which that was made, or the number of its device where the file system does not keep
 //! that time; and the path of the source. What is not there counts as a file, so that no record of
 //! a directory fits. A record is written anew by each seal. Its time of modification tells since
@@ -18,7 +18,7 @@
 use crate::disk::{Access, Disk, EPOCH, Identity, Meta, MetaKind};
 use crate::links::is_led_to_by_nobody_else;
 use crate::names::{parent, temp};
-use pantile_format::Timestamp;
+use pantile_format::{Manifest, Timestamp};
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -70,8 +70,18 @@ pub(crate) struct Record {
     pub(crate) fits: bool,
 }
 
+/// A state of a set as a record tells of it: by the digest of its manifest; without checksums also
+/// by the first time of its shards, since nothing in the manifest is of what files hold.
+pub(crate) fn state(manifest: &Manifest, sealed_at: Option<Timestamp>) -> String {
+    let digest = crate::pin::told(manifest);
+    match sealed_at.filter(|_| !manifest.checksums) {
+        Some(at) => format!("{digest} of {}.{:09}", at.seconds, at.nanos),
+        None => digest,
+    }
+}
+
 impl Record {
-    /// Since when what was not touched is what a state has, by the digest of its manifest.
+    /// Since when what was not touched is what a state has.
     pub(crate) fn known_since(&self, state: impl FnOnce() -> String) -> Timestamp {
         let is_of_it = self.state.as_ref().is_some_and(|noted| *noted == state());
         if is_of_it { self.at } else { EPOCH }

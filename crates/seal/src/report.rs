@@ -388,6 +388,9 @@ pub struct SealReport {
     pub manifest: String,
     /// Whether the set is new.
     pub first_time: bool,
+    /// The state after the work, as a record tells of it.
+    #[serde(skip)]
+    pub(crate) state: String,
     /// Since when what was not touched is what the set has, if not since the work began.
     #[serde(skip)]
     pub(crate) known_since: Option<pantile_format::Timestamp>,

@@ -78,9 +78,8 @@ fn seal_into(
     };
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Without a record heal asks where the originals are.
-        let state = (&*report.set, &*report.manifest);
         let at = report.known_since.unwrap_or(began);
-        let _ = crate::records::note(world.disk, records, state, &places, at);
+        let _ = crate::records::note(world.disk, records, (&report.set, &report.state), &places, at);
     }
     done
 }

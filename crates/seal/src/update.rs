@@ -102,6 +102,11 @@ pub(crate) fn update(
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
     let began = tree.began;
+    let is_elsewhere = |(was, is): (&pantile_format::Source, &pantile_format::Source)| was.path != is.path;
+    if set.manifest.sources.iter().zip(&tree.sources).any(is_elsewhere) {
+        // The record is of other files.
+        set.trust.recorded = None;
+    }
     set.manifest.sources = tree.sources.clone();
     let version = options.version.unwrap_or(before.version);
     (set.manifest.version, set.manifest.features) = (version, before.features.known());

@@ -456,11 +456,11 @@ fn refuse_if_told(
     }
 }
 
-/// The directories that were sealed and could not be searched by everybody. A source itself is none
-/// of them: it is where this user says.
+/// The directories that were sealed and could not be listed and searched by everybody. A source
+/// itself is none of them: it is where this user says.
 fn closed_dirs<'s>(set: &'s Set<'_>) -> HashSet<(u32, &'s [u8])> {
-    const ALL_SEARCH: u32 = 0o011;
-    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & ALL_SEARCH != ALL_SEARCH;
+    const ALL_SEE: u32 = 0o055;
+    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & ALL_SEE != ALL_SEE;
     let closed = set.manifest.entries.iter().filter(is_closed);
     closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
 }

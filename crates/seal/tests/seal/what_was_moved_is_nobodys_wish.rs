@@ -303,6 +303,13 @@ fn what_a_closed_directory_held_is_not_made_in_one_that_she_put_in_its_place() {
     if !is_root() {
         return;
     }
+    // One that cannot be searched, and one that cannot be listed.
+    for closed in [0o700, 0o711] {
+        what_a_closed_directory_held(closed);
+    }
+}
+
+fn what_a_closed_directory_held(mode: u32) {
     let place = Place::new();
     let closed = place.tree().join("closed");
     fs::create_dir_all(closed.join("sub")).unwrap();
@@ -311,7 +318,7 @@ fn what_a_closed_directory_held_is_not_made_in_one_that_she_put_in_its_place() {
     setxattr(closed.join("sub"), "user.note", b"secret", XattrFlags::empty()).unwrap();
     std::os::unix::fs::symlink("secret", closed.join("link")).unwrap();
     std::os::unix::fs::symlink("open", place.tree().join("link")).unwrap();
-    set_mode(&closed, 0o700);
+    set_mode(&closed, mode);
     give_dir(&place.tree(), SHE);
     seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") }, &mut Silent).unwrap();
     fs::remove_dir_all(&closed).unwrap();
@@ -426,6 +433,55 @@ fn copy_dir(from: &Path, to: &Path) {
         let time = entry.metadata().unwrap().modified().unwrap();
         fs::File::options().write(true).open(copy).unwrap().set_modified(time).unwrap();
     }
+}
+
+/// She made it there before the first seal.
+#[test]
+fn what_lies_at_another_place_is_not_what_the_record_tells_of() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let [path, hers] = secret_and_hers(&place);
+    let elsewhere = place.dir.path().join("elsewhere/tree");
+    fs::create_dir(elsewhere.parent().unwrap()).unwrap();
+    copy_dir(&place.tree(), &elsewhere);
+    give(elsewhere.parent().unwrap(), SHE);
+    let there = elsewhere.join(path.file_name().unwrap());
+    fs::rename(&hers, &there).unwrap();
+    wait_a_tick();
+    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:6+3") }, &mut Silent).unwrap();
+    let moved = SealOptions { sources: vec![elsewhere], ..place.again() };
+    assert_eq!(seal(&moved, &mut Silent).unwrap().unchanged, 6);
+    assert_kept_from_her(&place, &there);
+}
+
+/// Two copies of a set, sealed by turns: without checksums the manifests of two states are the same.
+#[test]
+fn states_without_checksums_are_told_apart_by_the_times_of_their_shards() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let [path, hers] = secret_and_hers(&place);
+    let aside = place.dir.path().join("aside");
+    fs::rename(&path, &aside).unwrap();
+    let set_dir_time = || age(&place.tree(), 1_700_000_000);
+    let mut options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:6+3") };
+    options.checksums = Some(false);
+    set_dir_time();
+    seal(&options, &mut Silent).unwrap();
+    let other = place.dir.path().join("other");
+    copy_dir(&place.out(), &other);
+    fs::rename(&aside, &path).unwrap();
+    set_dir_time();
+    let first = place.reseal();
+    fs::rename(&hers, &path).unwrap();
+    set_dir_time();
+    wait_a_tick();
+    let reread = SealOptions { read_all: true, out: other, ..place.again() };
+    assert_eq!(seal(&reread, &mut Silent).unwrap().manifest, first.manifest);
+    assert_kept_from_her(&place, &path);
 }
 
 fn wait_a_tick() {
