@@ -68,7 +68,8 @@ fn seal_into(
     let began = crate::disk::next_tick();
     let done = if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
-        let paths = SetPaths { name: Some(name_shown), effort, ..SetPaths::dir(&out) };
+        let records = options.records.clone();
+        let paths = SetPaths { name: Some(name_shown), effort, records, ..SetPaths::dir(&out) };
         let opening = Opening { locked: true, ..Opening::to_write(&paths) };
         reseal(world, options, &opening, &sources, (&out, &name), progress)
     } else {

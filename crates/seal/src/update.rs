@@ -11,6 +11,7 @@
 
 use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
+use crate::attributes::acl_in;
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
 use crate::disk::EPOCH;
@@ -266,6 +267,21 @@ impl Plan {
         let to_be_read: Vec<bool> =
             tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
         let recorded = set.trust.recorded.unwrap_or(EPOCH);
+        // What is not read must not get other rights than it was sealed with, its own or those of a
+        // directory above it: another file may have its name by now.
+        let has_rights = |index: usize, now: &Entry| {
+            let was = &old[index];
+            was.mode == now.mode && acl_in(&was.fields) == acl_in(&now.fields)
+        };
+        let is_dir_as_before =
+            |dir: &Entry| by_path.get(&(dir.source, &*dir.path)).is_some_and(|&index| has_rights(index, dir));
+        let dirs = plan.next.iter().filter(|entry| entry.kind == EntryKind::Dir && !is_dir_as_before(entry));
+        let changed_dirs: HashSet<(u32, Vec<u8>)> = dirs.map(|dir| (dir.source, dir.path.clone())).collect();
+        let is_below_changed = |entry: &Entry| {
+            let ends = (0..entry.path.len()).filter(|&at| entry.path[at] == b'/');
+            let mut above = ends.chain([0]).map(|end| (entry.source, entry.path[..end].to_vec()));
+            !changed_dirs.is_empty() && above.any(|dir| changed_dirs.contains(&dir))
+        };
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
@@ -275,9 +291,11 @@ impl Plan {
             let EntryKind::File { size, .. } = entry.kind else { continue };
             let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
             kept.extend(before);
+            let keeps_rights = before.is_some_and(|i| has_rights(i, entry)) && !is_below_changed(entry);
             match before.map(|i| &old[i]) {
                 Some(before)
-                    if is_same_time(before.mtime, entry.mtime)
+                    if keeps_rights
+                        && is_same_time(before.mtime, entry.mtime)
                         && size_of(before) == size
                         && !to_be_read[index] =>
                 {
