@@ -435,6 +435,35 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
+/// Nor by a directory of hers in the place of a closed one.
+#[test]
+fn a_file_is_not_sealed_under_the_mode_of_another_that_is_not_read() {
+    if !is_root() {
+        return;
+    }
+    for by_dir in [false, true] {
+        let place = Place::new();
+        let [path, hers] = secret_and_hers(&place);
+        let closed = place.tree().join("closed");
+        fs::create_dir(&closed).unwrap();
+        file(&closed.join("g"), &Seed(1).bytes(3000), 0o644, 0);
+        set_mode(&closed, 0o700);
+        let options = SealOptions { checksums: Some(false), ..place.options("rs:3+2") };
+        seal(&options, &mut Silent).unwrap();
+        let path = if by_dir {
+            fs::rename(&closed, place.dir.path().join("away")).unwrap();
+            fs::create_dir(&closed).unwrap();
+            closed.join("g")
+        } else {
+            path
+        };
+        fs::rename(&hers, &path).unwrap();
+        set_mode(&path, 0o644);
+        let refused = seal(&place.again(), &mut Silent);
+        assert!(matches!(refused, Err(SealError::Disguised { .. })), "by a directory: {by_dir}");
+    }
+}
+
 /// She made it there before the first seal.
 #[test]
 fn what_lies_at_another_place_is_not_what_the_record_tells_of() {
