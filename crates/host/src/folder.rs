@@ -25,11 +25,13 @@ use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
-use pantile_trust::{Caller, SOMEBODY};
+use pantile_trust::Caller;
 use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, format_volume};
+use rustix::fs::{Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -224,16 +226,17 @@ impl Folder {
             Err(error) => (lock_to_read(root, &path, error.clone())?, None, Some(error)),
         };
         let led_by = led_by.filter(|error| matches!(error, FolderError::OfAnother { .. }));
-        let (config, chosen_by) = read_config(root, dir.as_deref())?;
-        let named_by = named_by([&chosen_by, &led_by]);
+        let (config, chosen_by, chooser) = read_config(root, dir.as_deref())?;
+        let named_by = led_by.as_ref().or(chosen_by.as_ref()).map(|_| chooser);
         Ok(Folder { led_by, chosen_by, named_by, ..Folder::with(root, dir, config, lock) })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
         if let Ok(read) = read_config(&self.root, self.dir.as_deref()) {
-            (self.config, self.chosen_by) = read;
-            self.named_by = named_by([&self.chosen_by, &self.led_by]);
+            let (config, chosen_by, chooser) = read;
+            (self.config, self.chosen_by) = (config, chosen_by);
+            self.named_by = self.led_by.as_ref().or(self.chosen_by.as_ref()).map(|_| chooser);
         }
     }
 
@@ -576,28 +579,29 @@ impl Folder {
     }
 }
 
-/// See [`Folder::named_by`]: by why a folder is another's.
-fn named_by(why: [&Option<FolderError>; 2]) -> Option<u32> {
-    let mut users = why.into_iter().flatten().map(|error| match error {
-        FolderError::OfAnother { owner: Some(owner), .. } => *owner,
-        _ => SOMEBODY,
-    });
-    let first = users.next()?;
-    Some(if users.all(|user| user == first) { first } else { SOMEBODY })
-}
-
-/// What the configuration of a folder says, read in the open one if there is that, and why that is
-/// another's choice if it is.
-fn read_config(root: &Path, dir: Option<&OpenDir>) -> Result<(Config, Option<FolderError>), FolderError> {
+/// What the configuration of a folder says, read in the open one if there is that; why that is
+/// another's choice if it is, and whose alone it can be.
+fn read_config(
+    root: &Path,
+    dir: Option<&OpenDir>,
+) -> Result<(Config, Option<FolderError>, u32), FolderError> {
     let path = &root.join(CONFIG);
-    let at = dir.map_or(path.clone(), |dir| dir.at(CONFIG));
+    let failed = |error| FolderError::file("read", path, &error);
+    let opened = match dir {
+        Some(dir) => dir.as_fd().try_clone_to_owned(),
+        // Neither read nor written: that asks for no right but to go there.
+        None => rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(Into::into),
+    };
+    let folder = File::from(opened.map_err(failed)?);
+    let at = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONFIG);
     let mut bytes = Vec::new();
     let read = open_to_read(&at).and_then(|file| {
-        let chosen_by = chosen_by(path, &file.metadata()?);
+        let found = file.metadata()?;
         file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        Ok(chosen_by)
+        Ok((chosen_by(path, &found), whose::chosen_alone_by(&found, folder)))
     });
-    let chosen_by = read.map_err(|error| FolderError::file("read", path, &error))?;
+    let (chosen_by, chooser) = read.map_err(failed)?;
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
         let expected = "no more than 4 MiB in all";
         return Err(FolderError::Config { path: path.to_path_buf(), line: 1, expected });
@@ -607,7 +611,7 @@ fn read_config(root: &Path, dir: Option<&OpenDir>) -> Result<(Config, Option<Fol
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
         FolderError::Config { path: path.to_path_buf(), line, expected: "text in UTF-8" }
     })?;
-    Ok((Config::parse(path, &text)?, chosen_by))
+    Ok((Config::parse(path, &text)?, chosen_by, chooser))
 }
 
 /// What is said of a device that is another one, which is used.

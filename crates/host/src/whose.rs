@@ -78,6 +78,29 @@ pub(crate) fn not_for(user: u32, device: &dyn Device) -> Option<String> {
     }
 }
 
+/// The user who alone can have chosen what a file says, by the file and the folder in which it was
+/// opened; [`SOMEBODY`] if others may write to it, or can have put it, or a directory above it,
+/// where it is. What a group may write to counts as open to all.
+pub(crate) fn chosen_alone_by(file: &Metadata, folder: File) -> u32 {
+    let found = |of: &Metadata| {
+        let found = Found::from(of);
+        Found { mode: found.mode | (found.mode & 0o020) >> 3, ..found }
+    };
+    let (owner, mut above) = (file.uid(), Vec::new());
+    let mut next = Some(folder);
+    while let Some(directory) = next {
+        let Ok(metadata) = directory.metadata() else { return SOMEBODY };
+        // The directory of directories lies in itself.
+        let is_topmost = above.last().is_some_and(|(_, id)| *id == (metadata.dev(), metadata.ino()));
+        next = if is_topmost { None } else { look_at(Some(&directory), OsStr::new("..")) };
+        above.push((found(&metadata), (metadata.dev(), metadata.ino())));
+    }
+    let caller = Caller::of(owner);
+    let is_alone = !caller.is_of_another(found(file))
+        && caller.put_by(found(file), above.into_iter().map(|(found, _)| found)) == owner;
+    if is_alone { owner } else { SOMEBODY }
+}
+
 /// As a device says it of itself; `None`: it cannot be one.
 fn identity_of(found: &Metadata) -> Option<Identity> {
     let kind = found.file_type();

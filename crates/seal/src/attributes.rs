@@ -310,51 +310,51 @@ mod tests {
         }
 
         fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn set_len(&self, _: u64) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn sync(&self) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn meta(&self) -> io::Result<crate::disk::Meta> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn set_meta(&self, _: u32, _: pantile_format::Timestamp) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn set_owner(&self, _: u32, _: u32) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn give_name(&self, _: &Path) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn give_free_name(&self, _: &Path) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn discard(&self) -> io::Result<()> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn above(&self) -> io::Result<Vec<crate::disk::Meta>> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
 
         fn beside(&self, _: Option<&std::ffi::OsStr>) -> io::Result<Box<dyn crate::disk::Seen>> {
-            unimplemented!()
+            unreachable!("attributes alone are set")
         }
     }
 

@@ -199,7 +199,7 @@ pub(crate) fn describe(
     report.generation = manifest.generation.0;
     report.manifest = crate::pin::told(manifest);
     let times = geometry.stored_columns().filter_map(|c| Some(disk.meta(&names.shard(c)).ok()?.mtime));
-    report.state = crate::records::state(manifest, times.min());
+    report.state = crate::records::state(manifest, &report.manifest, times.min());
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
     report.stripes = manifest.stripes;

@@ -72,11 +72,10 @@ pub(crate) struct Record {
 
 /// A state of a set as a record tells of it: by the digest of its manifest; without checksums also
 /// by the first time of its shards, since nothing in the manifest is of what files hold.
-pub(crate) fn state(manifest: &Manifest, sealed_at: Option<Timestamp>) -> String {
-    let digest = crate::pin::told(manifest);
+pub(crate) fn state(manifest: &Manifest, digest: &str, sealed_at: Option<Timestamp>) -> String {
     match sealed_at.filter(|_| !manifest.checksums) {
         Some(at) => format!("{digest} of {}.{:09}", at.seconds, at.nanos),
-        None => digest,
+        None => digest.into(),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::names::parent;
 use crate::options::Progress;
 use crate::report::FileStatus;
 use crate::set::{Original, Set, put_by};
+use crate::tree::Way;
 use crate::verify::tree_now;
 use crate::window::{join, read_source};
 use pantile_format::{Crc64, Entry, EntryKind, Mode};
@@ -74,7 +75,8 @@ fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<usize>>) -> Vec<(PathBuf
 }
 
 /// Whether nobody can have put a file where it is but whom the caller trusts, or the owner of the
-/// directory that an original was in. Whose one was that is not there any more nothing tells.
+/// directory in which an original was sealed. Whose one was that is not there any more, or has
+/// another in its place, nothing tells.
 fn is_of_whom_it_was(set: &Set<'_>, entry: usize, path: &Path) -> bool {
     let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
     let Ok(found) = disk.meta(path) else { return false };
@@ -83,8 +85,10 @@ fn is_of_whom_it_was(set: &Set<'_>, entry: usize, path: &Path) -> bool {
         return true;
     }
     let was_in = disk.meta(&parent(&set.original_path(entry)));
+    let way = set.ways([entry].into_iter()).pop().map_or(Way::Unknown, |(_, way)| way);
     let above = disk.above(&parent(path)).unwrap_or_default();
-    was_in.is_ok_and(|dir| dir.owner == putter) && caller.is_at_home(&found, &above)
+    was_in.is_ok_and(|dir| dir.owner == putter && set.was_sealed_in(way, dir.id))
+        && caller.is_at_home(&found, &above)
 }
 
 /// Whether every block of a file is what the pin says of an entry; without a pin it is.

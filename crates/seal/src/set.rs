@@ -214,7 +214,10 @@ impl<'w> Set<'w> {
             .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
         let is_sealed_here = record.is_some();
         let fitting = record.filter(|record| record.fits);
-        let state = || crate::records::state(&manifest, sealed_at(&candidates, &manifest));
+        let state = || {
+            let digest = crate::pin::told(&manifest);
+            crate::records::state(&manifest, &digest, sealed_at(&candidates, &manifest))
+        };
         let recorded = fitting.map(|record| record.known_since(state));
         let trust = Trust { named: !paths.sources.is_empty(), recorded, is_sealed_here };
         let mut opened = Set {

@@ -13,9 +13,12 @@ const NANOS_PER_SECOND: i128 = 1_000_000_000;
 /// and milliseconds; exFAT; ext3, HFS+, tar, rsync's protocol; FAT.
 const RESOLUTIONS: [i128; 6] = [100, 1000, 1_000_000, 10_000_000, NANOS_PER_SECOND, 2 * NANOS_PER_SECOND];
 
+fn nanos(time: Timestamp) -> i128 {
+    i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos)
+}
+
 /// Whether a file that had the time `sealed` has it still where times may be cut.
 pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
-    let nanos = |time: Timestamp| i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos);
     let (sealed, now) = (nanos(sealed), nanos(now));
     let cut = |resolution: &i128| sealed.div_euclid(*resolution) * resolution;
     sealed == now || RESOLUTIONS.iter().any(|resolution| cut(resolution) == now)
@@ -24,7 +27,6 @@ pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
 /// Whether something that a file system says was changed at a time can have been changed since
 /// another, or at that: where times are cut, it was later than they say.
 pub(crate) fn is_since(changed: Timestamp, at: Timestamp) -> bool {
-    let nanos = |time: Timestamp| i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos);
     let (changed, at) = (nanos(changed), nanos(at));
     let is_cut = |resolution: &&i128| changed.rem_euclid(**resolution) == 0;
     changed >= at || RESOLUTIONS.iter().filter(is_cut).any(|resolution| changed + resolution > at)

@@ -4,14 +4,12 @@
 
 use crate::args::{self, Reading};
 use crate::failure::{Failure, note};
-use crate::files::OutDir;
+use crate::files::{self, OutDir};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::sets;
 use pantile::code::foreign::Profile;
 use pantile::{Chunks, Code, Codec, ShardError};
-use pantile_seal::disk::SystemDisk;
-use pantile_trust::{Found, most_of_made_from};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -315,7 +313,7 @@ impl Layout {
 }
 
 fn small_text(path: &Path) -> io::Result<String> {
-    let file = SystemDisk::open_found(path)?;
+    let file = files::found(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
     }
@@ -402,8 +400,6 @@ pub fn failure(error: ShardError, data: (&str, &Path), folder: &Path, verb: &str
 /// The chunks of a folder that are there, of the right length, open; and why others are not.
 pub struct Present {
     pub files: Vec<Option<File>>,
-    /// Who may read those that are there.
-    found: Vec<Found>,
     /// Columns whose chunk cannot be used, and why.
     pub lost: Vec<(usize, String)>,
 }
@@ -411,11 +407,11 @@ pub struct Present {
 impl Present {
     /// Of a layout and so many bytes of data. Chunks of another length are as good as lost.
     pub fn find(folder: &Path, layout: &Layout, data_len: u64) -> Result<Present, Failure> {
-        let mut present = Present { files: Vec::new(), found: Vec::new(), lost: Vec::new() };
+        let mut present = Present { files: Vec::new(), lost: Vec::new() };
         let mut other_lengths = Vec::new();
         for column in 0..layout.code().columns() {
             let (path, need) = (path(folder, column), layout.len_of(column, data_len));
-            let found = SystemDisk::open_found(&path).and_then(|file| {
+            let found = files::found(&path).and_then(|file| {
                 let meta = file.metadata()?;
                 match meta.is_file() {
                     true => Ok((meta, file)),
@@ -425,7 +421,6 @@ impl Present {
             let why = match found {
                 Ok((meta, file)) if meta.len() == need => {
                     present.files.push(Some(file));
-                    present.found.push(Found::from(&meta));
                     continue;
                 }
                 Ok((meta, _)) => {
@@ -448,11 +443,6 @@ impl Present {
             ))),
             _ => Ok(present),
         }
-    }
-
-    /// The permission bits that what is made of them may have.
-    pub fn most(&self) -> u32 {
-        most_of_made_from(self.found.iter().copied())
     }
 
     /// Says on standard error what is not used.

@@ -53,27 +53,37 @@ fn parent(path: &Path) -> &Path {
 /// Opens what is read, file or not. A link in its place is followed if nobody else can have put it
 /// there, or if whoever did owns what it leads to.
 pub fn input(path: &Path) -> io::Result<File> {
-    input_and_whether_given(path).map(|(file, _)| file)
+    let (file, is_given) = open_input(path)?;
+    note_read(&file, is_given)?;
+    Ok(file)
 }
 
-/// Notes that something was read.
-fn note_read(file: &File) -> io::Result<()> {
+/// Opens standard input.
+pub fn stdin() -> io::Result<File> {
+    let stdin = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    note_read(&stdin, true)?;
+    Ok(stdin)
+}
+
+/// Opens a file below no root by the rules of links, to read it.
+pub fn found(path: &Path) -> io::Result<File> {
+    let file = SystemDisk::open_found(path)?;
+    note_read(&file, false)?;
+    Ok(file)
+}
+
+/// Notes that something is read, for the rights of what is made of it.
+fn note_read(file: &File, is_given: bool) -> io::Result<()> {
     let meta = file.metadata()?;
-    // Whoever was given a pipe was to read it, and a terminal is nobody's secret.
-    if meta.is_file() || meta.file_type().is_block_device() {
+    // Whoever was given a pipe was to read it; a file may be one that is not for everybody.
+    if !(is_given && meta.file_type().is_fifo()) {
         MOST.fetch_and(most_of_made_from([Found::from(&meta)]), Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// The same, and whether this process was given it open, or it has no name, as what a shell passes
-/// for `<(command)`: to that no other user has a way.
-pub fn input_and_whether_given(path: &Path) -> io::Result<(File, bool)> {
-    let (file, is_given) = open_input(path)?;
-    note_read(&file)?;
-    Ok((file, is_given))
-}
-
+/// As [`input`], and whether this process was given it open, or it has no name, as what a shell
+/// passes for `<(command)`: to that no other user has a way.
 fn open_input(path: &Path) -> io::Result<(File, bool)> {
     if path.file_name().is_none() {
         return Ok((File::open(path)?, false));
@@ -140,7 +150,7 @@ impl Output {
     /// Ends the writing. A file is for everybody only if everybody may read all that was read.
     pub fn end(self) -> io::Result<()> {
         match self {
-            Output::New(file) => file.sync().and_then(|()| file.give_name(MOST.load(Ordering::Relaxed))),
+            Output::New(file) => file.sync().and_then(|()| file.give_name()),
             Output::Other(_) => Ok(()),
         }
     }
@@ -320,11 +330,12 @@ impl NewFile {
         self.file.sync()
     }
 
-    /// Gives it its name, and of these permission bits those that what had it before had, if that
-    /// was this user's and nobody else can have put it there; else those of a new file.
+    /// Gives it its name, and the permission bits that what had it before had, if that was this
+    /// user's and nobody else can have put it there; else those of a new file. It is for its owner
+    /// alone unless everybody may read all that this process has read.
     ///
     /// Errors: `AlreadyExists` if something has that name which is not to be replaced.
-    pub fn give_name(&self, most: u32) -> io::Result<()> {
+    pub fn give_name(&self) -> io::Result<()> {
         let caller = Caller::alone();
         let beside = |name| self.file.beside(name).and_then(|seen| seen.meta());
         let is_hers = |before: &Meta| {
@@ -332,7 +343,8 @@ impl NewFile {
             before.kind == MetaKind::File && self.file.above().is_ok_and(|above| caller.is_me(put_by(above)))
         };
         let before = beside(Some(&self.to)).ok().filter(|before| self.replaces && is_hers(before));
-        let mode = most & before.map_or(0o666 & !self.disk.umask(), |before| before.mode & 0o777);
+        let mode = MOST.load(Ordering::Relaxed)
+            & before.map_or(0o666 & !self.disk.umask(), |before| before.mode & 0o777);
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
         self.file.set_meta(mode, now)?;
@@ -432,7 +444,7 @@ mod tests {
                 symlink("nowhere", &link).expect("a link");
             }
             for new in [file, by_link] {
-                let named = new.give_name(ALL);
+                let named = new.give_name();
                 let is_refused = named.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists);
                 assert_eq!(is_refused, is_taken);
             }

@@ -61,7 +61,7 @@ fn it_may_be_opened_to_be_written_afterwards() {
 /// Root can read all devices; whoever is a client is told what she named.
 #[test]
 fn devices_that_another_user_named_are_served_only_if_they_are_hers() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     let (_folder, root, service) = served();
     service.stop().expect("it stops");
     drop(service);
@@ -94,9 +94,18 @@ fn devices_that_another_user_named_are_served_only_if_they_are_hers() {
     (0..6).filter(|slot| *slot != 2).for_each(|slot| give(&device(slot), another));
     let error = lost().expect_err("none is hers").to_string();
     assert!(error.contains("is not a file of user 65534"), "{error}");
-    // What anybody may have named is nobody's.
-    std::fs::set_permissions(root.join("volume.conf"), std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .expect("a mode");
-    give(&root.join("volume.conf"), 0);
+    // What others may have named is nobody's, even if that and all devices are hers.
+    (0..6).filter(|slot| *slot != 2).for_each(|slot| give(&device(slot), she));
+    assert_eq!(lost().expect("the others are hers").len(), 1);
+    let conf = root.join("volume.conf");
+    for (path, mode, had) in [(&conf, 0o666, 0o600), (&conf, 0o660, 0o600), (&root, 0o777, 0o755)] {
+        let set_mode =
+            |mode| std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).expect("a mode");
+        set_mode(mode);
+        assert!(lost().expect_err("none").to_string().contains("may have been named by anybody"), "{mode:o}");
+        set_mode(had);
+    }
+    std::fs::set_permissions(&conf, PermissionsExt::from_mode(0o666)).expect("a mode");
+    give(&conf, 0);
     assert!(lost().expect_err("none").to_string().contains("may have been named by anybody"));
 }

@@ -29,6 +29,8 @@ const ALL_READ: u32 = 0o044;
 /// An original to be healed.
 #[derive(Clone, Copy)]
 struct Original<'p> {
+    /// Of the manifest.
+    entry: usize,
     path: &'p Path,
     way: Way,
     /// Whether the directories above it let everybody see it when it was sealed.
@@ -69,13 +71,13 @@ pub(super) fn heal_files(
         let path = set.original_path(entry);
         let was_shown = was_shown(set, entry, &closed);
         let was_open = was_shown && set.manifest.entries[entry].mode & ALL_READ == ALL_READ;
-        let original = Original { path: &path, way, was_shown, was_open };
+        let original = Original { entry, path: &path, way, was_shown, was_open };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
-            false => refuse_below_others(set, entry, original, &dirs).and_then(|()| {
-                refuse_if_told(set, entry, original, &dirs)?;
+            false => refuse_below_others(set, original, &dirs).and_then(|()| {
+                refuse_if_told(set, original, &dirs)?;
                 let tell = (batch, &mut not_kept);
-                heal_file(set, entry, original, (damage, rights), &mut window, tell, progress)
+                heal_file(set, original, (damage, rights), &mut window, tell, progress)
             }),
         };
         let mut done = heal(&mut batch);
@@ -88,7 +90,7 @@ pub(super) fn heal_files(
             Ok(Done::Waits) => {}
             Ok(Done::Dir(made)) => {
                 dirs.push((entry, made));
-                if !is_for_others(set, entry, original) {
+                if !is_for_others(set, original) {
                     closed_anew.insert(entry);
                 }
                 report.files_healed.push(crate::names::shown_path(&path));
@@ -175,8 +177,8 @@ const FOR_HEALER: &str = ": it is for who healed it alone; chown and chmod give 
 
 /// Whether a directory that is made anew may be for others: everybody could read it when it was
 /// sealed, or nobody else can have put a directory on its way.
-fn is_for_others(set: &Set<'_>, entry: usize, original: Original<'_>) -> bool {
-    original.was_open || is_way_hers(set, set.manifest.entries[entry].source, original.path)
+fn is_for_others(set: &Set<'_>, original: Original<'_>) -> bool {
+    original.was_open || is_way_hers(set, original)
 }
 
 /// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
@@ -235,7 +237,6 @@ enum Done {
 /// Repairs one original.
 fn heal_file(
     set: &Set<'_>,
-    index: usize,
     original: Original<'_>,
     (damage, rights): (&Damage, Rights),
     window: &mut Window,
@@ -243,7 +244,7 @@ fn heal_file(
     progress: &mut dyn Progress,
 ) -> Result<Done, SealError> {
     let (disk, path) = (set.world.disk, original.path);
-    let entry = &set.manifest.entries[index];
+    let entry = &set.manifest.entries[original.entry];
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     let size = match &entry.kind {
         EntryKind::Dir => {
@@ -264,8 +265,7 @@ fn heal_file(
     let temp = batch.temp(&dir);
     let done = batch.create(&dir, &temp).and_then(|file| {
         let made = (&*temp, &*file);
-        let restored =
-            write_original(set, index, original, made, (damage, rights), (window, not_kept), progress);
+        let restored = write_original(set, original, made, (damage, rights), (window, not_kept), progress);
         match restored {
             Ok(restored) => Ok((file, restored)),
             Err(error) => {
@@ -297,14 +297,13 @@ impl Original<'_> {
 /// Writes an original to a temporary file.
 fn write_original(
     set: &Set<'_>,
-    index: usize,
     original: Original<'_>,
     (temp, file): (&Path, &dyn DiskFile),
     (damage, rights): (&Damage, Rights),
     (window, not_kept): (&mut Window, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
 ) -> Result<Restored, SealError> {
-    let path = original.path;
+    let (index, path) = (original.entry, original.path);
     let entry = &set.manifest.entries[index];
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
@@ -328,11 +327,9 @@ fn write_original(
     if let Some(there) = there.filter(|there| set.put_by_another().is_some() && !is_at_home(there)) {
         return Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: there.owner });
     }
-    let is_where_it_was = above.first().is_some_and(|dir| original.way.is_to(dir.id));
-    let is_touched = there.is_some_and(|there| {
-        !is_where_it_was || set.trust.recorded.is_none_or(|at| original.is_since(&there, at))
-    });
-    let is_way_hers = is_way_hers(set, entry.source, path);
+    let is_where_it_was = above.first().is_some_and(|dir| set.was_sealed_in(original.way, dir.id));
+    let is_touched = there.is_some_and(|there| !is_where_it_was || set.may_be_touched(&there));
+    let is_way_hers = is_way_hers(set, original);
     // Whoever put a file there, or a directory on its way, must not be given what she could not
     // read.
     let is_place_theirs = original.was_open || is_way_hers || (there.is_some() && !is_touched);
@@ -387,7 +384,6 @@ fn write_original(
 /// moved since and are not at home.
 fn refuse_below_others(
     set: &Set<'_>,
-    entry: usize,
     original: Original<'_>,
     made: &[(usize, FileId)],
 ) -> Result<(), SealError> {
@@ -408,11 +404,10 @@ fn refuse_below_others(
             found.find(|found| found.owner != putter && !is_made(found))
         }
         None => {
-            let source = &set.sources[set.manifest.entries[entry].source as usize];
+            let source = &set.sources[set.manifest.entries[original.entry].source as usize];
             let depth = dir.strip_prefix(source).map_or(0, |below| below.components().count());
             let above = disk.above(&dir).map_err(failed)?;
-            let is_moved = set.trust.recorded.is_none_or(|at| original.way.is_moved_since(at))
-                || !above.first().is_some_and(|dir| original.way.is_to(dir.id));
+            let is_moved = !above.first().is_some_and(|dir| set.was_sealed_in(original.way, dir.id));
             // One of root's counts as that of the user in whose directory it lies.
             let caller = Caller::or_by_sudo();
             let is_bad = |at: &usize| {
@@ -432,24 +427,18 @@ fn refuse_below_others(
 }
 
 /// Refuses to make what lay where not everybody could see it in a directory that others may have put
-/// there: its name tells something already, and so does where a link leads to.
-fn refuse_if_told(
-    set: &Set<'_>,
-    entry: usize,
-    original: Original<'_>,
-    made: &[(usize, FileId)],
-) -> Result<(), SealError> {
+/// there: its name tells something already, and so does where a link leads to. What lies there is no
+/// reason to make it, since its name may be a guess; but who names the source says that it is as it
+/// was.
+fn refuse_if_told(set: &Set<'_>, original: Original<'_>, made: &[(usize, FileId)]) -> Result<(), SealError> {
     let (disk, path) = (set.world.disk, original.path);
-    let is_there = || disk.meta(path).is_ok();
-    if original.was_shown || is_there() || is_way_hers(set, set.manifest.entries[entry].source, path) {
+    let is_named = || set.trust.is_named() && disk.meta(path).is_ok();
+    if original.was_shown || is_named() || is_way_hers(set, original) {
         return Ok(());
     }
     // From here on the path leads to no other directory.
     let dir = disk.meta(&parent(path)).map(|dir| dir.id);
-    let is_same = |dir| {
-        set.trust.recorded.is_some_and(|at| original.way.is_to(dir) && !original.way.is_moved_since(at))
-            || made.iter().any(|(_, made)| *made == dir)
-    };
+    let is_same = |dir| set.was_sealed_in(original.way, dir) || made.iter().any(|(_, made)| *made == dir);
     match dir.is_ok_and(is_same) {
         true => Ok(()),
         false => Err(SealError::NotShown { path: path.to_path_buf() }),
@@ -473,10 +462,11 @@ fn was_shown(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> boo
     !above.any(|dir| closed.contains(&dir))
 }
 
-/// Whether nobody but this user can have put there what is found at a path: each directory from the
-/// source on is hers.
-fn is_way_hers(set: &Set<'_>, source: u32, path: &Path) -> bool {
-    let source = &set.sources[source as usize];
+/// Whether nobody but this user can have put there what is found in the place of an original: each
+/// directory from the source on is hers.
+fn is_way_hers(set: &Set<'_>, original: Original<'_>) -> bool {
+    let path = original.path;
+    let source = &set.sources[set.manifest.entries[original.entry].source as usize];
     let caller = Caller::alone();
     let is_hers = |dir: &Path| {
         let is_hers = |meta: FileMeta| is_own(&meta) && !caller.is_of_another(&meta);

@@ -3,10 +3,11 @@
 
 use super::Set;
 use crate::SealError;
-use crate::disk::{Disk, Meta, MetaKind, resolve};
+use crate::disk::{Disk, FileId, Meta, MetaKind, resolve};
 use crate::names::parent;
 use crate::shard::Shard;
 use crate::times::is_since;
+use crate::tree::Way;
 use pantile_format::Mode;
 use pantile_trust::{Caller, Found, SOMEBODY};
 use std::collections::BTreeSet;
@@ -59,6 +60,17 @@ impl Set<'_> {
         self.unmoved = ways.iter().map(|(entry, _)| parent(&self.original_path(*entry))).collect();
     }
 
+    /// Whether an original was sealed in a directory, by the record: the way to it ends there, and
+    /// was not moved since.
+    pub(crate) fn was_sealed_in(&self, way: Way, dir: FileId) -> bool {
+        way.is_to(dir) && self.trust.recorded.is_some_and(|at| !way.is_moved_since(at))
+    }
+
+    /// Whether a file may have been touched since it was sealed, by the record.
+    pub(crate) fn may_be_touched(&self, there: &Meta) -> bool {
+        self.trust.recorded.is_none_or(|at| is_since(there.ctime, at))
+    }
+
     /// Notes that an original was read: whether others may have put another there since it was
     /// sealed.
     pub(crate) fn note_read(&self, path: &Path, read: &Meta) {
@@ -66,8 +78,7 @@ impl Set<'_> {
             return;
         }
         let (dir, caller) = (parent(path), Caller::or_by_sudo());
-        let is_untouched =
-            self.trust.recorded.is_some_and(|at| !is_since(read.ctime, at) && self.unmoved.contains(&dir));
+        let is_untouched = !self.may_be_touched(read) && self.unmoved.contains(&dir);
         // What she did to her own is what she wants.
         let is_hers = || caller.is_me(put_by(self.world.disk, &caller, read, &dir));
         if !is_untouched && !is_hers() {

@@ -174,7 +174,7 @@ fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     let name = sets::name(&path.to_string_lossy());
     if path == Path::new("-") {
-        let read = std::io::stdin().lock().take(most).read_to_end(&mut text);
+        let read = files::stdin().and_then(|file| file.take(most).read_to_end(&mut text));
         read.map_err(|error| Failure::file("read", Path::new("standard input"), &error))?;
     } else {
         if let Some(what) = no_file(path) {

@@ -90,7 +90,6 @@ impl Decode {
                 lost.len() - 1
             )));
         }
-        let most = present.most();
         let message = format!("decoding {}", sets::name(&self.folder.to_string_lossy()));
         let progress = Progress::start(terminal, message.as_str());
         let mut readers: Vec<Option<&mut dyn Read>> = present
@@ -131,7 +130,7 @@ impl Decode {
         layout.decode_file(&mut readers, &mut out, len).map_err(fault)?;
         drop(progress);
         new.sync().map_err(|error| cannot("write", error))?;
-        new.give_name(most).map_err(|error| cannot("name", error))?;
+        new.give_name().map_err(|error| cannot("name", error))?;
         self.answer(&layout, len, &present)
     }
 

@@ -9,11 +9,9 @@ use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_trust::{Found, most_of_made_from};
 use serde::Serialize;
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::unix::fs::FileTypeExt;
+use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Make raw chunks of a file, one for each column of a code
@@ -79,7 +77,7 @@ impl Encode {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let layout = self.layout.layout()?;
         layout.code().check_stores().map_err(Failure::input)?;
-        let (source, most) = self.source(&layout)?;
+        let source = self.source(&layout)?;
         let columns = layout.code().columns();
         let out = OutDir::make(&self.out, self.overwrite);
         let out = out.map_err(|error| Failure::file("make", &self.out, &error))?;
@@ -100,35 +98,28 @@ impl Encode {
         if self.overwrite {
             out.remove(MADE)?;
         }
-        each("name", &|file| file.give_name(most))?;
+        each("name", &NewFile::give_name)?;
         layout.write_made(&out, len)?;
         self.answer(&layout, len)
     }
 
-    /// What is encoded, open, and the permission bits that its chunks may have.
-    fn source(&self, layout: &Layout) -> Result<(Source, u32), Failure> {
-        let (source, most) = if self.file.as_os_str() == "-" {
-            // A pipe is read by whoever was given it; a file may be one that is not for everybody.
-            let given = std::fs::metadata("/dev/stdin").ok().filter(|given| !given.file_type().is_fifo());
-            let most = most_of_made_from(given.iter().map(Found::from));
-            (Source::Stream(Box::new(std::io::stdin().lock())), most)
+    /// What is encoded, open.
+    fn source(&self, layout: &Layout) -> Result<Source, Failure> {
+        let source = if self.file.as_os_str() == "-" {
+            let stdin = files::stdin().map_err(|error| Failure::file("read", &self.file, &error))?;
+            Source::Stream(Box::new(BufReader::new(stdin)))
         } else {
-            let opened = files::input_and_whether_given(&self.file)
-                .and_then(|(file, is_given)| Ok((file.metadata()?, file, is_given)));
-            let (meta, file, is_given) = opened.map_err(|error| not_there(&self.file, &error))?;
+            let opened = files::input(&self.file).and_then(|file| Ok((file.metadata()?, file)));
+            let (meta, file) = opened.map_err(|error| not_there(&self.file, &error))?;
             if meta.is_dir() {
                 return Err(Failure::Input(format!(
                     "{} is a directory; 'pantile seal' takes those",
                     self.file.display()
                 )));
             }
-            let most = match is_given && meta.file_type().is_fifo() {
-                true => most_of_made_from([]),
-                false => most_of_made_from([Found::from(&meta)]),
-            };
             match meta.is_file() {
-                true => (Source::File(file, meta.len()), most),
-                false => (Source::Stream(Box::new(file)), most),
+                true => Source::File(file, meta.len()),
+                false => Source::Stream(Box::new(file)),
             }
         };
         match source {
@@ -137,7 +128,7 @@ impl Encode {
                  stripes with --chunk"
                     .into(),
             )),
-            source => Ok((source, most)),
+            source => Ok(source),
         }
     }
 

@@ -38,10 +38,10 @@ impl Given {
         let counting = |from| Counting { from, taken: Arc::clone(&taken) };
         let mut len_bytes = 0;
         let from: Box<dyn BufRead> = match path {
-            path if path == Path::new("-") => Box::new(BufReader::with_capacity(
-                1 << 20,
-                counting(Box::new(std::io::stdin()) as Box<dyn Read>),
-            )),
+            path if path == Path::new("-") => {
+                let stdin = files::stdin().map_err(|error| Failure::Input(named(path, &error)))?;
+                Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(stdin) as Box<dyn Read>)))
+            }
             path => {
                 let file = files::input(path)
                     .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;

@@ -144,9 +144,28 @@ fn what_is_made_of_a_code_file_is_for_everybody_only_if_that_is() {
         set_mode(&at.join("c.code"), mode);
         ok(at, &["encode", "secret", "--code", "./c.code", "--out", "of-code", "--overwrite"]);
         ok(at, &["show", "./c.code", "--svg", "c.svg"]);
-        for made in ["of-code/chunks.code", "c.svg"] {
+        // Data and parity tell the code.
+        for made in ["of-code/chunks.code", "of-code/chunk.0", "of-code/chunk.1", "c.svg"] {
             assert_eq!(mode_of(&at.join(made)), most & new, "{mode:o}: {made}");
             fs::remove_file(at.join(made)).expect("it was made");
         }
+    }
+}
+
+#[test]
+fn what_is_made_of_standard_input_is_for_everybody_only_if_that_is_a_file_for_everybody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    ok(at, &["lab", "generate", "zipf", "--requests", "50", "--out", "trace"]);
+    let new = mode_of(&at.join("trace"));
+    for (mode, most) in [(0o600, 0o600), (0o644, new)] {
+        set_mode(&at.join("trace"), mode);
+        let command =
+            format!("{} lab replay - --codes raid5:3 --html page < trace", env!("CARGO_BIN_EXE_pantile"));
+        let done = std::process::Command::new("sh").args(["-c", &command]).current_dir(at).output();
+        let done = done.expect("a shell");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert_eq!(mode_of(&at.join("page")), most & new, "{mode:o}");
+        fs::remove_file(at.join("page")).expect("it was made");
     }
 }
