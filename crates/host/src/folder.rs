@@ -568,7 +568,8 @@ impl Folder {
     /// Opens the devices for reading and runs the volume on them without a session: nothing is
     /// written, to them or to the folder.
     ///
-    /// What another user may have named must be that user's: who serves it may be able to read more.
+    /// What another user may have named must be that user's: who serves it may be able to read
+    /// more.
     pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
         let named_by = self.named_by;
         let why_not = |device: &dyn Device| whose::not_for(named_by?, device);

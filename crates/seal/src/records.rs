@@ -7,13 +7,14 @@
 //! not fit, and neither does anything on another machine. Nor does a record count that lies in a
 //! directory of another user, at any depth.
 //!
-//! A record is a text: a line for the format, a line for the [`state`] of the set,
-//! then a line for each source. That has `dir` or `file`; of the directory, or of that in which the file lies, the number of its inode and the
-//! time at which that was made, or the number of its device where the file system does not keep
-//! that time; and the path of the source. What is not there counts as a file, so that no record of
-//! a directory fits. A record is written anew by each seal. Its time of modification tells since
-//! when what was not touched is what that state has: when the seal began; or what the record before
-//! told, if a file that was touched since counts as unchanged and was not read.
+//! A record is a text: a line for the format, a line for the [`state`] of the set, then a line for
+//! each source. That has `dir` or `file`; of the directory, or of that in which the file lies, the
+//! number of its inode and the time at which that was made, or the number of its device where the
+//! file system does not keep that time; and the path of the source. What is not there counts as a
+//! file, so that no record of a directory fits. A record is written anew by each seal. Its time of
+//! modification tells since when what was not touched is what that state has: when the seal began;
+//! or what the record before told, if a file that was touched since counts as unchanged and was not
+//! read.
 
 use crate::disk::{Access, Disk, EPOCH, Identity, Meta, MetaKind};
 use crate::links::is_led_to_by_nobody_else;

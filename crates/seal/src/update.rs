@@ -239,6 +239,31 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
     Ok(())
 }
 
+/// By entry: whether others than its owner may do more with it than when it was sealed, by its own
+/// rights or those of a directory above it. What is not read must not get such rights: another file
+/// may have its name by now.
+fn have_wider_rights(old: &[Entry], by_path: &HashMap<(u32, &[u8]), usize>, next: &[Entry]) -> Vec<bool> {
+    const OF_OWNER: u32 = 0o700;
+    let is_wider_itself = |entry: &Entry| {
+        let was = by_path.get(&(entry.source, &*entry.path)).map(|&index| &old[index]);
+        was.is_none_or(|was| {
+            entry.mode & !was.mode & !OF_OWNER != 0 || acl_in(&entry.fields) != acl_in(&was.fields)
+        })
+    };
+    // A directory comes before what it holds.
+    let mut dirs: HashSet<(u32, &[u8])> = HashSet::new();
+    let is_wider = |entry| {
+        let Entry { source, path, kind, .. }: &Entry = entry;
+        let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+        let is_wider = is_wider_itself(entry) || dirs.contains(&(*source, &path[..end]));
+        if is_wider && *kind == EntryKind::Dir {
+            dirs.insert((*source, path));
+        }
+        is_wider
+    };
+    next.iter().map(is_wider).collect()
+}
+
 impl Plan {
     fn new(
         set: &Set<'_>,
@@ -267,21 +292,7 @@ impl Plan {
         let to_be_read: Vec<bool> =
             tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
         let recorded = set.trust.recorded.unwrap_or(EPOCH);
-        // What is not read must not get other rights than it was sealed with, its own or those of a
-        // directory above it: another file may have its name by now.
-        let has_rights = |index: usize, now: &Entry| {
-            let was = &old[index];
-            was.mode == now.mode && acl_in(&was.fields) == acl_in(&now.fields)
-        };
-        let is_dir_as_before =
-            |dir: &Entry| by_path.get(&(dir.source, &*dir.path)).is_some_and(|&index| has_rights(index, dir));
-        let dirs = plan.next.iter().filter(|entry| entry.kind == EntryKind::Dir && !is_dir_as_before(entry));
-        let changed_dirs: HashSet<(u32, Vec<u8>)> = dirs.map(|dir| (dir.source, dir.path.clone())).collect();
-        let is_below_changed = |entry: &Entry| {
-            let ends = (0..entry.path.len()).filter(|&at| entry.path[at] == b'/');
-            let mut above = ends.chain([0]).map(|end| (entry.source, entry.path[..end].to_vec()));
-            !changed_dirs.is_empty() && above.any(|dir| changed_dirs.contains(&dir))
-        };
+        let has_wider_rights = have_wider_rights(old, &by_path, &plan.next);
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
@@ -291,13 +302,12 @@ impl Plan {
             let EntryKind::File { size, .. } = entry.kind else { continue };
             let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
             kept.extend(before);
-            let keeps_rights = before.is_some_and(|i| has_rights(i, entry)) && !is_below_changed(entry);
             match before.map(|i| &old[i]) {
                 Some(before)
-                    if keeps_rights
-                        && is_same_time(before.mtime, entry.mtime)
+                    if is_same_time(before.mtime, entry.mtime)
                         && size_of(before) == size
-                        && !to_be_read[index] =>
+                        && !to_be_read[index]
+                        && !has_wider_rights[index] =>
                 {
                     entry.kind = before.kind.clone();
                     report.unchanged += 1;

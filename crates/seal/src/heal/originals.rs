@@ -426,10 +426,10 @@ fn refuse_below_others(
     }
 }
 
-/// Refuses to make what lay where not everybody could see it in a directory that others may have put
-/// there: its name tells something already, and so does where a link leads to. What lies there is no
-/// reason to make it, since its name may be a guess; but who names the source says that it is as it
-/// was.
+/// Refuses to make what lay where not everybody could see it in a directory that others may have
+/// put there: its name tells something already, and so does where a link leads to. What lies there
+/// is no reason to make it, since its name may be a guess; but whoever names the source says that
+/// it is as it was.
 fn refuse_if_told(set: &Set<'_>, original: Original<'_>, made: &[(usize, FileId)]) -> Result<(), SealError> {
     let (disk, path) = (set.world.disk, original.path);
     let is_named = || set.trust.is_named() && disk.meta(path).is_ok();

@@ -491,7 +491,7 @@ fn what_lies_at_another_place_is_not_what_the_record_tells_of() {
     assert_kept_from_her(&place, &there);
 }
 
-/// Two copies of a set, sealed by turns: without checksums the manifests of two states are the same.
+/// Two copies of a set, sealed by turns: without checksums two states have the same manifest.
 #[test]
 fn states_without_checksums_are_told_apart_by_the_times_of_their_shards() {
     if !is_root() {
