@@ -136,6 +136,14 @@ pub enum SealError {
         /// Where that is.
         sources: Vec<PathBuf>,
     },
+    /// An original that nobody named would be read, which belongs to somebody else than who can
+    /// have put the shards there, and is not for everybody to read.
+    OriginalOfAnother {
+        /// Where.
+        path: PathBuf,
+        /// The number of its owner.
+        owner: u32,
+    },
     /// A shard that would be written to was put there by another user.
     OfAnother {
         /// Where.

@@ -22,7 +22,7 @@ use pantile_format::{
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
     Target, Timestamp,
 };
-use pantile_trust::{Caller, SOMEBODY};
+use pantile_trust::Caller;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -210,8 +210,10 @@ fn prepare<'w, 'p>(
     let (header, after) = check(&mut stream)?;
     let shards = find_shards(disk, path, dirs)?;
     let (left, open) = (BTreeMap::new(), BTreeMap::new());
-    let mut replay = Replay { disk, header, after, shards, left, open, header_copy: None };
-    replay.check_owner(&stream)?;
+    let found = stream.file.meta().map_err(|e| SealError::io("reading", path, e))?;
+    let whose = (put_by(disk, &Caller::or_by_sudo(), &found, &parent(path)), found.owner);
+    let mut replay = Replay { disk, header, whose, after, shards, left, open, header_copy: None };
+    replay.check_owner(path)?;
     replay.check_layout(&mut stream)?;
     Ok((replay, stream))
 }
@@ -320,6 +322,8 @@ enum State {
 struct Replay<'w> {
     disk: &'w dyn Disk,
     header: JournalHeader,
+    /// Who can have put the journal there, and whose it is.
+    whose: (u32, u32),
     after: After,
     shards: BTreeMap<u32, PathBuf>,
     /// How long each shard is, and how much of that is not written yet; filled when the layout is
@@ -441,28 +445,35 @@ impl Replay<'_> {
         }
     }
 
-    /// A journal says what is written to shards, so it is the caller's or root's, or of the user
-    /// whose those shards are. In a directory of another user it counts as that one's; where others
-    /// may write, only as its owner's, whose the shards must be then.
-    fn check_owner(&self, journal: &Stream<'_>) -> Result<(), SealError> {
-        let path = journal.path;
-        let caller = Caller::or_by_sudo();
-        let meta = journal.file.meta().map_err(|e| SealError::io("reading", path, e))?;
-        let put = |meta: &Meta, path: &Path| (put_by(self.disk, &caller, meta, &parent(path)), meta.owner);
-        let (owner, of) = put(&meta, path);
-        let is_of_owner = |shard: &PathBuf| {
-            let real = resolve(self.disk, shard);
-            let found = real.and_then(|real| {
-                // One that gets its name by this journal has a temporary one still.
-                let meta = self.disk.meta(&real).or_else(|_| self.disk.meta(&temp(&real)))?;
-                Ok(put(&meta, &real))
-            });
-            found.is_ok_and(|found| found.0 == owner && (owner != SOMEBODY || found.1 == of))
+    /// Refuses a journal that was not written for all shards that it names.
+    fn check_owner(&self, journal: &Path) -> Result<(), SealError> {
+        let is_for = |shard: &PathBuf| {
+            let Ok(real) = resolve(self.disk, shard) else { return false };
+            // One that gets its name by this journal has a temporary one still.
+            let found = self.disk.meta(&real).or_else(|_| self.disk.meta(&temp(&real)));
+            found.is_ok_and(|found| self.is_for(&found, &real))
         };
         let mut written = self.after.keys().filter_map(|column| self.shards.get(column));
-        match caller.trusts(owner) || written.all(is_of_owner) {
+        let path = journal.to_path_buf();
+        match written.all(is_for) {
             true => Ok(()),
-            false => Err(SealError::JournalOfAnother { path: path.to_path_buf(), owner }),
+            false => Err(SealError::JournalOfAnother { path, owner: self.whose.0 }),
+        }
+    }
+
+    /// Whether a journal may say what is written to a shard, and show there what it holds.
+    ///
+    /// It is the caller's or root's, as the shard, or both are of the same user. In a directory of
+    /// another user it counts as that one's, and so does the shard. Where others can have put the
+    /// shard nobody but its owner may read it.
+    fn is_for(&self, shard: &Meta, path: &Path) -> bool {
+        const OF_OTHERS: u32 = 0o077;
+        let caller = Caller::or_by_sudo();
+        let putter = put_by(self.disk, &caller, shard, &parent(path));
+        let is_closed = caller.trusts(putter) || shard.mode & OF_OTHERS == 0;
+        match (caller.trusts(self.whose.0), caller.trusts(shard.owner)) {
+            (true, is_trusted) => is_trusted && is_closed,
+            (false, is_trusted) => (putter, shard.owner) == self.whose && (is_closed || !is_trusted),
         }
     }
 
@@ -616,6 +627,13 @@ impl Replay<'_> {
             let fits =
                 |file: &dyn DiskFile| matches!(self.state_of(file, column.0), State::Before | State::After);
             let file = open_shard_to_write(self.disk, path, fits).ok();
+            // Names may have been exchanged since the commit.
+            let real = resolve(self.disk, path).ok();
+            let is_for = |file: &dyn DiskFile| {
+                let (meta, real) = (file.meta().ok(), real.as_ref());
+                meta.zip(real).is_some_and(|(meta, real)| self.is_for(&meta, real))
+            };
+            let file = file.filter(|file| is_for(&**file));
             self.open.insert(column.0, file);
         }
         match &self.open[&column.0] {

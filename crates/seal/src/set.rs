@@ -95,6 +95,8 @@ pub(crate) struct Set<'w> {
     /// What was found of who can have put the shards where they are.
     is_hers_alone: OnceLock<bool>,
     putter: OnceLock<Option<u32>>,
+    /// Whether what is computed is shown to others than the caller.
+    is_told: bool,
     /// The user whose shards root writes to, if they are not root's: only files of hers are read to
     /// be sealed.
     pub(crate) for_user: Option<u32>,
@@ -245,6 +247,7 @@ impl<'w> Set<'w> {
             is_misled: AtomicBool::new(false),
             is_hers_alone: OnceLock::new(),
             putter: OnceLock::new(),
+            is_told: false,
             for_user: None,
             pending,
             lock: held,

@@ -361,6 +361,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
+        | SealError::OriginalOfAnother { .. }
         | SealError::OfAnother { .. }
         | SealError::PlaceOfAnother { .. }
         | SealError::NotShown { .. }

@@ -125,6 +125,13 @@ impl fmt::Display for SealError {
                  have put its shards there, who may have named any place; nothing was written: if they are to be read or repaired there, say so, with --source for each",
                 paths(sources)
             ),
+            SealError::OriginalOfAnother { path, owner } => write!(
+                out,
+                "{} belongs to {}, and another user can have put the shards there, who could learn what is in it from what becomes of \
+                 the set; nothing was done: if it may be read, name the sources, with --source for each",
+                path.display(),
+                whom(*owner)
+            ),
             SealError::OfAnother { path, owner } => write!(
                 out,
                 "{} belongs to {}, who would have what is written there; nothing was written: seal to a \

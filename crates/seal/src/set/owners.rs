@@ -39,6 +39,30 @@ impl Set<'_> {
             && self.shards_and_dirs().all(is_hers)
     }
 
+    /// From here on what becomes of the set is shown to whoever can have put its shards there, who
+    /// could learn by it whether a file holds what they say: refuses originals that belong to
+    /// somebody else and are not for everybody to read, unless the person named the sources.
+    pub(crate) fn refuse_originals_of_others(&mut self) -> Result<(), SealError> {
+        self.is_told = self.trust.recorded.is_some();
+        let metas = self.originals.iter().flatten().filter_map(|original| {
+            let meta = self.world.disk.meta(&original.path).ok()?;
+            Some((original, meta))
+        });
+        let is_told = |meta: &Meta| meta.kind != MetaKind::File || self.may_tell_of(meta);
+        match metas.into_iter().filter(|_| self.is_told).find(|(_, meta)| !is_told(meta)) {
+            Some((original, meta)) => {
+                Err(SealError::OriginalOfAnother { path: original.path.clone(), owner: meta.owner })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a file may be read for what is computed.
+    pub(crate) fn may_tell_of(&self, file: &Meta) -> bool {
+        let is_for = |putter| file.owner == putter || Found::from(file).is_for_everybody();
+        !self.is_told || self.trust.is_named() || self.put_by_another().is_none_or(is_for)
+    }
+
     /// Whether what is computed of shards and originals can only be what was sealed. Whoever makes
     /// shards can make them so that one original, which she cannot read, is told by another or
     /// taken for what she sealed; but not so that it has a checksum that she had to know before.

@@ -361,6 +361,111 @@ fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
     assert!(left > 3, "{left}");
 }
 
+/// A user in whose directory root keeps shards has a file that looks like one of them, and
+/// exchanges the two at any moment of finishing what was cut off.
+#[test]
+fn what_a_journal_holds_is_written_to_no_file_of_a_user_whatever_she_exchanges() {
+    if !is_root() {
+        return;
+    }
+    let (start, secret) = (sealed(Mode::Full), b"a secret of root's, ".repeat(1050));
+    let mut exchanged = 0;
+    for after in 0.. {
+        let cut_off = || {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            write(&place.tree().join("a"), &secret);
+            let faults = Faults { crash_after: Some(after), ..Faults::default() };
+            let disk = FaultDisk::new(place.dir.path(), faults);
+            let _ = World { disk: &disk, threads: 1 }.seal(&place.again(), &mut Silent);
+            for shard in fs::read_dir(place.out()).unwrap() {
+                set_mode(&shard.unwrap().path(), 0o600);
+            }
+            chown(place.out(), Some(USER), Some(USER)).unwrap();
+            let is_done = disk.operations() < after;
+            (place, is_done)
+        };
+        let (place, is_done) = cut_off();
+        if is_done {
+            break;
+        }
+        if !place.out().join("tree.journal").exists() {
+            continue;
+        }
+        for opening in 1.. {
+            let (place, _) = cut_off();
+            let others = [(USER, 0o600), (0, 0o644)];
+            let (owner, mode) = others[exchanged % 2];
+            let other = place.shard(0).with_extension("other");
+            let holds_secret = |path: &Path| {
+                let bytes = fs::read(path).unwrap();
+                bytes.windows(20).any(|window| *window == secret[..20])
+            };
+            if holds_secret(&place.shard(0)) {
+                break;
+            }
+            fs::copy(place.shard(0), &other).unwrap();
+            set_mode(&other, mode);
+            chown(&other, Some(owner), None).unwrap();
+            let faults = Faults { exchanges: Some(opening), ..Faults::default() };
+            let disk = FaultDisk::new(place.dir.path(), faults);
+            let options = HealOptions { set: place.set(), ..Default::default() };
+            let healed = World { disk: &disk, threads: 1 }.heal(&options, &mut Silent);
+            if disk.opened_first() < opening {
+                healed.unwrap();
+                assert!(holds_secret(&place.shard(0)));
+                break;
+            }
+            exchanged += 1;
+            for path in [place.shard(0), other] {
+                let found = fs::metadata(&path).unwrap();
+                let is_hers = found.uid() == USER || found.mode() & 0o044 != 0;
+                assert!(!is_hers || !holds_secret(&path), "after {after}, opening {opening}: {healed:?}");
+            }
+        }
+    }
+    assert!(exchanged > 10, "{exchanged}");
+}
+
+/// A user's set of her folder, healed by root's record, in which root puts a file: she seals a file
+/// of hers in its place, which is what she guesses, and looks what becomes of the set.
+#[test]
+fn what_a_file_of_another_holds_is_not_told_by_what_becomes_of_a_set() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Beside);
+    [place.out(), place.tree()].iter().for_each(|path| give(path));
+    place.reseal();
+    let (of_root, gone) = (place.tree().join("a"), place.tree().join("d/b"));
+    let content = fs::read(&gone).unwrap();
+    let healed = |options: &HealOptions| heal(options, &mut Silent).map(|report| report.files_healed.len());
+    let by_record = || HealOptions { set: place.set(), ..Default::default() };
+    for (owner, mode, is_told) in [(USER, 0o600, true), (0, 0o644, true), (0, 0o600, false)] {
+        chown(&of_root, Some(owner), None).unwrap();
+        set_mode(&of_root, mode);
+        fs::remove_file(&gone).unwrap();
+        match is_told {
+            true => assert_eq!(healed(&by_record()).unwrap(), 1),
+            false => {
+                let error = healed(&by_record()).unwrap_err();
+                let is_it =
+                    matches!(&error, SealError::OriginalOfAnother { path, owner: 0 } if *path == of_root);
+                assert!(is_it, "{error}");
+                let unsealing =
+                    UnsealOptions { set: place.set(), target: place.target(), ..Default::default() };
+                let error = unseal(&unsealing, &mut Silent).unwrap_err();
+                assert!(matches!(error, SealError::OriginalOfAnother { .. }), "{error}");
+                assert!(!gone.exists() && !place.target().exists());
+                let set = SetPaths { sources: vec![place.tree()], ..place.set() };
+                assert_eq!(healed(&HealOptions { set, ..Default::default() }).unwrap(), 1);
+            }
+        }
+        assert!(fs::read(&gone).unwrap() == content);
+        chown(&gone, Some(USER), Some(USER)).unwrap();
+    }
+}
+
 /// A forged set with the UUID of one that was sealed here could name a file that is not there,
 /// beside the one that was sealed.
 #[test]
