@@ -24,6 +24,10 @@ pub const COMBINED_BYTES_MAX: u64 = 256 << 20;
 /// a block length was asked for.
 pub const STRIPE_BYTES_MAX: u64 = 4 << 30;
 
+/// The most bytes of all blocks of a set, lost ones included: shards may be as long with holes, and
+/// sums of several such lengths must be numbers still.
+pub const SET_BYTES_MAX: u64 = 1 << 60;
+
 /// How much may be spent on one set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
@@ -66,6 +70,15 @@ impl Bounds {
         let most = self.of(STRIPE_BYTES_MAX);
         let suffices_steps = Bounds::suffices_steps(need, STRIPE_BYTES_MAX);
         if need <= most { Ok(()) } else { Err(SealError::StripeTooLong { need, most, suffices_steps }) }
+    }
+
+    /// Refuses more stripes than any disks hold.
+    pub(crate) fn check_stripes(stripes: u64, cells: usize, block_len_bytes: u64) -> Result<(), FormatError> {
+        let stripe_bytes = (cells as u64).checked_mul(block_len_bytes);
+        let all_bytes = stripe_bytes.and_then(|bytes| bytes.checked_mul(stripes));
+        let rule = "must come to 2^60 bytes of blocks at the most";
+        let error = FormatError::Invalid { part: Part::Manifest, field: "stripes", rule };
+        all_bytes.filter(|&bytes| bytes <= SET_BYTES_MAX).map(drop).ok_or(error)
     }
 }
 
@@ -124,6 +137,14 @@ pub(crate) fn read_stored(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_lengths_are_numbers() {
+        for (stripes, cells, block_len) in [(1 << 49, 10, 4096), (u64::MAX, 1, 1), (1, 65536, u64::MAX)] {
+            assert!(Bounds::check_stripes(stripes, cells, block_len).is_err(), "{stripes}");
+        }
+        assert!(Bounds::check_stripes(1 << 48, 1, 4096).is_ok());
+    }
 
     #[test]
     fn the_effort_that_is_named_is_enough() {

@@ -136,12 +136,12 @@ pub enum SealError {
         /// Where that is.
         sources: Vec<PathBuf>,
     },
-    /// An original that nobody named would be read, which belongs to somebody else than who can
-    /// have put the shards there, and is not for everybody to read.
+    /// An original that nobody named would be read, which whoever can have put the shards there
+    /// cannot read.
     OriginalOfAnother {
         /// Where.
         path: PathBuf,
-        /// The number of its owner.
+        /// The number of the user who owns it, or a directory above it.
         owner: u32,
     },
     /// A shard that would be written to was put there by another user.

@@ -6,7 +6,8 @@
 //! that begins with `!` takes back.
 
 use crate::SealError;
-use crate::disk::{MetaKind, spelt_one_way};
+use crate::disk::MetaKind;
+use crate::links::real_path;
 use crate::names::{parent, path_of, shown};
 use crate::set::Set;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -169,14 +170,15 @@ impl Set<'_> {
     }
 }
 
-/// Where a path leads, of which the last names need not be there.
+/// Where a path leads, of which the last names need not be there. Links of strangers are not
+/// followed: these are no names of originals.
 fn absolute(path: &Path) -> PathBuf {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     let Some(name) = full.file_name() else { return full };
     let above = parent(&full);
     // The nearest directory that is there is spelt without links, as sources are.
     match std::fs::symlink_metadata(&above) {
-        Ok(_) => spelt_one_way(&above).join(name),
+        Ok(_) => real_path(&above).unwrap_or(above).join(name),
         Err(_) => absolute(&above).join(name),
     }
 }

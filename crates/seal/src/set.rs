@@ -13,6 +13,7 @@ use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way}
 use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, is_to_be_done, journals, replay};
+use crate::links::is_led_to_by_nobody_else;
 use crate::lock::{Lock, lock, refuse_if_locked};
 use crate::names::{Names, column_of, parent, path_of, set_of, shown};
 use crate::options::{Progress, SetPaths};
@@ -199,7 +200,10 @@ impl<'w> Set<'w> {
         let pin = paths.pin.as_deref().map(|path| Pin::open(disk, path)).transpose()?;
         let manifest = choose(disk, &candidates, (paths, pin.as_ref()), &mut codes)?;
         let codec = Codec::new(&codes.make(&manifest.code)?);
-        bounds.check_stripe(codec.code().cell_count(), manifest.block_len.bytes())?;
+        let cells = codec.code().cell_count();
+        bounds.check_stripe(cells, manifest.block_len.bytes())?;
+        Bounds::check_stripes(manifest.stripes, cells, manifest.block_len.bytes())
+            .map_err(|error| SealError::Format { path: candidates[0].path.clone(), error })?;
         let geometry = Geometry::new(&codec, manifest.mode, manifest.block_len);
         if geometry.lanes.len() != manifest.lanes as usize {
             let path = candidates[0].path.clone();
@@ -553,22 +557,23 @@ impl<'w> Set<'w> {
     }
 
     /// Entries, and the way to each from its source; the directory of the shards, to which sealing
-    /// itself writes, is left out.
+    /// itself writes, is left out if nobody else can exchange it.
     ///
     /// Cost: each directory is looked at once, with those above it.
     pub(crate) fn ways(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Way)> {
-        let own = spelt_one_way(&self.names.dir);
+        let is_kept = is_led_to_by_nobody_else(&self.names.dir);
+        let own = is_kept.then(|| spelt_one_way(&self.names.dir));
         let mut known: HashMap<PathBuf, Way> = HashMap::new();
         let mut way_to = |index: usize| {
             let entry = &self.manifest.entries[index];
             let source = &self.sources[entry.source as usize];
             let dir = parent(&self.original_path(index));
-            *known.entry(dir).or_insert_with_key(|dir| self.way(source, dir, &own))
+            *known.entry(dir).or_insert_with_key(|dir| self.way(source, dir, own.as_deref()))
         };
         entries.map(|entry| (entry, way_to(entry))).collect()
     }
 
-    fn way(&self, source: &Path, dir: &Path, own: &Path) -> Way {
+    fn way(&self, source: &Path, dir: &Path, own: Option<&Path>) -> Way {
         let mut dirs: Vec<(PathBuf, Meta)> = Vec::new();
         // A root that lies within the source is opened, but may have been renamed before.
         let mut next = Some(dir);
@@ -578,7 +583,7 @@ impl<'w> Set<'w> {
             dirs.extend(dir.ancestors().map(Path::to_path_buf).zip(way.into_iter().rev()));
             next = root.and_then(Path::parent);
         }
-        let within = dirs.iter().rev().filter(|(path, _)| path != own);
+        let within = dirs.iter().rev().filter(|(path, _)| Some(path.as_path()) != own);
         let moves = within.fold(Moves::default(), |moves, (_, meta)| moves.through(meta));
         let found = match dirs.first() {
             Some((_, meta)) => Some(meta.id),

@@ -321,9 +321,9 @@ pub(crate) fn read_source(
 ) -> std::io::Result<FileRead> {
     let reader = Reader { disk: set.world.disk, for_user: set.for_user, listed: None };
     let read = read_file_blocks(reader, path, entry, set.geometry.block(), first_block, bytes)?;
-    if read.of.is_some_and(|file| !set.may_tell_of(&file)) {
+    if read.of.is_some_and(|file| !set.may_tell_of(path, &file)) {
         bytes.fill(0);
-        let why = "it belongs to another user than who can have put the shards there";
+        let why = "who can have put the shards there cannot read it";
         return Err(std::io::Error::new(ErrorKind::PermissionDenied, why));
     }
     read.of.iter().for_each(|file| set.note_read(path, file));

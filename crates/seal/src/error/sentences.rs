@@ -127,8 +127,9 @@ impl fmt::Display for SealError {
             ),
             SealError::OriginalOfAnother { path, owner } => write!(
                 out,
-                "{} belongs to {}, and another user can have put the shards there, who could learn what is in it from what becomes of \
-                 the set; nothing was done: if it may be read, name the sources, with --source for each",
+                "{}, or a directory above it, belongs to {}, and another user can have put the shards there, who cannot look \
+                 there and could learn from what becomes of the set what is in it; nothing was done: if it may be read, name \
+                 the sources, with --source for each",
                 path.display(),
                 whom(*owner)
             ),

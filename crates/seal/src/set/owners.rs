@@ -8,9 +8,9 @@ use crate::names::parent;
 use crate::shard::Shard;
 use crate::times::is_since;
 use crate::tree::Way;
-use pantile_format::Mode;
+use pantile_format::{EntryKind, Mode};
 use pantile_trust::{Caller, Found, SOMEBODY};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -40,27 +40,52 @@ impl Set<'_> {
     }
 
     /// From here on what becomes of the set is shown to whoever can have put its shards there, who
-    /// could learn by it whether a file holds what they say: refuses originals that belong to
-    /// somebody else and are not for everybody to read, unless the person named the sources.
+    /// could learn by it what a file holds, or whether one is there: refuses originals that this
+    /// user does not know anyway, unless the person named the sources.
+    ///
+    /// Whether there is one where that user cannot look is not asked, since a refusal shows, too.
     pub(crate) fn refuse_originals_of_others(&mut self) -> Result<(), SealError> {
         self.is_told = self.trust.recorded.is_some();
-        let metas = self.originals.iter().flatten().filter_map(|original| {
-            let meta = self.world.disk.meta(&original.path).ok()?;
-            Some((original, meta))
-        });
-        let is_told = |meta: &Meta| meta.kind != MetaKind::File || self.may_tell_of(meta);
-        match metas.into_iter().filter(|_| self.is_told).find(|(_, meta)| !is_told(meta)) {
-            Some((original, meta)) => {
-                Err(SealError::OriginalOfAnother { path: original.path.clone(), owner: meta.owner })
+        let mut known = HashMap::new();
+        for index in 0..self.manifest.entries.len() {
+            let path = self.original_path(index);
+            let dir = parent(&path);
+            let hidden = *known.entry(dir).or_insert_with_key(|dir| self.hidden_by(dir));
+            let is_file = matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
+            let meta = self.world.disk.meta(&path).ok().filter(|meta| is_file && meta.kind == MetaKind::File);
+            let closed = meta.filter(|meta| !self.is_known(meta)).map(|meta| meta.owner);
+            if let Some(owner) = hidden.or(closed) {
+                return Err(SealError::OriginalOfAnother { path, owner });
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     /// Whether a file may be read for what is computed.
-    pub(crate) fn may_tell_of(&self, file: &Meta) -> bool {
-        let is_for = |putter| file.owner == putter || Found::from(file).is_for_everybody();
-        !self.is_told || self.trust.is_named() || self.put_by_another().is_none_or(is_for)
+    pub(crate) fn may_tell_of(&self, path: &Path, file: &Meta) -> bool {
+        self.is_known(file) && self.hidden_by(&parent(path)).is_none()
+    }
+
+    /// Whether whoever is told what becomes of the set can read a file, where it can be looked at.
+    fn is_known(&self, file: &Meta) -> bool {
+        let told = self.told();
+        told.is_none_or(|told| file.owner == told || Found::from(file).is_for_everybody())
+    }
+
+    /// Who owns a directory at or above this one in which whoever is told what becomes of the set
+    /// cannot look.
+    fn hidden_by(&self, dir: &Path) -> Option<u32> {
+        const ALL_SEE: u32 = 0o055;
+        let told = self.told()?;
+        // What is not there hides nothing.
+        let there = dir.ancestors().find_map(|dir| self.world.disk.above(dir).ok())?;
+        let is_hidden = |dir: &&Meta| dir.owner != told && dir.mode & ALL_SEE != ALL_SEE;
+        there.iter().find(is_hidden).map(|dir| dir.owner)
+    }
+
+    /// Who is told what becomes of the set, and is not trusted.
+    fn told(&self) -> Option<u32> {
+        if self.is_told && !self.trust.is_named() { self.put_by_another() } else { None }
     }
 
     /// Whether what is computed of shards and originals can only be what was sealed. Whoever makes
