@@ -80,9 +80,13 @@ fn patch(entry: &volume::StripePatch, geometry: &Geometry) -> Option<StripePatch
     Some(StripePatch { logical: entry.logical.0 as u32, generation: entry.generation.0, chunks })
 }
 
-/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, a
-/// stripe in a place that is not its own, or of a generation that no volume has.
+/// What a decoded entry changes; `None` if it is of a kind that this volume never writes, a log
+/// write that cannot be one of this code, a stripe in a place that is not its own, or of a
+/// generation that no volume has.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
+    if !may_have(entry, geometry) {
+        return None;
+    }
     Some(match entry {
         Entry::StripeSwitch(switch)
             if !may_lie(switch.logical, switch.physical, geometry) || switch.generation.0 >= NUMBERS_END =>
@@ -104,7 +108,6 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
             Change::Mark { first: first.0 as u32, count: *count as u32, is_marked: *is_marked }
         }
         Entry::Note(note) => Change::Note(*note),
-        Entry::Patch(_) if !geometry.may_patch() => return None,
         Entry::Patch(over) if over.chunks.is_empty() => Change::WentHome { logical: over.logical.0 as u32 },
         Entry::Patch(entry) => Change::Patch(patch(entry, geometry)?),
     })
@@ -129,6 +132,34 @@ fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
         }
         Holds::Parity | Holds::Unused => None,
     }
+}
+
+/// Whether a volume of this policy and code writes entries of that kind, in records or snapshots.
+///
+/// What nobody writes nobody ends, either: a stripe that is marked under a policy that writes none
+/// in place would be waited for, for ever. Notes are written in version 1 too: by one that is just
+/// becoming one of version 2.
+fn may_have(entry: &Entry, geometry: &Geometry) -> bool {
+    match entry {
+        Entry::Mark { .. } => may_mark(geometry),
+        Entry::LogWrite(_) => may_log(geometry),
+        Entry::Patch(_) => geometry.may_patch(),
+        Entry::StripeSwitch(_)
+        | Entry::Unmap { .. }
+        | Entry::LogForget { .. }
+        | Entry::Member(_)
+        | Entry::Note(_) => true,
+    }
+}
+
+/// Whether stripes may be written in place, and so be marked.
+fn may_mark(geometry: &Geometry) -> bool {
+    geometry.policy == Policy::Inplace
+}
+
+/// Whether blocks may lie in the log.
+fn may_log(geometry: &Geometry) -> bool {
+    geometry.policy == Policy::Wcl
 }
 
 /// Whether a stripe may lie there under the volume's policy.
@@ -293,12 +324,14 @@ impl SnapshotReader {
             SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
             SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
                 let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
-                if !maps.free.remove(mapping.physical) || !may_lie(logical, physical, geometry) {
+                let may_be = may_lie(logical, physical, geometry) && (!is_marked || may_mark(geometry));
+                if !may_be || !maps.free.remove(mapping.physical) {
                     return None;
                 }
                 maps.marked.extend(is_marked.then_some(logical.0 as u32));
                 maps.stripes.set(logical.0 as u32, Some(mapping));
             }
+            SnapshotItem::LogWrite(_) if !may_log(geometry) => return None,
             SnapshotItem::LogWrite(write) => {
                 let content = row(&write, geometry)?;
                 if !maps.free_rows.remove(&write.row.0) {
@@ -332,5 +365,89 @@ pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any:
         shape: *geometry.zones(slot).shape(),
         lost: lost.iter().copied().filter(|&other| other != slot).collect(),
         ..any.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::NewVolume;
+    use pantile_code::Code;
+    use pantile_format::volume::{RecordNumber, Session, VolumeId};
+
+    fn geometry(policy: Policy) -> Geometry {
+        let new = NewVolume {
+            volume: VolumeId([9; 16]),
+            code: Code::parse("mirror:2").expect("a code"),
+            element_blocks: 1,
+            logical_stripes: 8,
+            spare_stripes: 2,
+            log_rows: 4,
+            journal_blocks: 16,
+            policy,
+        };
+        Geometry::new(new).expect("a geometry")
+    }
+
+    fn logged() -> LogWrite {
+        let cell = |slot| Cell { slot: Slot(slot), holds: Holds::User(UserBlock(3)), checksum: Crc64(5) };
+        LogWrite { row: LogRow(1), generation: Generation(7), cells: vec![cell(0), cell(1)] }
+    }
+
+    #[test]
+    fn entries_that_a_policy_never_writes_change_nothing() {
+        for (policy, marks, logs) in [(Policy::Wcl, false, true), (Policy::Inplace, true, false)] {
+            let geometry = geometry(policy);
+            for is_marked in [true, false] {
+                let mark = Entry::Mark { first: LogicalStripe(0), count: 3, is_marked };
+                assert_eq!(change(&mark, &geometry).is_some(), marks, "{policy:?}");
+            }
+            assert_eq!(change(&Entry::LogWrite(logged()), &geometry).is_some(), logs, "{policy:?}");
+            let unmap = Entry::Unmap { first: LogicalStripe(0), count: 3 };
+            assert!(change(&unmap, &geometry).is_some(), "{policy:?}");
+            let patch =
+                volume::StripePatch { logical: LogicalStripe(0), generation: Generation(0), chunks: vec![] };
+            assert!(change(&Entry::Patch(patch), &geometry).is_none(), "{policy:?}: a mirror of two");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_has_only_what_the_policy_writes() {
+        for (policy, marks, logs) in [(Policy::Wcl, false, true), (Policy::Inplace, true, false)] {
+            let geometry = geometry(policy);
+            let reads = |item: Option<SnapshotItem>| {
+                let head = SnapshotHead {
+                    volume: geometry.volume,
+                    session: Session(1),
+                    record: RecordNumber(1),
+                    next_generation: Generation(9),
+                };
+                let mut encoder = SnapshotEncoder::new(head, geometry.shape());
+                let members =
+                    (0..2).map(|slot| Member { slot: Slot(slot), state: volume::MemberState::Present });
+                members.for_each(|member| encoder.push(&SnapshotItem::Member(member)));
+                item.iter().for_each(|item| encoder.push(item));
+                let (blocks, sum) = encoder.finish();
+                let reference = SnapshotRef {
+                    area: 0,
+                    blocks: sum.blocks,
+                    record: RecordNumber(1),
+                    crc: sum.crc,
+                    replay_at: 0,
+                    session: Session(1),
+                };
+                let mut reader = SnapshotReader::new(&geometry, &reference);
+                reader.push(&blocks.concat(), &geometry) && reader.finish().is_some()
+            };
+            let stripe = |is_marked| SnapshotItem::Stripe {
+                logical: LogicalStripe(2),
+                physical: PhysicalStripe(2),
+                generation: Generation(4),
+                is_marked,
+            };
+            assert!(reads(None) && reads(Some(stripe(false))), "{policy:?}");
+            assert_eq!(reads(Some(stripe(true))), marks, "{policy:?}");
+            assert_eq!(reads(Some(SnapshotItem::LogWrite(logged()))), logs, "{policy:?}");
+        }
     }
 }
