@@ -48,7 +48,9 @@ impl Opening {
             return;
         }
         if let Some(ring) = self.reading.remove(&slot) {
-            self.rings.take(slot, &ring.bytes, &self.geometry);
+            let replays = self.superblock(slot).and_then(|superblock| superblock.snapshot);
+            let from = replays.map_or(0, |snapshot| snapshot.replay_at);
+            self.rings.take(slot, &ring.bytes, from, &self.geometry);
         }
         self.begin_rings();
     }
