@@ -440,7 +440,24 @@ impl Engine {
             // What came to light meanwhile gets into a record.
             self.drive_commit();
         }
+        self.give_up_if_stuck();
         self.unblock();
+    }
+
+    /// Whether it can make nothing durable any more, and says so to everybody.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Nobody is served until something is done, and nothing is under way that could do it: that
+    /// would last for ever. No volume comes to this; whoever waits is told.
+    fn give_up_if_stuck(&mut self) {
+        let works = self.commit.is_some() || self.snapshot.is_some() || self.patching.going.is_some();
+        if self.serves_nobody() && !works && self.is_idle() && self.actions.is_empty() {
+            self.failed = true;
+            self.drive_inplace();
+            self.give_up_if_failed();
+        }
     }
 
     /// The next thing to be done, until there is none.

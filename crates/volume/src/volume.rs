@@ -209,7 +209,8 @@ impl Volume {
     pub fn state(&self) -> State {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
-            Inner::Serving(engine) if engine.is_resyncing() => State::Opening,
+            // One that has failed meanwhile answers everybody, if only so.
+            Inner::Serving(engine) if engine.is_resyncing() && !engine.has_failed() => State::Opening,
             Inner::Serving(_) | Inner::Looking(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }
