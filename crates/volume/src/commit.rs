@@ -468,7 +468,7 @@ impl Engine {
         let full = self.planners.row.code().data().len();
         let columns = self.geometry.slots();
         let copies = self.geometry.tolerance() + 1;
-        let usable = self.maps.free_rows.iter().copied().filter(|row| !self.pinned_rows.contains(row));
+        let usable = self.maps.free_rows.iter().filter(|row| !self.pinned_rows.contains(row));
         let mut free: Vec<u32> = usable.take(self.rows_needed(blocks.len())).collect();
         free.reverse();
         let mut rows = Vec::new();

@@ -41,6 +41,7 @@ use crate::{
     Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
+use pantile_format::volume::Policy;
 use pantile_plan::{CellSet, Content, Costs, Plan, UpdatePlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -142,9 +143,12 @@ impl Inplace {
 }
 
 impl Engine {
-    /// What was marked when the volume was opened is made of one time, before anything else.
+    /// What was marked when the volume was opened is made of one time, before anything else; under
+    /// the only policy that does so, or it would be waited for, for ever.
     pub(crate) fn begin_resync(&mut self) {
-        self.inplace.resync = self.maps.marked.clone();
+        if self.geometry.policy == Policy::Inplace {
+            self.inplace.resync = self.maps.marked().collect();
+        }
     }
 
     pub(crate) fn is_resyncing(&self) -> bool {
@@ -203,12 +207,12 @@ impl Engine {
 
     /// Lets the next record take away all marks that it can; whether there are any.
     pub(crate) fn settle_marks(&mut self) -> bool {
-        self.inplace.settles = !self.maps.marked.is_empty();
+        self.inplace.settles = self.maps.marked().next().is_some();
         self.inplace.settles
     }
 
     fn is_marked(&self, logical: u32) -> bool {
-        self.maps.marked.contains(&logical) || self.planted.is(Bug::ForgetsMark)
+        self.maps.is_marked(logical) || self.planted.is(Bug::ForgetsMark)
     }
 
     /// Begins whichever commit comes next.
@@ -265,11 +269,12 @@ impl Engine {
                 || self.inplace.torn.contains(logical)
                 || self.inplace.resync.contains(logical)
         };
-        let idle = self.maps.marked.iter().filter(|l| is_old(l) && !in_use(l));
-        let cleared: BTreeSet<u32> = idle.take(clears as usize).copied().collect();
+        let idle = self.maps.marked().filter(|l| is_old(l) && !in_use(l));
+        let cleared: BTreeSet<u32> = idle.take(clears as usize).collect();
         self.inplace.touched.retain(|logical, _| !cleared.contains(logical));
         // More than one record takes is for the next one.
-        self.inplace.settles &= !cleared.is_empty() && cleared.len() < self.maps.marked.len();
+        self.inplace.settles =
+            self.inplace.settles && !cleared.is_empty() && self.maps.marked().nth(cleared.len()).is_some();
         self.members_changed |= self.inplace.settles;
         commit.inplace.marks = marks_of(&cleared, false).chain(marks_of(&set, true)).collect();
         commit.taken = Dirty { unmapped: trimmed, ..Dirty::default() };
@@ -633,8 +638,8 @@ impl Engine {
     /// What the next session calls suspect, if it begins with the devices that are here: nobody has
     /// read the stripes that a crash caught.
     pub(crate) fn suspect_to_be(&self) -> Vec<UserBlock> {
-        let marked = self.maps.marked.iter();
-        let of_stripe = |&logical: &u32| -> Option<Vec<UserBlock>> {
+        let marked = self.maps.marked();
+        let of_stripe = |logical: u32| -> Option<Vec<UserBlock>> {
             let mapping = self.maps.stripes[logical as usize]?;
             Some(self.suspect_in_stripe(logical, &self.lost_cells(logical, mapping)))
         };

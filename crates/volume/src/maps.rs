@@ -9,6 +9,7 @@ use crate::{Geometry, Slot, UserBlock};
 use pantile_code::CellIndex;
 use pantile_format::volume::{LogicalStripe, MemberState, Note, Policy};
 use pantile_format::{Crc64, Generation};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a logical stripe lies.
@@ -19,84 +20,178 @@ pub(crate) struct Mapping {
 }
 
 /// Logical stripes of one part of the table.
-const PART_STRIPES: usize = 256;
+const PART_STRIPES: u32 = 256;
 
-/// Where each logical stripe lies. Parts of the table in which nothing is mapped take no memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A part of which so many are mapped at the most has an entry for each; one of more has a place
+/// for every stripe.
+const FEW_STRIPES: usize = 64;
+
+/// Where each logical stripe lies. It takes memory for what is mapped, a small multiple of what a
+/// snapshot has of it, however many stripes there are.
+#[derive(Clone, Debug)]
 pub(crate) struct StripeTable {
     len: usize,
-    parts: Vec<Option<Box<[Option<Mapping>; PART_STRIPES]>>>,
+    /// Those in which something is mapped.
+    parts: FxHashMap<u32, Part>,
+    /// Their numbers, in order.
+    order: BTreeSet<u32>,
+}
+
+/// Some consecutive stripes, by their places among them.
+#[derive(Clone, Debug)]
+enum Part {
+    /// Ascending; all of them mapped.
+    Few(Vec<(u8, Option<Mapping>)>),
+    All {
+        mapped: usize,
+        stripes: Box<[Option<Mapping>; PART_STRIPES as usize]>,
+    },
+}
+
+impl Part {
+    fn get(&self, place: u8) -> &Option<Mapping> {
+        match self {
+            Part::Few(few) => {
+                few.binary_search_by_key(&place, |&(place, _)| place).map_or(&None, |at| &few[at].1)
+            }
+            Part::All { stripes, .. } => &stripes[place as usize],
+        }
+    }
+
+    fn set(&mut self, place: u8, mapping: Option<Mapping>) -> Option<Mapping> {
+        match self {
+            Part::Few(few) => match (few.binary_search_by_key(&place, |&(place, _)| place), mapping) {
+                (Ok(at), Some(_)) => std::mem::replace(&mut few[at].1, mapping),
+                (Ok(at), None) => few.remove(at).1,
+                (Err(at), Some(_)) if few.len() < FEW_STRIPES => {
+                    few.insert(at, (place, mapping));
+                    None
+                }
+                (Err(_), Some(_)) => {
+                    let mut stripes = Box::new([None; PART_STRIPES as usize]);
+                    few.iter().for_each(|&(place, mapping)| stripes[place as usize] = mapping);
+                    stripes[place as usize] = mapping;
+                    *self = Part::All { mapped: few.len() + 1, stripes };
+                    None
+                }
+                (Err(_), None) => None,
+            },
+            Part::All { mapped, stripes } => {
+                let before = std::mem::replace(&mut stripes[place as usize], mapping);
+                *mapped = *mapped + usize::from(mapping.is_some()) - usize::from(before.is_some());
+                before
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Part::Few(few) => few.is_empty(),
+            Part::All { mapped, .. } => *mapped == 0,
+        }
+    }
+
+    /// The first that is mapped, from a place on.
+    fn mapped_from(&self, first: u8) -> Option<(u8, Mapping)> {
+        match self {
+            Part::Few(few) => {
+                let at = few.partition_point(|&(place, _)| place < first);
+                few.get(at).and_then(|&(place, mapping)| Some((place, mapping?)))
+            }
+            Part::All { stripes, .. } => {
+                let mut there = (first..=u8::MAX).zip(&stripes[first as usize..]);
+                there.find_map(|(place, mapping)| Some((place, (*mapping)?)))
+            }
+        }
+    }
 }
 
 impl StripeTable {
     fn new(len: usize) -> StripeTable {
-        StripeTable { len, parts: vec![None; len.div_ceil(PART_STRIPES)] }
+        StripeTable { len, parts: FxHashMap::default(), order: BTreeSet::new() }
     }
 
     /// Maps a stripe, or unmaps it; gives what it was mapped to.
     pub(crate) fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
-        let logical = logical as usize;
-        assert!(logical < self.len, "stripe {logical} of {}", self.len);
-        let part = &mut self.parts[logical / PART_STRIPES];
-        if part.is_none() && mapping.is_none() {
+        assert!((logical as usize) < self.len, "stripe {logical} of {}", self.len);
+        let (number, place) = (logical / PART_STRIPES, (logical % PART_STRIPES) as u8);
+        let Some(part) = self.parts.get_mut(&number) else {
+            if mapping.is_some() {
+                self.parts.insert(number, Part::Few(vec![(place, mapping)]));
+                self.order.insert(number);
+            }
             return None;
-        }
-        let stripes = part.get_or_insert_with(|| Box::new([None; PART_STRIPES]));
-        let before = std::mem::replace(&mut stripes[logical % PART_STRIPES], mapping);
-        if mapping.is_none() && stripes.iter().all(Option::is_none) {
-            *part = None;
+        };
+        let before = part.set(place, mapping);
+        if part.is_empty() {
+            self.parts.remove(&number);
+            self.order.remove(&number);
         }
         before
     }
 
     /// The first stripe from one on that is mapped.
     pub(crate) fn mapped_from(&self, first: u32) -> Option<(u32, Mapping)> {
-        let first = first as usize;
-        let parts = self.parts.iter().enumerate().skip(first / PART_STRIPES);
-        parts.filter_map(|(part, stripes)| Some((part * PART_STRIPES, stripes.as_ref()?))).find_map(
-            |(start, stripes)| {
-                let mut there = stripes.iter().enumerate().skip(first.saturating_sub(start));
-                there.find_map(|(i, mapping)| Some(((start + i) as u32, (*mapping)?)))
-            },
-        )
+        let number = first / PART_STRIPES;
+        let within = |number: u32, first: u8| {
+            let (place, mapping) = self.parts.get(&number)?.mapped_from(first)?;
+            Some((number * PART_STRIPES + u32::from(place), mapping))
+        };
+        let behind = || within(*self.order.range(number.checked_add(1)?..).next()?, 0);
+        within(number, (first % PART_STRIPES) as u8).or_else(behind)
+    }
+
+    /// Every stripe from one to another that is mapped, ascending.
+    fn mapped_within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, Mapping)> {
+        let mut next = Some(first);
+        std::iter::from_fn(move || {
+            let found = self.mapped_from(next?).filter(|&(logical, _)| logical <= last)?;
+            next = found.0.checked_add(1);
+            Some(found)
+        })
     }
 
     /// Every stripe that is mapped, ascending.
     pub(crate) fn mapped(&self) -> impl Iterator<Item = (u32, Mapping)> {
-        let mut next = 0;
-        std::iter::from_fn(move || {
-            let found = self.mapped_from(next)?;
-            next = found.0 + 1;
-            Some(found)
-        })
+        self.mapped_within(0, u32::MAX)
     }
 }
+
+/// A part may have an entry for each, or places for all, for the same stripes.
+impl PartialEq for StripeTable {
+    fn eq(&self, other: &StripeTable) -> bool {
+        self.len == other.len && self.mapped().eq(other.mapped())
+    }
+}
+
+impl Eq for StripeTable {}
 
 impl std::ops::Index<usize> for StripeTable {
     type Output = Option<Mapping>;
 
     fn index(&self, logical: usize) -> &Option<Mapping> {
         assert!(logical < self.len, "stripe {logical} of {}", self.len);
-        self.parts[logical / PART_STRIPES].as_ref().map_or(&None, |part| &part[logical % PART_STRIPES])
+        let (number, place) = (logical as u32 / PART_STRIPES, (logical as u32 % PART_STRIPES) as u8);
+        self.parts.get(&number).map_or(&None, |part| part.get(place))
     }
 }
 
-/// Some of the numbers below a bound: a bit for each, whatever is in it.
-#[derive(Clone, Debug)]
+/// A set of numbers, as runs of consecutive ones: it takes memory for what is between them, and so
+/// nothing for how many there are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Numbers {
-    words: Vec<u64>,
+    /// The last of each run by its first; no two touch.
+    runs: BTreeMap<u32, u32>,
     len: usize,
-    /// No word before it has a bit.
-    first: usize,
 }
 
 impl Numbers {
     fn all_below(bound: u32) -> Numbers {
-        let mut words = vec![u64::MAX; (bound as usize).div_ceil(64)];
-        if let Some(last) = words.last_mut().filter(|_| !bound.is_multiple_of(64)) {
-            *last = (1 << (bound % 64)) - 1;
+        let mut numbers = Numbers::default();
+        if let Some(last) = bound.checked_sub(1) {
+            numbers.insert_run(0, last);
         }
-        Numbers { words, len: bound as usize, first: 0 }
+        numbers
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -105,50 +200,68 @@ impl Numbers {
 
     /// `false`: it was there already.
     pub(crate) fn insert(&mut self, number: u32) -> bool {
-        let (word, bit) = (number as usize / 64, 1 << (number % 64));
-        let is_new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
-        self.len += usize::from(is_new);
-        self.first = self.first.min(word);
+        let is_new = !self.contains(number);
+        if is_new {
+            self.insert_run(number, number);
+        }
         is_new
     }
 
     /// `false`: it was not there.
     pub(crate) fn remove(&mut self, number: u32) -> bool {
-        let (word, bit) = (number as usize / 64, 1 << (number % 64));
-        let was_there = self.words.get(word).is_some_and(|word| word & bit != 0);
+        let was_there = self.contains(number);
         if was_there {
-            self.words[word] &= !bit;
-            self.len -= 1;
-            while self.words.get(self.first) == Some(&0) {
-                self.first += 1;
-            }
+            self.remove_run(number, number);
         }
         was_there
     }
 
+    fn insert_run(&mut self, first: u32, last: u32) {
+        let (mut from, mut to) = (first, last);
+        let touches = |other: &u32| other.saturating_add(1) >= first;
+        while let Some((start, end)) = self.last_run(last.saturating_add(1)).filter(|(_, end)| touches(end)) {
+            self.take_run(start, end);
+            (from, to) = (from.min(start), to.max(end));
+        }
+        self.put_run(from, to);
+    }
+
+    fn remove_run(&mut self, first: u32, last: u32) {
+        while let Some((start, end)) = self.last_run(last).filter(|&(_, end)| end >= first) {
+            self.take_run(start, end);
+            if start < first {
+                self.put_run(start, first - 1);
+            }
+            if end > last {
+                self.put_run(last + 1, end);
+            }
+        }
+    }
+
+    /// The last run that begins at a number or before it.
+    fn last_run(&self, number: u32) -> Option<(u32, u32)> {
+        self.runs.range(..=number).next_back().map(|(&first, &last)| (first, last))
+    }
+
+    fn put_run(&mut self, first: u32, last: u32) {
+        self.runs.insert(first, last);
+        self.len += (last - first) as usize + 1;
+    }
+
+    fn take_run(&mut self, first: u32, last: u32) {
+        self.runs.remove(&first);
+        self.len -= (last - first) as usize + 1;
+    }
+
     pub(crate) fn contains(&self, number: u32) -> bool {
-        self.words.get(number as usize / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
+        self.last_run(number).is_some_and(|(_, last)| last >= number)
     }
 
     /// Ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.words.iter().enumerate().skip(self.first).flat_map(|(word, &bits)| {
-            std::iter::successors(Some(bits), |bits| Some(bits & bits.wrapping_sub(1)))
-                .take_while(|&bits| bits != 0)
-                .map(move |bits| word as u32 * 64 + bits.trailing_zeros())
-        })
+        self.runs.iter().flat_map(|(&first, &last)| first..=last)
     }
 }
-
-/// `first` may differ between sets of the same numbers.
-impl PartialEq for Numbers {
-    fn eq(&self, other: &Numbers) -> bool {
-        self.words == other.words
-    }
-}
-
-impl Eq for Numbers {}
 
 /// Where a block in the log lies: its row, and which block of the row's user blocks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,8 +388,10 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
     pub(crate) stripes: StripeTable,
-    /// Those that are perhaps being written in place; all of them mapped.
-    pub(crate) marked: BTreeSet<u32>,
+    /// Those of them that are mapped are perhaps being written in place. An entry that marks a
+    /// range costs as much however many stripes it names, so the others are left in it until they
+    /// are mapped: then they are taken out.
+    marks: Numbers,
     /// Physical stripes without an owner.
     pub(crate) free: Numbers,
     pub(crate) log: BTreeMap<UserBlock, LogPlace>,
@@ -287,7 +402,7 @@ pub(crate) struct Maps {
     user_blocks: u64,
     home_blocks: u64,
     pub(crate) rows: BTreeMap<u32, Row>,
-    pub(crate) free_rows: BTreeSet<u32>,
+    pub(crate) free_rows: Numbers,
     pub(crate) members: Vec<MemberState>,
     /// The next generation.
     pub(crate) generation: u64,
@@ -300,7 +415,7 @@ impl Maps {
     pub(crate) fn new(geometry: &Geometry) -> Maps {
         Maps {
             stripes: StripeTable::new(geometry.logical_stripes() as usize),
-            marked: BTreeSet::new(),
+            marks: Numbers::default(),
             free: Numbers::all_below(geometry.physical_stripes()),
             log: BTreeMap::new(),
             logged: BTreeMap::new(),
@@ -308,7 +423,7 @@ impl Maps {
             user_blocks: geometry.user_blocks(),
             home_blocks: geometry.home_blocks(),
             rows: BTreeMap::new(),
-            free_rows: (0..geometry.log_rows()).collect(),
+            free_rows: Numbers::all_below(geometry.log_rows()),
             members: vec![MemberState::Present; geometry.slots()],
             generation: 1,
             notes: Notes::new(geometry.slots()),
@@ -317,6 +432,23 @@ impl Maps {
 
     pub(crate) fn stripe_blocks(&self) -> u64 {
         self.stripe_blocks
+    }
+
+    /// Whether a stripe is perhaps being written in place.
+    pub(crate) fn is_marked(&self, logical: u32) -> bool {
+        self.marks.contains(logical) && self.stripes[logical as usize].is_some()
+    }
+
+    /// The stripes that are perhaps being written in place, ascending.
+    pub(crate) fn marked(&self) -> impl Iterator<Item = u32> {
+        let runs = self.marks.runs.iter();
+        let mapped = runs.flat_map(|(&first, &last)| self.stripes.mapped_within(first, last));
+        mapped.map(|(logical, _)| logical)
+    }
+
+    /// A stripe that is mapped is perhaps being written in place.
+    pub(crate) fn mark(&mut self, logical: u32) {
+        self.marks.insert(logical);
     }
 
     /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
@@ -344,7 +476,7 @@ impl Maps {
                     self.stripes[*logical as usize].is_some_and(|mapping| mapping.physical == *physical);
                 (own || self.free.contains(*physical)) && places.insert(*physical)
             }
-            Change::Row { row, .. } => self.free_rows.contains(row) && rows.insert(*row),
+            Change::Row { row, .. } => self.free_rows.contains(*row) && rows.insert(*row),
             Change::Unmap { .. }
             | Change::Forget { .. }
             | Change::Member { .. }
@@ -359,8 +491,9 @@ impl Maps {
         match change {
             Change::Switch { logical, physical, generation, .. } => {
                 let new = Mapping { physical: *physical, generation: *generation };
-                if let Some(old) = self.stripes.set(*logical, Some(new)) {
-                    self.free.insert(old.physical);
+                match self.stripes.set(*logical, Some(new)) {
+                    Some(old) => _ = self.free.insert(old.physical),
+                    None => _ = self.marks.remove(*logical),
                 }
                 // The same, where it was written in place.
                 self.free.remove(*physical);
@@ -374,11 +507,13 @@ impl Maps {
                     self.stripes.set(logical, None);
                     self.free.insert(old.physical);
                 }
-                self.marked.retain(|logical| !(*first..*first + *count).contains(logical));
+                if let Some(others) = count.checked_sub(1) {
+                    self.marks.remove_run(*first, *first + others);
+                }
                 self.stripes_unmapped(*first, *count);
             }
             Change::Row { row, content } => {
-                self.free_rows.remove(row);
+                self.free_rows.remove(*row);
                 self.generation = self.generation.max(content.generation + 1);
                 self.rows.insert(*row, content.clone());
                 for (index, &block) in content.blocks.iter().enumerate() {
@@ -398,11 +533,10 @@ impl Maps {
             Change::Patch(_) => {}
             Change::Member { slot, state } => self.members[slot.0 as usize] = *state,
             Change::Mark { first, count, is_marked } => {
-                for logical in *first..*first + *count {
-                    match *is_marked && self.stripes[logical as usize].is_some() {
-                        true => self.marked.insert(logical),
-                        false => self.marked.remove(&logical),
-                    };
+                let Some(others) = count.checked_sub(1) else { return };
+                match is_marked {
+                    true => self.marks.insert_run(*first, *first + others),
+                    false => self.marks.remove_run(*first, *first + others),
                 }
             }
             Change::Note(note) => self.notes.apply(note),
@@ -487,9 +621,6 @@ impl Maps {
             geometry.physical_stripes() as usize,
             "physical stripes leak"
         );
-        for &logical in &self.marked {
-            assert!(self.stripes[logical as usize].is_some(), "stripe {logical} is marked and not mapped");
-        }
         if geometry.policy == Policy::Inplace {
             for (logical, mapping) in self.stripes.mapped() {
                 assert!(mapping.physical == logical, "stripe {logical} lies elsewhere");
@@ -531,7 +662,7 @@ mod tests {
 
     #[test]
     fn a_table_with_parts_is_a_table() {
-        let len = 3 * PART_STRIPES as u32 - 5;
+        let len = 3 * PART_STRIPES - 5;
         let (mut table, mut model) = (StripeTable::new(len as usize), vec![None; len as usize]);
         let mut state = 3u32;
         for step in 0..4000u32 {
@@ -548,6 +679,96 @@ mod tests {
         for logical in 0..len {
             table.set(logical, None);
         }
-        assert!(table.parts.iter().all(Option::is_none) && table.mapped().next().is_none());
+        assert!(table.parts.is_empty() && table.order.is_empty() && table.mapped().next().is_none());
+    }
+
+    fn geometry(stripes: u32, log_rows: u32, policy: Policy) -> Geometry {
+        let new = crate::NewVolume {
+            volume: pantile_format::volume::VolumeId([9; 16]),
+            code: pantile_code::Code::parse("mirror:2").expect("a code"),
+            element_blocks: 1,
+            logical_stripes: stripes,
+            spare_stripes: 16,
+            log_rows,
+            journal_blocks: 16,
+            policy,
+        };
+        Geometry::new(new).expect("a geometry")
+    }
+
+    #[test]
+    fn numbers_alone_take_no_memory() {
+        let geometry = geometry(1 << 31, 1 << 20, Policy::Wcl);
+        let mut maps = Maps::new(&geometry);
+        assert_eq!((maps.free.runs.len(), maps.free_rows.runs.len(), maps.stripes.parts.len()), (1, 1, 0));
+        // One of each part is mapped: each takes a few times its 24 bytes of a snapshot.
+        for part in 0..1000 {
+            let logical = 1_000_000 * part + 255;
+            let digests = Vec::new();
+            maps.apply(&Change::Switch { logical, physical: logical, generation: 1, digests });
+        }
+        let one = |part: &Part| matches!(part, Part::Few(few) if few.capacity() == 1);
+        assert!(maps.stripes.parts.values().all(one));
+        assert_eq!(maps.free.runs.len(), 1001);
+        assert_eq!(maps.free.len(), (1 << 31) + 16 - 1000);
+        maps.apply(&Change::Unmap { first: 0, count: 1 << 31 });
+        assert!(maps == Maps { generation: 2, ..Maps::new(&geometry) });
+    }
+
+    #[test]
+    fn entries_cost_what_they_are_long() {
+        // Not in a day, if each of them went through the stripes that it names, or those that are
+        // marked.
+        let stripes = 1 << 31;
+        let mut maps = Maps::new(&geometry(stripes, 0, Policy::Inplace));
+        for nth in 0..100_000 {
+            let logical = 2 * nth;
+            maps.apply(&Change::Switch { logical, physical: logical, generation: 1, digests: Vec::new() });
+        }
+        for nth in 0..50_000 {
+            maps.apply(&Change::Mark { first: 0, count: stripes, is_marked: nth % 2 > 0 });
+        }
+        for _ in 0..50_000 {
+            maps.apply(&Change::Unmap { first: 150_000, count: stripes - 150_000 });
+            maps.apply(&Change::Unmap { first: stripes - 1, count: 1 });
+        }
+        assert_eq!(maps.marked().count(), 75_000);
+    }
+
+    #[test]
+    fn marks_are_those_of_stripes_that_were_mapped_then() {
+        let stripes = 40;
+        let (mut maps, mut mapped, mut marked) =
+            (Maps::new(&geometry(stripes, 0, Policy::Inplace)), BTreeSet::new(), BTreeSet::new());
+        let mut state = 11u32;
+        for _ in 0..4000 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let first = (state >> 8) % stripes;
+            let count = (state >> 16) % 9 % (stripes - first + 1);
+            let range = first..first + count;
+            match state >> 30 {
+                0 => {
+                    mapped.insert(first);
+                    let digests = Vec::new();
+                    maps.apply(&Change::Switch { logical: first, physical: first, generation: 1, digests });
+                }
+                1 => {
+                    mapped.retain(|logical| !range.contains(logical));
+                    marked.retain(|logical| !range.contains(logical));
+                    maps.apply(&Change::Unmap { first, count });
+                }
+                is => {
+                    for logical in range {
+                        match is == 2 && mapped.contains(&logical) {
+                            true => marked.insert(logical),
+                            false => marked.remove(&logical),
+                        };
+                    }
+                    maps.apply(&Change::Mark { first, count, is_marked: is == 2 });
+                }
+            }
+            assert!(maps.marked().eq(marked.iter().copied()));
+            assert!((0..stripes).all(|logical| maps.is_marked(logical) == marked.contains(&logical)));
+        }
     }
 }

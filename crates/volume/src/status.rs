@@ -321,7 +321,7 @@ impl Engine {
             free_stripes: self.maps.free.len() as u64,
             broken_stripes: self.broken.len() as u64,
             suspect_stripes: self.repair.len() as u64,
-            marked_stripes: self.maps.marked.len() as u64,
+            marked_stripes: self.maps.marked().count() as u64,
             write_hole_stripes: self.inplace.write_holes,
             rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
             scrub: self.scrub_status(),

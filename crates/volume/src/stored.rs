@@ -270,7 +270,7 @@ impl SnapshotWriter {
                     logical: LogicalStripe(logical.into()),
                     physical: PhysicalStripe(physical.into()),
                     generation: Generation(generation),
-                    is_marked: maps.marked.contains(&logical),
+                    is_marked: maps.is_marked(logical),
                 });
             } else if let Some((&row, content)) = maps.rows.range(self.next_row..).next() {
                 self.next_row = row + 1;
@@ -328,13 +328,15 @@ impl SnapshotReader {
                 if !may_be || !maps.free.remove(mapping.physical) {
                     return None;
                 }
-                maps.marked.extend(is_marked.then_some(logical.0 as u32));
+                if is_marked {
+                    maps.mark(logical.0 as u32);
+                }
                 maps.stripes.set(logical.0 as u32, Some(mapping));
             }
             SnapshotItem::LogWrite(_) if !may_log(geometry) => return None,
             SnapshotItem::LogWrite(write) => {
                 let content = row(&write, geometry)?;
-                if !maps.free_rows.remove(&write.row.0) {
+                if !maps.free_rows.remove(write.row.0) {
                     return None;
                 }
                 for (index, &block) in content.blocks.iter().enumerate() {

@@ -274,7 +274,7 @@ impl Opening {
         for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
             match change {
                 // It may have been written in place since; all of it is read and written again.
-                Change::Switch { logical, .. } if engine.maps.marked.contains(logical) => {}
+                Change::Switch { logical, .. } if engine.maps.is_marked(*logical) => {}
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
                     engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
