@@ -31,6 +31,9 @@ pub struct Geometry {
     /// By slot, as if each device ended where it may. They differ only where columns have unlike
     /// numbers of rows.
     zones: Vec<Zones>,
+    /// The cells of a stripe that are no user's, in order.
+    home_cells: Arc<[CellIndex]>,
+    may_patch: bool,
 }
 
 /// The numbers from which a geometry follows.
@@ -83,7 +86,10 @@ impl Geometry {
             Zones::new(&shape, shape.device_blocks_needed().unwrap_or(0))
         });
         let zones = zones.collect::<Result<Vec<Zones>, FormatError>>()?;
-        Ok(Geometry { volume, code, placement, policy, zones })
+        let home_cells = code.cells().filter(|&cell| code.data_position(cell).is_none()).collect();
+        let mut geometry = Geometry { volume, code, placement, policy, zones, home_cells, may_patch: false };
+        geometry.may_patch = geometry.is_patchable();
+        Ok(geometry)
     }
 
     /// The addresses of a device.
@@ -255,7 +261,7 @@ impl Geometry {
         let (cell, offset) = ((place / self.element_blocks()) as usize, place % self.element_blocks());
         match self.code.data().get(cell) {
             Some(&data) => (data, offset),
-            None => (self.home_cells()[cell - self.code.data().len()], offset),
+            None => (self.home_cells[cell - self.code.data().len()], offset),
         }
     }
 
@@ -267,7 +273,7 @@ impl Geometry {
                 UserBlock(u64::from(logical) * self.stripe_blocks() + nth as u64 * elements + offset)
             }
             None => {
-                let nth = self.home_cells().iter().position(|&home| home == cell).unwrap_or(0) as u64;
+                let nth = self.home_cells.binary_search(&cell).unwrap_or(0) as u64;
                 let first = self.user_blocks() + u64::from(logical) * self.home_blocks();
                 UserBlock(first + nth * elements + offset)
             }
@@ -285,15 +291,15 @@ impl Geometry {
         cells as u64 * u64::from(self.element_blocks())
     }
 
-    /// The cells of a stripe that are no user's, in order.
-    fn home_cells(&self) -> Vec<CellIndex> {
-        self.code.cells().filter(|&cell| self.code.data_position(cell).is_none()).collect()
-    }
-
     /// Whether stripes may be patched: of the policy that has a log, with parity, and only if any
     /// two sets of devices that a volume may be opened with have a device in common, so that
     /// whoever opens it knows the last record of whoever did before.
     pub fn may_patch(&self) -> bool {
+        self.may_patch
+    }
+
+    /// The same, from the code: as many steps as that has cells, and every entry asks.
+    fn is_patchable(&self) -> bool {
         let mut cells: Vec<u64> =
             (0..self.slots()).map(|column| self.code.column_cells(column).count() as u64).collect();
         cells.sort_unstable();
