@@ -262,6 +262,7 @@ pub(crate) fn check_patches(geometry: &Geometry, is_version_2: bool) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pantile_format::volume::LOG_ROWS_MAX;
 
     const ID: VolumeId = VolumeId([3; 16]);
 
@@ -288,6 +289,24 @@ mod tests {
             let devices = vec![least - 1; code.columns()];
             assert!(for_devices(&wanted, &devices).is_none(), "{spec}");
         }
+    }
+
+    #[test]
+    fn no_volume_has_more_rows_of_log_than_the_format_allows() {
+        assert!(LOG_BLOCKS_MAX.max(LOG_ROWS_MIN) <= LOG_ROWS_MAX.into(), "a row holds a block or more");
+        for spec in ["mirror:2", "raid0:1", "raid5:3", "dcode:7", "raid6:60"] {
+            let code = Code::parse(spec).expect("a code");
+            for (element, stripes) in [(1, 1), (64, 1 << 20), (64, u32::MAX.into()), (1, u64::MAX)] {
+                let rows = numbers(&code, Policy::Wcl, ID, element, stripes).log_rows;
+                assert!(rows <= LOG_ROWS_MAX, "{spec}: {rows}");
+            }
+        }
+        let code = Code::parse("mirror:2").expect("a code");
+        let of = |log_rows| {
+            let new = numbers(&code, Policy::Wcl, ID, 1, 8);
+            Geometry::new(NewVolume { log_rows, ..new }).is_ok()
+        };
+        assert!(of(LOG_ROWS_MAX) && !of(LOG_ROWS_MAX + 1));
     }
 
     #[test]

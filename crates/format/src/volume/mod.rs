@@ -79,6 +79,10 @@ pub const CHUNK_BLOCKS_MAX: u64 = 1 << 16;
 /// "unmapped".
 pub const STRIPES_MAX: u64 = u32::MAX as u64;
 
+/// Rows of the log, at most: a row holds a block or more, and a million blocks of log are what
+/// memory and snapshots have room for.
+pub const LOG_ROWS_MAX: u32 = 1 << 20;
+
 /// Blocks of the user's address space, at most: 1 EiB, so that the log names one by 6 bytes.
 pub const USER_BLOCKS_MAX: u64 = 1 << 48;
 

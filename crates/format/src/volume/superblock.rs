@@ -37,7 +37,7 @@ layout! {
         ELEMENT_BLOCKS: "element blocks" @ 104 + 4, "blocks of an element: a power of two up to 1024";
         PLACEMENT: "placement" @ 108 + 4, "0 fixed, 1 rotate";
         POLICY: "policy" @ 112 + 4, "0 wcl, 1 inplace";
-        LOG_ROWS: "log rows" @ 116 + 4, "blocks of the log zone";
+        LOG_ROWS: "log rows" @ 116 + 4, "blocks of the log zone, at most 1048576";
         JOURNAL_BLOCKS: "journal blocks" @ 120 + 4, "blocks of the journal, 16 to 65536";
         SNAPSHOT_BLOCKS: "snapshot blocks" @ 124 + 4, "blocks of each snapshot zone, enough for the largest maps";
         PHYSICAL_STRIPES: "physical stripes" @ 128 + 8, "chunks of the data zone: 1 to 4294967295";

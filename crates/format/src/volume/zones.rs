@@ -7,7 +7,7 @@
 
 use super::{
     BLOCK_BYTES, CHUNK_BLOCKS_MAX, ChunkHeader, DEVICE_BLOCKS_MAX, DEVICES_MAX, DeviceBlock,
-    ELEMENT_BLOCKS_MAX, LogRow, PhysicalStripe, STRIPES_MAX, USER_BLOCKS_MAX, snapshot,
+    ELEMENT_BLOCKS_MAX, LOG_ROWS_MAX, LogRow, PhysicalStripe, STRIPES_MAX, USER_BLOCKS_MAX, snapshot,
 };
 use crate::{FormatError, Part};
 
@@ -44,7 +44,7 @@ pub struct Shape {
     pub physical_stripes: u64,
     /// Stripes of the user's address space; never more than there are physical ones.
     pub logical_stripes: u64,
-    /// Blocks of the log on each device.
+    /// Blocks of the log on each device; up to [`LOG_ROWS_MAX`].
     pub log_rows: u32,
     /// Blocks of the journal.
     pub journal_blocks: u32,
@@ -77,6 +77,7 @@ impl Shape {
         let user = self.logical_stripes.checked_mul(self.stripe_user_blocks());
         let fits = user.is_some_and(|user| user <= USER_BLOCKS_MAX);
         rule(fits, "logical stripes", "must give a user 2^60 bytes at most")?;
+        rule(self.log_rows <= LOG_ROWS_MAX, "log rows", "must be 1048576 at most")?;
         let fits = (JOURNAL_BLOCKS_MIN..=JOURNAL_BLOCKS_MAX).contains(&self.journal_blocks);
         rule(fits, "journal blocks", "must be 16 to 65536")?;
         let fits = u64::from(self.snapshot_blocks) >= self.snapshot_blocks_needed();

@@ -109,6 +109,7 @@ fn limits() -> String {
         ("blocks of an element", u64::from(ELEMENT_BLOCKS_MAX)),
         ("blocks of a chunk without its header", CHUNK_BLOCKS_MAX),
         ("physical stripes", STRIPES_MAX),
+        ("log rows", u64::from(LOG_ROWS_MAX)),
         ("blocks of the user's address space", USER_BLOCKS_MAX),
         ("blocks of a device", DEVICE_BLOCKS_MAX),
         ("blocks of a record", u64::from(RECORD_BLOCKS_MAX)),

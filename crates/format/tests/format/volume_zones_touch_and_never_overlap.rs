@@ -160,3 +160,16 @@ fn a_journal_that_would_fill_memory_is_refused() {
         assert!(matches!(refused, Err(FormatError::Invalid { field: "journal blocks", .. })), "{refused:?}");
     }
 }
+
+#[test]
+fn a_log_of_more_rows_than_any_volume_has_is_refused() {
+    let of = |log_rows| {
+        let shape = Shape { log_rows, ..SHAPE };
+        Shape { snapshot_blocks: shape.snapshot_blocks_needed() as u32, ..shape }.check()
+    };
+    assert_eq!(of(LOG_ROWS_MAX), Ok(()));
+    for rows in [LOG_ROWS_MAX + 1, u32::MAX] {
+        let refused = of(rows);
+        assert!(matches!(refused, Err(FormatError::Invalid { field: "log rows", .. })), "{refused:?}");
+    }
+}

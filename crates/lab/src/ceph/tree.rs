@@ -3,11 +3,14 @@
 
 use super::LEN_BYTES_MAX;
 use crate::durability::Domains;
-use serde::Deserialize;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::marker::PhantomData;
 
-/// The most nodes of a tree: OSDs of the largest clusters are a tenth of it.
+/// The most nodes of a tree, and the most children that they have together: OSDs of the largest
+/// clusters are a tenth of it.
 pub const NODES_MAX: usize = 200_000;
 
 /// Why a text is no tree, or has not what is asked for.
@@ -19,6 +22,8 @@ pub enum TreeError {
     Shape(String),
     /// More nodes than are read.
     TooManyNodes(usize),
+    /// More children than are read.
+    TooManyChildren(usize),
     /// No OSD with a weight lies in it.
     NoOsd,
     /// No bucket of the kind has an OSD.
@@ -37,6 +42,9 @@ impl fmt::Display for TreeError {
             TreeError::TooManyNodes(nodes) => {
                 write!(out, "it has {nodes} nodes, and at most {NODES_MAX} are read")
             }
+            TreeError::TooManyChildren(children) => {
+                write!(out, "its nodes have {children} children, and at most {NODES_MAX} are read")
+            }
             TreeError::NoOsd => {
                 write!(out, "no OSD with a CRUSH weight lies in it; give all of 'ceph osd tree -f json'")
             }
@@ -46,6 +54,72 @@ impl fmt::Display for TreeError {
 }
 
 impl std::error::Error for TreeError {}
+
+/// How many nodes a text has, and children of them: asked before any of them is kept.
+#[derive(Deserialize)]
+struct Counted {
+    nodes: Tally,
+}
+
+/// The length of a list, and the lengths of the lists that its elements have.
+#[derive(Default)]
+struct Tally {
+    len: usize,
+    within: usize,
+}
+
+#[derive(Deserialize)]
+struct CountedNode {
+    #[serde(default)]
+    children: Length,
+}
+
+#[derive(Default)]
+struct Length(usize);
+
+impl<'de> Deserialize<'de> for Tally {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Tally, D::Error> {
+        let mut tally = Tally::default();
+        each(from, |node: CountedNode| {
+            tally.len += 1;
+            tally.within += node.children.0;
+        })?;
+        Ok(tally)
+    }
+}
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Length, D::Error> {
+        let mut len = 0;
+        each(from, |_: IgnoredAny| len += 1)?;
+        Ok(Length(len))
+    }
+}
+
+/// Takes the elements of a list one by one.
+fn each<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+    take: impl FnMut(T),
+) -> Result<(), D::Error> {
+    struct Each<T, F>(F, PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>, F: FnMut(T)> Visitor<'de> for Each<T, F> {
+        type Value = ();
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
+            while let Some(element) = list.next_element()? {
+                (self.0)(element);
+            }
+            Ok(())
+        }
+    }
+
+    from.deserialize_seq(Each(take, PhantomData))
+}
 
 #[derive(Deserialize)]
 struct Nodes {
@@ -81,11 +155,15 @@ impl Tree {
         if text.len() > LEN_BYTES_MAX {
             return Err(TreeError::TooLong);
         }
-        let Nodes { nodes } =
-            serde_json::from_slice(text).map_err(|error| TreeError::Shape(error.to_string()))?;
-        if nodes.len() > NODES_MAX {
-            return Err(TreeError::TooManyNodes(nodes.len()));
+        let shape = |error: serde_json::Error| TreeError::Shape(error.to_string());
+        let Counted { nodes: Tally { len, within } } = serde_json::from_slice(text).map_err(shape)?;
+        if len > NODES_MAX {
+            return Err(TreeError::TooManyNodes(len));
         }
+        if within > NODES_MAX {
+            return Err(TreeError::TooManyChildren(within));
+        }
+        let Nodes { nodes } = serde_json::from_slice(text).map_err(shape)?;
         let weight = |node: &Node| node.crush_weight.filter(|weight| weight.is_finite() && *weight > 0.0);
         let osds: HashMap<i64, f64> = nodes
             .iter()
@@ -144,6 +222,18 @@ mod tests {
         {"id":1,"name":"osd.1","type":"osd","crush_weight":2.0},
         {"id":2,"name":"osd.2","type":"osd","crush_weight":3.0},
         {"id":3,"name":"osd.3","type":"osd","crush_weight":0}],"stray":[{"id":7,"name":"osd.7","type":"osd","crush_weight":9}]}"#;
+
+    #[test]
+    fn children_are_counted_as_nodes_are() {
+        let of = |children: usize| {
+            let list = vec!["7"; children].join(",");
+            let node = r#"{"id":0,"type":"osd","crush_weight":1.0}"#;
+            format!(r#"{{"nodes":[{node},{{"id":-1,"type":"host","children":[{list}]}}]}}"#)
+        };
+        assert!(Tree::parse(of(NODES_MAX).as_bytes()).is_ok());
+        let found = Tree::parse(of(NODES_MAX + 1).as_bytes());
+        assert_eq!(found, Err(TreeError::TooManyChildren(NODES_MAX + 1)));
+    }
 
     #[test]
     fn osds_with_a_weight_and_what_holds_them_are_counted() {

@@ -15,6 +15,19 @@ pub const NAME: &str = "delayed-record";
 /// The record that was committed.
 pub const COMMITTED: &str = include_str!("../../records/delayed.txt");
 
+/// Rows of a record, at the most: the program writes two for each code, and has a few dozen codes.
+/// A row becomes eight measures and lines of two figures, some hundred times its bytes.
+pub const ROWS_MAX: usize = 2000;
+
+/// Lines before the table, at the most.
+pub const CIRCUMSTANCES_MAX: usize = 200;
+
+/// A rate that no disks have: more pieces a second than a clock of nanoseconds tells apart.
+const RATE_MAX: f64 = 1e9;
+
+/// The same the other way: one piece in days. Ratios of rates between the two are numbers to print.
+const RATE_MIN: f64 = 1e-6;
+
 /// A record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
@@ -63,6 +76,13 @@ const RATIOS: [&str; 4] = ["wcl/inplace", "delayed/inplace", "delayed/wcl", "bar
 pub enum RecordError {
     /// There is no heading, or nothing beneath it.
     Empty,
+    /// More rows, or more lines before them, than are read.
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many are read.
+        most: usize,
+    },
     /// A row that cannot be read.
     Row {
         /// Its number, from 1.
@@ -81,9 +101,12 @@ impl fmt::Display for RecordError {
                     "the record has no table; give what 'cargo run --release -p pantile-host --example delayed' prints"
                 )
             }
+            RecordError::TooMany { what, most } => {
+                write!(out, "the record has more than {most} {what}, and no more are read")
+            }
             RecordError::Row { number, text } => write!(
                 out,
-                "line {number} of the record, {text:?}, is no row of it: code, piece, unit and at least four rates above 0"
+                "line {number} of the record, {text:?}, is no row of it: code, piece, unit and at least four rates above 0, up to {RATE_MAX:e}"
             ),
         }
     }
@@ -94,7 +117,7 @@ impl std::error::Error for RecordError {}
 impl Record {
     /// Reads a record.
     ///
-    /// Errors: no table; a row without its rates.
+    /// Errors: no table; a row without its rates; more rows or lines than are read.
     pub fn parse(text: &str) -> Result<Record, RecordError> {
         let is_head = |line: &&str| line.starts_with("code ");
         let circumstances: Vec<String> = text
@@ -103,11 +126,18 @@ impl Record {
             .map(str::trim)
             .filter(|l| !l.is_empty())
             .map(String::from)
+            .take(CIRCUMSTANCES_MAX + 1)
             .collect();
+        if circumstances.len() > CIRCUMSTANCES_MAX {
+            return Err(RecordError::TooMany { what: "lines before its table", most: CIRCUMSTANCES_MAX });
+        }
         let mut rows = Vec::new();
         let table = text.lines().enumerate().skip_while(|(_, line)| !is_head(line)).skip(1);
         for (at, line) in table.filter(|(_, line)| !line.trim().is_empty()) {
             let bad = || RecordError::Row { number: at + 1, text: line.chars().take(60).collect() };
+            if rows.len() == ROWS_MAX {
+                return Err(RecordError::TooMany { what: "rows", most: ROWS_MAX });
+            }
             rows.push(row(line).ok_or_else(bad)?);
         }
         if rows.is_empty() { Err(RecordError::Empty) } else { Ok(Record { circumstances, rows }) }
@@ -182,7 +212,7 @@ fn row(line: &str) -> Option<Row> {
     let mut words = line.split_whitespace();
     let (code, size, unit) = (words.next()?, words.next()?, words.next()?);
     let size: u64 = size.parse().ok()?;
-    let mut rate = || words.next()?.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    let mut rate = || words.next()?.parse::<f64>().ok().filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate));
     let (inplace, wcl, delayed, bare) = (rate()?, rate()?, rate()?, rate()?);
     (unit == "K").then(|| Row {
         code: code.into(),
@@ -220,6 +250,19 @@ mod tests {
     }
 
     #[test]
+    fn more_than_the_program_ever_writes_is_refused() {
+        let head = "code piece inplace wcl delayed bare\n";
+        let row = "a 4 K 1 1 1 1\n";
+        let of = |rows: usize| Record::parse(&format!("{head}{}", row.repeat(rows)));
+        assert_eq!(of(ROWS_MAX).map(|record| record.rows.len()), Ok(ROWS_MAX));
+        let error = of(ROWS_MAX + 1).expect_err("one too many");
+        assert_eq!(error.to_string(), "the record has more than 2000 rows, and no more are read");
+        let lines = |lines: usize| Record::parse(&format!("{}{head}{row}", "a machine\n".repeat(lines)));
+        assert!(lines(CIRCUMSTANCES_MAX).is_ok());
+        assert!(matches!(lines(CIRCUMSTANCES_MAX + 1), Err(RecordError::TooMany { .. })));
+    }
+
+    #[test]
     fn what_is_no_record_is_refused_with_its_line() {
         assert_eq!(Record::parse(""), Err(RecordError::Empty));
         assert_eq!(Record::parse("a machine\n"), Err(RecordError::Empty));
@@ -229,6 +272,10 @@ mod tests {
             "raid5:5 4 M 1 2 3 4",
             "raid5:5 x K 1 2 3 4",
             "raid5:5 4 K 1 0 3 4",
+            "raid5:5 4 K 1 inf 3 4",
+            "raid5:5 4 K 1 NaN 3 4",
+            "raid5:5 4 K 1 1e300 3 4",
+            "raid5:5 4 K 1 1e-300 3 4",
             "\u{0}",
         ] {
             let found = Record::parse(&format!("a machine\n{head}raid5:4 4 K 1 2 3 4\n{row}\n"));
