@@ -179,7 +179,11 @@ impl<'d> Batch<'d> {
             return Err(SealError::ChangedMeanwhile { path: path.clone() });
         }
         let aside = written.is_kept.then(|| keep_aside(self.disk, path)).transpose()?;
-        file.give_name(path).map_err(|e| SealError::io("renaming", temp, e))?;
+        let named = if there.is_some() { file.give_name(path) } else { file.give_free_name(path) };
+        named.map_err(|e| match e.kind() {
+            std::io::ErrorKind::AlreadyExists => SealError::ChangedMeanwhile { path: path.clone() },
+            _ => SealError::io("renaming", temp, e),
+        })?;
         Ok(aside)
     }
 }

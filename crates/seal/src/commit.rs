@@ -135,10 +135,9 @@ impl Commit<'_> {
             longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
         }
         if manifest.stripes > old_stripes {
-            let (world, for_user) = (set.world, set.for_user);
+            let world = set.world;
             let encoder = Encoder {
                 world,
-                for_user,
                 version: manifest.version,
                 geometry: &set.geometry,
                 grid: &grid,
@@ -332,8 +331,7 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let reader =
-                    Reader::of_listed(self.set.manifest.version, self.set.world.disk, self.set.for_user);
+                let reader = Reader::of_listed(self.set.manifest.version, self.set.world.disk);
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;

@@ -136,15 +136,7 @@ pub enum SealError {
         /// Where that is.
         sources: Vec<PathBuf>,
     },
-    /// An original that nobody named would be read, which whoever can have put the shards there
-    /// cannot read.
-    OriginalOfAnother {
-        /// Where.
-        path: PathBuf,
-        /// The number of the user who owns it, or a directory above it.
-        owner: u32,
-    },
-    /// A shard that would be written to was put there by another user.
+    /// Shards would be written, or originals read for them, where another user can have put them.
     OfAnother {
         /// Where.
         path: PathBuf,
@@ -185,15 +177,6 @@ pub enum SealError {
         other: PathBuf,
         /// The generation of that.
         other_generation: u64,
-    },
-    /// The shards belong to a user, and something that would be sealed into them does not.
-    NotForOwner {
-        /// It.
-        path: PathBuf,
-        /// Where the shards are.
-        dir: PathBuf,
-        /// The number of that user.
-        owner: u32,
     },
     /// Files of the set are there and cannot be opened now.
     CannotOpen {

@@ -32,8 +32,6 @@ pub(crate) struct Output {
 /// Blocks of new stripes on their way from the sources to shards.
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
-    /// See [`Set::for_user`](crate::set::Set::for_user).
-    pub(crate) for_user: Option<u32>,
     /// The version of the set.
     pub(crate) version: Version,
     pub(crate) geometry: &'a Geometry,
@@ -289,8 +287,7 @@ fn write_all(
         outputs.push(Output { column, path, file });
     }
     let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
-    let encoder =
-        Encoder { world, for_user: None, version: manifest.version, geometry, grid: &grid, paths: &paths };
+    let encoder = Encoder { world, version: manifest.version, geometry, grid: &grid, paths: &paths };
     let mut meta = Meta::empty(geometry, manifest);
     progress.phase("sealing", file_bytes(manifest));
     let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
@@ -414,7 +411,7 @@ impl Encoder<'_> {
                 buffer[filled..from].fill(0);
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
-                let reader = Reader::of_listed(self.version, self.world.disk, self.for_user);
+                let reader = Reader::of_listed(self.version, self.world.disk);
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
                 let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;

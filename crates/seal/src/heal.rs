@@ -14,7 +14,7 @@ use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
-use crate::set::{Set, put_by};
+use crate::set::{Set, put_by, refuse_dir_of_others};
 use crate::shard::{Shard, read_header};
 use crate::tree::Way;
 use crate::verify::{Damage, scan, scan_part};
@@ -41,7 +41,7 @@ pub(crate) fn heal(
         let path = set.names.dir.clone();
         SealError::Format { path, error }
     })?;
-    set.owner_to_write_for()?;
+    set.refuse_shards_of_others()?;
     let another = set.put_by_another();
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
@@ -93,7 +93,7 @@ fn heal_part(
     if set.manifest.mode == Mode::Full {
         return Err(SealError::NoOriginals);
     }
-    set.owner_to_write_for()?;
+    set.refuse_shards_of_others()?;
     let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
@@ -203,7 +203,7 @@ fn hold_back(
 
 /// Whether a person has named the sources, now or when she sealed the set.
 fn may_write_originals(set: &Set<'_>) -> bool {
-    set.trust.is_named() || (set.trust.recorded.is_some() && set.may_say_what_is_written())
+    set.trust.is_named() || (set.trust.recorded.is_some() && set.put_by_another().is_none())
 }
 
 /// Opens the sources to write, if that may be.
@@ -223,7 +223,10 @@ fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
 fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
     match &options.out {
-        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
+        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => {
+            refuse_dir_of_others(set.world.disk, out)?;
+            set.lock(out).map(Some)
+        }
         _ => Ok(None),
     }
 }
@@ -488,6 +491,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
             to.display()
         ));
     }
+    refuse_dir_of_others(disk, &dir).map_err(|error| error.to_string())?;
     // One that leads to the shard of another column is refused by whoever asks.
     let is_read = || {
         let mut used = set.shards.iter().flatten();

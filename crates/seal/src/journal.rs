@@ -298,8 +298,9 @@ fn find_shards(
         for file in disk.list(dir).map_err(|e| SealError::io("reading", dir, e))? {
             let is_temp = file.extension().is_some_and(|e| e == "tmp");
             let shard = if is_temp { file.with_extension("") } else { file };
-            if let Some(column) = column_of(shard.as_os_str(), name) {
-                shards.entry(column as u32).or_insert_with(|| dir.join(shard));
+            let column = column_of(shard.as_os_str(), name).and_then(|column| u32::try_from(column).ok());
+            if let Some(column) = column {
+                shards.entry(column).or_insert_with(|| dir.join(shard));
             }
         }
     }
@@ -461,19 +462,14 @@ impl Replay<'_> {
         }
     }
 
-    /// Whether a journal may say what is written to a shard, and show there what it holds.
-    ///
-    /// It is the caller's or root's, as the shard, or both are of the same user. In a directory of
-    /// another user it counts as that one's, and so does the shard. Where others can have put the
-    /// shard nobody but its owner may read it.
+    /// Whether a journal may say what is written to a shard: it is the caller's or root's, as the
+    /// shard, or both are of the same user. In a directory of another user it counts as that one's,
+    /// and so does the shard.
     fn is_for(&self, shard: &Meta, path: &Path) -> bool {
-        const OF_OTHERS: u32 = 0o077;
         let caller = Caller::or_by_sudo();
-        let putter = put_by(self.disk, &caller, shard, &parent(path));
-        let is_closed = caller.trusts(putter) || shard.mode & OF_OTHERS == 0;
-        match (caller.trusts(self.whose.0), caller.trusts(shard.owner)) {
-            (true, is_trusted) => is_trusted && is_closed,
-            (false, is_trusted) => (putter, shard.owner) == self.whose && (is_closed || !is_trusted),
+        match caller.trusts(self.whose.0) {
+            true => caller.trusts(shard.owner),
+            false => (put_by(self.disk, &caller, shard, &parent(path)), shard.owner) == self.whose,
         }
     }
 
@@ -627,13 +623,6 @@ impl Replay<'_> {
             let fits =
                 |file: &dyn DiskFile| matches!(self.state_of(file, column.0), State::Before | State::After);
             let file = open_shard_to_write(self.disk, path, fits).ok();
-            // Names may have been exchanged since the commit.
-            let real = resolve(self.disk, path).ok();
-            let is_for = |file: &dyn DiskFile| {
-                let (meta, real) = (file.meta().ok(), real.as_ref());
-                meta.zip(real).is_some_and(|(meta, real)| self.is_for(&meta, real))
-            };
-            let file = file.filter(|file| is_for(&**file));
             self.open.insert(column.0, file);
         }
         match &self.open[&column.0] {
@@ -659,8 +648,8 @@ impl Replay<'_> {
 /// Whether a shard has the meta area that a header describes.
 fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
     let is_there = |at: u64, len: u64, crc: Crc64| {
-        // Whoever writes a journal may say any length.
-        if len > HOLES_BYTES_MAX && !file.is_stored(at, len) {
+        // Whoever writes a journal may say any length; a commit writes all of it.
+        if !file.is_stored(at, len) {
             return false;
         }
         let mut sum = CrcStream::new();

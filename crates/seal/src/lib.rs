@@ -167,7 +167,7 @@ impl World<'_> {
         let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
-        set.refuse_originals_of_others()?;
+        set.refuse_to_tell()?;
         heal::heal(&mut set, options, progress)
     }
 
@@ -178,8 +178,8 @@ impl World<'_> {
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
+        set.refuse_to_tell()?;
         set.refuse_unnamed_sources()?;
-        set.refuse_originals_of_others()?;
         renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
         // Blocks that are checked are those of the set, whoever changed it meanwhile.

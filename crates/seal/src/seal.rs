@@ -7,7 +7,7 @@ use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::report::SealReport;
-use crate::set::{Opening, Pending, Set};
+use crate::set::{Opening, Pending, Set, refuse_dir_of_others};
 use crate::tree::{Own, Tree, sources};
 use crate::{SealError, World};
 use pantile_format::Source;
@@ -38,7 +38,10 @@ pub(crate) fn seal(
     }
     let mut held = None;
     let (done, is_made) = match world.disk.make_root(&options.out) {
-        Ok(out) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
+        Ok(out) => match refuse_dir_of_others(world.disk, &out.path) {
+            Ok(()) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
+            Err(error) => (Err(error), false),
+        },
         Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
     };
     // Who does not have the lock leaves the directories to whoever has it.
@@ -129,6 +132,9 @@ fn rehearse(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
         Err(error) => return Err(SealError::io("opening", &options.out, error)),
     };
+    if is_there {
+        refuse_dir_of_others(world.disk, &out)?;
+    }
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if is_there && exists(world, &out, &name)? {
         let paths = SetPaths {

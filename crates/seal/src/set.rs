@@ -6,7 +6,8 @@ mod owners;
 mod states;
 
 pub(crate) use found::sets_in;
-pub(crate) use owners::put_by;
+use owners::Told;
+pub(crate) use owners::{put_by, refuse_dir_of_others};
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
@@ -96,11 +97,8 @@ pub(crate) struct Set<'w> {
     /// What was found of who can have put the shards where they are.
     is_hers_alone: OnceLock<bool>,
     putter: OnceLock<Option<u32>>,
-    /// Whether what is computed is shown to others than the caller.
-    is_told: bool,
-    /// The user whose shards root writes to, if they are not root's: only files of hers are read to
-    /// be sealed.
-    pub(crate) for_user: Option<u32>,
+    /// All files that say something of it, used or not.
+    told: Vec<Told>,
     /// Journals of changes that were decided and are not finished, where they are only told of.
     pending: Vec<PathBuf>,
     /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
@@ -226,6 +224,8 @@ impl<'w> Set<'w> {
         };
         let recorded = fitting.map(|record| record.known_since(state));
         let trust = Trust { named: !paths.sources.is_empty(), recorded, is_sealed_here };
+        let of_set = candidates.iter().filter(|candidate| candidate.set() == Some(manifest.set));
+        let told = of_set.map(|candidate| Told::by(disk, candidate)).collect();
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -251,8 +251,7 @@ impl<'w> Set<'w> {
             is_misled: AtomicBool::new(false),
             is_hers_alone: OnceLock::new(),
             putter: OnceLock::new(),
-            is_told: false,
-            for_user: None,
+            told,
             pending,
             lock: held,
             opened: Vec::new(),
@@ -757,6 +756,9 @@ fn finish_journals(
     };
     let named = &opening.paths.paths;
     let lock = || lock(world.disk, dirs, named);
+    if opening.alone {
+        dirs.iter().try_for_each(|dir| refuse_dir_of_others(world.disk, dir))?;
+    }
     let mut held = Lock::default();
     match (opening.alone, opening.locked) {
         (_, true) => {}
@@ -778,6 +780,7 @@ fn finish_journals(
     }
     for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
         world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+        refuse_dir_of_others(world.disk, dir)?;
     }
     let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
     // Listed again: before it was locked another command may have finished it.

@@ -9,7 +9,7 @@ use crate::times::is_since;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -40,8 +40,6 @@ pub(crate) struct Tree {
     pub(crate) excluded: u64,
     /// Directories on which another file system is mounted, which was left out.
     pub(crate) other_systems: Vec<PathBuf>,
-    /// Who owns what was found, with a path of each.
-    pub(crate) owners: BTreeMap<u32, PathBuf>,
 }
 
 /// The longest path below a source that a system opens.
@@ -180,7 +178,6 @@ impl Tree {
             left_out: own.left_out.clone(),
             excluded: 0,
             other_systems: Vec::new(),
-            owners: BTreeMap::new(),
         };
         for (index, source) in sources.iter().enumerate() {
             tree.visit(disk, index as u32, path_of(&source.path), own)?;
@@ -236,7 +233,6 @@ impl Tree {
                 }
             };
             let ctime = above.moved_at.map_or(meta.ctime, |moved_at| moved_at.max(meta.ctime));
-            let mut is_bare = false;
             if kind == EntryKind::Dir && is_mounted && own.left_out.other_systems {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
@@ -249,7 +245,6 @@ impl Tree {
                         continue;
                     }
                 }
-                is_bare = names.is_empty();
                 for name in names.iter().rev() {
                     let mut below = path.clone();
                     if !below.is_empty() {
@@ -269,11 +264,6 @@ impl Tree {
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
-            // Of a directory without entries and attributes (`lost+found`) there is nothing to
-            // tell.
-            if !is_bare || fields != Fields::default() {
-                self.owners.entry(meta.owner).or_insert(full);
-            }
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }

@@ -5,6 +5,7 @@ use crate::attributes::{Attribute, Rights, give, has, of_fields};
 use crate::disk::{
     Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, SETGID, is_own, within_group,
 };
+use crate::links::is_led_to_by_nobody_else;
 use crate::mark::Mark;
 use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
@@ -16,7 +17,7 @@ use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
 use pantile_trust::Caller;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -193,10 +194,26 @@ struct Unsealing<'a, 'w> {
 }
 
 /// Looks for what is in the way before anything is written.
+///
+/// Not in closed directories that are there, where others see what is restored beside them: what is
+/// in the way there is nobody's to know, and costs only what would have its place.
 fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
+    const ALL_SEE: u32 = 0o055;
+    let is_seen_by_others = !is_led_to_by_nobody_else(&options.target);
+    let mut closed: HashSet<PathBuf> = HashSet::new();
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
+        let dir = parent(&path);
+        if is_seen_by_others && path != options.target {
+            let is_closed = |meta: Meta| meta.kind == MetaKind::Dir && meta.mode & ALL_SEE != ALL_SEE;
+            let is_hidden = dir.starts_with(&options.target)
+                && (closed.contains(&dir) || set.world.disk.meta(&dir).is_ok_and(is_closed));
+            if is_hidden {
+                closed.extend([dir, path]);
+                continue;
+            }
+        }
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
             // The target itself may be a link to a directory: it was named by the user.
@@ -292,18 +309,23 @@ impl Unsealing<'_, '_> {
         if !self.options.overwrite && disk.meta(path).is_ok() {
             return Err(self.in_the_way(index, path));
         }
-        let temp = self.temp(path);
-        // One that a killed command left.
-        let _ = disk.remove(&temp);
+        // Nothing that came meanwhile is replaced unless that was asked for.
+        let temp = if self.options.overwrite { self.temp(path) } else { path.to_path_buf() };
+        if self.options.overwrite {
+            // One that a killed command left.
+            let _ = disk.remove(&temp);
+        }
         self.in_opened(&temp, |temp| disk.make_link(to, temp))
             .map_err(|e| SealError::io("creating", path, e))?;
         let entry = &self.set.manifest.entries[index];
         // Not every file system keeps times of links.
         let _ = disk.set_time(&temp, entry.mtime);
-        disk.rename(&temp, path).map_err(|e| {
-            let _ = disk.remove(&temp);
-            SealError::io("creating", path, e)
-        })?;
+        if self.options.overwrite {
+            disk.rename(&temp, path).map_err(|e| {
+                let _ = disk.remove(&temp);
+                SealError::io("creating", path, e)
+            })?;
+        }
         self.report.links += 1;
         Ok(())
     }
@@ -405,14 +427,13 @@ impl Unsealing<'_, '_> {
             self.report.already_there += 1;
             return Ok(());
         };
-        // Asked in the directory in which it is named, whatever lies at its path by now.
-        if !self.options.overwrite && file.beside(path.file_name()).is_ok() {
+        let named = if self.options.overwrite { file.give_name(path) } else { file.give_free_name(path) };
+        named.map_err(|e| {
             let _ = file.discard();
-            return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
-        }
-        file.give_name(path).map_err(|e| {
-            let _ = file.discard();
-            SealError::io("creating", path, e)
+            match e.kind() {
+                std::io::ErrorKind::AlreadyExists => SealError::ChangedMeanwhile { path: path.to_path_buf() },
+                _ => SealError::io("creating", path, e),
+            }
         })?;
         self.report.files += 1;
         if let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind {

@@ -65,7 +65,7 @@ pub(crate) fn update(
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_closed()?;
-    write_for_owner(&mut set, &tree)?;
+    set.refuse_shards_of_others()?;
     check_settings(&set, options, &tree)?;
     if options.removed_max == RemovedMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
@@ -712,7 +712,7 @@ fn scan_file(
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        let reader = Reader::of_listed(set.manifest.version, set.world.disk, set.for_user);
+        let reader = Reader::of_listed(set.manifest.version, set.world.disk);
         let read = read_file_blocks(reader, &path, entry, block, at, bytes)
             .map_err(|e| SealError::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;
@@ -724,20 +724,6 @@ fn scan_file(
         }
     }
     Ok(Some(crcs))
-}
-
-/// Sees to it that no user gets in her shards what is not hers: root, who reads everything, brings
-/// them up to date from files of hers alone.
-fn write_for_owner(set: &mut Set<'_>, tree: &Tree) -> Result<(), SealError> {
-    set.for_user = set.owner_to_write_for()?;
-    set.refuse_if_shown()?;
-    let Some(owner) = set.for_user else { return Ok(()) };
-    match tree.owners.iter().find(|(other, _)| **other != owner) {
-        Some((_, path)) => {
-            Err(SealError::NotForOwner { path: path.clone(), dir: set.names.dir.clone(), owner })
-        }
-        None => Ok(()),
-    }
 }
 
 /// The grid of a manifest.

@@ -319,24 +319,17 @@ pub(crate) fn read_source(
     first_block: u64,
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
-    let reader = Reader { disk: set.world.disk, for_user: set.for_user, listed: None };
+    let reader = Reader { disk: set.world.disk, listed: None };
     let read = read_file_blocks(reader, path, entry, set.geometry.block(), first_block, bytes)?;
-    if read.of.is_some_and(|file| !set.may_tell_of(path, &file)) {
-        bytes.fill(0);
-        let why = "who can have put the shards there cannot read it";
-        return Err(std::io::Error::new(ErrorKind::PermissionDenied, why));
-    }
     read.of.iter().for_each(|file| set.note_read(path, file));
     set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
     Ok(read)
 }
 
-/// For whom originals are read, and of which state.
+/// How originals are read, and of which state.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'d> {
     pub(crate) disk: &'d dyn Disk,
-    /// The user for whom root writes: it must be hers.
-    pub(crate) for_user: Option<u32>,
     /// If the entry was listed by this command, in which version: the file must have the rights
     /// still that were listed. What is sealed for others to read must not be another file, which is
     /// not for them.
@@ -345,15 +338,14 @@ pub(crate) struct Reader<'d> {
 
 impl<'d> Reader<'d> {
     /// Of entries that this command has listed.
-    pub(crate) fn of_listed(version: Version, disk: &'d dyn Disk, for_user: Option<u32>) -> Reader<'d> {
-        Reader { disk, for_user, listed: Some(version) }
+    pub(crate) fn of_listed(version: Version, disk: &'d dyn Disk) -> Reader<'d> {
+        Reader { disk, listed: Some(version) }
     }
 }
 
 /// As [`read_source`], without a set.
 ///
-/// Errors: it does not belong to the user for whom root writes, or has other rights than were
-/// listed.
+/// Errors: it has other rights than were listed.
 pub(crate) fn read_file_blocks(
     reader: Reader<'_>,
     path: &Path,
@@ -377,12 +369,6 @@ pub(crate) fn read_file_blocks(
                 "its rights were changed just now, or another file took its place",
             ));
         }
-    }
-    if let Some(user) = reader.for_user
-        && there.owner != user
-    {
-        let why = "it belongs to another user than the shards";
-        return Err(std::io::Error::new(std::io::ErrorKind::PermissionDenied, why));
     }
     let have = file.read_at(&mut bytes[..within], offset)?;
     bytes[have..].fill(0);

@@ -361,13 +361,11 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
-        | SealError::OriginalOfAnother { .. }
         | SealError::OfAnother { .. }
         | SealError::PlaceOfAnother { .. }
         | SealError::NotShown { .. }
         | SealError::JournalOfAnother { .. }
         | SealError::StateOfAnother { .. }
-        | SealError::NotForOwner { .. }
         | SealError::BadPattern { .. }
         | SealError::TooManyPatterns { .. }
         | SealError::NothingMeant { .. }

@@ -125,18 +125,11 @@ impl fmt::Display for SealError {
                  have put its shards there, who may have named any place; nothing was written: if they are to be read or repaired there, say so, with --source for each",
                 paths(sources)
             ),
-            SealError::OriginalOfAnother { path, owner } => write!(
-                out,
-                "{}, or a directory above it, belongs to {}, and another user can have put the shards there, who cannot look \
-                 there and could learn from what becomes of the set what is in it; nothing was done: if it may be read, name \
-                 the sources, with --source for each",
-                path.display(),
-                whom(*owner)
-            ),
             SealError::OfAnother { path, owner } => write!(
                 out,
-                "{} belongs to {}, who would have what is written there; nothing was written: seal to a \
-                 folder of your own, let that user run the command, or make the shards yours (chown) if you know that they are",
+                "{} is where {} can put shards and exchange them, and would say what is done; nothing was done: use a folder of \
+                 your own, let that user run the command (root acts for who gave it by sudo, or for SUDO_UID), or make folder and \
+                 shards yours (chown) if you know that they are",
                 path.display(),
                 whom(*owner)
             ),
@@ -169,13 +162,6 @@ impl fmt::Display for SealError {
                 path.display(),
                 other.display(),
                 whom(*owner)
-            ),
-            SealError::NotForOwner { path, dir, owner } => write!(
-                out,
-                "the shards in {} belong to user number {owner}, and {} does not; nothing was written: seal to another folder, leave \
-                 that out (--exclude), or make the shards yours (chown)",
-                dir.display(),
-                path.display()
             ),
             SealError::CannotOpen { path, reason, count } => write!(
                 out,

@@ -377,11 +377,8 @@ fn write_original(
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })
 }
 
-/// By record: refuses to make or replace anything in directories in which it was not sealed.
-///
-/// Of shards that another user can have put there, that are all but those of this user's, and those
-/// that this run made; nor may anything of others be in its place. Else those that may have been
-/// moved since and are not at home.
+/// By record: refuses to make or replace anything in directories that may have been moved since it
+/// was sealed, and are not at home.
 fn refuse_below_others(
     set: &Set<'_>,
     original: Original<'_>,
@@ -394,34 +391,20 @@ fn refuse_below_others(
     // It was sealed before what lies in it, so it was made by now; whatever has its path later is
     // another.
     let dir = parent(path);
-    let failed = |e| SealError::io("reading", &dir, e);
     let is_made = |found: &FileMeta| made.iter().any(|(_, made)| *made == found.id);
-    let bad = match set.put_by_another() {
-        Some(putter) => {
-            let way = disk.way(&dir).map_err(failed)?;
-            let there = disk.meta(path).ok();
-            let mut found = way.into_iter().chain(there);
-            found.find(|found| found.owner != putter && !is_made(found))
-        }
-        None => {
-            let source = &set.sources[set.manifest.entries[original.entry].source as usize];
-            let depth = dir.strip_prefix(source).map_or(0, |below| below.components().count());
-            let above = disk.above(&dir).map_err(failed)?;
-            let is_moved = !above.first().is_some_and(|dir| set.was_sealed_in(original.way, dir.id));
-            // One of root's counts as that of the user in whose directory it lies.
-            let caller = Caller::or_by_sudo();
-            let is_bad = |at: &usize| {
-                let found = &above[*at];
-                !caller.trusts(found.owner)
-                    && !is_made(found)
-                    && !caller.is_dir_at_home(found, &above[at + 1..])
-            };
-            let first = (0..depth.min(above.len())).find(is_bad);
-            first.filter(|_| is_moved && !above.first().is_some_and(is_made)).map(|at| above[at])
-        }
+    let source = &set.sources[set.manifest.entries[original.entry].source as usize];
+    let depth = dir.strip_prefix(source).map_or(0, |below| below.components().count());
+    let above = disk.above(&dir).map_err(|e| SealError::io("reading", &dir, e))?;
+    let is_where_it_was =
+        above.first().is_some_and(|dir| set.was_sealed_in(original.way, dir.id) || is_made(dir));
+    // One of root's counts as that of the user in whose directory it lies.
+    let caller = Caller::or_by_sudo();
+    let is_bad = |at: &usize| {
+        let found = &above[*at];
+        !caller.trusts(found.owner) && !is_made(found) && !caller.is_dir_at_home(found, &above[at + 1..])
     };
-    match bad {
-        Some(found) => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: found.owner }),
+    match (0..depth.min(above.len())).find(is_bad).filter(|_| !is_where_it_was) {
+        Some(at) => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: above[at].owner }),
         None => Ok(()),
     }
 }

@@ -5,12 +5,12 @@ use super::Set;
 use crate::SealError;
 use crate::disk::{Disk, FileId, Meta, MetaKind, resolve};
 use crate::names::parent;
-use crate::shard::Shard;
+use crate::shard::Candidate;
 use crate::times::is_since;
 use crate::tree::Way;
-use pantile_format::{EntryKind, Mode};
+use pantile_format::Mode;
 use pantile_trust::{Caller, Found, SOMEBODY};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -28,64 +28,32 @@ impl Set<'_> {
         let (disk, caller) = (self.world.disk, Caller::or_by_sudo());
         let is_ours =
             |meta: io::Result<Meta>, kind| meta.is_ok_and(|meta| crate::records::is_ours(&meta, kind));
-        let is_hers = |(_, metas): (&Shard, io::Result<(Meta, PathBuf)>)| {
-            metas.is_ok_and(|(file, dir)| {
+        let is_hers = |(_, found): (&Path, Option<(Meta, &Path)>)| {
+            found.is_some_and(|(file, dir)| {
                 is_ours(Ok(file), MetaKind::File)
-                    && is_ours(disk.meta(&dir), MetaKind::Dir)
-                    && put_by(disk, &caller, &file, &dir) == file.owner
+                    && is_ours(disk.meta(dir), MetaKind::Dir)
+                    && put_by(disk, &caller, &file, dir) == file.owner
             })
         };
         self.dirs.iter().all(|dir| is_ours(disk.meta(dir), MetaKind::Dir))
             && self.shards_and_dirs().all(is_hers)
     }
 
-    /// From here on what becomes of the set is shown to whoever can have put its shards there, who
-    /// could learn by it what a file holds, or whether one is there: refuses originals that this
-    /// user does not know anyway, unless the person named the sources.
+    /// Refuses to compute anything of originals, and to read them, for shards that another user can
+    /// have put there: she can have them say what she guesses, and what becomes of the set tells
+    /// whether it is right. Root, who reads everything, is never asked to; others name the sources.
     ///
-    /// Whether there is one where that user cannot look is not asked, since a refusal shows, too.
-    pub(crate) fn refuse_originals_of_others(&mut self) -> Result<(), SealError> {
-        self.is_told = self.trust.recorded.is_some();
-        let mut known = HashMap::new();
-        for index in 0..self.manifest.entries.len() {
-            let path = self.original_path(index);
-            let dir = parent(&path);
-            let hidden = *known.entry(dir).or_insert_with_key(|dir| self.hidden_by(dir));
-            let is_file = matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
-            let meta = self.world.disk.meta(&path).ok().filter(|meta| is_file && meta.kind == MetaKind::File);
-            let closed = meta.filter(|meta| !self.is_known(meta)).map(|meta| meta.owner);
-            if let Some(owner) = hidden.or(closed) {
-                return Err(SealError::OriginalOfAnother { path, owner });
+    /// What is there is not asked, since a refusal shows, too.
+    pub(crate) fn refuse_to_tell(&self) -> Result<(), SealError> {
+        match self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside) {
+            Some(owner) if Caller::alone().is_root() => {
+                Err(SealError::OfAnother { path: self.names.dir.clone(), owner })
             }
+            Some(_) if !self.trust.is_named() => {
+                Err(SealError::SourcesNotNamed { sources: self.sources.clone() })
+            }
+            _ => Ok(()),
         }
-        Ok(())
-    }
-
-    /// Whether a file may be read for what is computed.
-    pub(crate) fn may_tell_of(&self, path: &Path, file: &Meta) -> bool {
-        self.is_known(file) && self.hidden_by(&parent(path)).is_none()
-    }
-
-    /// Whether whoever is told what becomes of the set can read a file, where it can be looked at.
-    fn is_known(&self, file: &Meta) -> bool {
-        let told = self.told();
-        told.is_none_or(|told| file.owner == told || Found::from(file).is_for_everybody())
-    }
-
-    /// Who owns a directory at or above this one in which whoever is told what becomes of the set
-    /// cannot look.
-    fn hidden_by(&self, dir: &Path) -> Option<u32> {
-        const ALL_SEE: u32 = 0o055;
-        let told = self.told()?;
-        // What is not there hides nothing.
-        let there = dir.ancestors().find_map(|dir| self.world.disk.above(dir).ok())?;
-        let is_hidden = |dir: &&Meta| dir.owner != told && dir.mode & ALL_SEE != ALL_SEE;
-        there.iter().find(is_hidden).map(|dir| dir.owner)
-    }
-
-    /// Who is told what becomes of the set, and is not trusted.
-    fn told(&self) -> Option<u32> {
-        if self.is_told && !self.trust.is_named() { self.put_by_another() } else { None }
     }
 
     /// Whether what is computed of shards and originals can only be what was sealed. Whoever makes
@@ -135,11 +103,12 @@ impl Set<'_> {
         }
     }
 
-    /// The usable shards, each with the directory in which it really lies.
-    fn shards_and_dirs(&self) -> impl Iterator<Item = (&Shard, io::Result<(Meta, PathBuf)>)> {
-        let disk = self.world.disk;
-        let metas = move |shard: &Shard| Ok((shard.file.meta()?, parent(&resolve(disk, &shard.path)?)));
-        self.shards.iter().flatten().map(move |shard| (shard, metas(shard)))
+    /// All that says something of the set, each with the directory in which it really lies: also a
+    /// shard that cannot be used may be the one whose manifest counts.
+    fn shards_and_dirs(&self) -> impl Iterator<Item = (&Path, Option<(Meta, &Path)>)> {
+        self.told.iter().map(|Told { path, found }| {
+            (path.as_path(), found.as_ref().map(|(file, dir)| (*file, dir.as_path())))
+        })
     }
 
     /// Whether whoever owns the shards made all that they say: then what they say of rights is what
@@ -147,46 +116,43 @@ impl Set<'_> {
     /// for everybody to read.
     pub(crate) fn is_of_one_alone(&self) -> bool {
         let caller = Caller::alone();
-        let with_dir = |(file, dir): (Meta, PathBuf)| Some((file, self.world.disk.meta(&dir).ok()?));
+        let with_dir = |(file, dir): (Meta, &Path)| Some((file, self.world.disk.meta(dir).ok()?));
         let all: Option<Vec<(Meta, Meta)>> =
-            self.shards_and_dirs().map(|(_, metas)| metas.ok().and_then(with_dir)).collect();
+            self.shards_and_dirs().map(|(_, found)| found.and_then(with_dir)).collect();
         let Some(all) = all else { return false };
         let first = all.first().map(|(file, _)| file.owner);
         all.iter().all(|(file, _)| Found::from(file).is_for_everybody())
             || all.iter().all(|(file, dir)| Some(file.owner) == first && caller.is_of_one_alone(file, dir))
     }
 
-    /// Refuses to write to shards that another user put where they are. For whom root writes: the
-    /// user whose shards they are, all of them; `None` if they are the caller's or root's.
+    /// Refuses to write to shards that another user put where they are, and of root's those that
+    /// another user can have put there: what is done by them would be what that user says.
     ///
     /// Shards of several owners are nobody's to be brought up to date: what is made of those of one
     /// would be another's. A directory of another user counts as its owner's, whoever owns the
     /// shards in it: what root has restored for that user can lie there.
-    pub(crate) fn owner_to_write_for(&self) -> Result<Option<u32>, SealError> {
+    pub(crate) fn refuse_shards_of_others(&self) -> Result<(), SealError> {
         let caller = Caller::or_by_sudo();
-        let (mut of_another, mut for_user) = (None, None);
+        let mut of_another = None;
         let (mut owners, mut putters) = (BTreeSet::new(), BTreeSet::new());
-        for (shard, metas) in self.shards_and_dirs() {
-            let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
-            let putter = put_by(self.world.disk, &caller, &file, &dir);
+        for (shard, found) in self.shards_and_dirs() {
+            let of_somebody = || SealError::OfAnother { path: shard.to_path_buf(), owner: SOMEBODY };
+            let (file, dir) = found.ok_or_else(of_somebody)?;
+            let putter = put_by(self.world.disk, &caller, &file, dir);
             putters.insert(putter);
             owners.insert(file.owner);
             if !caller.trusts(putter) {
-                of_another = of_another.or(Some((shard.path.clone(), putter)));
+                of_another = of_another.or(Some((shard.to_path_buf(), putter)));
             }
-            if !caller.trusts(file.owner) {
-                for_user = Some(file.owner);
-            }
-            let dir = self.world.disk.meta(&dir).map_err(|e| SealError::io("reading", &dir, e))?;
+            let dir = self.world.disk.meta(dir).map_err(|e| SealError::io("reading", dir, e))?;
             if !caller.may_change(&file, &dir) {
-                return Err(SealError::OfAnother { path: shard.path.clone(), owner: file.owner });
+                return Err(SealError::OfAnother { path: shard.to_path_buf(), owner: file.owner });
             }
         }
-        match of_another {
-            Some((path, owner)) if owners.len().max(putters.len()) > 1 => {
-                Err(SealError::OfAnother { path, owner })
-            }
-            _ => Ok(for_user),
+        let is_of_several = owners.len().max(putters.len()) > 1;
+        match of_another.filter(|_| caller.is_root() || is_of_several) {
+            Some((path, owner)) => Err(SealError::OfAnother { path, owner }),
+            None => Ok(()),
         }
     }
 
@@ -198,44 +164,10 @@ impl Set<'_> {
 
     fn find_putter(&self) -> Option<u32> {
         let caller = Caller::or_by_sudo();
-        let putter = |(_, metas): (&Shard, io::Result<(Meta, PathBuf)>)| {
-            metas.map_or(SOMEBODY, |(file, dir)| put_by(self.world.disk, &caller, &file, &dir))
+        let putter = |(_, found): (&Path, Option<(Meta, &Path)>)| {
+            found.map_or(SOMEBODY, |(file, dir)| put_by(self.world.disk, &caller, &file, dir))
         };
         self.shards_and_dirs().map(putter).find(|&owner| !caller.trusts(owner))
-    }
-
-    /// Whether the shards say what is written to originals that nobody has named: they are where
-    /// only whoever root trusts can have put them, or all of one user whose every source is.
-    pub(crate) fn may_say_what_is_written(&self) -> bool {
-        let caller = Caller::or_by_sudo();
-        let mut owners = BTreeSet::new();
-        for (_, metas) in self.shards_and_dirs() {
-            let Ok((file, dir)) = metas else { return false };
-            owners.insert(put_by(self.world.disk, &caller, &file, &dir));
-        }
-        // What is not there would be made in the directory above.
-        let is_of = |source: &PathBuf, owner: u32| {
-            let found = self.world.disk.meta(source).or_else(|_| self.world.disk.meta(&parent(source)));
-            found.is_ok_and(|meta| meta.owner == owner)
-        };
-        let is_of_one = |owner: u32| {
-            owners.len() == 1 && caller.is_root() && self.sources.iter().all(|source| is_of(source, owner))
-        };
-        owners.iter().all(|&owner| caller.trusts(owner) || is_of_one(owner))
-    }
-
-    /// Refuses to write what is read to shards of root's that others may read, in a directory of a
-    /// user who may have put them there.
-    pub(crate) fn refuse_if_shown(&self) -> Result<(), SealError> {
-        let caller = Caller::or_by_sudo();
-        for (shard, metas) in self.shards_and_dirs() {
-            let (file, dir) = metas.map_err(|e| SealError::io("reading", &shard.path, e))?;
-            let owner = put_by(self.world.disk, &caller, &file, &dir);
-            if caller.trusts(file.owner) && !caller.trusts(owner) && file.mode & 0o077 != 0 {
-                return Err(SealError::OfAnother { path: dir, owner });
-            }
-        }
-        Ok(())
     }
 
     /// Whose a shard or journal is that root makes: the user who owns all the shards that are
@@ -245,6 +177,36 @@ impl Set<'_> {
         let first = metas.next()?.ok()?;
         let is_of_one = metas.all(|meta| meta.is_ok_and(|meta| meta.owner == first.owner));
         (Caller::alone().is_root() && is_of_one).then_some((first.owner, first.group))
+    }
+}
+
+/// What says something of a set.
+pub(crate) struct Told {
+    path: PathBuf,
+    /// How it was opened, and the directory in which it really lies; `None` if that is not to be
+    /// told any more.
+    found: Option<(Meta, PathBuf)>,
+}
+
+impl Told {
+    pub(super) fn by(disk: &dyn Disk, shard: &Candidate) -> Told {
+        let found = || Some((shard.file.as_ref()?.meta().ok()?, parent(&resolve(disk, &shard.path).ok()?)));
+        Told { path: shard.path.clone(), found: found() }
+    }
+}
+
+/// Refuses a directory in which another user can put shards, or exchange them. Root writes to no
+/// set there: what its shards say is what that user likes to have done.
+pub(crate) fn refuse_dir_of_others(disk: &dyn Disk, dir: &Path) -> Result<(), SealError> {
+    let caller = Caller::or_by_sudo();
+    if !caller.is_root() {
+        return Ok(());
+    }
+    let above = disk.above(dir).map_err(|e| SealError::io("reading", dir, e))?;
+    let own = Found { owner: 0, group: 0, mode: 0 };
+    match caller.put_by(own, &above) {
+        owner if caller.trusts(owner) => Ok(()),
+        owner => Err(SealError::OfAnother { path: dir.to_path_buf(), owner }),
     }
 }
 

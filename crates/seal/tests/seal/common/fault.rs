@@ -34,9 +34,6 @@ pub struct Faults {
     pub bad_sectors: &'static [(&'static str, u64)],
     /// Which opening of a file to write to it fails, once.
     pub fails_to_open: Option<u64>,
-    /// At which opening of the first shard somebody exchanges it with what is called so, but
-    /// `.other`.
-    pub exchanges: Option<u64>,
     /// A planted bug: files whose name ends so are not synced, though the caller is told so.
     pub skip_sync_of: Option<&'static str>,
     /// A planted bug: the journal gets its name only when everything was applied.
@@ -115,7 +112,6 @@ struct State {
     operations: u64,
     syncs: u64,
     opened: u64,
-    opened_first: u64,
     pub bytes_written: u64,
     pub bytes_read: BTreeMap<PathBuf, u64>,
     delayed: Option<(PathBuf, PathBuf)>,
@@ -173,10 +169,6 @@ impl FaultDisk {
             faults,
             state: Arc::new(Mutex::new(state)),
         }
-    }
-
-    pub fn opened_first(&self) -> u64 {
-        self.state.lock().unwrap().opened_first
     }
 
     pub fn operations(&self) -> u64 {
@@ -330,16 +322,6 @@ impl Disk for FaultDisk {
         self.alive()?;
         if self.faults.unreadable.is_some_and(|end| path.to_string_lossy().ends_with(end)) {
             return Err(io::ErrorKind::PermissionDenied.into());
-        }
-        if path.to_string_lossy().ends_with(".00.shard") {
-            let mut state = self.state.lock().unwrap();
-            state.opened_first += 1;
-            if self.faults.exchanges == Some(state.opened_first) {
-                let (other, aside) = (path.with_extension("other"), path.with_extension("aside"));
-                fs::rename(path, &aside).unwrap();
-                fs::rename(&other, path).unwrap();
-                fs::rename(&aside, &other).unwrap();
-            }
         }
         let inner = self.inner.open(path)?;
         let number = self.state.lock().unwrap().names.get(path).copied().unwrap_or(u64::MAX);
