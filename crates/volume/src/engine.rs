@@ -811,3 +811,58 @@ fn forget_generation(action: &mut Action) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Birth, NewVolume, Policy, format_volume};
+    use pantile_code::Code;
+    use pantile_format::volume::VolumeId;
+
+    fn engine(policy: Policy) -> Engine {
+        let new = NewVolume {
+            volume: VolumeId([9; 16]),
+            code: Code::parse("mirror:2").expect("a code"),
+            element_blocks: 1,
+            logical_stripes: 8,
+            spare_stripes: 2,
+            log_rows: 4,
+            journal_blocks: 16,
+            policy,
+        };
+        let geometry = Geometry::new(new).expect("a geometry");
+        let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0, patches: false };
+        let writes = format_volume(&geometry, &birth).expect("superblocks");
+        let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
+        let maps = Maps::new(&geometry);
+        Engine::resume(geometry, maps, superblock, 1, 0, 0, 1).expect("a code that it knows")
+    }
+
+    fn replies(engine: &mut Engine) -> Vec<(RequestId, Reply)> {
+        let reply = |action| match action {
+            Action::Reply(id, reply) => Some((id, reply)),
+            _ => None,
+        };
+        std::iter::from_fn(|| engine.next_action()).filter_map(reply).collect()
+    }
+
+    #[test]
+    fn nobody_waits_for_a_volume_that_does_nothing() {
+        for policy in [Policy::Wcl, Policy::Inplace] {
+            for is_stuck in [false, true] {
+                let mut engine = engine(policy);
+                // No record is to be written that would end this: no opening leaves it so.
+                engine.is_provisional = is_stuck;
+                let read = Request::Read { first: UserBlock(0), count: 1 };
+                engine.handle(Event::Request(RequestId(1), read));
+                engine.handle(Event::Request(RequestId(2), Request::Flush));
+                let expected = if is_stuck { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
+                let found = replies(&mut engine);
+                assert_eq!(found.len(), 2, "{policy:?}: {found:?}");
+                assert!(found.contains(&(RequestId(1), Reply::Read(vec![None]))), "{policy:?}: {found:?}");
+                assert!(found.contains(&(RequestId(2), expected)), "{policy:?}: {found:?}");
+                assert_eq!((engine.has_failed(), engine.serves_nobody()), (is_stuck, false), "{policy:?}");
+            }
+        }
+    }
+}
