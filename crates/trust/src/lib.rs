@@ -13,6 +13,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::sync::OnceLock;
 
 const READ_BY_ALL: u32 = 0o044;
 const WRITTEN_BY_GROUP: u32 = 0o020;
@@ -87,6 +88,15 @@ impl Caller {
     /// Whether this is root.
     pub fn is_root(&self) -> bool {
         self.me == 0
+    }
+
+    /// Whether this is root who may do what other users may. Alone in a name space of users
+    /// (`unshare -r`) root may do no more than whoever made it.
+    pub fn rules_others(&self) -> bool {
+        static MAPS_OTHERS: OnceLock<bool> = OnceLock::new();
+        let maps_others =
+            || std::fs::read_to_string("/proc/self/uid_map").map_or(true, |map| maps_others(&map));
+        self.is_root() && *MAPS_OTHERS.get_or_init(maps_others)
     }
 
     /// Whether this is the user who acts.
@@ -210,9 +220,28 @@ impl Caller {
     }
 }
 
+/// Whether a map of user numbers, as the kernel shows it, has more than one.
+fn maps_others(map: &str) -> bool {
+    let counts = map.lines().map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok());
+    let all = counts.sum::<Option<u64>>();
+    all.is_none_or(|all| all > 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn root_who_is_alone_rules_nobody() {
+        for (map, rules) in [
+            ("         0          0 4294967295\n", true),
+            ("         0       1000          1\n", false),
+            ("         0       1000          1\n         1     100000      65536\n", true),
+            ("something", true),
+        ] {
+            assert_eq!(maps_others(map), rules, "{map}");
+        }
+    }
 
     /// A directory of a person in her home, which root serves for her by sudo, and those of others.
     #[test]

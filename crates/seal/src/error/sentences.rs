@@ -127,9 +127,9 @@ impl fmt::Display for SealError {
             ),
             SealError::OfAnother { path, owner } => write!(
                 out,
-                "{} is where {} can put shards and exchange them, and would say what is done; nothing was done: use a folder of \
-                 your own, let that user run the command (root acts for who gave it by sudo, or for SUDO_UID), or make folder and \
-                 shards yours (chown) if you know that they are",
+                "shards at {} can be put there and exchanged by {}; what they say would be done, so nothing was: use a folder \
+                 of your own, let that user run the command (root acts for who gave it by sudo, or for SUDO_UID), or make folder \
+                 and shards yours (chown) if you know that they are",
                 path.display(),
                 whom(*owner)
             ),

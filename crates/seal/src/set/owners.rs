@@ -46,7 +46,7 @@ impl Set<'_> {
     /// What is there is not asked, since a refusal shows, too.
     pub(crate) fn refuse_to_tell(&self) -> Result<(), SealError> {
         match self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside) {
-            Some(owner) if Caller::alone().is_root() => {
+            Some(owner) if Caller::alone().rules_others() => {
                 Err(SealError::OfAnother { path: self.names.dir.clone(), owner })
             }
             Some(_) if !self.trust.is_named() => {
@@ -150,7 +150,7 @@ impl Set<'_> {
             }
         }
         let is_of_several = owners.len().max(putters.len()) > 1;
-        match of_another.filter(|_| caller.is_root() || is_of_several) {
+        match of_another.filter(|_| caller.rules_others() || is_of_several) {
             Some((path, owner)) => Err(SealError::OfAnother { path, owner }),
             None => Ok(()),
         }
@@ -199,7 +199,7 @@ impl Told {
 /// set there: what its shards say is what that user likes to have done.
 pub(crate) fn refuse_dir_of_others(disk: &dyn Disk, dir: &Path) -> Result<(), SealError> {
     let caller = Caller::or_by_sudo();
-    if !caller.is_root() {
+    if !caller.rules_others() {
         return Ok(());
     }
     let above = disk.above(dir).map_err(|e| SealError::io("reading", dir, e))?;

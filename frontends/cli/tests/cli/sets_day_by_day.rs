@@ -299,7 +299,7 @@ fn a_full_target_does_not_stop_healing_elsewhere() {
     }
     std::os::unix::fs::symlink("../small/tree.01.shard", at("shards/tree.01.shard")).expect("a link");
     let line = format!(
-        "mount -t tmpfs -o size=256k none small && '{}' heal shards small; status=$?; echo left: $(ls -A small).; exit $status",
+        "mount -t tmpfs -o size=256k,mode=755 none small && '{}' heal shards small; status=$?; echo left: $(ls -A small).; exit $status",
         env!("CARGO_BIN_EXE_pantile")
     );
     let output = Command::new("unshare")
