@@ -14,7 +14,7 @@ use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
-use crate::set::{Set, put_by, refuse_dir_of_others};
+use crate::set::{Set, put_by, refuse_dir_of_others, refuse_place_of_others};
 use crate::shard::{Shard, read_header};
 use crate::tree::Way;
 use crate::verify::{Damage, scan, scan_part};
@@ -71,6 +71,10 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
+            refuse_place_of_others(
+                set.world.disk,
+                &std::path::absolute(out).unwrap_or_else(|_| out.clone()),
+            )?;
             // If it cannot be made, that is said of each shard.
             let _ = set.world.disk.make_root(out);
             lock_out(set, options)?

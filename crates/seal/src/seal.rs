@@ -7,7 +7,7 @@ use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::report::SealReport;
-use crate::set::{Opening, Pending, Set, refuse_dir_of_others};
+use crate::set::{Opening, Pending, Set, refuse_dir_of_others, refuse_place_of_others};
 use crate::tree::{Own, Tree, sources};
 use crate::{SealError, World};
 use pantile_format::Source;
@@ -132,9 +132,7 @@ fn rehearse(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
         Err(error) => return Err(SealError::io("opening", &options.out, error)),
     };
-    if is_there {
-        refuse_dir_of_others(world.disk, &out)?;
-    }
+    refuse_place_of_others(world.disk, &std::path::absolute(&out).unwrap_or_else(|_| out.clone()))?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if is_there && exists(world, &out, &name)? {
         let paths = SetPaths {

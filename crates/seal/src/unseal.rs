@@ -10,7 +10,7 @@ use crate::mark::Mark;
 use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
-use crate::set::Set;
+use crate::set::{Set, put_by};
 use crate::times::is_same_time;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
@@ -112,6 +112,7 @@ pub(crate) fn unseal(
     let _ = set.world.disk.root(target, Access::Write);
     refuse_early(set, &entries, options)?;
     let made = set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?.made;
+    let was = made.map(|id| close(set.world.disk, target, id)).transpose()?;
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
@@ -127,6 +128,8 @@ pub(crate) fn unseal(
     let mark = Mark::found(set.world.disk, mark, &temp);
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
+    // Of several sources: nothing says what rights it had.
+    let opened = was.filter(|_| root.is_none()).map(|was| (target.clone(), was));
     let mut work = Unsealing {
         set,
         options,
@@ -140,7 +143,7 @@ pub(crate) fn unseal(
         made: root.into_iter().collect(),
         fresh: made.is_some(),
         mark,
-        opened: Vec::new(),
+        opened: opened.into_iter().collect(),
         dirs: None,
         kept: None,
         rights: Rights::of_new(set.world.disk, options.modes),
@@ -150,6 +153,9 @@ pub(crate) fn unseal(
         doubtful: None,
         failed: None,
     };
+    for (_, id) in root {
+        work.mark.add(set.world.disk, id, &[]);
+    }
     for &entry in &entries {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
@@ -161,6 +167,18 @@ pub(crate) fn unseal(
         }
     }
     work.finish()
+}
+
+/// Closes a directory that this run made to all but its owner, until everything in it has its
+/// rights; how it was.
+fn close(disk: &dyn Disk, target: &Path, made: FileId) -> Result<Meta, SealError> {
+    let close = || {
+        let dir = open_made(disk, target, made)?;
+        let was = dir.meta()?;
+        dir.set_meta(was.mode & SETGID | PRIVATE_DIR, was.mtime)?;
+        Ok(was)
+    };
+    close().map_err(|e| SealError::io("creating", target, e))
 }
 
 struct Unsealing<'a, 'w> {
@@ -258,6 +276,21 @@ fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
 }
 
 impl Unsealing<'_, '_> {
+    /// Refuses to restore into a closed directory that was there, where others see by its times
+    /// whether something was made in it, and so whether it was not there.
+    fn refuse_if_closed(&self, dir: &Path) -> Result<(), SealError> {
+        const ALL_SEE: u32 = 0o055;
+        if dir == self.options.target {
+            return Ok(());
+        }
+        let found = self.set.world.disk.meta(dir).map_err(|e| SealError::io("reading", dir, e))?;
+        let is_made = || self.made.iter().any(|(_, made)| *made == found.id);
+        match found.mode & ALL_SEE == ALL_SEE || is_made() || is_led_to_by_nobody_else(&self.options.target) {
+            true => Ok(()),
+            false => Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner: found.owner }),
+        }
+    }
+
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), SealError> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
@@ -268,6 +301,7 @@ impl Unsealing<'_, '_> {
         let dir = parent(&path);
         if path != self.options.target && self.kept.as_ref() != Some(&dir) {
             refuse_if_moved(self.set, &dir)?;
+            self.refuse_if_closed(&dir)?;
             self.kept = Some(dir);
         }
         match &self.set.manifest.entries[index].kind {
@@ -493,13 +527,18 @@ impl Unsealing<'_, '_> {
         give(made, &sealed, given, path, &mut self.report.not_kept)
     }
 
-    /// Whether what is there may count as restored if it is what was sealed: it belongs to whom the
-    /// caller trusts, or is at home and not to be overwritten.
+    /// Whether what is there may count as restored if it is what was sealed: whom the caller trusts
+    /// put it there; or, where nothing is overwritten and so nobody sees which it is, it belongs to
+    /// such a user or is at home.
     fn may_stay(&self, path: &Path) -> bool {
         let (disk, caller) = (self.set.world.disk, Caller::or_by_sudo());
         let Ok(there) = disk.meta(path) else { return false };
         let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&there, &above));
-        caller.trusts(there.owner) || (!self.options.overwrite && is_at_home())
+        let is_put_by_trusted = || caller.trusts(put_by(disk, &caller, &there, &parent(path)));
+        match self.options.overwrite {
+            true => is_put_by_trusted(),
+            false => caller.trusts(there.owner) || is_at_home(),
+        }
     }
 
     /// Whether what is there is a file of the size that was sealed.

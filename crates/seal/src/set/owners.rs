@@ -3,7 +3,7 @@
 
 use super::Set;
 use crate::SealError;
-use crate::disk::{Disk, FileId, Meta, MetaKind, resolve};
+use crate::disk::{Access, Disk, FileId, Meta, MetaKind, resolve};
 use crate::names::parent;
 use crate::shard::Candidate;
 use crate::times::is_since;
@@ -138,7 +138,7 @@ impl Set<'_> {
         for (shard, found) in self.shards_and_dirs() {
             let of_somebody = || SealError::OfAnother { path: shard.to_path_buf(), owner: SOMEBODY };
             let (file, dir) = found.ok_or_else(of_somebody)?;
-            let putter = put_by(self.world.disk, &caller, &file, dir);
+            let putter = told_by(self.world.disk, &caller, &file, dir);
             putters.insert(putter);
             owners.insert(file.owner);
             if !caller.trusts(putter) {
@@ -165,7 +165,7 @@ impl Set<'_> {
     fn find_putter(&self) -> Option<u32> {
         let caller = Caller::or_by_sudo();
         let putter = |(_, found): (&Path, Option<(Meta, &Path)>)| {
-            found.map_or(SOMEBODY, |(file, dir)| put_by(self.world.disk, &caller, &file, dir))
+            found.map_or(SOMEBODY, |(file, dir)| told_by(self.world.disk, &caller, &file, dir))
         };
         self.shards_and_dirs().map(putter).find(|&owner| !caller.trusts(owner))
     }
@@ -193,6 +193,18 @@ impl Told {
         let found = || Some((shard.file.as_ref()?.meta().ok()?, parent(&resolve(disk, &shard.path).ok()?)));
         Told { path: shard.path.clone(), found: found() }
     }
+}
+
+/// Who can have put a shard into a directory, or have changed it there.
+pub(super) fn told_by(disk: &dyn Disk, caller: &Caller, shard: &Meta, dir: &Path) -> u32 {
+    let is_open = caller.trusts(shard.owner) && caller.is_of_another(shard);
+    if is_open { SOMEBODY } else { put_by(disk, caller, shard, dir) }
+}
+
+/// As [`refuse_dir_of_others`], of a directory that may still have to be made.
+pub(crate) fn refuse_place_of_others(disk: &dyn Disk, dir: &Path) -> Result<(), SealError> {
+    let there = dir.ancestors().find(|above| disk.root(above, Access::Read).is_ok());
+    there.map_or(Ok(()), |above| refuse_dir_of_others(disk, above))
 }
 
 /// Refuses a directory in which another user can put shards, or exchange them. Root writes to no

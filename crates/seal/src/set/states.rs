@@ -5,7 +5,7 @@
 //! one shard suffices (beside originals, mirrors): such a state is disputed, and does not count
 //! until a person says which shards do.
 
-use super::owners::put_by;
+use super::owners::told_by;
 use crate::SealError;
 use crate::bounds::{Bounds, Codes};
 use crate::copies::combined;
@@ -88,7 +88,7 @@ fn states<'c>(
     let told = |shard: &Candidate| {
         let file = shard.file.as_ref()?.meta().ok()?;
         let dir = || Some(parent(&resolve(disk, &shard.path).ok()?));
-        Some(if caller.trusts(file.owner) { put_by(disk, caller, &file, &dir()?) } else { file.owner })
+        Some(if caller.trusts(file.owner) { told_by(disk, caller, &file, &dir()?) } else { file.owner })
     };
     // Whose it is that cannot be told any more: somebody exchanges what led there.
     let putters: Vec<u32> = shards.iter().map(|shard| told(shard).unwrap_or(SOMEBODY)).collect();

@@ -678,9 +678,12 @@ fn what_is_in_the_way_in_a_closed_directory_decides_about_nothing_else() {
         let error = unseal(&unsealing(&place, &place.out()), &mut Silent).err();
         (place.target().join("a").exists(), error)
     };
-    assert!(matches!(unseal_to(true, false), (true, None)));
-    let (is_restored, error) = unseal_to(true, true);
-    assert!(is_restored && error.is_some(), "{error:?}");
+    // Nor is anything made in it: its times tell.
+    for is_in_the_way in [true, false] {
+        let (is_restored, error) = unseal_to(true, is_in_the_way);
+        assert!(is_restored && error.is_some(), "{error:?}");
+        assert_eq!(place.target().join("d/b").exists(), is_in_the_way);
+    }
     // Where nobody else looks all is asked before.
     let (is_restored, error) = unseal_to(false, true);
     assert!(!is_restored && matches!(error, Some(SealError::InTheWay { .. })), "{error:?}");
@@ -702,4 +705,70 @@ fn nothing_that_comes_meanwhile_is_replaced() {
     let error = unseal(&unsealing(&place, &place.out()), &mut Makes(place.target())).unwrap_err();
     assert!(matches!(error, SealError::NotRestored { .. }), "{error}");
     assert_eq!(fs::read(place.target().join("a")).unwrap(), b"theirs");
+}
+
+/// A user's guess in the place of a file of root's: she sees whether it is made anew.
+#[test]
+fn a_file_of_roots_in_a_folder_of_a_user_is_overwritten_whatever_it_holds() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    copy(&place.tree(), &{
+        fs::create_dir(place.target()).unwrap();
+        place.target()
+    });
+    chown(place.target(), Some(USER), None).unwrap();
+    let inode = || fs::metadata(place.target().join("a")).unwrap().ino();
+    let before = inode();
+    unseal(&UnsealOptions { overwrite: true, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
+    assert_ne!(inode(), before);
+}
+
+/// Only the folder above closes its files.
+#[test]
+fn what_is_restored_is_closed_until_all_is_there() {
+    struct Looks(PathBuf, Vec<u32>);
+    impl Progress for Looks {
+        fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+        fn advance(&mut self, _bytes: u64) {
+            self.1.push(mode_of(&self.0));
+        }
+        fn cancelled(&self) -> bool {
+            self.1.len() == 1
+        }
+    }
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    for name in ["a", "b"] {
+        write(&place.tree().join(name), &Seed(1).bytes(20_000));
+    }
+    set_mode(&place.tree(), 0o750);
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    let mut looks = Looks(place.target(), Vec::new());
+    assert!(matches!(unseal(&unsealing(&place, &place.out()), &mut looks), Err(SealError::Cancelled)));
+    assert_eq!((looks.1, mode_of(&place.target())), (vec![0o700], 0o700));
+    // The next run finishes it.
+    let umask = {
+        fs::create_dir(place.dir.path().join("made")).unwrap();
+        mode_of(&place.dir.path().join("made"))
+    };
+    unseal(&unsealing(&place, &place.out()), &mut Silent).unwrap();
+    assert_eq!(mode_of(&place.target()), 0o750 & umask);
+}
+
+/// Shards of root's that a group, or everybody, may write to.
+#[test]
+fn a_shard_that_others_may_write_to_is_theirs() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    flip(&place.shard(3), 9000);
+    for (group, mode, is_theirs) in [(0, 0o606, true), (USER, 0o660, true), (0, 0o660, false)] {
+        chown(place.shard(1), None, Some(group)).unwrap();
+        set_mode(&place.shard(1), mode);
+        let healed = place.heal();
+        assert_eq!(matches!(healed, Err(SealError::OfAnother { .. })), is_theirs, "{mode:o}: {healed:?}");
+    }
 }

@@ -47,8 +47,9 @@ fn a_mark_that_others_may_have_made_opens_no_private_directory() {
     let (place, set) = sealed(Mode::Full);
     with_private(&place, "d");
     fs::write(place.target().join(format!(".pantile-{set}.{}.tmp", u32::MAX)), "").unwrap();
-    unseal(&overwriting(&place), &mut Silent).unwrap();
+    assert!(unseal(&overwriting(&place), &mut Silent).is_err());
     assert_eq!(mode_of(&place.target().join("d")), 0o700);
+    assert!(place.target().join("a").exists() && !place.target().join("d/b").exists());
 }
 
 #[test]
@@ -102,8 +103,9 @@ fn nobody_else_chooses_what_runs_with_the_rights_of_an_owner() {
         if let Some(dir) = others_write_to {
             set_mode(&dir(&place), 0o777);
         }
-        rot(&place, &program, 100);
+        flip(&program, 100);
         set_mode(&program, 0o4755);
+        make_shards_younger(&place);
         let set = SetPaths { sources: vec![place.tree()], ..place.set() };
         let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
         assert_eq!(healed.files_healed.len(), 1);
