@@ -153,7 +153,7 @@ pub(crate) fn unseal(
         doubtful: None,
         failed: None,
     };
-    for (_, id) in root {
+    if let Some((_, id)) = root {
         work.mark.add(set.world.disk, id, &[]);
     }
     for &entry in &entries {
