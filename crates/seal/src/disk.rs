@@ -17,6 +17,9 @@ pub use crate::system::{Lead, SystemDisk};
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
+/// The mode of a directory of shards or records that is made: whatever the umask says nobody else
+/// may put any there.
+pub(crate) const ROOT_DIR: u32 = 0o755;
 /// The bit by which a directory gives its group to what is made in it.
 pub(crate) const SETGID: u32 = 0o2000;
 
@@ -110,8 +113,9 @@ pub trait Disk: Send + Sync {
     /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not
     /// there.
     ///
-    /// One that takes the place of what was made just now counts as one that was there.
-    fn make_root(&self, path: &Path) -> io::Result<MadeRoot>;
+    /// If it is made it has this mode from the start, or less by the umask. One that takes the place
+    /// of what was made just now counts as one that was there.
+    fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot>;
     /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they
     /// are empty.
     fn unmake_root(&self, path: &Path);

@@ -6,7 +6,7 @@ mod originals;
 use self::originals::{heal_files, is_to_be_healed};
 use crate::SealError;
 use crate::attributes::Rights;
-use crate::disk::{Access, Disk, DiskFile, MetaKind, is_own, resolve, set_back};
+use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back};
 use crate::first::{Output, write_cells};
 use crate::lock::Lock;
 use crate::meta::Meta;
@@ -76,7 +76,7 @@ pub(crate) fn heal(
                 &std::path::absolute(out).unwrap_or_else(|_| out.clone()),
             )?;
             // If it cannot be made, that is said of each shard.
-            let _ = set.world.disk.make_root(out);
+            let _ = set.world.disk.make_root(out, ROOT_DIR);
             lock_out(set, options)?
         }
         _ => None,

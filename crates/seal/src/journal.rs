@@ -13,7 +13,7 @@ use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, Meta, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::options::{Progress, Silent};
-use crate::set::put_by;
+use crate::set::{put_by, told_by};
 use crate::shard::{open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
 use pantile::Codec;
@@ -211,7 +211,7 @@ fn prepare<'w, 'p>(
     let shards = find_shards(disk, path, dirs)?;
     let (left, open) = (BTreeMap::new(), BTreeMap::new());
     let found = stream.file.meta().map_err(|e| SealError::io("reading", path, e))?;
-    let whose = (put_by(disk, &Caller::or_by_sudo(), &found, &parent(path)), found.owner);
+    let whose = (told_by(disk, &Caller::or_by_sudo(), &found, &parent(path)), found.owner);
     let mut replay = Replay { disk, header, whose, after, shards, left, open, header_copy: None };
     replay.check_owner(path)?;
     replay.check_layout(&mut stream)?;

@@ -155,6 +155,7 @@ impl World<'_> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
+        set.refuse_to_read()?;
         set.refuse_if_closed()?;
         let found = verify::scan(&mut set, progress).map(|(report, _)| report);
         set.refuse_if_changed().and(found)
@@ -210,6 +211,7 @@ impl World<'_> {
         if manifest.is_some_and(|sealed| *sealed != pin::told(&set.manifest)) {
             return Err(SealError::ChangedMeanwhile { path: set.names.dir.clone() });
         }
+        set.refuse_to_read()?;
         let done = pin::pin(&set, file, progress);
         set.refuse_if_changed().and(done)
     }

@@ -16,7 +16,7 @@
 //! or what the record before told, if a file that was touched since counts as unchanged and was not
 //! read.
 
-use crate::disk::{Access, Disk, EPOCH, Identity, Meta, MetaKind};
+use crate::disk::{Access, Disk, EPOCH, Identity, Meta, MetaKind, ROOT_DIR};
 use crate::links::is_led_to_by_nobody_else;
 use crate::names::{parent, temp};
 use pantile_format::{Manifest, Timestamp};
@@ -47,7 +47,7 @@ pub(crate) fn note(
         return Ok(());
     }
     let text = format!("{FIRST_LINE}{STATE}{state}\n{}", describe(disk, sources)?);
-    disk.make_root(records)?;
+    disk.make_root(records, ROOT_DIR)?;
     let path = records.join(set);
     if !is_ours(&disk.meta(records)?, MetaKind::Dir) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! The way in to sealing: for the first time, or again.
 
-use crate::disk::Access;
+use crate::disk::{Access, ROOT_DIR};
 use crate::first::first_seal;
 use crate::journal::{has_shards, set_of_journal};
 use crate::lock::{Lock, lock};
@@ -37,7 +37,7 @@ pub(crate) fn seal(
         return rehearse(world, options, name, sources, progress);
     }
     let mut held = None;
-    let (done, is_made) = match world.disk.make_root(&options.out) {
+    let (done, is_made) = match world.disk.make_root(&options.out, ROOT_DIR) {
         Ok(out) => match refuse_dir_of_others(world.disk, &out.path) {
             Ok(()) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
             Err(error) => (Err(error), false),

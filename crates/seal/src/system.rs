@@ -11,7 +11,7 @@
 
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, MetaKind, PRIVATE_DIR,
-    SETGID, Seen,
+    ROOT_DIR, SETGID, Seen,
 };
 use crate::links::{Walked, real_dir, resolve};
 use crate::names::LOCK;
@@ -332,7 +332,7 @@ impl Disk for SystemDisk {
         Ok(real)
     }
 
-    fn make_root(&self, path: &Path) -> io::Result<MadeRoot> {
+    fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot> {
         let path = &if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_path_buf() };
         let mut missing: Vec<OsString> = Vec::new();
         let mut above = path.as_path();
@@ -347,9 +347,9 @@ impl Disk for SystemDisk {
         };
         let mut dir = self.listed(dir)?;
         let mut last = None;
-        for name in missing.into_iter().rev() {
-            // Whatever the umask says nobody else may put shards or records there.
-            (dir, last) = match self.make_in(dir.as_fd(), &name, 0o755) {
+        for (left, name) in missing.into_iter().enumerate().rev() {
+            let mode = if left == 0 { mode } else { ROOT_DIR };
+            (dir, last) = match self.make_in(dir.as_fd(), &name, mode) {
                 Ok((made, id)) => {
                     let mut all = self.made.lock().unwrap_or_else(PoisonError::into_inner);
                     all.push((plain(path), dir, name.clone()));

@@ -3,9 +3,8 @@
 use crate::SealError;
 use crate::attributes::{Attribute, Rights, give, has, of_fields};
 use crate::disk::{
-    Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, SETGID, is_own, within_group,
+    Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, SETGID, is_own, within_group,
 };
-use crate::links::is_led_to_by_nobody_else;
 use crate::mark::Mark;
 use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
@@ -16,7 +15,7 @@ use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, SOMEBODY};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -111,8 +110,8 @@ pub(crate) fn unseal(
     // What is there is asked about before anything is made.
     let _ = set.world.disk.root(target, Access::Write);
     refuse_early(set, &entries, options)?;
-    let made = set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?.made;
-    let was = made.map(|id| close(set.world.disk, target, id)).transpose()?;
+    let made =
+        set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
@@ -129,7 +128,11 @@ pub(crate) fn unseal(
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
     // Of several sources: nothing says what rights it had.
-    let opened = was.filter(|_| root.is_none()).map(|was| (target.clone(), was));
+    let rights = Rights::of_new(set.world.disk, options.modes);
+    let opened = made.filter(|_| root.is_none()).and_then(|_| {
+        let was = set.world.disk.meta(target).ok()?;
+        Some((target.clone(), Meta { mode: was.mode & SETGID | rights.of_mode(ROOT_DIR), ..was }))
+    });
     let mut work = Unsealing {
         set,
         options,
@@ -141,12 +144,13 @@ pub(crate) fn unseal(
             ..UnsealReport::default()
         },
         made: root.into_iter().collect(),
+        closed: Closed { made: made.into_iter().collect(), ..Closed::default() },
         fresh: made.is_some(),
         mark,
         opened: opened.into_iter().collect(),
         dirs: None,
         kept: None,
-        rights: Rights::of_new(set.world.disk, options.modes),
+        rights,
         is_meant: is_meant(set, options),
         damage,
         lost: Damage::default(),
@@ -169,18 +173,6 @@ pub(crate) fn unseal(
     work.finish()
 }
 
-/// Closes a directory that this run made to all but its owner, until everything in it has its
-/// rights; how it was.
-fn close(disk: &dyn Disk, target: &Path, made: FileId) -> Result<Meta, SealError> {
-    let close = || {
-        let dir = open_made(disk, target, made)?;
-        let was = dir.meta()?;
-        dir.set_meta(was.mode & SETGID | PRIVATE_DIR, was.mtime)?;
-        Ok(was)
-    };
-    close().map_err(|e| SealError::io("creating", target, e))
-}
-
 struct Unsealing<'a, 'w> {
     set: &'a Set<'w>,
     options: &'a UnsealOptions,
@@ -188,6 +180,7 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry, and which they are.
     made: Vec<(usize, FileId)>,
+    closed: Closed,
     /// Whether the target was not there before.
     fresh: bool,
     /// It names the directories that an earlier run made which was cut off, too.
@@ -213,24 +206,15 @@ struct Unsealing<'a, 'w> {
 
 /// Looks for what is in the way before anything is written.
 ///
-/// Not in closed directories that are there, where others see what is restored beside them: what is
-/// in the way there is nobody's to know, and costs only what would have its place.
+/// For shards of others not in closed directories that are there: what is in the way there is not
+/// for them to know, and costs only what would have its place.
 fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
-    const ALL_SEE: u32 = 0o055;
-    let is_seen_by_others = !is_led_to_by_nobody_else(&options.target);
-    let mut closed: HashSet<PathBuf> = HashSet::new();
+    let mut closed = Closed::default();
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
-        let dir = parent(&path);
-        if is_seen_by_others && path != options.target {
-            let is_closed = |meta: Meta| meta.kind == MetaKind::Dir && meta.mode & ALL_SEE != ALL_SEE;
-            let is_hidden = dir.starts_with(&options.target)
-                && (closed.contains(&dir) || set.world.disk.meta(&dir).is_ok_and(is_closed));
-            if is_hidden {
-                closed.extend([dir, path]);
-                continue;
-            }
+        if path != options.target && closed.has(set, &options.target, &parent(&path)) {
+            continue;
         }
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
@@ -275,20 +259,41 @@ fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
     }
 }
 
-impl Unsealing<'_, '_> {
-    /// Refuses to restore into a closed directory that was there, where others see by its times
-    /// whether something was made in it, and so whether it was not there.
-    fn refuse_if_closed(&self, dir: &Path) -> Result<(), SealError> {
+/// Directories below the target that not everybody may list and search, and what lies in them, for
+/// shards of others: they may have named what they like to know of. What this run made is none.
+#[derive(Default)]
+struct Closed {
+    known: HashMap<PathBuf, bool>,
+    made: HashSet<FileId>,
+}
+
+impl Closed {
+    fn has(&mut self, set: &Set<'_>, target: &Path, dir: &Path) -> bool {
         const ALL_SEE: u32 = 0o055;
-        if dir == self.options.target {
+        if set.put_by_another().is_none() || dir == target || !dir.starts_with(target) {
+            return false;
+        }
+        if let Some(&is_closed) = self.known.get(dir) {
+            return is_closed;
+        }
+        let here = set.world.disk.meta(dir).ok();
+        let is_made = here.is_some_and(|here| self.made.contains(&here.id));
+        let is_closed_itself = here.is_some_and(|here| here.mode & ALL_SEE != ALL_SEE);
+        let is_closed = !is_made && (is_closed_itself || self.has(set, target, &parent(dir)));
+        self.known.insert(dir.to_path_buf(), is_closed);
+        is_closed
+    }
+}
+
+impl Unsealing<'_, '_> {
+    /// Refuses to restore into a closed directory that was there what somebody else says: by its
+    /// times others would see whether something was made in it, and so whether it was not there.
+    fn refuse_if_closed(&mut self, dir: &Path) -> Result<(), SealError> {
+        if !self.closed.has(self.set, &self.options.target, dir) {
             return Ok(());
         }
-        let found = self.set.world.disk.meta(dir).map_err(|e| SealError::io("reading", dir, e))?;
-        let is_made = || self.made.iter().any(|(_, made)| *made == found.id);
-        match found.mode & ALL_SEE == ALL_SEE || is_made() || is_led_to_by_nobody_else(&self.options.target) {
-            true => Ok(()),
-            false => Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner: found.owner }),
-        }
+        let owner = self.set.world.disk.meta(dir).map_or(SOMEBODY, |meta| meta.owner);
+        Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner })
     }
 
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), SealError> {
@@ -311,6 +316,7 @@ impl Unsealing<'_, '_> {
                         let is_unfinished = self.mark.has(meta.id, &self.set.restored_path(index));
                         if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
+                            self.closed.made.insert(meta.id);
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
@@ -322,6 +328,7 @@ impl Unsealing<'_, '_> {
                             .map_err(|e| SealError::io("creating", &path, e))?;
                         self.mark.add(disk, made, &self.set.restored_path(index));
                         self.made.push((index, made));
+                        self.closed.made.insert(made);
                         self.report.dirs += 1;
                     }
                 }
@@ -536,7 +543,8 @@ impl Unsealing<'_, '_> {
         let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&there, &above));
         let is_put_by_trusted = || caller.trusts(put_by(disk, &caller, &there, &parent(path)));
         match self.options.overwrite {
-            true => is_put_by_trusted(),
+            // A guess must not be confirmed by what stays.
+            true => self.set.put_by_another().is_none() && is_put_by_trusted(),
             false => caller.trusts(there.owner) || is_at_home(),
         }
     }

@@ -45,14 +45,21 @@ impl Set<'_> {
     ///
     /// What is there is not asked, since a refusal shows, too.
     pub(crate) fn refuse_to_tell(&self) -> Result<(), SealError> {
-        match self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside) {
-            Some(owner) if Caller::alone().rules_others() => {
-                Err(SealError::OfAnother { path: self.names.dir.clone(), owner })
-            }
-            Some(_) if !self.trust.is_named() => {
-                Err(SealError::SourcesNotNamed { sources: self.sources.clone() })
-            }
-            _ => Ok(()),
+        self.refuse_to_read()?;
+        let another = self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside);
+        match another.filter(|_| !self.trust.is_named()) {
+            Some(_) => Err(SealError::SourcesNotNamed { sources: self.sources.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for what only tells the caller: who put the shards there sees when they are read,
+    /// and how much of them, which follows what the originals hold.
+    pub(crate) fn refuse_to_read(&self) -> Result<(), SealError> {
+        let another = self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside);
+        match another.filter(|_| Caller::alone().rules_others()) {
+            Some(owner) => Err(SealError::OfAnother { path: self.names.dir.clone(), owner }),
+            None => Ok(()),
         }
     }
 
@@ -195,8 +202,8 @@ impl Told {
     }
 }
 
-/// Who can have put a shard into a directory, or have changed it there.
-pub(super) fn told_by(disk: &dyn Disk, caller: &Caller, shard: &Meta, dir: &Path) -> u32 {
+/// Who can have put a shard or journal into a directory, or have changed it there.
+pub(crate) fn told_by(disk: &dyn Disk, caller: &Caller, shard: &Meta, dir: &Path) -> u32 {
     let is_open = caller.trusts(shard.owner) && caller.is_of_another(shard);
     if is_open { SOMEBODY } else { put_by(disk, caller, shard, dir) }
 }

@@ -214,15 +214,15 @@ fn directories_that_were_made_for_a_root_go_again_as_far_as_they_are_empty() {
     let disk = SystemDisk::new();
     fs::create_dir(dir.path().join("a")).unwrap();
     let deep = dir.path().join("a/b/c/d");
-    let made = disk.make_root(&deep).unwrap();
+    let made = disk.make_root(&deep, ROOT_DIR).unwrap();
     assert_eq!(made.path, deep.canonicalize().unwrap());
     assert_eq!(made.made, Some(disk.meta(&deep).unwrap().id));
-    assert_eq!(disk.make_root(&deep).unwrap().made, None, "it is there");
+    assert_eq!(disk.make_root(&deep, ROOT_DIR).unwrap().made, None, "it is there");
     fs::write(dir.path().join("a/b/kept"), "").unwrap();
     disk.unmake_root(&deep);
     assert!(dir.path().join("a/b").is_dir() && !dir.path().join("a/b/c").exists());
     fs::remove_dir_all(dir.path().join("a/b")).unwrap();
-    disk.make_root(&deep).unwrap();
+    disk.make_root(&deep, ROOT_DIR).unwrap();
     disk.unmake_root(&deep);
     assert!(dir.path().join("a").is_dir() && !dir.path().join("a/b").exists());
 }

@@ -162,7 +162,10 @@ fn root_writes_to_no_set_in_a_folder_of_a_user_and_reads_no_originals_for_it() {
                 assert!(matches!(error, SealError::OfAnother { owner: USER, .. }), "{error}");
             }
             assert!(shards(&place.out()) == before);
-            assert!(!place.verify().clean);
+            match (mode, verify(&VerifyOptions { set: named(), ..Default::default() }, &mut Silent)) {
+                (Mode::Full, _) => assert!(!place.verify().clean),
+                (Mode::Beside, verified) => assert!(matches!(verified, Err(SealError::OfAnother { .. }))),
+            }
             let _ = fs::remove_dir_all(place.target());
             flip(&place.shard(4), 9000);
         }
@@ -372,6 +375,11 @@ fn a_journal_is_obeyed_only_for_shards_of_whoever_wrote_it() {
             assert!(matches!(error, SealError::JournalOfAnother { owner: 0, .. }), "{error}");
             assert!(shards(&place.out()) == before, "after {after}");
             chown(&shard, Some(0), None).unwrap();
+            // Nor one that others may write to.
+            set_mode(&journal, 0o606);
+            let error = place.heal().unwrap_err();
+            assert!(matches!(error, SealError::JournalOfAnother { .. }), "{error}");
+            set_mode(&journal, 0o600);
             place.heal().unwrap();
             assert!(!journal.exists() && place.verify().clean, "after {after}");
         }
@@ -658,7 +666,7 @@ fn originals_are_not_written_as_shards_of_another_say() {
     }
 }
 
-/// Root restores where a user looks, and a closed directory of root's is there.
+/// Root restores what a user says, and a closed directory of root's is there.
 #[test]
 fn what_is_in_the_way_in_a_closed_directory_decides_about_nothing_else() {
     if !is_root() {
@@ -668,12 +676,16 @@ fn what_is_in_the_way_in_a_closed_directory_decides_about_nothing_else() {
     let unseal_to = |is_hers: bool, is_in_the_way: bool| {
         let _ = fs::remove_dir_all(place.target());
         fs::create_dir_all(place.target().join("d")).unwrap();
-        set_mode(&place.target().join("d"), 0o700);
         if is_in_the_way {
             write(&place.target().join("d/b"), b"of another size");
         }
-        if is_hers {
-            chown(place.target(), Some(USER), None).unwrap();
+        set_mode(&place.target().join("d"), 0o700);
+        give(&place.out());
+        if !is_hers {
+            chown(place.out(), Some(0), None).unwrap();
+            for shard in fs::read_dir(place.out()).unwrap() {
+                chown(shard.unwrap().path(), Some(0), None).unwrap();
+            }
         }
         let error = unseal(&unsealing(&place, &place.out()), &mut Silent).err();
         (place.target().join("a").exists(), error)
@@ -684,7 +696,7 @@ fn what_is_in_the_way_in_a_closed_directory_decides_about_nothing_else() {
         assert!(is_restored && error.is_some(), "{error:?}");
         assert_eq!(place.target().join("d/b").exists(), is_in_the_way);
     }
-    // Where nobody else looks all is asked before.
+    // Of root's own set all is asked before.
     let (is_restored, error) = unseal_to(false, true);
     assert!(!is_restored && matches!(error, Some(SealError::InTheWay { .. })), "{error:?}");
 }
@@ -707,9 +719,9 @@ fn nothing_that_comes_meanwhile_is_replaced() {
     assert_eq!(fs::read(place.target().join("a")).unwrap(), b"theirs");
 }
 
-/// A user's guess in the place of a file of root's: she sees whether it is made anew.
+/// A user's set has a guess in the place of a file of root's: she sees whether it is made anew.
 #[test]
-fn a_file_of_roots_in_a_folder_of_a_user_is_overwritten_whatever_it_holds() {
+fn a_file_of_roots_is_overwritten_by_a_set_of_a_user_whatever_it_holds() {
     if !is_root() {
         return;
     }
@@ -718,7 +730,7 @@ fn a_file_of_roots_in_a_folder_of_a_user_is_overwritten_whatever_it_holds() {
         fs::create_dir(place.target()).unwrap();
         place.target()
     });
-    chown(place.target(), Some(USER), None).unwrap();
+    give(&place.out());
     let inode = || fs::metadata(place.target().join("a")).unwrap().ino();
     let before = inode();
     unseal(&UnsealOptions { overwrite: true, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();

@@ -47,9 +47,8 @@ fn a_mark_that_others_may_have_made_opens_no_private_directory() {
     let (place, set) = sealed(Mode::Full);
     with_private(&place, "d");
     fs::write(place.target().join(format!(".pantile-{set}.{}.tmp", u32::MAX)), "").unwrap();
-    assert!(unseal(&overwriting(&place), &mut Silent).is_err());
+    unseal(&overwriting(&place), &mut Silent).unwrap();
     assert_eq!(mode_of(&place.target().join("d")), 0o700);
-    assert!(place.target().join("a").exists() && !place.target().join("d/b").exists());
 }
 
 #[test]

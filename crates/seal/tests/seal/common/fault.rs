@@ -307,9 +307,9 @@ impl Disk for FaultDisk {
         self.inner.root(path, access)
     }
 
-    fn make_root(&self, path: &Path) -> io::Result<MadeRoot> {
+    fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot> {
         self.alive()?;
-        self.inner.make_root(path)
+        self.inner.make_root(path, mode)
     }
 
     fn unmake_root(&self, path: &Path) {
