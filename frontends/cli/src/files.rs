@@ -202,7 +202,7 @@ impl OutDir {
     /// One that is made, and those above it, as far as they are not there.
     pub fn make(path: &Path, overwrites: bool) -> io::Result<OutDir> {
         let disk = Arc::new(SystemDisk::new());
-        let real = disk.make_root(path)?.path;
+        let real = disk.make_root(path, 0o755)?.path;
         Ok(OutDir { disk, named: path.to_path_buf(), real, overwrites })
     }
 
