@@ -768,7 +768,7 @@ impl Engine {
         }
         if !commit.again && !present.is_empty() {
             let suspect = self.suspect_blocks(&commit.inplace);
-            let mut notes = self.note_suspect(&suspect);
+            let mut notes = self.note_suspect(suspect);
             if !changes.is_empty() || !notes.is_empty() || commit.proves {
                 notes.extend(self.notes_for_record());
             }

@@ -619,31 +619,29 @@ impl Engine {
 
     /// Blocks of users in stripes that a crash caught: those that are computed from parity, and
     /// those that were lost and are read raw.
-    pub(crate) fn suspect_blocks(&self, part: &InplaceCommit) -> Vec<UserBlock> {
+    pub(crate) fn suspect_blocks(&self, part: &InplaceCommit) -> Vec<(UserBlock, u64)> {
         let of_raw = part.raws.iter().map(|raw| self.suspect_in_stripe(raw.mapping.physical, &raw.lost));
         of_raw.flatten().collect()
     }
 
-    fn suspect_in_stripe(&self, logical: u32, lost: &CellSet) -> Vec<UserBlock> {
+    /// As runs: the first block and how many.
+    fn suspect_in_stripe(&self, logical: u32, lost: &CellSet) -> Vec<(UserBlock, u64)> {
         let first = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
         let elements = u64::from(self.geometry.element_blocks());
         let cells = (0..).zip(self.geometry.code.data()).filter(|(_, cell)| lost.contains(**cell));
-        let computed = cells.flat_map(|(nth, _): (u64, _)| {
-            (0..elements).map(move |offset| UserBlock(first.0 + nth * elements + offset))
-        });
+        let computed = cells.map(|(nth, _): (u64, _)| (UserBlock(first.0 + nth * elements), elements));
         let lost = self.maps.notes.lost_within(first, self.geometry.stripe_blocks());
-        computed.chain(lost.flat_map(|(first, count)| (first.0..first.0 + count).map(UserBlock))).collect()
+        computed.chain(lost).collect()
     }
 
     /// What the next session calls suspect, if it begins with the devices that are here: nobody has
     /// read the stripes that a crash caught.
-    pub(crate) fn suspect_to_be(&self) -> Vec<UserBlock> {
-        let marked = self.maps.marked();
-        let of_stripe = |logical: u32| -> Option<Vec<UserBlock>> {
+    pub(crate) fn suspect_to_be(&self) -> impl Iterator<Item = (UserBlock, u64)> {
+        let of_stripe = |logical: u32| -> Option<Vec<(UserBlock, u64)>> {
             let mapping = self.maps.stripes[logical as usize]?;
             Some(self.suspect_in_stripe(logical, &self.lost_cells(logical, mapping)))
         };
-        marked.filter_map(of_stripe).flatten().collect()
+        self.maps.marked().filter_map(of_stripe).flatten()
     }
 
     /// Everything is durable, or a device was lost: then what was written in place waits on, and is

@@ -376,10 +376,10 @@ impl Engine {
 
     /// Blocks that were computed from parity of a stripe that a crash caught, in the record that
     /// says that it is of one time again.
-    pub(crate) fn note_suspect(&mut self, blocks: &[UserBlock]) -> Vec<Change> {
+    pub(crate) fn note_suspect(&mut self, blocks: Vec<(UserBlock, u64)>) -> Vec<Change> {
         let since = self.noting.now;
         let mut notes = Vec::new();
-        for (first, count) in runs(blocks) {
+        for (first, count) in merged(blocks) {
             let note = Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since });
             self.maps.notes.apply(&note);
             notes.extend(self.superblock.second.is_some().then_some(Change::Note(note)));
@@ -392,7 +392,7 @@ impl Engine {
     /// session that writes would call suspect before it serves anybody.
     pub(crate) fn ranges_to_be(&self) -> Vec<RangeNote> {
         let (mut notes, since) = (self.maps.notes.clone(), self.noting.now);
-        for (first, count) in runs(&self.suspect_to_be()) {
+        for (first, count) in merged(self.suspect_to_be().collect()) {
             notes.apply(&Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since }));
         }
         notes.ranges()
@@ -453,23 +453,37 @@ impl Engine {
 
 /// Blocks as runs; ascending or not.
 fn runs(blocks: &[UserBlock]) -> Vec<(UserBlock, u64)> {
-    let mut blocks = blocks.to_vec();
-    blocks.sort_unstable();
-    blocks.dedup();
-    let mut runs: Vec<(UserBlock, u64)> = Vec::new();
-    for block in blocks {
-        match runs.last_mut() {
-            Some((first, count)) if first.0 + *count == block.0 => *count += 1,
-            _ => runs.push((block, 1)),
+    merged(blocks.iter().map(|&block| (block, 1)).collect())
+}
+
+/// Runs of blocks, by the first of each and how many, joined where they touch.
+fn merged(mut runs: Vec<(UserBlock, u64)>) -> Vec<(UserBlock, u64)> {
+    runs.sort_unstable();
+    let mut joined: Vec<(UserBlock, u64)> = Vec::new();
+    for (first, count) in runs {
+        match joined.last_mut() {
+            Some((before, all)) if before.0 + *all >= first.0 => {
+                *all = (*all).max(first.0 + count - before.0);
+            }
+            _ => joined.push((first, count)),
         }
     }
-    runs
+    joined
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use pantile_format::volume::{LogicalStripe, ScrubState};
+
+    #[test]
+    fn runs_that_touch_are_joined() {
+        let runs =
+            |runs: &[(u64, u64)]| runs.iter().map(|&(first, count)| (UserBlock(first), count)).collect();
+        let joined: Vec<(UserBlock, u64)> =
+            merged(runs(&[(20, 5), (0, 8), (8, 2), (3, 1), (25, 1), (30, 1)]));
+        assert!(joined == runs(&[(0, 10), (20, 6), (30, 1)]) as Vec<_>);
+    }
 
     fn range(first: u64, count: u64, kind: RangeKind) -> Note {
         Note::Range(RangeNote { first: UserBlock(first), count, kind, since: 7 })

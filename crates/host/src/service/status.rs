@@ -14,7 +14,7 @@ use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{FolderError, HostError, Latency, Report};
 use pantile_volume::{BadMetadata, DeviceState, RangeKind, ScrubStatus, Slot};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -243,15 +243,32 @@ pub(super) fn damaged(kept: u64, report: &Report, stripe_bytes: u64) -> u64 {
     if report.status.version >= 2 {
         let lost = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Lost);
         let blocks = stripe_bytes / BLOCK as u64;
-        let stripes =
-            lost.flat_map(|range| range.first.0 / blocks..=(range.first.0 + range.count - 1) / blocks);
-        return found.max(stripes.collect::<BTreeSet<u64>>().len() as u64);
+        let ends = lost
+            .filter(|range| range.count > 0)
+            .map(|range| (range.first.0 / blocks, range.first.0.saturating_add(range.count - 1) / blocks));
+        return found.max(count_in(ends.collect()));
     }
     let has_looked = |scrub: &ScrubStatus| !scrub.running && scrub.done == scrub.total;
     match report.status.scrub.as_ref().is_some_and(has_looked) {
         true => found,
         false => found.max(kept),
     }
+}
+
+/// How many numbers lie in some ranges, by the first and the last of each: never one by one, since
+/// a note may name all stripes of a volume that has nothing but their number.
+fn count_in(mut ranges: Vec<(u64, u64)>) -> u64 {
+    ranges.sort_unstable();
+    let mut next = 0;
+    let mut all = 0;
+    for (first, last) in ranges {
+        let first = first.max(next);
+        if first <= last {
+            all += last - first + 1;
+            next = last.saturating_add(1);
+        }
+    }
+    all
 }
 
 /// What is wrong with the volume as a whole, the worst first.

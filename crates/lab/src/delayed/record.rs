@@ -208,9 +208,13 @@ impl Record {
     }
 }
 
+/// The longest name of a code.
+const CODE_BYTES_MAX: usize = 64;
+
 fn row(line: &str) -> Option<Row> {
     let mut words = line.split_whitespace();
-    let (code, size, unit) = (words.next()?, words.next()?, words.next()?);
+    let code = words.next().filter(|code| code.len() <= CODE_BYTES_MAX)?;
+    let (size, unit) = (words.next()?, words.next()?);
     let size: u64 = size.parse().ok()?;
     let mut rate = || words.next()?.parse::<f64>().ok().filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate));
     let (inplace, wcl, delayed, bare) = (rate()?, rate()?, rate()?, rate()?);
@@ -227,6 +231,14 @@ fn row(line: &str) -> Option<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_code_has_no_name_that_fills_a_page() {
+        let line = |code: &str| row(&format!("{code} 128 K 1 2 3 4"));
+        assert!(
+            line(&"a".repeat(CODE_BYTES_MAX)).is_some() && line(&"a".repeat(CODE_BYTES_MAX + 1)).is_none()
+        );
+    }
 
     #[test]
     fn the_committed_record_is_read_and_its_ratios_are_those_of_its_rates() {

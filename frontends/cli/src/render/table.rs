@@ -15,6 +15,9 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
+/// A longer cell makes its own row longer, and no other one.
+const WIDEST: usize = 160;
+
 impl Table {
     /// A head per column; one that starts with '>' is aligned to the right, as numbers are.
     pub fn new(head: &[&str]) -> Table {
@@ -37,7 +40,9 @@ impl Table {
     pub fn render(&self, terminal: &Terminal) -> String {
         let mut widths: Vec<usize> = self.head.iter().map(|(text, _)| text.chars().count()).collect();
         for row in &self.rows {
-            row.iter().zip(&mut widths).for_each(|(cell, width)| *width = (*width).max(cell.chars().count()));
+            row.iter()
+                .zip(&mut widths)
+                .for_each(|(cell, width)| *width = (*width).max(cell.chars().take(WIDEST).count()));
         }
         let last = self.head.len() - 1;
         let before: usize = widths[..last].iter().map(|w| w + 2).sum();

@@ -159,3 +159,11 @@ fn a_device_that_hangs_is_missing_from_a_volume_that_is_opened() {
     assert!(opened.devices[SLOT as usize].is_none() && opened.devices[0].is_some());
     lock(&hangs).as_ref().expect("it was opened").layer().open();
 }
+
+#[test]
+fn stripes_of_ranges_are_counted_by_their_ends() {
+    assert_eq!(count_in(vec![(5, 9), (0, 2), (2, 3), (9, 9)]), 9);
+    assert_eq!(count_in(Vec::new()), 0);
+    // Not in a day, one by one.
+    assert_eq!(count_in(vec![(0, u64::MAX / 2), (3, 8)]), u64::MAX / 2 + 1);
+}
