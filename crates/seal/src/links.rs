@@ -252,7 +252,14 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
             let why = "it is a link of the kernel's to what is open; name the file itself";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
-        let to = dir.join(disk.read_link(&path)?);
+        let text = disk.read_link(&path)?;
+        let goes_back = text.components().skip_while(|part| *part == Component::ParentDir);
+        let goes_back = goes_back.skip(1).any(|part| part == Component::ParentDir);
+        if goes_back && !caller.trusts(link.owner) {
+            let why = "another user's link leads down and up again, which would tell what is there; name what it leads to";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let to = dir.join(text);
         let dir_meta = disk.meta(&dir)?;
         let above = disk.above(&dir).map(|above| above.iter().map(Found::from).collect::<Vec<Found>>());
         let is_followed = |owner_behind: Option<u32>| {

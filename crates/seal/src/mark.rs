@@ -15,6 +15,9 @@ use std::path::{Path, PathBuf};
 /// The file, from when the first directory was made.
 pub(crate) struct Mark {
     path: PathBuf,
+    /// The digest of the manifest that is restored: what it says of rights is not given to what
+    /// another set of the same number made.
+    state: String,
     /// `None`: there is none yet, or what has its name is not to be obeyed or replaced.
     file: Option<Box<dyn DiskFile>>,
     /// Whether the name is free, or that of a mark.
@@ -26,7 +29,7 @@ pub(crate) struct Mark {
 }
 
 /// A directory that was made: the numbers of its device and its inode, and half a digest of the
-/// path below the target at which it was made. Whoever can move it elsewhere gets no rights to it.
+/// state that was restored and of the path below the target at which it was made. Whoever can move it elsewhere gets no rights to it.
 type Made = [u8; DIR_BYTES];
 
 const DIR_BYTES: usize = 32;
@@ -39,11 +42,11 @@ impl Mark {
     /// One is obeyed if nobody else can have written it, or put it there. It is never written to,
     /// since it may have another name elsewhere: what it names is copied to a new one, by way of a
     /// temporary file.
-    pub(crate) fn found(disk: &dyn Disk, path: PathBuf, temp: &Path) -> Mark {
+    pub(crate) fn found(disk: &dyn Disk, path: PathBuf, temp: &Path, state: String) -> Mark {
         let there = disk.meta(&path).ok();
         let may_be_made = there.is_none_or(|meta| is_ours(&meta, MetaKind::File));
         let made = if may_be_made { read(disk, &path).unwrap_or_default() } else { HashSet::new() };
-        let mut mark = Mark { path, file: None, may_be_made, len: 0, made };
+        let mut mark = Mark { path, state, file: None, may_be_made, len: 0, made };
         if there.is_some() && may_be_made {
             mark.copy(disk, temp);
         }
@@ -52,7 +55,7 @@ impl Mark {
 
     /// Whether the run before named a directory, at this path below the target.
     pub(crate) fn has(&self, dir: FileId, below: &[u8]) -> bool {
-        self.made.contains(&made(dir, below))
+        self.made.contains(&made(dir, &self.state, below))
     }
 
     /// Takes the place of what the run before left. Best effort, as all of this: where nothing can
@@ -72,7 +75,7 @@ impl Mark {
         if self.may_be_made && self.file.is_none() && self.len == 0 {
             self.file = disk.create(&self.path).ok();
         }
-        let bytes = made(dir, below);
+        let bytes = made(dir, &self.state, below);
         if self.file.as_ref().is_some_and(|file| file.write_at(&bytes, self.len).is_ok()) {
             self.len += bytes.len() as u64;
         }
@@ -88,11 +91,12 @@ impl Mark {
     }
 }
 
-fn made(dir: FileId, below: &[u8]) -> Made {
+fn made(dir: FileId, state: &str, below: &[u8]) -> Made {
     let mut bytes = [0; DIR_BYTES];
     bytes[..8].copy_from_slice(&dir.device.to_le_bytes());
     bytes[8..16].copy_from_slice(&dir.inode.to_le_bytes());
-    bytes[16..].copy_from_slice(&blake3::hash(below).as_bytes()[..16]);
+    let at = blake3::hash(&[state.as_bytes(), below].concat());
+    bytes[16..].copy_from_slice(&at.as_bytes()[..16]);
     bytes
 }
 

@@ -34,7 +34,7 @@ use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -849,8 +849,10 @@ fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Ve
     if moved.is_empty() {
         let sealed: Vec<PathBuf> =
             manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
-        // What is not there is missing.
-        sealed.iter().for_each(|path| drop(open_root(disk, path, Access::Read)));
+        // What is not there is missing; so is what no seal wrote down, which by its way through other
+        // directories would tell whether these are there.
+        let is_straight = |path: &&PathBuf| !path.components().any(|part| part == Component::ParentDir);
+        sealed.iter().filter(is_straight).for_each(|path| drop(open_root(disk, path, Access::Read)));
         return Ok(sealed);
     }
     if moved.len() != manifest.sources.len() {

@@ -124,7 +124,7 @@ pub(crate) fn unseal(
     progress.phase("restoring", entries.iter().map(size).sum());
     refuse_if_moved(set, target)?;
     let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
-    let mark = Mark::found(set.world.disk, mark, &temp);
+    let mark = Mark::found(set.world.disk, mark, &temp, crate::pin::told(&set.manifest));
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
     // Of several sources: nothing says what rights it had.
@@ -162,10 +162,14 @@ pub(crate) fn unseal(
     }
     for &entry in &entries {
         if progress.cancelled() {
+            work.leave();
             return Err(SealError::Cancelled);
         }
         match work.entry(entry, progress) {
-            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => return Err(error),
+            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => {
+                work.leave();
+                return Err(error);
+            }
             Err(error) => work.fail(entry, error),
             Ok(()) => {}
         }
@@ -286,6 +290,21 @@ impl Closed {
 }
 
 impl Unsealing<'_, '_> {
+    /// Ends early. If no other directory was made than the target, what is in it has its rights, so
+    /// that it gets its own; else the next run finishes all of them.
+    fn leave(&mut self) {
+        let disk = self.set.world.disk;
+        let &[(index, id)] = self.made.as_slice() else { return };
+        if self.fresh && self.set.restored_path(index).is_empty() {
+            self.mark.take(disk);
+            let target = self.options.target.clone();
+            let _ = open_made(disk, &target, id).and_then(|dir| {
+                let mode = self.give_attributes(index, &*dir, &target);
+                dir.set_meta(mode, self.set.manifest.entries[index].mtime)
+            });
+        }
+    }
+
     /// Refuses to restore into a closed directory that was there what somebody else says: by its
     /// times others would see whether something was made in it, and so whether it was not there.
     fn refuse_if_closed(&mut self, dir: &Path) -> Result<(), SealError> {

@@ -57,9 +57,14 @@ impl Set<'_> {
     /// and how much of them, which follows what the originals hold.
     pub(crate) fn refuse_to_read(&self) -> Result<(), SealError> {
         let another = self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside);
-        match another.filter(|_| Caller::alone().rules_others()) {
-            Some(owner) => Err(SealError::OfAnother { path: self.names.dir.clone(), owner }),
-            None => Ok(()),
+        match another {
+            Some(owner) if Caller::alone().rules_others() => {
+                Err(SealError::OfAnother { path: self.names.dir.clone(), owner })
+            }
+            Some(_) if !self.trust.may_search() => {
+                Err(SealError::SourcesNotNamed { sources: self.sources.clone() })
+            }
+            _ => Ok(()),
         }
     }
 

@@ -751,8 +751,8 @@ fn what_is_restored_is_closed_until_all_is_there() {
         }
     }
     let place = Place::new();
-    fs::create_dir(place.tree()).unwrap();
-    for name in ["a", "b"] {
+    fs::create_dir_all(place.tree().join("a")).unwrap();
+    for name in ["a/b", "c"] {
         write(&place.tree().join(name), &Seed(1).bytes(20_000));
     }
     set_mode(&place.tree(), 0o750);
