@@ -33,6 +33,7 @@ use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
+use pantile_trust::Caller;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
@@ -212,7 +213,11 @@ impl<'w> Set<'w> {
         pin.iter().try_for_each(|pin| pin.check(&manifest, geometry.cell_count()))?;
         let home = home(&candidates, manifest.set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
-        let sources = sources(disk, &manifest, &paths.sources)?;
+        let of_set = candidates.iter().filter(|candidate| candidate.set() == Some(manifest.set));
+        let told: Vec<Told> = of_set.map(|candidate| Told::by(disk, candidate)).collect();
+        let caller = Caller::or_by_sudo();
+        let is_strange = told.iter().any(|told| !caller.trusts(told.putter(disk, &caller)));
+        let sources = sources(disk, &manifest, &paths.sources, !is_strange)?;
         let set_name = manifest.set.to_string();
         let record = (paths.records.as_ref())
             .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
@@ -224,8 +229,6 @@ impl<'w> Set<'w> {
         };
         let recorded = fitting.map(|record| record.known_since(state));
         let trust = Trust { named: !paths.sources.is_empty(), recorded, is_sealed_here };
-        let of_set = candidates.iter().filter(|candidate| candidate.set() == Some(manifest.set));
-        let told = of_set.map(|candidate| Told::by(disk, candidate)).collect();
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -266,7 +269,9 @@ impl<'w> Set<'w> {
             .collect();
         opened.assign(candidates);
         opened.opened = opened.metas();
-        if opened.manifest.mode == Mode::Beside {
+        // Who can have put the shards there is not to learn by the time that it takes what lies where
+        // they say.
+        if opened.manifest.mode == Mode::Beside && (!is_strange || opened.trust.is_named()) {
             opened.look_at_originals();
             opened.look_for_moves();
         }
@@ -845,14 +850,23 @@ pub(crate) fn record_of(code: &Code) -> CodeRecord {
 ///
 /// Errors: their number is not that of the set, or one that was named is not there; the parent is
 /// enough for a file.
-fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
+fn sources(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    moved: &[PathBuf],
+    is_opened: bool,
+) -> Result<Vec<PathBuf>, SealError> {
     if moved.is_empty() {
         let sealed: Vec<PathBuf> =
             manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
         // What is not there is missing; so is what no seal wrote down, which by its way through other
         // directories would tell whether these are there.
         let is_straight = |path: &&PathBuf| !path.components().any(|part| part == Component::ParentDir);
-        sealed.iter().filter(is_straight).for_each(|path| drop(open_root(disk, path, Access::Read)));
+        sealed
+            .iter()
+            .filter(|_| is_opened)
+            .filter(is_straight)
+            .for_each(|path| drop(open_root(disk, path, Access::Read)));
         return Ok(sealed);
     }
     if moved.len() != manifest.sources.len() {

@@ -176,10 +176,8 @@ impl Set<'_> {
 
     fn find_putter(&self) -> Option<u32> {
         let caller = Caller::or_by_sudo();
-        let putter = |(_, found): (&Path, Option<(Meta, &Path)>)| {
-            found.map_or(SOMEBODY, |(file, dir)| told_by(self.world.disk, &caller, &file, dir))
-        };
-        self.shards_and_dirs().map(putter).find(|&owner| !caller.trusts(owner))
+        let putter = |told: &Told| told.putter(self.world.disk, &caller);
+        self.told.iter().map(putter).find(|&owner| !caller.trusts(owner))
     }
 
     /// Whose a shard or journal is that root makes: the user who owns all the shards that are
@@ -204,6 +202,11 @@ impl Told {
     pub(super) fn by(disk: &dyn Disk, shard: &Candidate) -> Told {
         let found = || Some((shard.file.as_ref()?.meta().ok()?, parent(&resolve(disk, &shard.path).ok()?)));
         Told { path: shard.path.clone(), found: found() }
+    }
+
+    /// Who can have put it there.
+    pub(super) fn putter(&self, disk: &dyn Disk, caller: &Caller) -> u32 {
+        self.found.as_ref().map_or(SOMEBODY, |(file, dir)| told_by(disk, caller, file, dir))
     }
 }
 
