@@ -163,7 +163,7 @@ impl<'d> Batch<'d> {
 
     /// Gives a file its name, unless somebody has changed what is there; where that is kept.
     fn name(&self, written: &Written) -> Result<Option<PathBuf>, SealError> {
-        let Written { file, path, temp, there, size, mtime, .. } = written;
+        let Written { file, path, there, size, mtime, .. } = written;
         // Someone may have changed it since it was looked at: then it is not ours to replace. Asked
         // in the directory in which it is named, whatever lies at its path by now.
         let same = match file.beside(path.file_name()).and_then(|seen| seen.meta()) {
@@ -179,13 +179,18 @@ impl<'d> Batch<'d> {
             return Err(SealError::ChangedMeanwhile { path: path.clone() });
         }
         let aside = written.is_kept.then(|| keep_aside(self.disk, path)).transpose()?;
-        let named = if there.is_some() { file.give_name(path) } else { file.give_free_name(path) };
-        named.map_err(|e| match e.kind() {
-            std::io::ErrorKind::AlreadyExists => SealError::ChangedMeanwhile { path: path.clone() },
-            _ => SealError::io("renaming", temp, e),
-        })?;
+        name(&**file, path, there.is_some())?;
         Ok(aside)
     }
+}
+
+/// Gives a file that was created its name: one that nothing has, unless what has it is replaced.
+pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(), SealError> {
+    let named = if replaces { file.give_name(path) } else { file.give_free_name(path) };
+    named.map_err(|e| match e.kind() {
+        std::io::ErrorKind::AlreadyExists => SealError::ChangedMeanwhile { path: path.to_path_buf() },
+        _ => SealError::io("creating", path, e),
+    })
 }
 
 impl Drop for Batch<'_> {

@@ -135,9 +135,8 @@ impl Commit<'_> {
             longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
         }
         if manifest.stripes > old_stripes {
-            let world = set.world;
             let encoder = Encoder {
-                world,
+                world: set.world,
                 version: manifest.version,
                 geometry: &set.geometry,
                 grid: &grid,

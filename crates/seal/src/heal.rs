@@ -71,10 +71,7 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
-            refuse_place_of_others(
-                set.world.disk,
-                &std::path::absolute(out).unwrap_or_else(|_| out.clone()),
-            )?;
+            refuse_place_of_others(set.world.disk, out)?;
             // If it cannot be made, that is said of each shard.
             let _ = set.world.disk.make_root(out, ROOT_DIR);
             lock_out(set, options)?
@@ -187,7 +184,7 @@ fn hold_back(
 ) -> Vec<(usize, Way)> {
     let have = set.manifest.generation.0;
     let reason = match set.newer_state().filter(|_| !options.yes) {
-        _ if !may_write_originals(set) => {
+        _ if !set.trust.may_search() => {
             "only the set says that it belongs there: if that is so, say it with --source".to_string()
         }
         Some(newer) => format!(
@@ -205,18 +202,13 @@ fn hold_back(
     Vec::new()
 }
 
-/// Whether a person has named the sources, now or when she sealed the set.
-fn may_write_originals(set: &Set<'_>) -> bool {
-    set.trust.is_named() || (set.trust.recorded.is_some() && set.put_by_another().is_none())
-}
-
 /// Opens the sources to write, if that may be.
 ///
 /// Errors: `SourcesNotNamed` if originals would be read or written for repair that only the set
 /// names.
 fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
-    if may_write_originals(set) {
+    if set.trust.may_search() {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
         return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });

@@ -168,7 +168,7 @@ impl World<'_> {
         let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
-        set.refuse_to_tell()?;
+        set.refuse_to_read()?;
         heal::heal(&mut set, options, progress)
     }
 
@@ -179,7 +179,7 @@ impl World<'_> {
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
-        set.refuse_to_tell()?;
+        set.refuse_to_read()?;
         set.refuse_unnamed_sources()?;
         renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);

@@ -132,7 +132,7 @@ fn rehearse(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
         Err(error) => return Err(SealError::io("opening", &options.out, error)),
     };
-    refuse_place_of_others(world.disk, &std::path::absolute(&out).unwrap_or_else(|_| out.clone()))?;
+    refuse_place_of_others(world.disk, &out)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if is_there && exists(world, &out, &name)? {
         let paths = SetPaths {

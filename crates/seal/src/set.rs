@@ -2,21 +2,20 @@
 //! they agree on.
 
 mod found;
+mod journals;
 mod owners;
 mod states;
 
 pub(crate) use found::sets_in;
-use owners::Told;
+use owners::{Told, putter};
 pub(crate) use owners::{put_by, refuse_dir_of_others, refuse_place_of_others, told_by};
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
 use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
-use crate::journal::{has_shards, is_to_be_done, journals, replay};
-use crate::links::is_led_to_by_nobody_else;
-use crate::lock::{Lock, lock, refuse_if_locked};
-use crate::names::{Names, column_of, parent, path_of, set_of, shown};
+use crate::lock::Lock;
+use crate::names::{Names, column_of, parent, path_of, shown};
 use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
 use crate::report::{
@@ -24,18 +23,18 @@ use crate::report::{
     Unfinished, is_unborne,
 };
 use crate::select::Select;
-use crate::shard::{Candidate, Shard, Unusable, behind_links, is_for_now, need};
+use crate::shard::{Candidate, Shard, Unusable, is_for_now, need};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Moves, Way};
 use crate::{SealError, World};
-use found::{choose, directories, find, home, is_uuid, open_root};
+use found::{choose, directories, find, home, open_root};
+use journals::finish_journals;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
-use pantile_trust::Caller;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -97,7 +96,8 @@ pub(crate) struct Set<'w> {
     is_misled: AtomicBool,
     /// What was found of who can have put the shards where they are.
     is_hers_alone: OnceLock<bool>,
-    putter: OnceLock<Option<u32>>,
+    /// The user whom the caller does not trust and who can have put a shard where it is.
+    putter: Option<u32>,
     /// All files that say something of it, used or not.
     told: Vec<Told>,
     /// Journals of changes that were decided and are not finished, where they are only told of.
@@ -116,7 +116,7 @@ pub(crate) struct Trust {
     /// Whether the person named them.
     named: bool,
     /// Since when what was not touched is what this state has, by this user's own record, if they
-    /// are where they were.
+    /// are where they were, and nobody else can have put the shards there.
     pub(crate) recorded: Option<Timestamp>,
     /// Whether she has such a record, wherever they are now.
     is_sealed_here: bool,
@@ -128,9 +128,9 @@ impl Trust {
         self.named
     }
 
-    /// Whether all that lies in the sources may be listed, and files read there that are not
-    /// sealed: otherwise the set alone says which directories these are, and whoever made it may
-    /// have named any.
+    /// Whether a person has named the sources, now or when she sealed the set. Then all that lies
+    /// there may be listed, files read that are not sealed, and originals be written: otherwise the
+    /// set alone says which directories these are, and whoever made it may have named any.
     pub(crate) fn may_search(self) -> bool {
         self.named || self.recorded.is_some()
     }
@@ -215,14 +215,13 @@ impl<'w> Set<'w> {
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let of_set = candidates.iter().filter(|candidate| candidate.set() == Some(manifest.set));
         let told: Vec<Told> = of_set.map(|candidate| Told::by(disk, candidate)).collect();
-        let caller = Caller::or_by_sudo();
-        let is_strange = told.iter().any(|told| !caller.trusts(told.putter(disk, &caller)));
-        let sources = sources(disk, &manifest, &paths.sources, !is_strange)?;
+        let putter = putter(disk, &told);
+        let sources = sources(disk, &manifest, &paths.sources, putter.is_none())?;
         let set_name = manifest.set.to_string();
         let record = (paths.records.as_ref())
             .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
         let is_sealed_here = record.is_some();
-        let fitting = record.filter(|record| record.fits);
+        let fitting = record.filter(|record| record.fits && putter.is_none());
         let state = || {
             let digest = crate::pin::told(&manifest);
             crate::records::state(&manifest, &digest, sealed_at(&candidates, &manifest))
@@ -253,7 +252,7 @@ impl<'w> Set<'w> {
             unmoved: HashSet::new(),
             is_misled: AtomicBool::new(false),
             is_hers_alone: OnceLock::new(),
-            putter: OnceLock::new(),
+            putter,
             told,
             pending,
             lock: held,
@@ -269,9 +268,9 @@ impl<'w> Set<'w> {
             .collect();
         opened.assign(candidates);
         opened.opened = opened.metas();
-        // Who can have put the shards there is not to learn by the time that it takes what lies where
-        // they say.
-        if opened.manifest.mode == Mode::Beside && (!is_strange || opened.trust.is_named()) {
+        // Whoever else can have put the shards there must not learn, by the time that it takes, what
+        // lies where they say.
+        if opened.manifest.mode == Mode::Beside && (putter.is_none() || opened.trust.is_named()) {
             opened.look_at_originals();
             opened.look_for_moves();
         }
@@ -561,23 +560,22 @@ impl<'w> Set<'w> {
     }
 
     /// Entries, and the way to each from its source; the directory of the shards, to which sealing
-    /// itself writes, is left out if nobody else can exchange it.
+    /// itself writes, is left out.
     ///
     /// Cost: each directory is looked at once, with those above it.
     pub(crate) fn ways(&self, entries: impl Iterator<Item = usize>) -> Vec<(usize, Way)> {
-        let is_kept = is_led_to_by_nobody_else(&self.names.dir);
-        let own = is_kept.then(|| spelt_one_way(&self.names.dir));
+        let own = spelt_one_way(&self.names.dir);
         let mut known: HashMap<PathBuf, Way> = HashMap::new();
         let mut way_to = |index: usize| {
             let entry = &self.manifest.entries[index];
             let source = &self.sources[entry.source as usize];
             let dir = parent(&self.original_path(index));
-            *known.entry(dir).or_insert_with_key(|dir| self.way(source, dir, own.as_deref()))
+            *known.entry(dir).or_insert_with_key(|dir| self.way(source, dir, &own))
         };
         entries.map(|entry| (entry, way_to(entry))).collect()
     }
 
-    fn way(&self, source: &Path, dir: &Path, own: Option<&Path>) -> Way {
+    fn way(&self, source: &Path, dir: &Path, own: &Path) -> Way {
         let mut dirs: Vec<(PathBuf, Meta)> = Vec::new();
         // A root that lies within the source is opened, but may have been renamed before.
         let mut next = Some(dir);
@@ -587,7 +585,7 @@ impl<'w> Set<'w> {
             dirs.extend(dir.ancestors().map(Path::to_path_buf).zip(way.into_iter().rev()));
             next = root.and_then(Path::parent);
         }
-        let within = dirs.iter().rev().filter(|(path, _)| Some(path.as_path()) != own);
+        let within = dirs.iter().rev().filter(|(path, _)| path != own);
         let moves = within.fold(Moves::default(), |moves, (_, meta)| moves.through(meta));
         let found = match dirs.first() {
             Some((_, meta)) => Some(meta.id),
@@ -723,89 +721,6 @@ pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
     parts.join(&b'/')
 }
 
-/// Locks the directories, with those that links to shards lead to, for a command that writes, and
-/// does what journals there say; or only lists those that tell of something that is not done.
-fn finish_journals(
-    world: World<'_>,
-    dirs: &[PathBuf],
-    opening: &Opening<'_>,
-    progress: &dyn Progress,
-) -> Result<(Lock, Vec<PathBuf>), SealError> {
-    let pending = || -> Result<Vec<PathBuf>, SealError> {
-        let mut pending = Vec::new();
-        for dir in dirs {
-            pending.extend(journals(world.disk, dir)?);
-        }
-        // Also beside shards to which links lead.
-        let real = dirs.iter().flat_map(|dir| behind_links(world.disk, dir));
-        pending.extend(real.filter_map(|shard| journal_beside(world.disk, &shard)));
-        let mut seen = HashSet::new();
-        pending.retain(|journal| seen.insert(spelt_one_way(journal)));
-        // Of other sets only if no name says which one is meant.
-        let name = opening.paths.name.as_deref();
-        pending.retain(|path| {
-            let file = path.file_name().and_then(crate::names::journal_name);
-            let of = || crate::journal::set_of_journal(world.disk, path);
-            name.is_none_or(|name| {
-                file.is_some_and(|file| shown(file) == name) || of().is_some_and(|set| is_uuid(set, name))
-            })
-        });
-        let mut of_shards = Vec::new();
-        for journal in pending {
-            // Somebody's diary may be called so, too.
-            if has_shards(world.disk, &journal, dirs)? {
-                of_shards.push(journal);
-            }
-        }
-        Ok(of_shards)
-    };
-    let named = &opening.paths.paths;
-    let lock = || lock(world.disk, dirs, named);
-    if opening.alone {
-        dirs.iter().try_for_each(|dir| refuse_dir_of_others(world.disk, dir))?;
-    }
-    let mut held = Lock::default();
-    match (opening.alone, opening.locked) {
-        (_, true) => {}
-        (true, false) => held = lock()?,
-        (false, false) => refuse_if_locked(world.disk, dirs, named)?,
-    }
-    let found = pending()?;
-    if opening.pending != Pending::Done {
-        let mut left = Vec::new();
-        for journal in found {
-            if is_to_be_done(&world, &journal, dirs, progress)? {
-                left.push(journal);
-            }
-        }
-        return Ok((held, left));
-    }
-    if found.is_empty() {
-        return Ok((held, Vec::new()));
-    }
-    for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
-        world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
-        refuse_dir_of_others(world.disk, dir)?;
-    }
-    let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
-    // Listed again: before it was locked another command may have finished it.
-    pending()?.iter().try_for_each(|journal| {
-        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error {
-            bad @ (SealError::BadJournal { .. } | SealError::JournalOfAnother { .. }) => bad,
-            error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
-        })
-    })?;
-    drop(only_now);
-    Ok((held, Vec::new()))
-}
-
-/// The journal of the set that a shard is of by its name, beside it.
-fn journal_beside(disk: &dyn Disk, shard: &Path) -> Option<PathBuf> {
-    let name = set_of(shard.file_name()?)?;
-    let journal = Names { dir: parent(shard), name, columns: 0 }.journal();
-    disk.meta(&journal).is_ok().then_some(journal)
-}
-
 /// See [`Set::sealed_at`].
 fn sealed_at(candidates: &[Candidate], manifest: &Manifest) -> Option<Timestamp> {
     let of_state = candidates.iter().filter_map(|candidate| {
@@ -859,14 +774,8 @@ fn sources(
     if moved.is_empty() {
         let sealed: Vec<PathBuf> =
             manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
-        // What is not there is missing; so is what no seal wrote down, which by its way through other
-        // directories would tell whether these are there.
-        let is_straight = |path: &&PathBuf| !path.components().any(|part| part == Component::ParentDir);
-        sealed
-            .iter()
-            .filter(|_| is_opened)
-            .filter(is_straight)
-            .for_each(|path| drop(open_root(disk, path, Access::Read)));
+        // What is not there is missing.
+        sealed.iter().filter(|_| is_opened).for_each(|path| drop(open_root(disk, path, Access::Read)));
         return Ok(sealed);
     }
     if moved.len() != manifest.sources.len() {

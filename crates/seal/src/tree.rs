@@ -2,7 +2,7 @@
 //! they hold.
 
 use crate::disk::{Access, Disk, FileId, Meta, MetaKind, next_tick};
-use crate::links::{is_led_to_by_nobody_else, real_path};
+use crate::links::real_path;
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
 use crate::times::is_since;
@@ -53,10 +53,6 @@ const TOO_LONG_MOST: usize = 100;
 pub(crate) struct Own {
     pub(crate) out: PathBuf,
     pub(crate) name: Vec<u8>,
-    /// Whether nobody else can exchange that directory. Sealing itself writes to it, and who
-    /// renames it renames the shards with it, so that its times tell nothing; but whoever else can
-    /// rename it can bring the shards to another.
-    is_kept: bool,
     /// Below each source.
     left_out: LeftOut,
     patterns: Patterns,
@@ -236,7 +232,9 @@ impl Tree {
             if kind == EntryKind::Dir && is_mounted && own.left_out.other_systems {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
-                let here = if own.is_kept && full == own.out { above } else { above.through(&meta) };
+                // Sealing itself writes to the directory of the shards, and who renames that
+                // renames the shards with it.
+                let here = if full == own.out { above } else { above.through(&meta) };
                 let mut names = seen.names().map_err(|e| SealError::io("reading", &full, e))?;
                 if full == own.out {
                     let others = own.leave_out(&mut names);
@@ -281,8 +279,7 @@ impl Tree {
 impl Own {
     /// Errors: a pattern that cannot be read, or too many of them.
     pub(crate) fn new(out: PathBuf, name: Vec<u8>, left_out: LeftOut) -> Result<Own, SealError> {
-        let is_kept = is_led_to_by_nobody_else(&out);
-        Ok(Own { patterns: Patterns::of(&left_out)?, out, name, is_kept, left_out })
+        Ok(Own { patterns: Patterns::of(&left_out)?, out, name, left_out })
     }
 
     /// Takes the files of sets out of the names in the directory of the shards; those of other sets

@@ -487,14 +487,10 @@ impl Unsealing<'_, '_> {
             self.report.already_there += 1;
             return Ok(());
         };
-        let named = if self.options.overwrite { file.give_name(path) } else { file.give_free_name(path) };
-        named.map_err(|e| {
+        if let Err(error) = crate::batch::name(&*file, path, self.options.overwrite) {
             let _ = file.discard();
-            match e.kind() {
-                std::io::ErrorKind::AlreadyExists => SealError::ChangedMeanwhile { path: path.to_path_buf() },
-                _ => SealError::io("creating", path, e),
-            }
-        })?;
+            return Err(error);
+        }
         self.report.files += 1;
         if let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind {
             self.report.file_bytes += size;

@@ -816,21 +816,9 @@ fn forget_generation(action: &mut Action) {
 mod tests {
     use super::*;
     use crate::{Birth, NewVolume, Policy, format_volume};
-    use pantile_code::Code;
-    use pantile_format::volume::VolumeId;
 
     fn engine(policy: Policy) -> Engine {
-        let new = NewVolume {
-            volume: VolumeId([9; 16]),
-            code: Code::parse("mirror:2").expect("a code"),
-            element_blocks: 1,
-            logical_stripes: 8,
-            spare_stripes: 2,
-            log_rows: 4,
-            journal_blocks: 16,
-            policy,
-        };
-        let geometry = Geometry::new(new).expect("a geometry");
+        let geometry = Geometry::new(NewVolume::small(policy)).expect("a geometry");
         let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0, patches: false };
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");

@@ -58,6 +58,23 @@ pub struct NewVolume {
     pub policy: Policy,
 }
 
+#[cfg(test)]
+impl NewVolume {
+    /// A volume of two devices, for tests.
+    pub(crate) fn small(policy: Policy) -> NewVolume {
+        NewVolume {
+            volume: VolumeId([9; 16]),
+            code: Code::parse("mirror:2").expect("a code"),
+            element_blocks: 1,
+            logical_stripes: 8,
+            spare_stripes: 2,
+            log_rows: 4,
+            journal_blocks: 16,
+            policy,
+        }
+    }
+}
+
 impl Geometry {
     /// Lays the zones on every device.
     ///

@@ -684,14 +684,10 @@ mod tests {
 
     fn geometry(stripes: u32, log_rows: u32, policy: Policy) -> Geometry {
         let new = crate::NewVolume {
-            volume: pantile_format::volume::VolumeId([9; 16]),
-            code: pantile_code::Code::parse("mirror:2").expect("a code"),
-            element_blocks: 1,
             logical_stripes: stripes,
             spare_stripes: 16,
             log_rows,
-            journal_blocks: 16,
-            policy,
+            ..crate::NewVolume::small(policy)
         };
         Geometry::new(new).expect("a geometry")
     }

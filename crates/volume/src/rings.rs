@@ -156,26 +156,14 @@ fn in_ring<'r>(ring: &'r [u8], at: u32, blocks: u32, geometry: &Geometry) -> Opt
 mod tests {
     use super::*;
     use crate::{NewVolume, Policy};
-    use pantile_code::Code;
     use pantile_format::Crc64;
-    use pantile_format::volume::{
-        Entry, Member, MemberState, RECORD_HEAD_BYTES, RecordNumber, Session, VolumeId,
-    };
+    use pantile_format::volume::{Entry, Member, MemberState, RECORD_HEAD_BYTES, RecordNumber, Session};
 
     const BLOCK: usize = BLOCK_BYTES as usize;
     const JOURNAL: u32 = 64;
 
     fn geometry() -> Geometry {
-        let new = NewVolume {
-            volume: VolumeId([9; 16]),
-            code: Code::parse("mirror:2").expect("a code"),
-            element_blocks: 1,
-            logical_stripes: 8,
-            spare_stripes: 2,
-            log_rows: 4,
-            journal_blocks: JOURNAL,
-            policy: Policy::Wcl,
-        };
+        let new = NewVolume { journal_blocks: JOURNAL, ..NewVolume::small(Policy::Wcl) };
         Geometry::new(new).expect("a geometry")
     }
 

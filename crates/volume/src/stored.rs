@@ -374,21 +374,10 @@ pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any:
 mod tests {
     use super::*;
     use crate::NewVolume;
-    use pantile_code::Code;
-    use pantile_format::volume::{RecordNumber, Session, VolumeId};
+    use pantile_format::volume::{RecordNumber, Session};
 
     fn geometry(policy: Policy) -> Geometry {
-        let new = NewVolume {
-            volume: VolumeId([9; 16]),
-            code: Code::parse("mirror:2").expect("a code"),
-            element_blocks: 1,
-            logical_stripes: 8,
-            spare_stripes: 2,
-            log_rows: 4,
-            journal_blocks: 16,
-            policy,
-        };
-        Geometry::new(new).expect("a geometry")
+        Geometry::new(NewVolume::small(policy)).expect("a geometry")
     }
 
     fn logged() -> LogWrite {

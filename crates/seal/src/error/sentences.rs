@@ -127,11 +127,11 @@ impl fmt::Display for SealError {
             ),
             SealError::OfAnother { path, owner } => write!(
                 out,
-                "shards at {} can be put there and exchanged by {}; what they say would be done, so nothing was: use a folder \
-                 of your own, let that user run the command (root acts for who gave it by sudo, or for SUDO_UID), or make folder \
-                 and shards yours (chown) if you know that they are",
-                path.display(),
-                whom(*owner)
+                "{} can put shards at {} or exchange them, and so would decide what this command does; nothing was done: use a \
+                 folder of your own, let that user run the command (by sudo root acts for who gave it, as for SUDO_UID), or \
+                 make folder and shards yours (chown) if you know that they are",
+                whom(*owner),
+                path.display()
             ),
             SealError::PlaceOfAnother { path, owner } => write!(
                 out,
@@ -446,7 +446,7 @@ impl fmt::Display for SealError {
 /// A user by number.
 fn whom(owner: u32) -> String {
     match owner {
-        SOMEBODY => "somebody, since others may write there".into(),
+        SOMEBODY => "somebody (others may write there)".into(),
         number => format!("user number {number}"),
     }
 }

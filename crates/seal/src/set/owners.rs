@@ -19,7 +19,7 @@ impl Set<'_> {
     /// Whether nobody but this user can have changed the shards, or put them where they are: then
     /// what they say of her files is what she sealed.
     ///
-    /// Asked once, as is [`put_by_another`](Set::put_by_another): what was opened stays.
+    /// Asked once: what was opened stays.
     pub(crate) fn is_hers_alone(&self) -> bool {
         *self.is_hers_alone.get_or_init(|| self.find_whether_hers_alone())
     }
@@ -39,29 +39,17 @@ impl Set<'_> {
             && self.shards_and_dirs().all(is_hers)
     }
 
-    /// Refuses to compute anything of originals, and to read them, for shards that another user can
-    /// have put there: she can have them say what she guesses, and what becomes of the set tells
-    /// whether it is right. Root, who reads everything, is never asked to; others name the sources.
+    /// Refuses to read originals for shards that another user can have put there. She can have them
+    /// say what she guesses, sees when they are read, and what becomes of the set tells whether it
+    /// is right. Root, who reads everything, is never asked to; others name the sources.
     ///
     /// What is there is not asked, since a refusal shows, too.
-    pub(crate) fn refuse_to_tell(&self) -> Result<(), SealError> {
-        self.refuse_to_read()?;
-        let another = self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside);
-        match another.filter(|_| !self.trust.is_named()) {
-            Some(_) => Err(SealError::SourcesNotNamed { sources: self.sources.clone() }),
-            None => Ok(()),
-        }
-    }
-
-    /// The same for what only tells the caller: who put the shards there sees when they are read,
-    /// and how much of them, which follows what the originals hold.
     pub(crate) fn refuse_to_read(&self) -> Result<(), SealError> {
-        let another = self.put_by_another().filter(|_| self.manifest.mode == Mode::Beside);
-        match another {
+        match self.putter.filter(|_| self.manifest.mode == Mode::Beside) {
             Some(owner) if Caller::alone().rules_others() => {
                 Err(SealError::OfAnother { path: self.names.dir.clone(), owner })
             }
-            Some(_) if !self.trust.may_search() => {
+            Some(_) if !self.trust.is_named() => {
                 Err(SealError::SourcesNotNamed { sources: self.sources.clone() })
             }
             _ => Ok(()),
@@ -168,16 +156,10 @@ impl Set<'_> {
         }
     }
 
-    /// The user whom the caller does not trust and who can have put all shards where they are;
-    /// `None` if that is nobody.
+    /// The user whom the caller does not trust and who can have put shards where they are; `None` if
+    /// that is nobody. Told of what was opened, which stays.
     pub(crate) fn put_by_another(&self) -> Option<u32> {
-        *self.putter.get_or_init(|| self.find_putter())
-    }
-
-    fn find_putter(&self) -> Option<u32> {
-        let caller = Caller::or_by_sudo();
-        let putter = |told: &Told| told.putter(self.world.disk, &caller);
-        self.told.iter().map(putter).find(|&owner| !caller.trusts(owner))
+        self.putter
     }
 
     /// Whose a shard or journal is that root makes: the user who owns all the shards that are
@@ -203,11 +185,14 @@ impl Told {
         let found = || Some((shard.file.as_ref()?.meta().ok()?, parent(&resolve(disk, &shard.path).ok()?)));
         Told { path: shard.path.clone(), found: found() }
     }
+}
 
-    /// Who can have put it there.
-    pub(super) fn putter(&self, disk: &dyn Disk, caller: &Caller) -> u32 {
-        self.found.as_ref().map_or(SOMEBODY, |(file, dir)| told_by(disk, caller, file, dir))
-    }
+/// The user whom the caller does not trust and who can have put any of these where it is.
+pub(super) fn putter(disk: &dyn Disk, told: &[Told]) -> Option<u32> {
+    let caller = Caller::or_by_sudo();
+    let putter =
+        |told: &Told| told.found.as_ref().map_or(SOMEBODY, |(file, dir)| told_by(disk, &caller, file, dir));
+    told.iter().map(putter).find(|&owner| !caller.trusts(owner))
 }
 
 /// Who can have put a shard or journal into a directory, or have changed it there.
@@ -218,7 +203,8 @@ pub(crate) fn told_by(disk: &dyn Disk, caller: &Caller, shard: &Meta, dir: &Path
 
 /// As [`refuse_dir_of_others`], of a directory that may still have to be made.
 pub(crate) fn refuse_place_of_others(disk: &dyn Disk, dir: &Path) -> Result<(), SealError> {
-    let there = dir.ancestors().find(|above| disk.root(above, Access::Read).is_ok());
+    let full = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
+    let there = full.ancestors().find(|above| disk.root(above, Access::Read).is_ok());
     there.map_or(Ok(()), |above| refuse_dir_of_others(disk, above))
 }
 

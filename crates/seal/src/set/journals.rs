@@ -1,0 +1,98 @@
+//! The journals that are found where a set is opened: finished by commands that write, told of by
+//! those that look.
+
+use super::found::is_uuid;
+use super::owners::refuse_dir_of_others;
+use super::{Opening, Pending};
+use crate::disk::{Access, Disk, spelt_one_way};
+use crate::journal::{has_shards, is_to_be_done, journals, replay};
+use crate::lock::{Lock, lock, refuse_if_locked};
+use crate::names::{Names, parent, set_of, shown};
+use crate::options::Progress;
+use crate::shard::behind_links;
+use crate::{SealError, World};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Locks the directories, with those that links to shards lead to, for a command that writes, and
+/// does what journals there say; or only lists those that tell of something that is not done.
+pub(super) fn finish_journals(
+    world: World<'_>,
+    dirs: &[PathBuf],
+    opening: &Opening<'_>,
+    progress: &dyn Progress,
+) -> Result<(Lock, Vec<PathBuf>), SealError> {
+    let pending = || -> Result<Vec<PathBuf>, SealError> {
+        let mut pending = Vec::new();
+        for dir in dirs {
+            pending.extend(journals(world.disk, dir)?);
+        }
+        // Also beside shards to which links lead.
+        let real = dirs.iter().flat_map(|dir| behind_links(world.disk, dir));
+        pending.extend(real.filter_map(|shard| journal_beside(world.disk, &shard)));
+        let mut seen = HashSet::new();
+        pending.retain(|journal| seen.insert(spelt_one_way(journal)));
+        // Of other sets only if no name says which one is meant.
+        let name = opening.paths.name.as_deref();
+        pending.retain(|path| {
+            let file = path.file_name().and_then(crate::names::journal_name);
+            let of = || crate::journal::set_of_journal(world.disk, path);
+            name.is_none_or(|name| {
+                file.is_some_and(|file| shown(file) == name) || of().is_some_and(|set| is_uuid(set, name))
+            })
+        });
+        let mut of_shards = Vec::new();
+        for journal in pending {
+            // Somebody's diary may be called so, too.
+            if has_shards(world.disk, &journal, dirs)? {
+                of_shards.push(journal);
+            }
+        }
+        Ok(of_shards)
+    };
+    let named = &opening.paths.paths;
+    let lock = || lock(world.disk, dirs, named);
+    if opening.alone {
+        dirs.iter().try_for_each(|dir| refuse_dir_of_others(world.disk, dir))?;
+    }
+    let mut held = Lock::default();
+    match (opening.alone, opening.locked) {
+        (_, true) => {}
+        (true, false) => held = lock()?,
+        (false, false) => refuse_if_locked(world.disk, dirs, named)?,
+    }
+    let found = pending()?;
+    if opening.pending != Pending::Done {
+        let mut left = Vec::new();
+        for journal in found {
+            if is_to_be_done(&world, &journal, dirs, progress)? {
+                left.push(journal);
+            }
+        }
+        return Ok((held, left));
+    }
+    if found.is_empty() {
+        return Ok((held, Vec::new()));
+    }
+    for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
+        world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+        refuse_dir_of_others(world.disk, dir)?;
+    }
+    let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
+    // Listed again: before it was locked another command may have finished it.
+    pending()?.iter().try_for_each(|journal| {
+        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error {
+            bad @ (SealError::BadJournal { .. } | SealError::JournalOfAnother { .. }) => bad,
+            error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
+        })
+    })?;
+    drop(only_now);
+    Ok((held, Vec::new()))
+}
+
+/// The journal of the set that a shard is of by its name, beside it.
+fn journal_beside(disk: &dyn Disk, shard: &Path) -> Option<PathBuf> {
+    let name = set_of(shard.file_name()?)?;
+    let journal = Names { dir: parent(shard), name, columns: 0 }.journal();
+    disk.meta(&journal).is_ok().then_some(journal)
+}
