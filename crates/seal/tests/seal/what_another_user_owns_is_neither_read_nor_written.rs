@@ -784,3 +784,80 @@ fn a_shard_that_others_may_write_to_is_theirs() {
         assert_eq!(matches!(healed, Err(SealError::OfAnother { .. })), is_theirs, "{mode:o}: {healed:?}");
     }
 }
+
+/// What a set of a user says of its sources may lie where she cannot look.
+#[test]
+fn sources_that_only_a_set_of_another_names_are_not_gone_to() {
+    if !is_root() {
+        return;
+    }
+    for mode in [Mode::Full, Mode::Beside] {
+        let place = sealed(mode);
+        let looks = || {
+            let disk = FaultDisk::new(place.dir.path(), Faults::default());
+            let world = World { disk: &disk, threads: 1 };
+            world.open_set(&SetPaths::dir(place.out())).unwrap();
+            world.list(&SetPaths::dir(place.out()), &Select::default()).unwrap();
+            let _ = world.verify(
+                &VerifyOptions { set: SetPaths::dir(place.out()), ..Default::default() },
+                &mut Silent,
+            );
+            let _ = world.unseal(&unsealing(&place, &place.out()), &mut Silent);
+            disk.roots().contains(&place.tree())
+        };
+        assert!(looks(), "root's own set");
+        let _ = fs::remove_dir_all(place.target());
+        give(&place.out());
+        assert!(!looks(), "{mode:?}");
+    }
+}
+
+/// By a link that leads to a shard of hers through a directory in which she cannot look.
+#[test]
+fn a_link_of_a_user_that_leads_down_and_up_again_is_not_followed() {
+    if !is_root() {
+        return;
+    }
+    let place = sealed(Mode::Full);
+    let (hers, closed) = (place.dir.path().join("hers"), place.dir.path().join("closed"));
+    fs::create_dir(&hers).unwrap();
+    fs::create_dir_all(closed.join("guess")).unwrap();
+    set_mode(&closed, 0o700);
+    let link = place.shard(0).file_name().unwrap().to_owned();
+    fs::rename(place.shard(0), hers.join("shard")).unwrap();
+    for (to, is_followed) in [("shard", true), ("../closed/guess/../../hers/shard", false)] {
+        let _ = fs::remove_file(hers.join(&link));
+        symlink(to, hers.join(&link)).unwrap();
+        give(&hers);
+        assert_eq!(open_set(&SetPaths::dir(&hers)).is_ok(), is_followed, "{to}");
+    }
+}
+
+/// A run that was cut off leaves a closed directory and a mark; a set of the same number would have
+/// the directory open.
+#[test]
+fn a_mark_is_of_one_state() {
+    struct UntilMade(PathBuf);
+    impl Progress for UntilMade {
+        fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+        fn advance(&mut self, _bytes: u64) {}
+        fn cancelled(&self) -> bool {
+            self.0.exists()
+        }
+    }
+    for is_other in [false, true] {
+        let place = sealed(Mode::Full);
+        set_mode(&place.tree().join("d"), 0o750);
+        place.reseal();
+        let dir = place.target().join("d");
+        let cut_off = unseal(&unsealing(&place, &place.out()), &mut UntilMade(dir.clone()));
+        assert!(matches!(cut_off, Err(SealError::Cancelled)));
+        assert_eq!(mode_of(&dir), 0o700, "it was made, and is not finished");
+        if is_other {
+            set_mode(&place.tree().join("d"), 0o755);
+            place.reseal();
+        }
+        unseal(&unsealing(&place, &place.out()), &mut Silent).unwrap();
+        assert_eq!(mode_of(&dir) & 0o077 == 0, is_other);
+    }
+}

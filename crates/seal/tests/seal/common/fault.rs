@@ -114,6 +114,7 @@ struct State {
     opened: u64,
     pub bytes_written: u64,
     pub bytes_read: BTreeMap<PathBuf, u64>,
+    roots: Vec<PathBuf>,
     delayed: Option<(PathBuf, PathBuf)>,
 }
 
@@ -185,6 +186,11 @@ impl FaultDisk {
     }
 
     /// Bytes read from files whose path ends so.
+    /// The directories that were asked for as roots, there or not.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        self.state.lock().unwrap().roots.clone()
+    }
+
     pub fn bytes_read(&self, end: &str) -> u64 {
         let state = self.state.lock().unwrap();
         state
@@ -304,6 +310,7 @@ impl FaultDisk {
 impl Disk for FaultDisk {
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
         self.alive()?;
+        self.state.lock().unwrap().roots.push(path.to_path_buf());
         self.inner.root(path, access)
     }
 
