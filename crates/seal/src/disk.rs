@@ -256,6 +256,8 @@ pub trait Seen: Send + Sync {
     fn names(&self) -> io::Result<Vec<PathBuf>>;
     /// Where a link points.
     fn target(&self) -> io::Result<PathBuf>;
+    /// Whether it is a link of the kernel's, which leads to what is open whatever is read in it.
+    fn is_of_kernel(&self) -> bool;
 }
 
 /// Whether a file belongs to the user who runs this.
@@ -281,9 +283,9 @@ pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
 }
 
 /// A path without links and dots, so that two spellings of one place are equal; as it is if there
-/// is nothing there.
+/// is nothing there, or links of others are on the way.
 pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+    real_path(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Everything was changed since.

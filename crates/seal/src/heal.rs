@@ -6,7 +6,7 @@ mod originals;
 use self::originals::{heal_files, is_to_be_healed};
 use crate::SealError;
 use crate::attributes::Rights;
-use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back};
+use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way};
 use crate::first::{Output, write_cells};
 use crate::lock::Lock;
 use crate::meta::Meta;
@@ -369,8 +369,7 @@ fn replacement(
         (Some(shard), _, Some((told, _))) if *told == shard.path => (shard.path.clone(), None),
         (None, Some(out), known) => {
             let path = out.join(home.file_name().unwrap_or_default());
-            let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-            match known.filter(|(found, _)| real(found) == real(&path)) {
+            match known.filter(|(found, _)| spelt_one_way(found) == spelt_one_way(&path)) {
                 // Whatever else stands there is somebody's, of another set most likely.
                 None if disk.meta(&path).is_ok() => {
                     let reason = "a file stands there that is none of the set's; move it away, or heal to another directory";

@@ -177,9 +177,10 @@ fn absolute(path: &Path) -> PathBuf {
     let Some(name) = full.file_name() else { return full };
     let above = parent(&full);
     // The nearest directory that is there is spelt without links, as sources are.
-    match std::fs::symlink_metadata(&above) {
-        Ok(_) => real_path(&above).unwrap_or(above).join(name),
-        Err(_) => absolute(&above).join(name),
+    match real_path(&above) {
+        Ok(real) => real.join(name),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => absolute(&above).join(name),
+        Err(_) => above.join(name),
     }
 }
 

@@ -274,9 +274,10 @@ impl SystemDisk {
         })
     }
 
-    /// Opens what a person named, or what lies in a directory that she named, to read it. A link
-    /// that somebody else put in its place is followed only to what is that user's own. What is no
+    /// Opens what a person named, or what lies in a directory that she named, to read it. What is no
     /// file can be described, not read.
+    ///
+    /// Errors: `PermissionDenied` for a link that somebody else can have put in its place.
     pub fn open_found(path: &Path) -> io::Result<File> {
         let disk = SystemDisk::new();
         let dir = disk.root(&crate::names::parent(path), Access::Read)?;
@@ -742,6 +743,10 @@ impl Seen for SystemSeen {
     fn target(&self) -> io::Result<PathBuf> {
         let to = rustix::fs::readlinkat(&self.0, "", Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(to.into_bytes())))
+    }
+
+    fn is_of_kernel(&self) -> bool {
+        crate::links::is_of_kernel(&self.0)
     }
 }
 

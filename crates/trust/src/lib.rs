@@ -142,23 +142,6 @@ impl Caller {
         !self.trusts(link.into().owner) || self.is_of_another(directory)
     }
 
-    /// Whether a link is followed that lies in a directory and leads to something of an owner;
-    /// `None` if there is nothing.
-    ///
-    /// One of this user or root's in a directory of another was put there by that one.
-    pub fn follows(
-        &self,
-        link: impl Into<Found>,
-        directory: impl Into<Found>,
-        owner_behind: Option<u32>,
-    ) -> bool {
-        let (link, directory) = (link.into(), directory.into());
-        let maker = link.owner;
-        let is_where_it_was_made = directory.owner == maker || self.trusts(directory.owner);
-        let leads_to_own = !self.trusts(maker) && owner_behind == Some(maker) && is_where_it_was_made;
-        !self.is_led_by_another(link, directory) || leads_to_own
-    }
-
     /// Whether a file that is there may be written to.
     ///
     /// Root also does the work of whoever owns the directory; and what lies in a directory in which
@@ -268,29 +251,21 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_followed_if_its_owner_may_lead_there() {
+    fn a_link_is_followed_if_nobody_else_can_have_put_it_there() {
         let (root, user) = (Caller::of(0), Caller::of(1000));
-        for (link, directory, behind, follows) in [
-            // The owners of the link, of its directory and of what it leads to, for root and user
-            // 1000.
-            (0, of(0, 0o755), 0, [true, true]),
-            (1000, of(1000, 0o755), 1000, [true, true]),
-            (1000, of(1000, 0o755), 0, [false, true]),
-            (1001, of(1001, 0o755), 1001, [true, true]),
-            (1001, of(1001, 0o755), 0, [false, false]),
-            (1001, of(1001, 0o755), 1000, [false, false]),
-            (1001, of(0, 0o1777), 1001, [true, true]),
-            (1001, of(0, 0o1777), 1000, [false, false]),
+        for (link, directory, is_led) in [
+            // The owners of the link and of its directory, for root and user 1000.
+            (0, of(0, 0o755), [false, false]),
+            (1000, of(1000, 0o755), [true, false]),
+            (1001, of(1001, 0o755), [true, true]),
+            (1001, of(0, 0o1777), [true, true]),
             // Made elsewhere, and moved.
-            (0, of(1001, 0o755), 0, [false, false]),
-            (0, of(0, 0o1777), 0, [false, false]),
-            (1000, of(1001, 0o755), 1000, [false, false]),
+            (0, of(1001, 0o755), [true, true]),
+            (0, of(0, 0o1777), [true, true]),
+            (1000, of(1001, 0o755), [true, true]),
         ] {
-            let found = [root, user].map(|who| who.follows(of(link, 0o777), directory, Some(behind)));
-            assert_eq!(found, follows, "{link} in {directory:?} to {behind}");
-            let to_nothing = [root, user].map(|who| who.follows(of(link, 0o777), directory, None));
-            let trusted = [root, user].map(|who| !who.is_led_by_another(of(link, 0o777), directory));
-            assert_eq!(to_nothing, trusted, "{link} in {directory:?} to nothing");
+            let found = [root, user].map(|who| who.is_led_by_another(of(link, 0o777), directory));
+            assert_eq!(found, is_led, "{link} in {directory:?}");
         }
     }
 

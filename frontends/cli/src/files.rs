@@ -51,7 +51,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// Opens what is read, file or not. A link in its place is followed if nobody else can have put it
-/// there, or if whoever did owns what it leads to.
+/// there.
 pub fn input(path: &Path) -> io::Result<File> {
     let (file, is_given) = open_input(path)?;
     note_read(&file, is_given)?;

@@ -118,13 +118,14 @@ fn a_link_of_a_user_leads_root_to_no_chunk_or_file_of_others() {
     let encode = ["encode", "theirs/chunk.0", "--code", "mirror:2", "--out", "again"];
     assert_fault(&pantile_in(at, &encode), 3, &["name what it leads to"], "encode");
     assert!(!at.join("again").exists());
-    // To what is hers her link leads.
+    // Nor does it lead to what is hers: on the way lies what she likes.
     fs::remove_file(theirs.join("chunk.0")).expect("a link");
     symlink("own", theirs.join("chunk.0")).expect("a link");
     give("chunk.0");
-    ok(at, &["decode", "theirs", "--out", "got", "--overwrite"]);
-    assert_eq!(fs::read(at.join("got")).expect("a file"), [2; 1000]);
-    ok(at, &encode);
+    let run = pantile_in(at, &["decode", "theirs", "--out", "got", "--overwrite"]);
+    assert_eq!((run.status, fs::read(at.join("got")).expect("a file")), (0, vec![1; 1000]), "{}", run.stderr);
+    assert!(run.stderr.contains("name what it leads to"), "{}", run.stderr);
+    assert_fault(&pantile_in(at, &encode), 3, &["name what it leads to"], "encode");
     // What says how the chunks were made is not told either.
     fs::remove_file(theirs.join("chunks.txt")).expect("a file");
     symlink("../secret", theirs.join("chunks.txt")).expect("a link");
