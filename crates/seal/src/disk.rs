@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::links::resolve;
-pub use crate::links::{is_led_to_by_nobody_else, real_path};
+pub use crate::links::{describe_real, is_led_to_by_nobody_else, real_path};
 pub use crate::system::{Lead, SystemDisk};
 
 /// The permission bits of a directory that is not finished.

@@ -34,6 +34,15 @@ pub fn real_path(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
+/// Describes what a path leads to by the rule of [`real_path`].
+pub fn describe_real(path: &Path) -> io::Result<fs::Metadata> {
+    match walk(Way::from(path)?, path, false)? {
+        Walked::To(End { found: Some((seen, _)), .. }) => File::from(seen).metadata(),
+        Walked::To(end) => File::from(end.way.dir).metadata(),
+        Walked::Opened(_) | Walked::Nameless(_) => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
 /// The directory that a path leads to by the rule of [`real_path`], as the walk opened it, to be
 /// searched; and its path without links.
 ///

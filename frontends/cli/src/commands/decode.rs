@@ -9,6 +9,7 @@ use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
+use pantile_seal::disk::describe_real;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -146,7 +147,7 @@ impl Decode {
     /// How the chunks were made and how long the data are: as given, or as the text beside them
     /// says.
     fn how(&self) -> Result<(Layout, u64), Failure> {
-        let meta = self.folder.metadata();
+        let meta = describe_real(&self.folder);
         match meta {
             Ok(meta) if meta.is_dir() => {}
             Ok(_) => {

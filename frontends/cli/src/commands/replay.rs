@@ -1,6 +1,6 @@
 //! `pantile lab replay` and `generate`: the user's own trace on many codes.
 
-use crate::args::{self, Reading};
+use crate::args::{self, Reading, is_file};
 use crate::commands::exascale::{DeviceName, measured};
 use crate::commands::lab::{Shown, answer, can_write, listing, write_page};
 use crate::commands::trace::{Given, Played};
@@ -208,7 +208,7 @@ impl Replay {
             return Ok(space);
         }
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
-        if !self.trace.is_file() {
+        if !is_file(&self.trace) {
             return Err(Failure::Input(
                 "--space: how far standard input reaches is not known at its beginning, nor is what is no file; give the bytes of the volume"
                     .into(),
