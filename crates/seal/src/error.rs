@@ -150,6 +150,13 @@ pub enum SealError {
         /// The number of the user who owns what is there, or a directory on the way.
         owner: u32,
     },
+    /// What others can have put there would be restored to a directory that holds something.
+    NotNew {
+        /// The directory.
+        path: PathBuf,
+        /// The number of the user who can have put the shards there.
+        owner: u32,
+    },
     /// An original was in a directory that not everybody could search, and would be shown to
     /// whoever may have put what is in the place of that.
     NotShown {

@@ -15,8 +15,9 @@ use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
-use pantile_trust::{Caller, SOMEBODY};
-use std::collections::{HashMap, HashSet};
+use pantile_trust::Caller;
+use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -109,6 +110,9 @@ pub(crate) fn unseal(
     let entries: Vec<usize> = chosen.clone().unwrap_or_else(all);
     // What is there is asked about before anything is made.
     let _ = set.world.disk.root(target, Access::Write);
+    let state = crate::pin::told(&set.manifest);
+    let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
+    refuse_if_not_new(set, target, (&mark, &state))?;
     refuse_early(set, &entries, options)?;
     let made =
         set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
@@ -123,8 +127,11 @@ pub(crate) fn unseal(
     };
     progress.phase("restoring", entries.iter().map(size).sum());
     refuse_if_moved(set, target)?;
-    let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
-    let mark = Mark::found(set.world.disk, mark, &temp, crate::pin::told(&set.manifest));
+    let mut mark = Mark::found(set.world.disk, mark, &temp, state);
+    if set.put_by_another().is_some() {
+        let dir = set.world.disk.meta(target).map_err(|e| SealError::io("reading", target, e))?;
+        mark.add(set.world.disk, dir.id, BEGUN);
+    }
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
     // Of several sources: nothing says what rights it had.
@@ -144,7 +151,6 @@ pub(crate) fn unseal(
             ..UnsealReport::default()
         },
         made: root.into_iter().collect(),
-        closed: Closed { made: made.into_iter().collect(), ..Closed::default() },
         fresh: made.is_some(),
         mark,
         opened: opened.into_iter().collect(),
@@ -184,7 +190,6 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry, and which they are.
     made: Vec<(usize, FileId)>,
-    closed: Closed,
     /// Whether the target was not there before.
     fresh: bool,
     /// It names the directories that an earlier run made which was cut off, too.
@@ -208,18 +213,32 @@ struct Unsealing<'a, 'w> {
     failed: Option<SealError>,
 }
 
+/// What the mark names in the place of a directory's path, if a run began in it that restores what
+/// others can have put there: the target, of which nothing else is known than that it was new.
+const BEGUN: &[u8] = b"/";
+
+/// Refuses to restore what others can have said to a directory that holds something. Whoever made
+/// the set would see by what is read, made and left whether that has the names and the content that
+/// she guesses.
+fn refuse_if_not_new(set: &Set<'_>, target: &Path, (mark, state): (&Path, &str)) -> Result<(), SealError> {
+    let Some(owner) = set.put_by_another() else { return Ok(()) };
+    let disk = set.world.disk;
+    let is_new = match disk.list(target) {
+        Ok(names) => names.iter().all(|name| name.as_os_str() == LOCK),
+        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+    };
+    let goes_on = || disk.meta(target).is_ok_and(|dir| Mark::names(disk, mark, state, (dir.id, BEGUN)));
+    match is_new || goes_on() {
+        true => Ok(()),
+        false => Err(SealError::NotNew { path: target.to_path_buf(), owner }),
+    }
+}
+
 /// Looks for what is in the way before anything is written.
-///
-/// For shards of others not in closed directories that are there: what is in the way there is not
-/// for them to know, and costs only what would have its place.
 fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
-    let mut closed = Closed::default();
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
-        if path != options.target && closed.has(set, &options.target, &parent(&path)) {
-            continue;
-        }
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
             // The target itself may be a link to a directory: it was named by the user.
@@ -263,36 +282,14 @@ fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
     }
 }
 
-/// Directories below the target that not everybody may list and search, and what lies in them, for
-/// shards of others: they may have named what they like to know of. What this run made is none.
-#[derive(Default)]
-struct Closed {
-    known: HashMap<PathBuf, bool>,
-    made: HashSet<FileId>,
-}
-
-impl Closed {
-    fn has(&mut self, set: &Set<'_>, target: &Path, dir: &Path) -> bool {
-        const ALL_SEE: u32 = 0o055;
-        if set.put_by_another().is_none() || dir == target || !dir.starts_with(target) {
-            return false;
-        }
-        if let Some(&is_closed) = self.known.get(dir) {
-            return is_closed;
-        }
-        let here = set.world.disk.meta(dir).ok();
-        let is_made = here.is_some_and(|here| self.made.contains(&here.id));
-        let is_closed_itself = here.is_some_and(|here| here.mode & ALL_SEE != ALL_SEE);
-        let is_closed = !is_made && (is_closed_itself || self.has(set, target, &parent(dir)));
-        self.known.insert(dir.to_path_buf(), is_closed);
-        is_closed
-    }
-}
-
 impl Unsealing<'_, '_> {
     /// Ends early. If no other directory was made than the target, what is in it has its rights, so
-    /// that it gets its own; else the next run finishes all of them.
+    /// that it gets its own; else the next run finishes all of them, and what others can have put
+    /// there in any case.
     fn leave(&mut self) {
+        if self.set.put_by_another().is_some() {
+            return;
+        }
         let disk = self.set.world.disk;
         let &[(index, id)] = self.made.as_slice() else { return };
         if self.fresh && self.set.restored_path(index).is_empty() {
@@ -305,16 +302,6 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// Refuses to restore into a closed directory that was there what somebody else says: by its
-    /// times others would see whether something was made in it, and so whether it was not there.
-    fn refuse_if_closed(&mut self, dir: &Path) -> Result<(), SealError> {
-        if !self.closed.has(self.set, &self.options.target, dir) {
-            return Ok(());
-        }
-        let owner = self.set.world.disk.meta(dir).map_or(SOMEBODY, |meta| meta.owner);
-        Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner })
-    }
-
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), SealError> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
@@ -325,7 +312,6 @@ impl Unsealing<'_, '_> {
         let dir = parent(&path);
         if path != self.options.target && self.kept.as_ref() != Some(&dir) {
             refuse_if_moved(self.set, &dir)?;
-            self.refuse_if_closed(&dir)?;
             self.kept = Some(dir);
         }
         match &self.set.manifest.entries[index].kind {
@@ -335,7 +321,6 @@ impl Unsealing<'_, '_> {
                         let is_unfinished = self.mark.has(meta.id, &self.set.restored_path(index));
                         if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
-                            self.closed.made.insert(meta.id);
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
@@ -347,7 +332,6 @@ impl Unsealing<'_, '_> {
                             .map_err(|e| SealError::io("creating", &path, e))?;
                         self.mark.add(disk, made, &self.set.restored_path(index));
                         self.made.push((index, made));
-                        self.closed.made.insert(made);
                         self.report.dirs += 1;
                     }
                 }
@@ -558,8 +542,7 @@ impl Unsealing<'_, '_> {
         let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&there, &above));
         let is_put_by_trusted = || caller.trusts(put_by(disk, &caller, &there, &parent(path)));
         match self.options.overwrite {
-            // A guess must not be confirmed by what stays.
-            true => self.set.put_by_another().is_none() && is_put_by_trusted(),
+            true => is_put_by_trusted(),
             false => caller.trusts(there.owner) || is_at_home(),
         }
     }

@@ -363,6 +363,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::SourcesNotNamed { .. }
         | SealError::OfAnother { .. }
         | SealError::PlaceOfAnother { .. }
+        | SealError::NotNew { .. }
         | SealError::NotShown { .. }
         | SealError::JournalOfAnother { .. }
         | SealError::StateOfAnother { .. }

@@ -141,6 +141,13 @@ impl fmt::Display for SealError {
                 path.display(),
                 whom(*owner)
             ),
+            SealError::NotNew { path, owner } => write!(
+                out,
+                "{} is not empty, and {} may have put the shards there, and could see what is in it by what becomes of it; \
+                 nothing was restored: name a directory that is new or empty",
+                path.display(),
+                whom(*owner)
+            ),
             SealError::NotShown { path } => write!(
                 out,
                 "{} was where not everybody could see it, and others may have put a directory on its way; it was \

@@ -665,39 +665,89 @@ fn originals_are_not_written_as_shards_of_another_say() {
     }
 }
 
-/// Root restores what a user says, and a closed directory of root's is there.
+/// She sees whether what is there has the names that she guesses, and the content: by what is read,
+/// and by what is made anew.
 #[test]
-fn what_is_in_the_way_in_a_closed_directory_decides_about_nothing_else() {
+fn what_a_user_says_is_restored_to_a_new_directory() {
     if !is_root() {
         return;
     }
     let place = sealed(Mode::Full);
-    let unseal_to = |is_hers: bool, is_in_the_way: bool| {
-        let _ = fs::remove_dir_all(place.target());
-        fs::create_dir_all(place.target().join("d")).unwrap();
-        if is_in_the_way {
-            write(&place.target().join("d/b"), b"of another size");
+    let target = place.target();
+    let restored = |overwrite: bool| {
+        unseal(&UnsealOptions { overwrite, ..unsealing(&place, &place.out()) }, &mut Silent)
+    };
+    let anew = |names: &[&str]| {
+        let _ = fs::remove_dir_all(&target);
+        fs::create_dir(&target).unwrap();
+        names.iter().for_each(|name| write(&target.join(name), b"a"));
+    };
+    for is_hers in [false, true] {
+        if is_hers {
+            give(&place.out());
         }
-        set_mode(&place.target().join("d"), 0o700);
-        give(&place.out());
-        if !is_hers {
-            chown(place.out(), Some(0), None).unwrap();
-            for shard in fs::read_dir(place.out()).unwrap() {
-                chown(shard.unwrap().path(), Some(0), None).unwrap();
+        for overwrite in [false, true] {
+            for names in [&["c"] as &[&str], &["a"], &[".hidden"]] {
+                anew(names);
+                let before = shards(&target);
+                let done = restored(overwrite);
+                match is_hers {
+                    true => {
+                        assert!(matches!(done, Err(SealError::NotNew { owner: USER, .. })), "{done:?}");
+                        assert!(shards(&target) == before);
+                    }
+                    false => assert_eq!(done.is_ok(), overwrite || names != ["a"], "{done:?}"),
+                }
+            }
+            anew(&[]);
+            restored(overwrite).unwrap();
+            assert!(target.join("d/b").exists());
+        }
+    }
+}
+
+/// What a run was cut off in is not new, and the next one goes on; not for another state.
+#[test]
+fn what_a_user_says_is_restored_by_several_runs() {
+    struct CutOff(usize);
+    impl Progress for CutOff {
+        fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+        fn advance(&mut self, _bytes: u64) {
+            self.0 = self.0.saturating_sub(1);
+        }
+        fn cancelled(&self) -> bool {
+            self.0 == 0
+        }
+    }
+    if !is_root() {
+        return;
+    }
+    for is_there in [false, true] {
+        for is_other in [false, true] {
+            let place = sealed(Mode::Full);
+            if is_there {
+                fs::create_dir(place.target()).unwrap();
+                set_mode(&place.target(), 0o755);
+            }
+            give(&place.out());
+            let options = unsealing(&place, &place.out());
+            assert!(matches!(unseal(&options, &mut CutOff(1)), Err(SealError::Cancelled)));
+            if is_other {
+                let of_root = |path: &Path| chown(path, Some(0), None).unwrap();
+                of_root(&place.out());
+                fs::read_dir(place.out()).unwrap().for_each(|shard| of_root(&shard.unwrap().path()));
+                write(&place.tree().join("a"), b"another");
+                place.reseal();
+                give(&place.out());
+            }
+            let done = unseal(&options, &mut Silent);
+            assert_eq!(matches!(done, Err(SealError::NotNew { .. })), is_other, "{done:?}");
+            if !is_other {
+                done.unwrap();
+                assert!(fs::read_dir(place.target()).unwrap().count() == 2, "no mark is left");
             }
         }
-        let error = unseal(&unsealing(&place, &place.out()), &mut Silent).err();
-        (place.target().join("a").exists(), error)
-    };
-    // Nor is anything made in it: its times tell.
-    for is_in_the_way in [true, false] {
-        let (is_restored, error) = unseal_to(true, is_in_the_way);
-        assert!(is_restored && error.is_some(), "{error:?}");
-        assert_eq!(place.target().join("d/b").exists(), is_in_the_way);
     }
-    // Of root's own set all is asked before.
-    let (is_restored, error) = unseal_to(false, true);
-    assert!(!is_restored && matches!(error, Some(SealError::InTheWay { .. })), "{error:?}");
 }
 
 /// Somebody makes a file there, and a link, when it was asked what is in the way.
@@ -716,24 +766,6 @@ fn nothing_that_comes_meanwhile_is_replaced() {
     let error = unseal(&unsealing(&place, &place.out()), &mut Makes(place.target())).unwrap_err();
     assert!(matches!(error, SealError::NotRestored { .. }), "{error}");
     assert_eq!(fs::read(place.target().join("a")).unwrap(), b"theirs");
-}
-
-/// A user's set has a guess in the place of a file of root's: she sees whether it is made anew.
-#[test]
-fn a_file_of_roots_is_overwritten_by_a_set_of_a_user_whatever_it_holds() {
-    if !is_root() {
-        return;
-    }
-    let place = sealed(Mode::Full);
-    copy(&place.tree(), &{
-        fs::create_dir(place.target()).unwrap();
-        place.target()
-    });
-    give(&place.out());
-    let inode = || fs::metadata(place.target().join("a")).unwrap().ino();
-    let before = inode();
-    unseal(&UnsealOptions { overwrite: true, ..unsealing(&place, &place.out()) }, &mut Silent).unwrap();
-    assert_ne!(inode(), before);
 }
 
 /// Only the folder above closes its files.
