@@ -139,10 +139,15 @@ impl FileDevice {
     /// what the system says.
     pub fn open_with(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
-        let refused = |errno| opening(path, OpKind::Open, errno);
         let seen = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty());
-        let seen = seen.map_err(refused)?;
-        let kind = FileType::from_raw_mode(fstat(&seen).map_err(refused)?.st_mode);
+        Self::open_found(&seen.map_err(|errno| opening(path, OpKind::Open, errno))?, path, options)
+    }
+
+    /// The same of what was found at a path, opened with `O_PATH` to be described: whoever walked
+    /// there decided through which links.
+    pub fn open_found(seen: &OwnedFd, path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
+        let refused = |errno| opening(path, OpKind::Open, errno);
+        let kind = FileType::from_raw_mode(fstat(seen).map_err(refused)?.st_mode);
         let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags |= match options.access {
             Access::ReadWrite => OFlags::RDWR,
@@ -151,7 +156,7 @@ impl FileDevice {
         match kind {
             // What the kernel computes when it is read holds no volume, and acts when it is
             // written.
-            FileType::RegularFile if is_of_the_kernel(&seen) => {
+            FileType::RegularFile if is_of_the_kernel(seen) => {
                 return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) });
             }
             FileType::RegularFile => {}
@@ -159,7 +164,7 @@ impl FileDevice {
             FileType::BlockDevice => {}
             _ => return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) }),
         }
-        let file = open_seen(&seen, path, flags).map_err(refused)?;
+        let file = open_seen(seen, path, flags).map_err(refused)?;
         // Not for what follows: io_uring would give up where it has to wait.
         let opened = fcntl_getfl(&file).map_err(refused)?;
         fcntl_setfl(&file, opened - OFlags::NONBLOCK).map_err(refused)?;

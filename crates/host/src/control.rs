@@ -578,13 +578,11 @@ pub fn order_until(
     let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
     let folder = match order {
         Order::Status => OpenDir::to_look(root),
-        _ if root.symlink_metadata().is_err() => return Ok(None),
-        _ => Ok(OpenDir::to_write(root)?),
+        _ => OpenDir::to_write(root),
     };
     let folder = match folder {
-        Ok(folder) => folder,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(error)),
+        Err(error) if error.is_not_there() => return Ok(None),
+        folder => folder?,
     };
     let at = folder.at(CONTROL_SOCKET);
     if at.symlink_metadata().is_ok_and(|found| found.is_symlink()) {

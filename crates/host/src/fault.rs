@@ -322,6 +322,11 @@ pub enum FaultKind {
 }
 
 impl FolderError {
+    /// Whether there is nothing of that name.
+    pub(crate) fn is_not_there(&self) -> bool {
+        matches!(self, FolderError::File { errno, .. } if *errno == rustix::io::Errno::NOENT.raw_os_error())
+    }
+
     /// What kind of answer it is.
     pub fn kind(&self) -> FaultKind {
         match self {
@@ -344,6 +349,7 @@ impl FolderError {
                 DeviceError::InUse { .. }
                 | DeviceError::SameDevice { .. }
                 | DeviceError::NotThere { .. }
+                | DeviceError::LinkOfAnother { .. }
                 | DeviceError::NotADevice { .. }
                 | DeviceError::TooSmall { .. } => FaultKind::Input,
                 _ => FaultKind::System,

@@ -27,11 +27,9 @@ use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
 use pantile_trust::Caller;
 use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, format_volume};
-use rustix::fs::{Mode, OFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -59,8 +57,10 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 #[derive(Debug)]
 pub struct Folder {
     root: PathBuf,
-    /// The same, open, if it can be written.
-    dir: Option<Arc<OpenDir>>,
+    /// The same, open.
+    dir: Arc<OpenDir>,
+    /// Whether it could be written when it was opened.
+    is_to_write: bool,
     config: Config,
     /// Why nothing is written, if somebody else may choose which folder this is.
     led_by: Option<FolderError>,
@@ -183,7 +183,7 @@ impl Folder {
                 throttle_bytes_per_s: None,
                 damaged_stripes: 0,
             };
-            let folder = Folder::with(root, Some(folder.clone()), config, lock);
+            let folder = Folder::with(root, folder.clone(), config, lock);
             folder.save()?;
             Ok(folder)
         });
@@ -193,11 +193,12 @@ impl Folder {
         Ok((written?, geometry))
     }
 
-    fn with(root: &Path, dir: Option<Arc<OpenDir>>, config: Config, lock: File) -> Folder {
+    fn with(root: &Path, dir: Arc<OpenDir>, config: Config, lock: File) -> Folder {
         let root = root.to_path_buf();
         Folder {
             root,
             dir,
+            is_to_write: true,
             config,
             led_by: None,
             chosen_by: None,
@@ -213,27 +214,33 @@ impl Folder {
     ///
     /// One whose devices somebody else may choose can be looked at alone.
     ///
-    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says
-    /// nothing.
+    /// Errors: `Busy` if another process has it, `NotAVolume`, `OfAnother` at a link that another
+    /// user may have put there, or a configuration that says nothing.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
-        let path = root.join(CONFIG);
-        if !path.is_file() {
-            return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
+        let nothing = || FolderError::NotAVolume { folder: root.to_path_buf() };
+        let seen = OpenDir::to_look(root).map_err(|error| match error {
+            led @ FolderError::OfAnother { .. } => led,
+            _ => nothing(),
+        })?;
+        if !seen.at(CONFIG).symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+            return Err(nothing());
         }
         let held = OpenDir::to_write(root).and_then(|dir| Ok((lock(&dir)?, dir)));
-        let (lock, dir, led_by) = match held {
-            Ok((lock, dir)) => (lock, Some(Arc::new(dir)), None),
-            Err(error) => (lock_to_read(root, &path, error.clone())?, None, Some(error)),
+        let (lock, dir, why_not) = match held {
+            Ok((lock, dir)) => (lock, dir, None),
+            Err(error) => (lock_to_read(&seen, CONFIG, error.clone())?, seen, Some(error)),
         };
-        let led_by = led_by.filter(|error| matches!(error, FolderError::OfAnother { .. }));
-        let (config, chosen_by, chooser) = read_config(root, dir.as_deref())?;
+        let is_to_write = why_not.is_none();
+        let led_by = why_not.filter(|error| matches!(error, FolderError::OfAnother { .. }));
+        let (config, chosen_by, chooser) = read_config(root, &dir)?;
         let named_by = led_by.as_ref().or(chosen_by.as_ref()).map(|_| chooser);
-        Ok(Folder { led_by, chosen_by, named_by, ..Folder::with(root, dir, config, lock) })
+        let folder = Folder::with(root, Arc::new(dir), config, lock);
+        Ok(Folder { is_to_write, led_by, chosen_by, named_by, ..folder })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
-        if let Ok(read) = read_config(&self.root, self.dir.as_deref()) {
+        if let Ok(read) = read_config(&self.root, &self.dir) {
             let (config, chosen_by, chooser) = read;
             (self.config, self.chosen_by) = (config, chosen_by);
             self.named_by = self.led_by.as_ref().or(self.chosen_by.as_ref()).map(|_| chooser);
@@ -290,7 +297,7 @@ impl Folder {
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
         };
-        let folder = Folder::with(root, Some(dir.clone()), config, lock);
+        let folder = Folder::with(root, dir.clone(), config, lock);
         folder.save()?;
         Ok(folder)
     }
@@ -332,7 +339,7 @@ impl Folder {
     ///
     /// Errors: it is not that device. Whether it suffices the next opening tells.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
-        let device = FileDevice::open(path)?;
+        let device = whose::open_device(path, OpenOptions::default())?;
         whose::refuse_if_of_another(&device)?;
         let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
         if found != Some(Slot(slot)) {
@@ -352,10 +359,9 @@ impl Folder {
     /// Errors: somebody else may choose the devices, or has.
     fn dir_to_write(&self) -> Result<Arc<OpenDir>, FolderError> {
         self.led_by.clone().or_else(|| self.chosen_by.clone()).map_or(Ok(()), Err)?;
-        let dir = match &self.dir {
-            Some(dir) => dir.clone(),
-            // It could not be written when it was opened.
-            None => Arc::new(OpenDir::to_write(&self.root)?),
+        let dir = match self.is_to_write {
+            true => self.dir.clone(),
+            false => Arc::new(OpenDir::to_write(&self.root)?),
         };
         dir.refuse_if_of_another(&Caller::or_by_sudo())?;
         Ok(dir)
@@ -384,6 +390,30 @@ impl Folder {
         self.open_devices_by(open_soon, |_| None)
     }
 
+    /// Opens a device that the folder names. One that another user may have named is only looked
+    /// at, and only where that user can go, too.
+    ///
+    /// Errors: why not, for people.
+    pub(crate) fn open_by(
+        &self,
+        place: &Path,
+        until: Instant,
+        open: impl Fn(&Path, Instant) -> Result<Arc<dyn Device>, DeviceError>,
+    ) -> Result<Arc<dyn Device>, String> {
+        let path = self.path(place);
+        let Some(user) = self.named_by else {
+            return open(&path, until).map_err(|error| error.to_string());
+        };
+        let found = whose::found_for_all(user, self.dir.dir(), place).ok_or_else(|| {
+            let path = path.display();
+            format!("{path}: another user may have named it, and it is not there where everybody can look, without links; look as that user")
+        })?;
+        let seen = std::os::fd::OwnedFd::from(found);
+        let options = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
+        open_until(&path, until, move |path| FileDevice::open_found(&seen, path, options))
+            .map_err(|error| error.to_string())
+    }
+
     pub(crate) fn open_devices_by(
         &self,
         open: impl Fn(&Path, Instant) -> Result<Arc<dyn Device>, DeviceError>,
@@ -393,7 +423,7 @@ impl Folder {
         let mut there: Vec<There> = Vec::new();
         let closed = Instant::now() + CLOSING;
         for (&slot, place) in &self.config.devices {
-            let opened = open(&self.path(&place.path), closed).map_err(|error| error.to_string());
+            let opened = self.open_by(&place.path, closed, &open);
             match opened.and_then(|device| why_not(&*device).map_or(Ok(device), Err)) {
                 Ok(device) => {
                     let superblock = newest_superblock(&Timely::of(&device), Some(self.config.volume));
@@ -580,24 +610,14 @@ impl Folder {
     }
 }
 
-/// What the configuration of a folder says, read in the open one if there is that; why that is
-/// another's choice if it is, and whose alone it can be.
-fn read_config(
-    root: &Path,
-    dir: Option<&OpenDir>,
-) -> Result<(Config, Option<FolderError>, u32), FolderError> {
+/// What the configuration of a folder says; why that is another's choice if it is, and whose alone
+/// it can be.
+fn read_config(root: &Path, dir: &OpenDir) -> Result<(Config, Option<FolderError>, u32), FolderError> {
     let path = &root.join(CONFIG);
     let failed = |error| FolderError::file("read", path, &error);
-    let opened = match dir {
-        Some(dir) => dir.as_fd().try_clone_to_owned(),
-        // Neither read nor written: that asks for no right but to go there.
-        None => rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(Into::into),
-    };
-    let folder = File::from(opened.map_err(failed)?);
-    let at = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONFIG);
+    let folder = dir.dir().try_clone().map_err(failed)?;
     let mut bytes = Vec::new();
-    let read = open_to_read(&at).and_then(|file| {
+    let read = open_to_read(&dir.at(CONFIG)).and_then(|file| {
         let found = file.metadata()?;
         file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
         Ok((chosen_by(path, &found), whose::chosen_alone_by(&found, folder)))
@@ -672,8 +692,16 @@ pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device
 
 pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     let options = OpenOptions { access, ..OpenOptions::default() };
+    open_until(path, until, move |path| whose::open_device(path, options))
+}
+
+fn open_until(
+    path: &Path,
+    until: Instant,
+    open: impl Fn(&Path) -> Result<FileDevice, DeviceError> + Send + 'static,
+) -> Result<Arc<dyn Device>, DeviceError> {
     let open = move |path: &Path| loop {
-        match FileDevice::open_with(path, options) {
+        match open(path) {
             Err(DeviceError::InUse { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -736,7 +764,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     let mut devices: Vec<FileDevice> = Vec::new();
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
-        let device = FileDevice::open(path)?;
+        let device = whose::open_device(path, OpenOptions::default())?;
         check_to_make(&device, new.overwrite)?;
         devices.push(device);
     }
@@ -759,7 +787,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
 /// if by others.
 pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
     let identity = |path: &Path| {
-        let found = std::fs::metadata(path).ok()?;
+        let found = whose::describe(path)?;
         match found.file_type().is_block_device() {
             true => Some((None, found.rdev())),
             false => Some((Some(found.dev()), found.ino())),

@@ -70,11 +70,12 @@ pub use margin::{Margin, NextLoss, margin};
 pub use open_dir::{ScratchFolder, SocketFault, remove_dead_socket};
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
-pub use private::{open_private, open_to_read, refuse_if_of_another};
+pub use private::{open_private, open_to_read, open_to_read_in, refuse_if_of_another};
 pub use scan::Plan;
 pub use scratch::open_scratch;
 pub use service::{Deaths, Service};
 pub use text::{harmless, is_harmless};
+pub use whose::open_device;
 
 /// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed
 /// parity: for pages that quote it.

@@ -9,9 +9,9 @@
 use crate::FolderError;
 use crate::folder::CONFIG;
 use crate::private::{create_dir, create_dir_for_owner, fault};
-use crate::whose::{may_be_exchanged, way_to};
+use crate::whose::{End, may_be_exchanged, way_to, way_to_look};
 use pantile_trust::Caller;
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -47,10 +47,18 @@ impl OpenDir {
         Ok(folder)
     }
 
-    /// Opens a directory only to look at what is in it, by whatever way.
-    pub(crate) fn to_look(path: &Path) -> std::io::Result<OpenDir> {
-        let dir = File::from(openat(CWD, path, DIRECTORY, Mode::empty())?);
-        Ok(OpenDir { path: path.to_path_buf(), dir })
+    /// Opens a directory only to look at what is in it, through no link of others.
+    pub(crate) fn to_look(path: &Path) -> Result<OpenDir, FolderError> {
+        OpenDir::at_end(path, way_to_look(path)?)
+    }
+
+    fn at_end(path: &Path, end: Result<End, Errno>) -> Result<OpenDir, FolderError> {
+        let failed = |errno: Errno| FolderError::file("open", path, &errno.into());
+        let end = end.map_err(failed)?;
+        match end.found.is_dir() {
+            true => Ok(OpenDir { path: path.to_path_buf(), dir: end.file }),
+            false => Err(failed(Errno::NOTDIR)),
+        }
     }
 
     /// Opens the directory in which something has its name, or is to get it; and that name, if the
@@ -67,13 +75,8 @@ impl OpenDir {
     }
 
     fn walked_to(caller: &Caller, path: &Path) -> Result<OpenDir, FolderError> {
-        let failed = |errno: Errno| FolderError::file("open", path, &errno.into());
         let absolute = std::path::absolute(path).map_err(|error| FolderError::file("find", path, &error))?;
-        let end = way_to(caller, &absolute)?.ok_or_else(|| failed(Errno::NOENT))?;
-        match end.found.is_dir() {
-            true => Ok(OpenDir { path: path.to_path_buf(), dir: end.file }),
-            false => Err(failed(Errno::NOTDIR)),
-        }
+        OpenDir::at_end(path, way_to(caller, &absolute)?.ok_or(Errno::NOENT))
     }
 
     fn found(&self) -> Result<Metadata, FolderError> {
@@ -105,6 +108,11 @@ impl OpenDir {
     /// A path by which this process reaches a name in it, short enough for a socket.
     pub(crate) fn at(&self, name: impl AsRef<Path>) -> PathBuf {
         Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string()).join(name)
+    }
+
+    /// The directory, open to be looked at.
+    pub(crate) fn dir(&self) -> &File {
+        &self.dir
     }
 
     /// Makes the names in it durable.

@@ -40,7 +40,10 @@ pub(crate) fn fault(caller: &Caller, path: PathBuf, owner: u32) -> FolderError {
 /// Errors: `OfAnother`. What is not there is nobody's yet: whoever writes there opens it, and asks
 /// then.
 pub fn refuse_if_of_another(root: &Path) -> Result<(), FolderError> {
-    if root.symlink_metadata().is_err() { Ok(()) } else { OpenDir::to_write(root).map(drop) }
+    match OpenDir::to_write(root) {
+        Err(error) if error.is_not_there() => Ok(()),
+        done => done.map(drop),
+    }
 }
 
 /// Why a configuration that was opened is another's, if somebody else may choose what it says.
@@ -57,6 +60,12 @@ pub fn open_to_read(path: &Path) -> std::io::Result<File> {
         true => Ok(file),
         false => Err(std::io::Error::new(ErrorKind::InvalidInput, "it is no file")),
     }
+}
+
+/// The same of a name in the folder of a volume, to which no link of others leads.
+pub fn open_to_read_in(root: &Path, name: &str) -> std::io::Result<File> {
+    let dir = OpenDir::to_look(root).map_err(|error| std::io::Error::other(error.to_string()))?;
+    open_to_read(&dir.at(name))
 }
 
 /// Opens a file for reading and writing, makes it if it is not there, and takes from everybody but
@@ -103,18 +112,18 @@ pub(crate) fn lock(folder: &OpenDir) -> Result<File, FolderError> {
 /// lock, or `config` where there is none.
 ///
 /// Errors: `error`, if the folder can be written or another process has it.
-pub(crate) fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, FolderError> {
+pub(crate) fn lock_to_read(dir: &OpenDir, config: &str, error: FolderError) -> Result<File, FolderError> {
     match &error {
         FolderError::OfAnother { .. } => {}
         FolderError::File { errno, .. } if CANNOT_WRITE.contains(errno) => {}
         _ => return Err(error),
     }
-    let Ok(file) = open_to_read(&root.join(LOCK)).or_else(|_| open_to_read(config)) else {
+    let Ok(file) = open_to_read(&dir.at(LOCK)).or_else(|_| open_to_read(&dir.at(config))) else {
         return Err(error);
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: dir.path().to_path_buf() }),
         Err(TryLockError::Error(_)) => Err(error),
     }
 }

@@ -5,7 +5,8 @@
 
 use crate::FolderError;
 use crate::folder::{check_once, check_to_make};
-use pantile_device::{AlignedBuf, Device, FileDevice};
+use crate::whose::open_device;
+use pantile_device::{AlignedBuf, Device, FileDevice, OpenOptions};
 use std::path::PathBuf;
 
 /// What is looked at of the front and of the end.
@@ -30,7 +31,7 @@ pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice
     let mut devices = Vec::with_capacity(paths.len());
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
-        let device = FileDevice::open(path)?;
+        let device = open_device(path, OpenOptions::default())?;
         check_to_make(&device, overwrite)?;
         if !overwrite && !is_blank(&device)? {
             return Err(FolderError::HoldsData { path: path.clone() });

@@ -729,10 +729,9 @@ impl Service {
         check_absolute(path)?;
         let mut state = self.lock();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
-        let at = |spare: &Path| std::fs::canonicalize(folder.path(spare));
         let is_meant = |spare: &PathBuf| {
-            let same = || at(spare).ok().zip(at(path).ok()).is_some_and(|(spare, path)| spare == path);
-            folder.path(spare) == folder.path(path) || same()
+            let (spare, path) = (folder.path(spare), folder.path(path));
+            spare == path || whose::is_same(&spare, &path)
         };
         let spares = &folder.config().spares;
         let meant: Vec<PathBuf> = spares.iter().filter(|spare| is_meant(spare)).cloned().collect();
@@ -842,8 +841,7 @@ fn takes_part(report: &Report, slot: Slot) -> bool {
 
 /// Refuses a device that the volume has: to the system it is only in use.
 fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), FolderError> {
-    let Ok(real) = std::fs::canonicalize(path) else { return Ok(()) };
-    let is_it = |other: &Path| std::fs::canonicalize(other).is_ok_and(|other| other == real);
+    let is_it = |other: &Path| whose::is_same(path, other);
     let mut members = (0..).map(Slot).zip(&report.members);
     let member = members.find(|(_, member)| member.attached && member.path.as_deref().is_some_and(is_it));
     let mut copies = state.replacements.iter();

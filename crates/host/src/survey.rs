@@ -102,9 +102,9 @@ impl Folder {
     }
 
     fn held(&self, slot: u32) -> Held {
-        let path = self.path(&self.config().devices[&slot].path);
-        match open_to_look(&path, Instant::now()) {
-            Err(error) => Held { device: None, superblock: None, problem: Some(error.to_string()) },
+        let place = &self.config().devices[&slot].path;
+        match self.open_by(place, Instant::now(), open_to_look) {
+            Err(problem) => Held { device: None, superblock: None, problem: Some(problem) },
             Ok(device) => {
                 let asked = Timely::of(&device);
                 let superblock = newest_superblock(&asked, Some(self.config().volume));

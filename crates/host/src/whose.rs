@@ -9,14 +9,17 @@
 //!
 //! The folders of volumes are walked to in the same way ([`crate::open_dir`]).
 //!
-//! What it deliberately does not do: open anything to be read or written, or ask of devices that
-//! have the superblock of a volume. Those are known by what they hold.
+//! Devices are opened by such a walk, too, so that no link of another user is gone along.
+//!
+//! What it deliberately does not do: ask whose devices are that have the superblock of a volume.
+//! Those are known by what they hold.
 
 use crate::FolderError;
 use crate::private::{LINKS_MOST, fault};
-use pantile_device::{Device, Identity};
+use pantile_device::{Device, DeviceError, FileDevice, Identity, OpKind, OpenOptions, Site};
 use pantile_trust::{Caller, Found, SOMEBODY};
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
+use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -92,7 +95,7 @@ pub(crate) fn chosen_alone_by(file: &Metadata, folder: File) -> u32 {
         let Ok(metadata) = directory.metadata() else { return SOMEBODY };
         // The directory of directories lies in itself.
         let is_topmost = above.last().is_some_and(|(_, id)| *id == (metadata.dev(), metadata.ino()));
-        next = if is_topmost { None } else { look_at(Some(&directory), OsStr::new("..")) };
+        next = if is_topmost { None } else { look_at(Some(&directory), OsStr::new("..")).ok() };
         above.push((found(&metadata), (metadata.dev(), metadata.ino())));
     }
     let caller = Caller::of(owner);
@@ -124,44 +127,107 @@ pub(crate) struct End {
 /// Errors: `OfAnother` at a link that another user may have put there, or of root at a directory
 /// whose names another may exchange.
 pub(crate) fn way_to(caller: &Caller, path: &Path) -> Result<Option<End>, FolderError> {
+    walk(caller, path, caller.is_root()).map(Result::ok)
+}
+
+/// The same to look at what is there, through whatever directories; or why it leads nowhere.
+pub(crate) fn way_to_look(path: &Path) -> Result<Result<End, Errno>, FolderError> {
+    let absolute = std::path::absolute(path).map_err(|error| FolderError::file("find", path, &error))?;
+    walk(&Caller::or_by_sudo(), &absolute, false)
+}
+
+/// Describes what a path leads to; `None` if nothing, or through links of others.
+pub(crate) fn describe(path: &Path) -> Option<Metadata> {
+    way_to_look(path).ok()?.ok().map(|end| end.found)
+}
+
+/// Whether two paths lead to the same file or block device.
+pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| identity_of(&describe(path)?);
+    identity(path).is_some_and(|own| identity(other) == Some(own))
+}
+
+/// Opens a device. What others may have put on the way to it is not gone along: who does so shows
+/// them what is there.
+///
+/// Errors: as [`FileDevice::open_with`]; `LinkOfAnother`.
+pub fn open_device(path: &Path, options: OpenOptions) -> Result<FileDevice, DeviceError> {
+    let at = || Site { device: path.to_path_buf(), op: OpKind::Open, offset_bytes: 0, len_bytes: 0 };
+    match way_to_look(path) {
+        Ok(Ok(end)) => FileDevice::open_found(&end.file.into(), path, options),
+        Ok(Err(errno)) => Err(DeviceError::NotThere { at: at(), errno: errno.raw_os_error() }),
+        Err(FolderError::OfAnother { .. }) => Err(DeviceError::LinkOfAnother { at: at() }),
+        Err(_) => Err(DeviceError::NotThere { at: at(), errno: Errno::NOENT.raw_os_error() }),
+    }
+}
+
+/// What a path leads to that a user may have named, in the folder in which it was named: through no
+/// link, and only where everybody can go, or that user. Elsewhere what becomes of it would show
+/// what is there.
+pub(crate) fn found_for_all(user: u32, folder: &File, path: &Path) -> Option<File> {
+    const ALL_GO: u32 = 0o011;
+    let mut at = match path.is_absolute() {
+        true => look_at(None, OsStr::new("/")).ok()?,
+        false => folder.try_clone().ok()?,
+    };
+    for part in parts(path) {
+        let found = at.metadata().ok()?;
+        let is_open = found.mode() & ALL_GO == ALL_GO || (user != SOMEBODY && found.uid() == user);
+        if !found.is_dir() || !is_open {
+            return None;
+        }
+        at = look_at(Some(&at), &part).ok()?;
+    }
+    at.metadata().ok().filter(|found| !found.is_symlink()).map(|_| at)
+}
+
+fn walk(caller: &Caller, path: &Path, refuses_dirs: bool) -> Result<Result<End, Errno>, FolderError> {
     let mut links = 0;
     let mut left: VecDeque<OsString> = parts(path);
     // Where the walk is, for what is said of it: as it was named, links and all.
     let mut at = PathBuf::from("/");
-    let Some(mut directory) = look_at(None, OsStr::new("/")) else { return Ok(None) };
+    let top = || look_at(None, OsStr::new("/"));
+    let mut directory = match top() {
+        Ok(top) => top,
+        Err(errno) => return Ok(Err(errno)),
+    };
     loop {
         let within = match directory.metadata() {
             Ok(within) if within.is_dir() => within,
-            _ => return Ok(None),
+            _ => return Ok(Err(Errno::NOTDIR)),
         };
-        if caller.is_root() && may_be_exchanged(caller, &directory, &within) {
+        let is_open = || caller.is_root() && may_be_exchanged(caller, &directory, &within);
+        if refuses_dirs && is_open() {
             return Err(fault(caller, at, within.uid()));
         }
         // The directory of directories has no name in another.
         let Some(part) = left.pop_front() else {
-            return Ok(Some(End { found: within.clone(), file: directory, directory: within }));
+            return Ok(Ok(End { found: within.clone(), file: directory, directory: within }));
         };
-        let Some(next) = look_at(Some(&directory), &part) else { return Ok(None) };
-        let Ok(found) = next.metadata() else { return Ok(None) };
+        let next = match look_at(Some(&directory), &part) {
+            Ok(next) => next,
+            Err(errno) => return Ok(Err(errno)),
+        };
+        let Ok(found) = next.metadata() else { return Ok(Err(Errno::NOENT)) };
         at.push(&part);
         if found.is_symlink() {
-            if caller.is_led_by_another(&found, &within) {
+            if caller.is_led_by_another(&found, &within) || is_open() {
                 return Err(fault(caller, at, found.uid()));
             }
-            let Ok(to) = readlinkat(&next, "", Vec::new()) else { return Ok(None) };
+            let Ok(to) = readlinkat(&next, "", Vec::new()) else { return Ok(Err(Errno::NOENT)) };
             let to = PathBuf::from(OsString::from_vec(to.into_bytes()));
             links += 1;
             if links > LINKS_MOST {
-                return Ok(None);
+                return Ok(Err(Errno::LOOP));
             }
             at.pop();
             if to.is_absolute() {
-                let Some(root) = look_at(None, OsStr::new("/")) else { return Ok(None) };
-                (directory, at) = (root, PathBuf::from("/"));
+                let Ok(top) = top() else { return Ok(Err(Errno::NOENT)) };
+                (directory, at) = (top, PathBuf::from("/"));
             }
             parts(&to).into_iter().rev().for_each(|part| left.push_front(part));
         } else if left.is_empty() {
-            return Ok(Some(End { found, file: next, directory: within }));
+            return Ok(Ok(End { found, file: next, directory: within }));
         } else {
             directory = next;
         }
@@ -171,7 +237,7 @@ pub(crate) fn way_to(caller: &Caller, path: &Path) -> Result<Option<End>, Folder
 /// Whether somebody else may exchange the names in a directory, or the directory in the one that it
 /// lies in.
 pub(crate) fn may_be_exchanged(caller: &Caller, directory: &File, found: &Metadata) -> bool {
-    let above = look_at(Some(directory), OsStr::new("..")).and_then(|above| above.metadata().ok());
+    let above = look_at(Some(directory), OsStr::new("..")).ok().and_then(|above| above.metadata().ok());
     above.is_none_or(|above| !caller.are_kept(&[Found::from(found), Found::from(&above)]))
 }
 
@@ -185,13 +251,13 @@ fn parts(path: &Path) -> VecDeque<OsString> {
 }
 
 /// A descriptor of a name in a directory, which neither follows a link nor opens what is there.
-fn look_at(directory: Option<&File>, name: &OsStr) -> Option<File> {
+fn look_at(directory: Option<&File>, name: &OsStr) -> Result<File, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let looked = match directory {
         Some(directory) => openat(directory, name.as_bytes(), flags, Mode::empty()),
         None => openat(CWD, name.as_bytes(), flags, Mode::empty()),
     };
-    looked.ok().map(File::from)
+    looked.map(File::from)
 }
 
 #[cfg(test)]
@@ -289,5 +355,60 @@ mod tests {
         }
         assert_eq!(refuse_to(&Caller::of(1000), &link.join("device"), device.identity()), Ok(()));
         assert!(path.exists());
+    }
+
+    /// Nothing is gone along that others may have put there: their links, of which the last time of
+    /// access tells, and names in directories that are closed to them.
+    #[test]
+    fn what_others_may_have_named_is_looked_at_where_everybody_can_look() {
+        use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+        let ([folder, _around], path, device, maker) = opened(0o755);
+        drop(device);
+        if maker != 0 {
+            println!("not root: only root can make a link of another user");
+            return;
+        }
+        let at = folder.path();
+        let [theirs, real, beacon, closed] =
+            ["theirs", "theirs/real", "theirs/beacon", "closed"].map(|n| at.join(n));
+        [&theirs, &real, &closed].iter().for_each(|dir| std::fs::create_dir(dir).expect("a folder"));
+        std::fs::create_dir(closed.join("guess")).expect("a folder");
+        std::fs::set_permissions(&closed, Permissions::from_mode(0o700)).expect("a mode");
+        std::fs::copy(&path, real.join("device")).expect("a copy");
+        symlink(&real, &beacon).expect("a link");
+        [&theirs, &real, &beacon].iter().for_each(|path| lchown(path, Some(1000), None).expect("it is root"));
+        let long_ago = Timespec { tv_sec: 1_000_000, tv_nsec: 0 };
+        let times = Timestamps { last_access: long_ago, last_modification: long_ago };
+        utimensat(CWD, &beacon, &times, AtFlags::SYMLINK_NOFOLLOW).expect("times");
+        let folder = File::open(&theirs).expect("it opens");
+        for (place, is_looked_at) in [
+            (theirs.join("real/device"), true),
+            ("real/device".into(), true),
+            ("real/../real/device".into(), true),
+            (theirs.join("beacon/device"), false),
+            ("beacon/device".into(), false),
+            (closed.join("guess/../../theirs/real/device"), false),
+            ("../closed/guess/../../theirs/real/device".into(), false),
+            ("real/other".into(), false),
+            ("beacon".into(), false),
+        ] {
+            let found = found_for_all(1000, &folder, &place);
+            assert_eq!(found.is_some(), is_looked_at, "{}", place.display());
+            // What a person names may lie in a closed directory, but no link of others is followed.
+            let named = open_device(&theirs.join(&place), OpenOptions::default());
+            let by_link = place.to_str().expect("a name").contains("beacon");
+            assert_eq!(
+                matches!(named, Err(DeviceError::LinkOfAnother { .. })),
+                by_link,
+                "{}",
+                place.display()
+            );
+        }
+        assert_eq!(beacon.symlink_metadata().expect("a link").atime(), long_ago.tv_sec);
+        // A file of a user that is for that user alone, in a folder of hers.
+        std::fs::set_permissions(&theirs, Permissions::from_mode(0o700)).expect("a mode");
+        assert!(found_for_all(1000, &folder, Path::new("real/device")).is_some());
+        assert!(found_for_all(1001, &folder, Path::new("real/device")).is_none());
+        assert!(found_for_all(SOMEBODY, &folder, Path::new("real/device")).is_none());
     }
 }

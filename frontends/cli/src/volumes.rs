@@ -123,7 +123,7 @@ pub fn is_kept(root: &Path) -> bool {
 /// The log, to be read, through no link. What is no file there has nobody at its other end, and is
 /// not waited for.
 fn open_log(root: &Path) -> std::io::Result<File> {
-    pantile_host::open_to_read(&root.join(SERVE_LOG))
+    pantile_host::open_to_read_in(root, SERVE_LOG)
 }
 
 /// Waits a moment for a server that does not answer; not for ever.
