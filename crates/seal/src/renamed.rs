@@ -48,11 +48,14 @@ pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Re
     progress.phase("looking for renamed files", candidates.iter().map(|(_, size)| size).sum());
     for (path, size) in candidates {
         let Some(same_size) = missing.get_mut(&size) else { continue };
-        if let Some(at) = holds_one_of(set, &path, same_size, progress)?
-            && is_of_whom_it_was(set, same_size[at], &path)
-            && fits_pin(set, same_size[at], &path, progress)?
+        // Asked before it is read: who has a file of hers read that holds a guess sees how far.
+        let may_be: Vec<usize> =
+            same_size.iter().copied().filter(|&index| is_of_whom_it_was(set, index, &path)).collect();
+        if let Some(at) = holds_one_of(set, &path, &may_be, progress)?
+            && fits_pin(set, may_be[at], &path, progress)?
         {
-            let index = same_size.remove(at);
+            let index = may_be[at];
+            same_size.retain(|&other| other != index);
             set.originals[index] = Some(Original { path, status: FileStatus::Renamed });
         }
     }

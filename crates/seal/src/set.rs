@@ -8,7 +8,7 @@ mod states;
 
 pub(crate) use found::sets_in;
 use owners::{Told, putter};
-pub(crate) use owners::{put_by, refuse_dir_of_others, refuse_place_of_others, told_by};
+pub(crate) use owners::{put_by, refuse_dir_of_others, refuse_place_of_others, sole_putter, told_by};
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};

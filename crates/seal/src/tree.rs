@@ -9,7 +9,7 @@ use crate::times::is_since;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -40,6 +40,22 @@ pub(crate) struct Tree {
     pub(crate) excluded: u64,
     /// Directories on which another file system is mounted, which was left out.
     pub(crate) other_systems: Vec<PathBuf>,
+}
+
+/// The directories that not everybody can list and search, by source and path. A source itself is
+/// none of them: it is where this user says.
+pub(crate) fn closed_dirs(entries: &[Entry]) -> HashSet<(u32, &[u8])> {
+    const ALL_SEE: u32 = 0o055;
+    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & ALL_SEE != ALL_SEE;
+    let closed = entries.iter().filter(is_closed);
+    closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
+}
+
+/// Whether an entry lies in none of these directories, nor in any below them.
+pub(crate) fn is_shown(entry: &Entry, closed: &HashSet<(u32, &[u8])>) -> bool {
+    let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let mut above = ends.map(|end| (entry.source, &entry.path[..end]));
+    !above.any(|dir| closed.contains(&dir))
 }
 
 /// The longest path below a source that a system opens.

@@ -16,7 +16,7 @@ use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
 use pantile_trust::Caller;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -112,6 +112,9 @@ pub(crate) fn unseal(
     let _ = set.world.disk.root(target, Access::Write);
     let state = crate::pin::told(&set.manifest);
     let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
+    if set.world.disk.meta(target).is_ok() {
+        refuse_if_moved(set, target, true)?;
+    }
     refuse_if_not_new(set, target, (&mark, &state))?;
     refuse_early(set, &entries, options)?;
     let made =
@@ -126,7 +129,7 @@ pub(crate) fn unseal(
         _ => 0,
     };
     progress.phase("restoring", entries.iter().map(size).sum());
-    refuse_if_moved(set, target)?;
+    refuse_if_moved(set, target, true)?;
     let mut mark = Mark::found(set.world.disk, mark, &temp, state);
     if set.put_by_another().is_some() {
         let dir = set.world.disk.meta(target).map_err(|e| SealError::io("reading", target, e))?;
@@ -151,6 +154,7 @@ pub(crate) fn unseal(
             ..UnsealReport::default()
         },
         made: root.into_iter().collect(),
+        begun: made.into_iter().collect(),
         fresh: made.is_some(),
         mark,
         opened: opened.into_iter().collect(),
@@ -190,6 +194,8 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry, and which they are.
     made: Vec<(usize, FileId)>,
+    /// Those, and which a run before made that was cut off.
+    begun: HashSet<FileId>,
     /// Whether the target was not there before.
     fresh: bool,
     /// It names the directories that an earlier run made which was cut off, too.
@@ -234,11 +240,21 @@ fn refuse_if_not_new(set: &Set<'_>, target: &Path, (mark, state): (&Path, &str))
     }
 }
 
-/// Looks for what is in the way before anything is written.
+/// Looks for what is in the way before anything is written; not in directories into which nothing
+/// is restored, since what is there is not for those to know who may have moved them.
 fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
+    let mut known: Option<(PathBuf, bool)> = None;
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
+        let dir = parent(&path);
+        if path != options.target && known.as_ref().is_none_or(|(known, _)| *known != dir) {
+            let is_at_home = refuse_if_moved(set, &dir, dir == options.target).is_ok();
+            known = Some((dir, is_at_home));
+        }
+        if path != options.target && known.as_ref().is_some_and(|(_, is_at_home)| !is_at_home) {
+            continue;
+        }
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
             // The target itself may be a link to a directory: it was named by the user.
@@ -262,12 +278,13 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
 }
 
 /// Refuses to restore into a directory of a user that lies where another may have moved it. One of
-/// root's counts as that of the user in whose directory it lies.
-fn refuse_if_moved(set: &Set<'_>, dir: &Path) -> Result<(), SealError> {
+/// root's counts as that of the user in whose directory it lies, and so does one's own, unless it
+/// was named.
+fn refuse_if_moved(set: &Set<'_>, dir: &Path, is_named: bool) -> Result<(), SealError> {
     let caller = Caller::or_by_sudo();
     let above = set.world.disk.above(dir).map_err(|e| SealError::io("reading", dir, e))?;
     let Some((own, above)) = above.split_first() else { return Ok(()) };
-    match caller.trusts(own.owner) || caller.is_dir_at_home(own, above) {
+    match (is_named && caller.trusts(own.owner)) || caller.may_fill(own, above) {
         true => Ok(()),
         false => Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner: own.owner }),
     }
@@ -311,7 +328,10 @@ impl Unsealing<'_, '_> {
         }
         let dir = parent(&path);
         if path != self.options.target && self.kept.as_ref() != Some(&dir) {
-            refuse_if_moved(self.set, &dir)?;
+            let there = disk.meta(&dir).map(|dir| dir.id);
+            if !there.is_ok_and(|there| self.begun.contains(&there)) {
+                refuse_if_moved(self.set, &dir, dir == self.options.target)?;
+            }
             self.kept = Some(dir);
         }
         match &self.set.manifest.entries[index].kind {
@@ -321,6 +341,7 @@ impl Unsealing<'_, '_> {
                         let is_unfinished = self.mark.has(meta.id, &self.set.restored_path(index));
                         if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
+                            self.begun.insert(meta.id);
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
@@ -332,6 +353,7 @@ impl Unsealing<'_, '_> {
                             .map_err(|e| SealError::io("creating", &path, e))?;
                         self.mark.add(disk, made, &self.set.restored_path(index));
                         self.made.push((index, made));
+                        self.begun.insert(made);
                         self.report.dirs += 1;
                     }
                 }

@@ -22,15 +22,18 @@ use crate::options::{Progress, RemovedMax, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
 use crate::select::Patterns;
-use crate::set::{Original, Set, mode_name};
+use crate::set::{Original, Set, mode_name, sole_putter};
 use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::{Tree, let_times_pass};
+use crate::tree::{Tree, closed_dirs, is_shown, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+
+/// The permission bits of a file that everybody may read.
+const ALL_READ: u32 = 0o044;
 
 /// Bytes of a file that are read at a time to see what changed in it.
 const SCAN_BYTES: usize = 1 << 20;
@@ -53,6 +56,21 @@ struct Plan {
     /// Whether files were read that proved to be as they were sealed: a commit saves the next time
     /// from reading them.
     read_in_vain: bool,
+}
+
+/// Who knows what a file holds.
+#[derive(Clone, Copy)]
+struct Who {
+    is_everybody: bool,
+    /// The user who alone can have put it where it is; none if that is not one.
+    alone: Option<u32>,
+}
+
+impl Who {
+    /// Whether nobody learns by one file what another holds.
+    fn may_know(self, other: Who) -> bool {
+        (self.is_everybody && other.is_everybody) || (self.alone.is_some() && self.alone == other.alone)
+    }
 }
 
 /// Brings a set up to date; `None` if its code got more columns for more sources, and the set must
@@ -453,7 +471,9 @@ impl Plan {
     /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they
     /// keep their blocks.
     ///
-    /// Without checksums nothing tells that the content is the same, and they are sealed anew.
+    /// Without checksums nothing tells that the content is the same, and they are sealed anew. So is
+    /// what may hold one user's guess of another's content: how often a file is read shows whether
+    /// it is right.
     fn find_moved(
         &mut self,
         set: &Set<'_>,
@@ -478,11 +498,28 @@ impl Plan {
             progress.phase("looking for renamed files", bytes);
         }
         let mut found: HashMap<usize, usize> = HashMap::new();
+        let [closed, closed_before] = [&self.next, old].map(|entries| closed_dirs(entries));
+        let who = |path: PathBuf, entry: &Entry, closed| Who {
+            is_everybody: entry.mode & ALL_READ == ALL_READ && is_shown(entry, closed),
+            alone: sole_putter(set.world.disk, &path),
+        };
+        let mut whose: HashMap<usize, Who> = HashMap::new();
         for &(index, before) in fresh.iter() {
             let entry = &self.next[index];
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
+            // All of one size at once.
+            if same_size.first().is_some_and(|i| !whose.contains_key(i)) {
+                let all = same_size.iter().map(|&i| (i, who(set.original_path(i), &old[i], &closed_before)));
+                whose.extend(all);
+            }
+            let path = join(&set.sources[entry.source as usize], &entry.path);
+            let own = who(path, entry, &closed);
+            if !same_size.iter().any(|i| own.may_know(whose[i])) {
+                continue;
+            }
             // In another source it would lie on the columns of the one that it came from.
-            let may_stay = |i: &usize| !is_bound || old[*i].source == entry.source;
+            let may_stay =
+                |i: &usize| own.may_know(whose[i]) && (!is_bound || old[*i].source == entry.source);
             let starts_so = |i: &usize, crcs: &[Crc64]| may_stay(i) && crcs_of(&old[*i]).starts_with(crcs);
             let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
             let Some(crcs) = scan_file(set, entry, report, progress, hope)? else { continue };

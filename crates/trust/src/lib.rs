@@ -194,6 +194,18 @@ impl Caller {
         !can_be_brought && above.iter().all(|dir| caller.trusts(dir.owner)) && caller.are_kept(&above)
     }
 
+    /// Whether something may be made or replaced in a directory that nobody has named: others cannot
+    /// have put it where it is, or may write to it themselves.
+    pub fn may_fill<F: Into<Found>>(
+        &self,
+        dir: impl Into<Found>,
+        above: impl IntoIterator<Item = F>,
+    ) -> bool {
+        let dir = dir.into();
+        let is_for_all = dir.mode & (WRITTEN_BY_ALL | STICKY) == WRITTEN_BY_ALL;
+        (is_for_all && self.trusts(dir.owner)) || self.is_dir_at_home(dir, above)
+    }
+
     /// Whether one user alone, who owns a file, can have written it and put it into a directory.
     pub fn is_of_one_alone(&self, file: impl Into<Found>, directory: impl Into<Found>) -> bool {
         let (file, directory) = (file.into(), directory.into());
@@ -314,11 +326,20 @@ mod tests {
             (of(1001, 0o755), vec![of(0, 0o1777), of(0, 0o755)], [false, true]),
             (of(1001, 0o777), vec![of(0, 0o1777), of(0, 0o755)], [false, false]),
             (of(1001, 0o755), vec![of(1001, 0o755), of(0, 0o1777), of(0, 0o755)], [true, true]),
+            // Where everybody may write.
+            (of(0, 0o700), vec![of(0, 0o777), of(0, 0o755)], [false, false]),
+            (of(0, 0o777), vec![of(0, 0o777), of(0, 0o755)], [false, false]),
         ] {
             let root = Caller::of(0);
             let is_at_home =
                 [root.is_at_home(found, above.clone()), root.is_dir_at_home(found, above.clone())];
             assert_eq!(is_at_home, at_home, "{found:?} in {above:?}");
+            let is_for_all = found.mode == 0o777 && found.owner == 0;
+            assert_eq!(
+                root.may_fill(found, above.clone()),
+                at_home[1] || is_for_all,
+                "{found:?} in {above:?}"
+            );
         }
     }
 

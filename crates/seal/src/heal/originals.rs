@@ -12,11 +12,11 @@ use crate::options::Progress;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
 use crate::times::is_since;
-use crate::tree::Way;
+use crate::tree::{Way, closed_dirs, is_shown};
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
-use pantile_format::{Entry, EntryKind, Timestamp};
+use pantile_format::{EntryKind, Timestamp};
 use pantile_trust::Caller;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -65,20 +65,27 @@ pub(super) fn heal_files(
     let mut dirs = Vec::new();
     let mut closed_anew = HashSet::new();
     let mut not_kept = Vec::new();
+    let mut left_alone: HashSet<PathBuf> = HashSet::new();
     let filled = filled_dirs(set, &files);
-    let closed = closed_dirs(set);
+    let closed = closed_dirs(&set.manifest.entries);
     for (entry, way) in files {
         let path = set.original_path(entry);
-        let was_shown = was_shown(set, entry, &closed);
+        let was_shown = is_shown(&set.manifest.entries[entry], &closed);
         let was_open = was_shown && set.manifest.entries[entry].mode & ALL_READ == ALL_READ;
         let original = Original { entry, path: &path, way, was_shown, was_open };
+        let refused =
+            refuse_below_others(set, original, &dirs).and_then(|()| refuse_if_told(set, original, &dirs));
+        if let Err(error) = refused {
+            report.not_healed.push(not_done(&path, &error));
+            left_alone.insert(parent(&path));
+            continue;
+        }
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
             true => Err(SealError::Cancelled),
-            false => refuse_below_others(set, original, &dirs).and_then(|()| {
-                refuse_if_told(set, original, &dirs)?;
+            false => {
                 let tell = (batch, &mut not_kept);
                 heal_file(set, original, (damage, rights), &mut window, tell, progress)
-            }),
+            }
         };
         let mut done = heal(&mut batch);
         if matches!(done, Err(SealError::NoSpace { .. })) && !batch.is_empty() {
@@ -117,7 +124,8 @@ pub(super) fn heal_files(
             report.not_kept.push(NotDone { path, reason: format!("{PLACE_OF_OTHERS}{FOR_HEALER}") });
         }
     }
-    give_times_back(set, filled);
+    let is_left = |index: &usize| left_alone.contains(&set.original_path(*index));
+    give_times_back(set, filled.into_iter().filter(|(index, _)| !is_left(index)).collect());
     Ok(())
 }
 
@@ -397,12 +405,9 @@ fn refuse_below_others(
     let above = disk.above(&dir).map_err(|e| SealError::io("reading", &dir, e))?;
     let is_where_it_was =
         above.first().is_some_and(|dir| set.was_sealed_in(original.way, dir.id) || is_made(dir));
-    // One of root's counts as that of the user in whose directory it lies.
+    // One of root's counts as that of the user in whose directory it lies, and so does one's own.
     let caller = Caller::or_by_sudo();
-    let is_bad = |at: &usize| {
-        let found = &above[*at];
-        !caller.trusts(found.owner) && !is_made(found) && !caller.is_dir_at_home(found, &above[at + 1..])
-    };
+    let is_bad = |at: &usize| !is_made(&above[*at]) && !caller.may_fill(&above[*at], &above[at + 1..]);
     match (0..depth.min(above.len())).find(is_bad).filter(|_| !is_where_it_was) {
         Some(at) => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: above[at].owner }),
         None => Ok(()),
@@ -426,23 +431,6 @@ fn refuse_if_told(set: &Set<'_>, original: Original<'_>, made: &[(usize, FileId)
         true => Ok(()),
         false => Err(SealError::NotShown { path: path.to_path_buf() }),
     }
-}
-
-/// The directories that were sealed and could not be listed and searched by everybody. A source
-/// itself is none of them: it is where this user says.
-fn closed_dirs<'s>(set: &'s Set<'_>) -> HashSet<(u32, &'s [u8])> {
-    const ALL_SEE: u32 = 0o055;
-    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & ALL_SEE != ALL_SEE;
-    let closed = set.manifest.entries.iter().filter(is_closed);
-    closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
-}
-
-/// See [`Original::was_shown`].
-fn was_shown(set: &Set<'_>, index: usize, closed: &HashSet<(u32, &[u8])>) -> bool {
-    let entry = &set.manifest.entries[index];
-    let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut above = ends.map(|end| (entry.source, &entry.path[..end]));
-    !above.any(|dir| closed.contains(&dir))
 }
 
 /// Whether nobody but this user can have put there what is found in the place of an original: each

@@ -187,6 +187,20 @@ impl Told {
     }
 }
 
+/// Who alone can have put a file where it is, or where one was that is gone, by the directory that is
+/// left of its way; `None` if that is not one user. Whom the caller trusts counts as root.
+pub(crate) fn sole_putter(disk: &dyn Disk, path: &Path) -> Option<u32> {
+    let caller = Caller::or_by_sudo();
+    let as_one = |owner: u32| if caller.trusts(owner) { 0 } else { owner };
+    if let Ok(file) = disk.meta(path) {
+        let above = disk.above(&parent(path)).ok()?;
+        return caller.is_at_home(&file, &above).then(|| as_one(file.owner));
+    }
+    let above = path.ancestors().skip(1).find_map(|dir| disk.above(dir).ok())?;
+    let (dir, above) = above.split_first()?;
+    caller.is_dir_at_home(dir, above).then(|| as_one(dir.owner))
+}
+
 /// The user whom the caller does not trust and who can have put any of these where it is.
 pub(super) fn putter(disk: &dyn Disk, told: &[Told]) -> Option<u32> {
     let caller = Caller::or_by_sudo();

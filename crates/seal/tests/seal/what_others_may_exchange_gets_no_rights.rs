@@ -1,6 +1,7 @@
 //! Claim: what others may have put in the place of a file or directory gets no rights from a set,
 //! and counts for nothing: private directories, other names of a file, programs, records.
 
+use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
 use pantile_seal::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -47,8 +48,15 @@ fn a_mark_that_others_may_have_made_opens_no_private_directory() {
     let (place, set) = sealed(Mode::Full);
     with_private(&place, "d");
     fs::write(place.target().join(format!(".pantile-{set}.{}.tmp", u32::MAX)), "").unwrap();
-    unseal(&overwriting(&place), &mut Silent).unwrap();
+    // They may have moved it there.
+    let error = unseal(&overwriting(&place), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::NotRestored { .. }), "{error}");
     assert_eq!(mode_of(&place.target().join("d")), 0o700);
+    assert!(!place.target().join("d/b").exists());
+    // In what everybody may write to there is nothing to be kept from anybody.
+    set_mode(&place.target().join("d"), 0o777);
+    unseal(&overwriting(&place), &mut Silent).unwrap();
+    assert_eq!(mode_of(&place.target().join("d")), 0o777);
 }
 
 #[test]
@@ -146,7 +154,7 @@ fn what_a_user_could_not_read_when_it_was_sealed_is_not_healed_into_her_files() 
     }
     set_mode(&tree.join("closed"), 0o700);
     chown(&tree, Some(65534), None).unwrap();
-    chown(tree.join("open/f"), Some(65534), None).unwrap();
+    ["open", "open/f"].iter().for_each(|name| chown(tree.join(name), Some(65534), None).unwrap());
     let mut options = place.options("rs:4+4");
     options.mode = Some(Mode::Beside);
     seal(&options, &mut Silent).unwrap();
@@ -324,4 +332,109 @@ fn sealed_without_checksums() -> (Place, String) {
     (options.mode, options.checksums) = (Some(Mode::Beside), Some(false));
     let set = seal(&options, &mut Silent).unwrap().set;
     (place, set)
+}
+
+/// Root's own set over a folder of a user, and a private directory of root's in there, which that
+/// user may move: onto one that was sealed.
+#[test]
+fn a_private_directory_that_was_moved_onto_a_sealed_one_gets_nothing() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    const USER: u32 = 65534;
+    // The last holds the very names that were sealed: its time would show that.
+    for (mode, is_heal, is_whole) in
+        [(Mode::Beside, true, false), (Mode::Full, false, false), (Mode::Beside, true, true)]
+    {
+        let place = Place::new();
+        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+            return;
+        }
+        let hers = place.tree();
+        let (sealed_dir, private) = (hers.join("d"), hers.join("private"));
+        fs::create_dir_all(&sealed_dir).unwrap();
+        for name in ["d/evil", "d/own", "e"] {
+            write(&hers.join(name), &Seed(5).bytes(20_000));
+            set_mode(&hers.join(name), 0o644);
+            chown(hers.join(name), Some(USER), None).unwrap();
+        }
+        [&hers, &sealed_dir].iter().for_each(|dir| chown(dir, Some(USER), None).unwrap());
+        seal(&SealOptions { mode: Some(mode), ..place.options("rs:4+4") }, &mut Silent).unwrap();
+        fs::create_dir(&private).unwrap();
+        set_mode(&private, 0o700);
+        write(&private.join("own"), b"precious");
+        if is_whole {
+            write(&private.join("evil"), &Seed(6).bytes(20_000));
+        }
+        fs::remove_dir_all(&sealed_dir).unwrap();
+        fs::remove_file(hers.join("e")).unwrap();
+        fs::rename(&private, &sealed_dir).unwrap();
+        let before = fs::metadata(&sealed_dir).unwrap().modified().unwrap();
+        let _ = match is_heal {
+            true => heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent).map(drop),
+            false => {
+                unseal(&UnsealOptions { target: hers.clone(), ..overwriting(&place) }, &mut Silent).map(drop)
+            }
+        };
+        let left = if is_whole { Seed(6).bytes(20_000) } else { Vec::new() };
+        assert!(fs::read(sealed_dir.join("evil")).unwrap_or_default() == left);
+        assert!(!sealed_dir.join("own.before-heal").exists());
+        assert_eq!(fs::read(sealed_dir.join("own")).unwrap(), b"precious");
+        assert_eq!(fs::metadata(&sealed_dir).unwrap().modified().unwrap(), before);
+        assert!(hers.join("e").exists(), "what lies where it was comes back");
+    }
+}
+
+/// How often a file of hers is read shows whether it holds what another user's does.
+#[test]
+fn what_one_user_has_is_not_held_against_what_another_had() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    for (owner, mode, renamed) in [(1001, 0o600, 1), (1002, 0o600, 0), (1002, 0o644, 1)] {
+        for is_new in [false, true] {
+            let place = Place::new();
+            if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+                return;
+            }
+            let [hers, theirs] = [("hers", 1001), ("theirs", owner)].map(|(name, owner)| {
+                let dir = place.tree().join(name);
+                fs::create_dir_all(&dir).unwrap();
+                chown(&dir, Some(owner), None).unwrap();
+                dir
+            });
+            let put = |dir: &Path, name: &str, owner: u32| {
+                write(&dir.join(name), &Seed(5).bytes(20_000));
+                set_mode(&dir.join(name), mode);
+                chown(dir.join(name), Some(owner), None).unwrap();
+            };
+            let (from, to) = if is_new { (&hers, &theirs) } else { (&theirs, &hers) };
+            let owner_of = |dir: &Path| fs::metadata(dir).unwrap().uid();
+            put(from, "gone", owner_of(from));
+            seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+            fs::remove_file(from.join("gone")).unwrap();
+            put(to, "new", owner_of(to));
+            assert_eq!(place.reseal().renamed, renamed, "{owner} {mode:o} {is_new}");
+        }
+    }
+}
+
+/// Nor is it read to see whether it is a file that was lost, and has another name now.
+#[test]
+fn what_one_user_has_is_not_read_for_what_another_has_lost() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    for (owner, is_read) in [(0, true), (1001, false)] {
+        let place = Place::new();
+        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+            return;
+        }
+        let (hers, lost) = (place.tree().join("hers"), place.tree().join("lost"));
+        fs::create_dir_all(&hers).unwrap();
+        chown(&hers, Some(owner), None).unwrap();
+        write(&lost, &Seed(5).bytes(20_000));
+        seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:4+4") }, &mut Silent).unwrap();
+        fs::remove_file(&lost).unwrap();
+        write(&hers.join("guess"), &Seed(5).bytes(20_000));
+        chown(hers.join("guess"), Some(owner), None).unwrap();
+        let disk = FaultDisk::new(place.dir.path(), Faults::default());
+        let options = VerifyOptions { set: place.set(), ..Default::default() };
+        World { disk: &disk, threads: 1 }.verify(&options, &mut Silent).unwrap();
+        assert_eq!(disk.bytes_read("guess") > 0, is_read, "of {owner}");
+    }
 }

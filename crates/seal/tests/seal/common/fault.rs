@@ -185,12 +185,12 @@ impl FaultDisk {
         self.state.lock().unwrap().bytes_written
     }
 
-    /// Bytes read from files whose path ends so.
     /// The directories that were asked for as roots, there or not.
     pub fn roots(&self) -> Vec<PathBuf> {
         self.state.lock().unwrap().roots.clone()
     }
 
+    /// Bytes read from files whose path ends so.
     pub fn bytes_read(&self, end: &str) -> u64 {
         let state = self.state.lock().unwrap();
         state
