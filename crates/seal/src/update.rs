@@ -499,8 +499,10 @@ impl Plan {
         }
         let mut found: HashMap<usize, usize> = HashMap::new();
         let [closed, closed_before] = [&self.next, old].map(|entries| closed_dirs(entries));
-        let who = |path: PathBuf, entry: &Entry, closed| Who {
-            is_everybody: entry.mode & ALL_READ == ALL_READ && is_shown(entry, closed),
+        // A closed directory may have been moved onto one that everybody could search.
+        let is_for_all = |entry: &Entry| entry.mode & ALL_READ == ALL_READ && is_shown(entry, &closed);
+        let who = |path: PathBuf, is_everybody: bool| Who {
+            is_everybody,
             alone: sole_putter(set.world.disk, &path),
         };
         let mut whose: HashMap<usize, Who> = HashMap::new();
@@ -509,11 +511,12 @@ impl Plan {
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
             // All of one size at once.
             if same_size.first().is_some_and(|i| !whose.contains_key(i)) {
-                let all = same_size.iter().map(|&i| (i, who(set.original_path(i), &old[i], &closed_before)));
+                let was_for_all = |i: usize| is_for_all(&old[i]) && is_shown(&old[i], &closed_before);
+                let all = same_size.iter().map(|&i| (i, who(set.original_path(i), was_for_all(i))));
                 whose.extend(all);
             }
             let path = join(&set.sources[entry.source as usize], &entry.path);
-            let own = who(path, entry, &closed);
+            let own = who(path, is_for_all(entry));
             if !same_size.iter().any(|i| own.may_know(whose[i])) {
                 continue;
             }

@@ -438,3 +438,26 @@ fn what_one_user_has_is_not_read_for_what_another_has_lost() {
         assert_eq!(disk.bytes_read("guess") > 0, is_read, "of {owner}");
     }
 }
+
+/// What is gone shows what is in a closed directory that was moved there.
+#[test]
+fn what_is_gone_is_not_told_by_what_was_moved_in_its_place() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let place = Place::new();
+    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        return;
+    }
+    let [hers, theirs, moved] = ["hers", "hers/theirs", "hers/moved"].map(|name| place.tree().join(name));
+    fs::create_dir_all(hers.join("d")).unwrap();
+    write(&hers.join("d/guess"), &Seed(5).bytes(20_000));
+    [&hers, &hers.join("d"), &hers.join("d/guess")]
+        .iter()
+        .for_each(|path| chown(path, Some(1001), None).unwrap());
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    fs::create_dir(&theirs).unwrap();
+    chown(&theirs, Some(1002), None).unwrap();
+    set_mode(&theirs, 0o700);
+    fs::rename(hers.join("d"), &moved).unwrap();
+    fs::rename(&theirs, hers.join("d")).unwrap();
+    assert_eq!(place.reseal().renamed, 0);
+}
