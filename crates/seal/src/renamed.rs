@@ -46,11 +46,17 @@ pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Re
     }
     let candidates = candidates(set, &missing);
     progress.phase("looking for renamed files", candidates.iter().map(|(_, size)| size).sum());
+    let mut owners = Owners::default();
     for (path, size) in candidates {
         let Some(same_size) = missing.get_mut(&size) else { continue };
         // Asked before it is read: who has a file of hers read that holds a guess sees how far.
-        let may_be: Vec<usize> =
-            same_size.iter().copied().filter(|&index| is_of_whom_it_was(set, index, &path)).collect();
+        let putter = putter(set, &path);
+        let is_of_whom_it_was = |index: &usize| match putter {
+            Putter::Trusted => true,
+            Putter::Alone(user) => owners.of(set, *index) == Some(user),
+            Putter::Unknown => false,
+        };
+        let may_be: Vec<usize> = same_size.iter().copied().filter(is_of_whom_it_was).collect();
         if let Some(at) = holds_one_of(set, &path, &may_be, progress)?
             && fits_pin(set, may_be[at], &path, progress)?
         {
@@ -77,21 +83,41 @@ fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<usize>>) -> Vec<(PathBuf
     tree.entries.iter().filter_map(candidate).collect()
 }
 
-/// Whether nobody can have put a file where it is but whom the caller trusts, or the owner of the
-/// directory in which an original was sealed. Whose one was that is not there any more, or has
-/// another in its place, nothing tells.
-fn is_of_whom_it_was(set: &Set<'_>, entry: usize, path: &Path) -> bool {
+/// Who can have put a file where it is.
+enum Putter {
+    /// Nobody but whom the caller trusts.
+    Trusted,
+    /// This user, and nobody else but those.
+    Alone(u32),
+    Unknown,
+}
+
+fn putter(set: &Set<'_>, path: &Path) -> Putter {
     let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
-    let Ok(found) = disk.meta(path) else { return false };
+    let Ok(found) = disk.meta(path) else { return Putter::Unknown };
     let putter = put_by(disk, &caller, &found, &parent(path));
-    if caller.trusts(putter) {
-        return true;
+    let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&found, &above));
+    match caller.trusts(putter) {
+        true => Putter::Trusted,
+        false if is_at_home() => Putter::Alone(putter),
+        false => Putter::Unknown,
     }
-    let was_in = disk.meta(&parent(&set.original_path(entry)));
-    let way = set.ways([entry].into_iter()).pop().map_or(Way::Unknown, |(_, way)| way);
-    let above = disk.above(&parent(path)).unwrap_or_default();
-    was_in.is_ok_and(|dir| dir.owner == putter && set.was_sealed_in(way, dir.id))
-        && caller.is_at_home(&found, &above)
+}
+
+/// Whose the directories are in which originals were sealed, by path; none of one that is not there
+/// any more, or has another in its place: nothing tells whose that was.
+#[derive(Default)]
+struct Owners(HashMap<PathBuf, Option<u32>>);
+
+impl Owners {
+    fn of(&mut self, set: &Set<'_>, entry: usize) -> Option<u32> {
+        let dir = parent(&set.original_path(entry));
+        *self.0.entry(dir).or_insert_with_key(|dir| {
+            let was_in = set.world.disk.meta(dir).ok()?;
+            let way = set.ways([entry].into_iter()).pop().map_or(Way::Unknown, |(_, way)| way);
+            set.was_sealed_in(way, was_in.id).then_some(was_in.owner)
+        })
+    }
 }
 
 /// Whether every block of a file is what the pin says of an entry; without a pin it is.

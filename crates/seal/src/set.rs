@@ -33,6 +33,7 @@ use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
+use pantile_trust::Caller;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -268,9 +269,7 @@ impl<'w> Set<'w> {
             .collect();
         opened.assign(candidates);
         opened.opened = opened.metas();
-        // Whoever else can have put the shards there must not learn, by the time that it takes, what
-        // lies where they say.
-        if opened.manifest.mode == Mode::Beside && (putter.is_none() || opened.trust.is_named()) {
+        if opened.manifest.mode == Mode::Beside {
             opened.look_at_originals();
             opened.look_for_moves();
         }
@@ -517,7 +516,14 @@ impl<'w> Set<'w> {
     }
 
     /// Compares every original with what was sealed, by its size and time of modification.
+    ///
+    /// Not for whoever else can have put the shards there, who would learn by the time that it takes
+    /// what lies where they say; but who is no root may name the sources.
     pub(crate) fn look_at_originals(&mut self) {
+        let may_look = self.trust.is_named() && !Caller::alone().rules_others();
+        if self.putter.is_some() && !may_look {
+            return;
+        }
         for index in 0..self.manifest.entries.len() {
             let path = self.original_path(index);
             let entry = &self.manifest.entries[index];

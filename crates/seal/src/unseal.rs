@@ -15,7 +15,7 @@ use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, SOMEBODY};
 use std::collections::{HashMap, HashSet};
 use std::io::ErrorKind;
 use std::ops::Range;
@@ -286,7 +286,11 @@ fn refuse_if_moved(set: &Set<'_>, dir: &Path, is_named: bool) -> Result<(), Seal
     let Some((own, above)) = above.split_first() else { return Ok(()) };
     match (is_named && caller.trusts(own.owner)) || caller.may_fill(own, above) {
         true => Ok(()),
-        false => Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner: own.owner }),
+        false => {
+            let mut owners = [own].into_iter().chain(above).map(|dir| dir.owner);
+            let owner = owners.find(|&owner| !caller.trusts(owner)).unwrap_or(SOMEBODY);
+            Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner })
+        }
     }
 }
 

@@ -65,7 +65,8 @@ impl From<Effort> for Reading {
     }
 }
 
-fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
+/// The code that a file describes, of which no more is read than `reading` allows.
+pub fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
     let name = path.display();
     // A descriptor of the shell may keep its reader waiting, and a large code its solver.
     let says = format!("reading the code file {}", sets::name(&path.to_string_lossy()));

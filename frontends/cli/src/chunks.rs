@@ -289,9 +289,7 @@ impl Layout {
         let chunk = chunk.map(|chunk| usize::try_from(chunk).unwrap_or(usize::MAX));
         let layout = match (kind, name) {
             ("as", profile) => Layout::theirs(profile, chunk)?,
-            (_, DEFINITION) => {
-                Layout::own(args::code(&folder.join(DEFINITION).to_string_lossy(), reading)?, chunk)?
-            }
+            (_, DEFINITION) => Layout::own(args::code_file(&folder.join(DEFINITION), reading)?, chunk)?,
             // A spec, and no path of anything else.
             (_, spec) => Layout::own(Code::parse(spec).map_err(|error| wrong(error.to_string()))?, chunk)?,
         };

@@ -17,7 +17,7 @@ use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
 use pantile_format::{EntryKind, Timestamp};
-use pantile_trust::Caller;
+use pantile_trust::{Caller, SOMEBODY};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -409,7 +409,11 @@ fn refuse_below_others(
     let caller = Caller::or_by_sudo();
     let is_bad = |at: &usize| !is_made(&above[*at]) && !caller.may_fill(&above[*at], &above[at + 1..]);
     match (0..depth.min(above.len())).find(is_bad).filter(|_| !is_where_it_was) {
-        Some(at) => Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner: above[at].owner }),
+        Some(at) => {
+            let mut owners = above[at..].iter().map(|dir| dir.owner);
+            let owner = owners.find(|&owner| !caller.trusts(owner)).unwrap_or(SOMEBODY);
+            Err(SealError::PlaceOfAnother { path: path.to_path_buf(), owner })
+        }
         None => Ok(()),
     }
 }

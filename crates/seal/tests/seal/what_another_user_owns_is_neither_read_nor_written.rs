@@ -824,6 +824,8 @@ fn sources_that_only_a_set_of_another_names_are_not_gone_to() {
     }
     for mode in [Mode::Full, Mode::Beside] {
         let place = sealed(mode);
+        // Whoever lists what is there does not come by it.
+        fs::remove_file(place.tree().join("d/b")).unwrap();
         let looks = || {
             let disk = FaultDisk::new(place.dir.path(), Faults::default());
             let world = World { disk: &disk, threads: 1 };
@@ -834,7 +836,13 @@ fn sources_that_only_a_set_of_another_names_are_not_gone_to() {
                 &mut Silent,
             );
             let _ = world.unseal(&unsealing(&place, &place.out()), &mut Silent);
-            disk.roots().contains(&place.tree())
+            let is_gone_to = disk.roots().contains(&place.tree());
+            // Nor at what lies there, if they are named.
+            let set = SetPaths { sources: vec![place.tree()], ..SetPaths::dir(place.out()) };
+            let _ = world.verify(&VerifyOptions { set, ..Default::default() }, &mut Silent);
+            let is_looked_at = disk.looked_at().contains(&place.tree().join("d/b"));
+            assert_eq!(is_looked_at, is_gone_to);
+            is_gone_to
         };
         assert!(looks(), "root's own set");
         let _ = fs::remove_dir_all(place.target());

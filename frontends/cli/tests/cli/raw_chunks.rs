@@ -346,3 +346,25 @@ fn answers_are_json_if_asked() {
     assert_eq!(keys_as_written(&run.stdout), ["output_version", "code", "as", "chunk", "length", "lost"]);
     assert!(run.stdout.contains("{\"column\": 2, \"reason\": \"it is missing\"}"), "{}", run.stdout);
 }
+
+/// A code of one's own lies beside the chunks, in a folder whose name is no UTF-8.
+#[test]
+fn a_code_file_is_read_where_the_chunks_are() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    std::fs::write(at.join("c.code"), "pantile-code 1\nname two\ncolumns 2\nrows 1\n[0][1] = [0][0]\n")
+        .expect("a file");
+    std::fs::write(at.join("data"), [7; 1000]).expect("a file");
+    let chunks = std::ffi::OsStr::from_bytes(b"chunks-\xff");
+    let run = |arguments: &[&std::ffi::OsStr]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"));
+        command.args(arguments).current_dir(at).output().expect("it runs")
+    };
+    let done =
+        run(&["encode".as_ref(), "data".as_ref(), "--code=./c.code".as_ref(), "--out".as_ref(), chunks]);
+    assert!(done.status.success(), "{done:?}");
+    let done = run(&["decode".as_ref(), chunks, "--out=got".as_ref()]);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(std::fs::read(at.join("got")).expect("a file"), [7; 1000]);
+}

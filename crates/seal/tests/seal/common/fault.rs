@@ -115,6 +115,7 @@ struct State {
     pub bytes_written: u64,
     pub bytes_read: BTreeMap<PathBuf, u64>,
     roots: Vec<PathBuf>,
+    looked_at: Vec<PathBuf>,
     delayed: Option<(PathBuf, PathBuf)>,
 }
 
@@ -188,6 +189,11 @@ impl FaultDisk {
     /// The directories that were asked for as roots, there or not.
     pub fn roots(&self) -> Vec<PathBuf> {
         self.state.lock().unwrap().roots.clone()
+    }
+
+    /// What was described, there or not.
+    pub fn looked_at(&self) -> Vec<PathBuf> {
+        self.state.lock().unwrap().looked_at.clone()
     }
 
     /// Bytes read from files whose path ends so.
@@ -406,6 +412,7 @@ impl Disk for FaultDisk {
 
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
         self.alive()?;
+        self.state.lock().unwrap().looked_at.push(path.to_path_buf());
         self.inner.look(path)
     }
 
