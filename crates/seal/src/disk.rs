@@ -150,8 +150,11 @@ pub trait Disk: Send + Sync {
     /// Gives a file another name, at which there is nothing yet, beside the one that it has.
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
-    fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
-    /// Sets the time of modification of a directory or link.
+    ///
+    /// It gets a time of modification as far as the file system keeps times of links, and nobody put
+    /// something else in its place.
+    fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()>;
+    /// Sets the time of modification of a directory.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
     /// Opens whatever stands at a path to describe it; a link itself.
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>>;

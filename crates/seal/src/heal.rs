@@ -240,7 +240,15 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
         let names = disk.list(&dir).unwrap_or_default();
         found.extend(names.iter().map(|name| dir.join(name)));
     }
-    found.extend(crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
+    // In the sources also others work, and what they left has the same names.
+    let caller = Caller::or_by_sudo();
+    let is_ours = |path: &PathBuf| {
+        let is_filled = |above: Vec<crate::disk::Meta>| caller.may_fill(&above[0], &above[1..]);
+        disk.meta(path).is_ok_and(|stray| caller.trusts(stray.owner))
+            && disk.above(&parent(path)).is_ok_and(is_filled)
+    };
+    let in_sources = crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default();
+    found.extend(in_sources.into_iter().filter(is_ours));
     let own = set.manifest.set.to_string();
     found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
     found.sort_unstable();

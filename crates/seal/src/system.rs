@@ -453,19 +453,28 @@ impl Disk for SystemDisk {
         Ok(rustix::fs::linkat(&dir, &old, &to, &new, AtFlags::empty())?)
     }
 
-    fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
+    fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()> {
         let (dir, name) = self.at(path, Access::Write)?;
-        Ok(rustix::fs::symlinkat(target, &dir, &name)?)
+        rustix::fs::symlinkat(target, &dir, &name)?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(&dir, &name, flags, Mode::empty()).map(SystemSeen);
+        let is_it = |made: &SystemSeen| {
+            let is_own =
+                made.meta().is_ok_and(|made| made.kind == MetaKind::Symlink && crate::disk::is_own(&made));
+            is_own && made.target().is_ok_and(|to| to == target)
+        };
+        if let Some(SystemSeen(made)) = made.ok().filter(is_it) {
+            let _ = rustix::fs::utimensat(&made, "", &modified(mtime), AtFlags::EMPTY_PATH);
+        }
+        Ok(())
     }
 
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {
         let seen = self.open_at(path, Access::Write, OFlags::PATH)?;
         match describe(&rustix::fs::fstat(&seen)?).kind {
-            MetaKind::Dir | MetaKind::Symlink => {
-                Ok(rustix::fs::utimensat(&seen, "", &modified(mtime), AtFlags::EMPTY_PATH)?)
-            }
-            // A file may have another name elsewhere.
-            MetaKind::File | MetaKind::Other => Err(Errno::INVAL.into()),
+            MetaKind::Dir => Ok(rustix::fs::utimensat(&seen, "", &modified(mtime), AtFlags::EMPTY_PATH)?),
+            // Those may be anybody's, or have another name elsewhere.
+            MetaKind::Symlink | MetaKind::File | MetaKind::Other => Err(Errno::INVAL.into()),
         }
     }
 

@@ -112,13 +112,19 @@ pub(crate) fn unseal(
     let _ = set.world.disk.root(target, Access::Write);
     let state = crate::pin::told(&set.manifest);
     let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
-    if set.world.disk.meta(target).is_ok() {
+    let was_there = set.world.disk.meta(target).is_ok();
+    if was_there {
         refuse_if_moved(set, target, true)?;
     }
     refuse_if_not_new(set, target, (&mark, &state))?;
     refuse_early(set, &entries, options)?;
     let made =
         set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
+    // What came meanwhile is not what was named.
+    refuse_if_moved(set, target, was_there || made.is_some())?;
+    if made.is_none() {
+        refuse_if_not_new(set, target, (&mark, &state))?;
+    }
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
@@ -129,7 +135,6 @@ pub(crate) fn unseal(
         _ => 0,
     };
     progress.phase("restoring", entries.iter().map(size).sum());
-    refuse_if_moved(set, target, true)?;
     let mut mark = Mark::found(set.world.disk, mark, &temp, state);
     if set.put_by_another().is_some() {
         let dir = set.world.disk.meta(target).map_err(|e| SealError::io("reading", target, e))?;
@@ -385,11 +390,9 @@ impl Unsealing<'_, '_> {
             // One that a killed command left.
             let _ = disk.remove(&temp);
         }
-        self.in_opened(&temp, |temp| disk.make_link(to, temp))
+        let mtime = self.set.manifest.entries[index].mtime;
+        self.in_opened(&temp, |temp| disk.make_link(to, temp, mtime))
             .map_err(|e| SealError::io("creating", path, e))?;
-        let entry = &self.set.manifest.entries[index];
-        // Not every file system keeps times of links.
-        let _ = disk.set_time(&temp, entry.mtime);
         if self.options.overwrite {
             disk.rename(&temp, path).map_err(|e| {
                 let _ = disk.remove(&temp);

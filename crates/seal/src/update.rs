@@ -14,10 +14,11 @@ use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::attributes::acl_in;
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
-use crate::disk::EPOCH;
+use crate::disk::{EPOCH, MetaKind};
 use crate::first::{check_readable, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
+use crate::names::parent;
 use crate::options::{Progress, RemovedMax, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
@@ -29,7 +30,7 @@ use crate::tree::{Tree, closed_dirs, is_shown, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// The permission bits of a file that everybody may read.
@@ -56,6 +57,15 @@ struct Plan {
     /// Whether files were read that proved to be as they were sealed: a commit saves the next time
     /// from reading them.
     read_in_vain: bool,
+}
+
+/// Whether everybody may search a source, and all directories above it.
+fn is_searched_by_all(set: &Set<'_>, source: &Path) -> bool {
+    const ALL_SEARCH: u32 = 0o011;
+    let disk = set.world.disk;
+    let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
+    let dir = if is_dir { source.to_path_buf() } else { parent(source) };
+    disk.above(&dir).is_ok_and(|above| above.iter().all(|dir| dir.mode & ALL_SEARCH == ALL_SEARCH))
 }
 
 /// Who knows what a file holds.
@@ -500,7 +510,11 @@ impl Plan {
         let mut found: HashMap<usize, usize> = HashMap::new();
         let [closed, closed_before] = [&self.next, old].map(|entries| closed_dirs(entries));
         // A closed directory may have been moved onto one that everybody could search.
-        let is_for_all = |entry: &Entry| entry.mode & ALL_READ == ALL_READ && is_shown(entry, &closed);
+        let is_open: Vec<bool> = set.sources.iter().map(|path| is_searched_by_all(set, path)).collect();
+        let is_for_all = |entry: &Entry| {
+            let is_read_by_all = entry.mode & ALL_READ == ALL_READ && is_open[entry.source as usize];
+            is_read_by_all && is_shown(entry, &closed)
+        };
         let who = |path: PathBuf, is_everybody: bool| Who {
             is_everybody,
             alone: sole_putter(set.world.disk, &path),

@@ -262,10 +262,8 @@ fn heal_file(
             return Ok(Done::Dir(made));
         }
         EntryKind::Symlink { target } => {
-            disk.make_link(crate::names::path_of(target), path)
+            disk.make_link(crate::names::path_of(target), path, entry.mtime)
                 .map_err(|e| SealError::io("creating", path, e))?;
-            // Not every file system keeps times of links.
-            let _ = disk.set_time(path, entry.mtime);
             return Ok(Done::Link);
         }
         EntryKind::File { size, .. } => *size,

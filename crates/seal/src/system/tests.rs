@@ -1,5 +1,6 @@
 use super::*;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use rustix::fs::CWD;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 /// With the kernel's help, and without.
 fn disks() -> [SystemDisk; 2] {
@@ -62,7 +63,7 @@ fn below_a_root_that_is_read_nothing_can_be_changed() {
             disk.make_private_dir(&y).map(drop),
             disk.open_dir(dir.path()).map(drop),
             disk.add_name(&x, &y),
-            disk.make_link(&x, &y),
+            disk.make_link(&x, &y, zero),
             disk.set_time(&x, zero),
             disk.sync_dir(dir.path()),
         ];
@@ -260,4 +261,40 @@ fn what_is_changed_after_the_clock_was_asked_does_not_look_older() {
         let (before, asked, after) = (changed(), crate::disk::next_tick(), changed());
         assert!(before < asked && asked <= after, "round {round}: {before:?}, {asked:?}, {after:?}");
     }
+}
+
+/// Whoever may rename things beside a link exchanges it, as soon as it is there, for a directory.
+#[test]
+fn a_link_that_is_made_gives_its_time_to_nothing_else() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let dir = tempfile::tempdir().unwrap();
+    let [link, other] = ["link", "other"].map(|name| dir.path().join(name));
+    fs::create_dir(&other).unwrap();
+    let time = Timestamp { seconds: 1_000_000, nanos: 0 };
+    let disk = SystemDisk::new();
+    disk.root(dir.path(), Access::Write).unwrap();
+    disk.make_link(Path::new("to"), &link, time).unwrap();
+    assert_eq!(fs::symlink_metadata(&link).unwrap().mtime(), time.seconds);
+    assert!(disk.set_time(&link, time).is_err(), "by its name none gets one");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                let _ = rustix::fs::renameat_with(CWD, &link, CWD, &other, RenameFlags::EXCHANGE);
+            }
+        });
+        for _ in 0..20_000 {
+            for path in [&link, &other] {
+                if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+                    let _ = fs::remove_file(path);
+                }
+            }
+            let _ = fs::rename(&link, &other);
+            let _ = disk.make_link(Path::new("to"), &link, time);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let found = [&link, &other].map(|path| fs::symlink_metadata(path).ok());
+    let directory = found.iter().flatten().find(|found| found.is_dir()).unwrap();
+    assert_ne!(directory.mtime(), time.seconds);
 }

@@ -387,7 +387,8 @@ fn a_private_directory_that_was_moved_onto_a_sealed_one_gets_nothing() {
 #[test]
 fn what_one_user_has_is_not_held_against_what_another_had() {
     use std::os::unix::fs::{MetadataExt, chown};
-    for (owner, mode, renamed) in [(1001, 0o600, 1), (1002, 0o600, 0), (1002, 0o644, 1)] {
+    // The last where others cannot go.
+    for (owner, mode, renamed) in [(1001, 0o600, 1), (1002, 0o600, 0), (1002, 0o644, 1), (1003, 0o644, 0)] {
         for is_new in [false, true] {
             let place = Place::new();
             if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
@@ -408,9 +409,13 @@ fn what_one_user_has_is_not_held_against_what_another_had() {
             let owner_of = |dir: &Path| fs::metadata(dir).unwrap().uid();
             put(from, "gone", owner_of(from));
             seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+            // Where others can go.
+            set_mode(place.dir.path(), 0o755);
             fs::remove_file(from.join("gone")).unwrap();
             put(to, "new", owner_of(to));
-            assert_eq!(place.reseal().renamed, renamed, "{owner} {mode:o} {is_new}");
+            let found = place.again();
+            set_mode(place.dir.path(), if mode == 0o644 && owner == 1003 { 0o700 } else { 0o755 });
+            assert_eq!(seal(&found, &mut Silent).unwrap().renamed, renamed, "{owner} {mode:o} {is_new}");
         }
     }
 }
@@ -460,4 +465,52 @@ fn what_is_gone_is_not_told_by_what_was_moved_in_its_place() {
     fs::rename(hers.join("d"), &moved).unwrap();
     fs::rename(&theirs, hers.join("d")).unwrap();
     assert_eq!(place.reseal().renamed, 0);
+}
+
+/// The target was not there when it was asked.
+#[test]
+fn what_takes_the_place_of_the_target_meanwhile_gets_nothing() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    for is_of_another in [false, true] {
+        let (place, _) = sealed(Mode::Full);
+        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+            return;
+        }
+        let hers = place.dir.path().join("hers");
+        let [private, target] = ["private", "new"].map(|name| hers.join(name));
+        fs::create_dir_all(&private).unwrap();
+        set_mode(&private, 0o700);
+        fs::write(private.join("a"), "precious").unwrap();
+        chown(&hers, Some(65534), None).unwrap();
+        if is_of_another {
+            chown(place.out(), Some(65534), None).unwrap();
+        }
+        let disk = FaultDisk::new(place.dir.path(), Faults::default());
+        disk.move_in(&private, &target);
+        let options = UnsealOptions { target: target.clone(), ..overwriting(&place) };
+        let error = World { disk: &disk, threads: 1 }.unseal(&options, &mut Silent).unwrap_err();
+        let is_refused = matches!(error, SealError::PlaceOfAnother { owner: 65534, .. });
+        assert!(is_refused, "{error}");
+        assert_eq!(fs::read(target.join("a")).unwrap(), b"precious");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 1);
+    }
+}
+
+/// What `unseal` leaves when it is killed has the same name everywhere.
+#[test]
+fn strays_of_others_and_in_directories_that_were_moved_stay() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let (place, set) = sealed(Mode::Beside);
+    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        return;
+    }
+    let name = format!(".pantile-{set}.tmp");
+    let [hers, moved] = ["d", "hers/moved"].map(|dir| place.tree().join(dir));
+    fs::create_dir_all(&moved).unwrap();
+    [&place.tree(), &hers, &moved].iter().for_each(|dir| fs::write(dir.join(&name), "").unwrap());
+    chown(hers.join(&name), Some(65534), None).unwrap();
+    chown(place.tree().join("hers"), Some(65534), None).unwrap();
+    place.heal().unwrap();
+    let left = [&place.tree(), &hers, &moved].map(|dir| dir.join(&name).exists());
+    assert_eq!(left, [false, true, true]);
 }

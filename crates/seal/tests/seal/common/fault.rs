@@ -116,6 +116,7 @@ struct State {
     pub bytes_read: BTreeMap<PathBuf, u64>,
     roots: Vec<PathBuf>,
     looked_at: Vec<PathBuf>,
+    moved_in: Option<(PathBuf, PathBuf)>,
     delayed: Option<(PathBuf, PathBuf)>,
 }
 
@@ -189,6 +190,11 @@ impl FaultDisk {
     /// The directories that were asked for as roots, there or not.
     pub fn roots(&self) -> Vec<PathBuf> {
         self.state.lock().unwrap().roots.clone()
+    }
+
+    /// Renames something when a directory is about to be made.
+    pub fn move_in(&self, from: &Path, to: &Path) {
+        self.state.lock().unwrap().moved_in = Some((from.to_path_buf(), to.to_path_buf()));
     }
 
     /// What was described, there or not.
@@ -322,6 +328,9 @@ impl Disk for FaultDisk {
 
     fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot> {
         self.alive()?;
+        if let Some((from, to)) = self.state.lock().unwrap().moved_in.take() {
+            fs::rename(from, to).unwrap();
+        }
         self.inner.make_root(path, mode)
     }
 
@@ -434,9 +443,9 @@ impl Disk for FaultDisk {
         Ok(self.wrap(path, inner, u64::MAX))
     }
 
-    fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
+    fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()> {
         self.alive()?;
-        self.inner.make_link(target, path)
+        self.inner.make_link(target, path, mtime)
     }
 
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {
