@@ -116,14 +116,15 @@ pub(crate) fn unseal(
     if was_there {
         refuse_if_moved(set, target, true)?;
     }
-    refuse_if_not_new(set, target, (&mark, &state))?;
+    let is_meant = is_meant(set, options);
+    refuse_if_not_new(set, (target, is_meant), (&mark, &state))?;
     refuse_early(set, &entries, options)?;
     let made =
         set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
     // What came meanwhile is not what was named.
     refuse_if_moved(set, target, was_there || made.is_some())?;
     if made.is_none() {
-        refuse_if_not_new(set, target, (&mark, &state))?;
+        refuse_if_not_new(set, (target, is_meant), (&mark, &state))?;
     }
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
@@ -155,7 +156,7 @@ pub(crate) fn unseal(
         report: UnsealReport {
             unchecked: !set.knows_blocks(),
             blind,
-            for_owner_alone: !is_meant(set, options) && set.is_content_sealed(),
+            for_owner_alone: !is_meant && set.is_content_sealed(),
             ..UnsealReport::default()
         },
         made: root.into_iter().collect(),
@@ -166,7 +167,7 @@ pub(crate) fn unseal(
         dirs: None,
         kept: None,
         rights,
-        is_meant: is_meant(set, options),
+        is_meant,
         damage,
         lost: Damage::default(),
         doubtful: None,
@@ -228,14 +229,21 @@ struct Unsealing<'a, 'w> {
 /// others can have put there: the target, of which nothing else is known than that it was new.
 const BEGUN: &[u8] = b"/";
 
-/// Refuses to restore what others can have said to a directory that holds something. Whoever made
+/// Refuses to restore what others can have said to a directory that holds something: whoever made
 /// the set would see by what is read, made and left whether that has the names and the content that
-/// she guesses.
-fn refuse_if_not_new(set: &Set<'_>, target: &Path, (mark, state): (&Path, &str)) -> Result<(), SealError> {
+/// she guesses. Nor to one that others can look into, if they may have put together what is for the
+/// caller alone: they would see its names.
+fn refuse_if_not_new(
+    set: &Set<'_>,
+    (target, is_meant): (&Path, bool),
+    (mark, state): (&Path, &str),
+) -> Result<(), SealError> {
+    const OF_OTHERS: u32 = 0o077;
     let Some(owner) = set.put_by_another() else { return Ok(()) };
     let disk = set.world.disk;
+    let is_closed = || disk.meta(target).is_ok_and(|dir| dir.mode & OF_OTHERS == 0);
     let is_new = match disk.list(target) {
-        Ok(names) => names.iter().all(|name| name.as_os_str() == LOCK),
+        Ok(names) => names.iter().all(|name| name.as_os_str() == LOCK) && (is_meant || is_closed()),
         Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
     };
     let goes_on = || disk.meta(target).is_ok_and(|dir| Mark::names(disk, mark, state, (dir.id, BEGUN)));
@@ -656,9 +664,14 @@ impl Unsealing<'_, '_> {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }
         }
+        // A target of several sources has what is in it.
+        const OF_OWNER: u32 = 0o7700;
+        let is_as_sealed = self.is_meant && self.set.is_content_sealed();
         for (path, was) in std::mem::take(&mut self.opened).into_iter().rev() {
+            let is_open = is_as_sealed || path != self.options.target;
             // Best effort: it stays open to its owner alone.
-            let _ = open_made(disk, &path, was.id).and_then(|dir| dir.set_meta(was.mode, was.mtime));
+            let mode = if is_open { was.mode } else { was.mode & OF_OWNER };
+            let _ = open_made(disk, &path, was.id).and_then(|dir| dir.set_meta(mode, was.mtime));
         }
         self.mark.take(disk);
         disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;

@@ -29,6 +29,7 @@ use crate::times::{is_rot_or_change, is_same_time, is_since};
 use crate::tree::{Tree, closed_dirs, is_shown, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
+use pantile_trust::Found;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -61,11 +62,10 @@ struct Plan {
 
 /// Whether everybody may search a source, and all directories above it.
 fn is_searched_by_all(set: &Set<'_>, source: &Path) -> bool {
-    const ALL_SEARCH: u32 = 0o011;
     let disk = set.world.disk;
     let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
     let dir = if is_dir { source.to_path_buf() } else { parent(source) };
-    disk.above(&dir).is_ok_and(|above| above.iter().all(|dir| dir.mode & ALL_SEARCH == ALL_SEARCH))
+    disk.above(&dir).is_ok_and(|above| above.iter().all(|dir| Found::from(dir).is_searched_by_all()))
 }
 
 /// Who knows what a file holds.

@@ -16,6 +16,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 
 const READ_BY_ALL: u32 = 0o044;
+const SEARCHED_BY_ALL: u32 = 0o011;
 const WRITTEN_BY_GROUP: u32 = 0o020;
 const WRITTEN_BY_ALL: u32 = 0o002;
 const STICKY: u32 = 0o1000;
@@ -38,6 +39,11 @@ impl From<&Metadata> for Found {
 }
 
 impl Found {
+    /// Whether everybody may search the directory.
+    pub fn is_searched_by_all(&self) -> bool {
+        self.mode & SEARCHED_BY_ALL == SEARCHED_BY_ALL
+    }
+
     /// Whether everybody may read the file, its group included, which a mode can leave out.
     pub fn is_for_everybody(&self) -> bool {
         self.mode & READ_BY_ALL == READ_BY_ALL
@@ -195,15 +201,19 @@ impl Caller {
     }
 
     /// Whether something may be made or replaced in a directory that nobody has named: others cannot
-    /// have put it where it is, or may write to it themselves.
+    /// have put it where it is, or all of them may go there and write to it themselves.
     pub fn may_fill<F: Into<Found>>(
         &self,
         dir: impl Into<Found>,
         above: impl IntoIterator<Item = F>,
     ) -> bool {
+        const USED_BY_ALL: u32 = 0o033;
         let dir = dir.into();
-        let is_for_all = dir.mode & (WRITTEN_BY_ALL | STICKY) == WRITTEN_BY_ALL;
-        (is_for_all && self.trusts(dir.owner)) || self.is_dir_at_home(dir, above)
+        let above: Vec<Found> = above.into_iter().map(Into::into).collect();
+        let is_used_by_all = dir.mode & (USED_BY_ALL | STICKY) == USED_BY_ALL;
+        let is_for_all =
+            is_used_by_all && self.trusts(dir.owner) && above.iter().all(Found::is_searched_by_all);
+        is_for_all || self.is_dir_at_home(dir, above)
     }
 
     /// Whether one user alone, who owns a file, can have written it and put it into a directory.
@@ -329,12 +339,14 @@ mod tests {
             // Where everybody may write.
             (of(0, 0o700), vec![of(0, 0o777), of(0, 0o755)], [false, false]),
             (of(0, 0o777), vec![of(0, 0o777), of(0, 0o755)], [false, false]),
+            // Where nobody else can go.
+            (of(0, 0o777), vec![of(0, 0o700), of(1001, 0o755), of(0, 0o755)], [false, false]),
         ] {
             let root = Caller::of(0);
             let is_at_home =
                 [root.is_at_home(found, above.clone()), root.is_dir_at_home(found, above.clone())];
             assert_eq!(is_at_home, at_home, "{found:?} in {above:?}");
-            let is_for_all = found.mode == 0o777 && found.owner == 0;
+            let is_for_all = found.mode == 0o777 && found.owner == 0 && above[0].mode == 0o777;
             assert_eq!(
                 root.may_fill(found, above.clone()),
                 at_home[1] || is_for_all,

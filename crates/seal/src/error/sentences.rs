@@ -143,8 +143,8 @@ impl fmt::Display for SealError {
             ),
             SealError::NotNew { path, owner } => write!(
                 out,
-                "{} is not empty, and {} may have put the shards there, and could see what is in it by what becomes of it; \
-                 nothing was restored: name a directory that is new or empty",
+                "{} holds something or can be looked into by others, and {} may have put the shards there, and could see \
+                 what should be for you alone; nothing was restored: name a new directory",
                 path.display(),
                 whom(*owner)
             ),

@@ -73,8 +73,9 @@ pub(super) fn heal_files(
         let was_shown = is_shown(&set.manifest.entries[entry], &closed);
         let was_open = was_shown && set.manifest.entries[entry].mode & ALL_READ == ALL_READ;
         let original = Original { entry, path: &path, way, was_shown, was_open };
-        let refused =
-            refuse_below_others(set, original, &dirs).and_then(|()| refuse_if_told(set, original, &dirs));
+        let refused = refuse_as_others_say(set)
+            .and_then(|()| refuse_below_others(set, original, &dirs))
+            .and_then(|()| refuse_if_told(set, original, &dirs));
         if let Err(error) = refused {
             report.not_healed.push(not_done(&path, &error));
             left_alone.insert(parent(&path));
@@ -381,6 +382,18 @@ fn write_original(
     let mode = give(file, &attributes, (mode, given), path, not_kept);
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })
+}
+
+/// Refuses to write originals as shards say which another user can have put where they are, whoever
+/// heals: she may have put those of another set there, and what is in it is not for whoever can look
+/// into the sources. Root who is alone in a name space of users sees those of root outside as
+/// another's.
+fn refuse_as_others_say(set: &Set<'_>) -> Result<(), SealError> {
+    let caller = Caller::alone();
+    match set.put_by_another().filter(|_| !caller.is_root() || caller.rules_others()) {
+        Some(owner) => Err(SealError::OfAnother { path: set.names.dir.clone(), owner }),
+        None => Ok(()),
+    }
 }
 
 /// By record: refuses to make or replace anything in directories that may have been moved since it

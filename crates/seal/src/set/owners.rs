@@ -116,13 +116,21 @@ impl Set<'_> {
     /// for everybody to read.
     pub(crate) fn is_of_one_alone(&self) -> bool {
         let caller = Caller::alone();
-        let with_dir = |(file, dir): (Meta, &Path)| Some((file, self.world.disk.meta(dir).ok()?));
-        let all: Option<Vec<(Meta, Meta)>> =
-            self.shards_and_dirs().map(|(_, found)| found.and_then(with_dir)).collect();
+        let with_above = |(file, dir): (Meta, &Path)| Some((file, self.world.disk.above(dir).ok()?));
+        let all: Option<Vec<(Meta, Vec<Meta>)>> =
+            self.shards_and_dirs().map(|(_, found)| found.and_then(with_above)).collect();
         let Some(all) = all else { return false };
         let first = all.first().map(|(file, _)| file.owner);
-        all.iter().all(|(file, _)| Found::from(file).is_for_everybody())
-            || all.iter().all(|(file, dir)| Some(file.owner) == first && caller.is_of_one_alone(file, dir))
+        let is_for_all = |(file, above): &(Meta, Vec<Meta>)| {
+            let can_go = above.iter().all(|dir| Found::from(dir).is_searched_by_all());
+            can_go && Found::from(file).is_for_everybody()
+        };
+        let is_of_first = |(file, above): &(Meta, Vec<Meta>)| {
+            Some(file.owner) == first
+                && caller.is_of_one_alone(file, &above[0])
+                && caller.is_at_home(file, above)
+        };
+        all.iter().all(is_for_all) || all.iter().all(is_of_first)
     }
 
     /// Refuses to write to shards that another user put where they are, and of root's those that

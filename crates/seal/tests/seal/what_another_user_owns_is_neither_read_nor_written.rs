@@ -264,6 +264,44 @@ fn what_shards_of_several_users_give_is_for_who_restores_it_alone() {
     assert_eq!([mixed, written_by_all], [(0o600, 0); 2]);
 }
 
+/// Directories of sets that lie in one of a user's, who can give each the name of another.
+#[test]
+fn what_a_user_can_have_exchanged_as_a_whole_is_for_who_restores_it_alone() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let other = place.dir.path().join("other");
+    for dir in [&place.tree(), &other] {
+        fs::create_dir_all(dir).unwrap();
+        let name = dir.file_name().unwrap();
+        write(&dir.join(name), &Seed(5).bytes(20_000));
+        set_mode(&dir.join(name), 0o644);
+    }
+    let hers = place.dir.path().join("hers");
+    fs::create_dir(&hers).unwrap();
+    let out = hers.join("set");
+    let sources = vec![place.tree(), other];
+    seal(&SealOptions { out: out.clone(), sources, ..place.options("rs:3+2") }, &mut Silent).unwrap();
+    let restored = || {
+        let _ = fs::remove_dir_all(place.target());
+        unseal(&unsealing(&place, &out), &mut Silent).unwrap();
+        let made = [place.target(), place.target().join("tree"), place.target().join("tree/tree")];
+        made.map(|path| mode_of(&path) & 0o077)
+    };
+    assert!(restored().into_iter().all(|of_others| of_others != 0));
+    chown(&hers, Some(USER), None).unwrap();
+    assert_eq!(restored(), [0; 3]);
+    // Nor is it put where others can see what it is called.
+    for (mode, is_done) in [(0o755, false), (0o700, true)] {
+        fs::remove_dir_all(place.target()).unwrap();
+        fs::create_dir(place.target()).unwrap();
+        set_mode(&place.target(), mode);
+        let done = unseal(&unsealing(&place, &out), &mut Silent);
+        assert_eq!(!matches!(done, Err(SealError::NotNew { owner: USER, .. })), is_done, "{done:?}");
+    }
+}
+
 /// Of two owners, one put a shard of his among root's, as if all were his.
 #[test]
 fn shards_of_several_owners_are_nobodys_to_be_made_anew() {
