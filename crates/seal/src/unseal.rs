@@ -147,7 +147,7 @@ pub(crate) fn unseal(
     let rights = Rights::of_new(set.world.disk, options.modes);
     let opened = made.filter(|_| root.is_none()).and_then(|_| {
         let was = set.world.disk.meta(target).ok()?;
-        Some((target.clone(), Meta { mode: was.mode & SETGID | rights.of_mode(ROOT_DIR), ..was }))
+        Some((target.clone(), was))
     });
     let mut work = Unsealing {
         set,
@@ -564,7 +564,8 @@ impl Unsealing<'_, '_> {
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
-        let given = (within_group(made, entry.mode), self.rights());
+        let rights = self.rights();
+        let given = (within_group(made, rights.of_mode(entry.mode)), rights);
         // Also of version 1: what it inherited from the directory is taken away.
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
         give(made, &sealed, given, path, &mut self.report.not_kept)
@@ -664,14 +665,21 @@ impl Unsealing<'_, '_> {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }
         }
-        // A target of several sources has what is in it.
-        const OF_OWNER: u32 = 0o7700;
-        let is_as_sealed = self.is_meant && self.set.is_content_sealed();
+        let rights = self.rights();
         for (path, was) in std::mem::take(&mut self.opened).into_iter().rev() {
-            let is_open = is_as_sealed || path != self.options.target;
+            // A target of several sources has what is in it.
+            let is_made = self.fresh && path == self.options.target;
             // Best effort: it stays open to its owner alone.
-            let mode = if is_open { was.mode } else { was.mode & OF_OWNER };
-            let _ = open_made(disk, &path, was.id).and_then(|dir| dir.set_meta(mode, was.mtime));
+            let _ = open_made(disk, &path, was.id).and_then(|dir| {
+                let mode = match is_made {
+                    false => was.mode,
+                    true => {
+                        let given = (within_group(&*dir, rights.of_mode(ROOT_DIR)), rights);
+                        was.mode & SETGID | give(&*dir, &[], given, &path, &mut self.report.not_kept)
+                    }
+                };
+                dir.set_meta(mode, was.mtime)
+            });
         }
         self.mark.take(disk);
         disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;

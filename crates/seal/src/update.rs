@@ -29,7 +29,7 @@ use crate::times::{is_rot_or_change, is_same_time, is_since};
 use crate::tree::{Tree, closed_dirs, is_shown, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
-use pantile_trust::Found;
+use pantile_trust::{Caller, Found};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -66,6 +66,17 @@ fn is_searched_by_all(set: &Set<'_>, source: &Path) -> bool {
     let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
     let dir = if is_dir { source.to_path_buf() } else { parent(source) };
     disk.above(&dir).is_ok_and(|above| above.iter().all(|dir| Found::from(dir).is_searched_by_all()))
+}
+
+/// Whether somebody whom the caller does not trust can put another directory in the place of a
+/// source, or of the one in which a file lies.
+fn may_be_exchanged(set: &Set<'_>, source: &Path) -> bool {
+    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
+    let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
+    let dir = if is_dir { source.to_path_buf() } else { parent(source) };
+    let Ok(above) = disk.above(&dir) else { return true };
+    let above: Vec<Found> = above.iter().skip(1).map(Found::from).collect();
+    !above.iter().all(|dir| caller.trusts(dir.owner)) || !caller.are_kept(&above)
 }
 
 /// Who knows what a file holds.
@@ -317,8 +328,13 @@ impl Plan {
         // shows. Without checksums there is nothing to compare what is read with.
         let sealed_at = set.sealed_at.filter(|_| set.judge);
         let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| is_since(*ctime, at));
-        let to_be_read: Vec<bool> =
-            tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
+        // Nor does anything show that a source was exchanged as a whole, but the record.
+        let is_unknown: Vec<bool> = (set.sources.iter())
+            .map(|source| set.judge && set.trust.recorded.is_none() && may_be_exchanged(set, source))
+            .collect();
+        let to_be_read: Vec<bool> = (plan.next.iter().zip(&tree.ctimes))
+            .map(|(entry, ctime)| options.read_all || is_touched(ctime) || is_unknown[entry.source as usize])
+            .collect();
         let recorded = set.trust.recorded.unwrap_or(EPOCH);
         let has_wider_rights = have_wider_rights(old, &by_path, &plan.next);
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();

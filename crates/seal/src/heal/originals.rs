@@ -194,7 +194,7 @@ fn is_for_others(set: &Set<'_>, original: Original<'_>) -> bool {
 fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, report: &mut HealReport) {
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
     let done = open_made(disk, &path, made).and_then(|dir| {
-        let given = (within_group(&*dir, entry.mode), rights);
+        let given = (within_group(&*dir, rights.of_mode(entry.mode)), rights);
         let sealed = sealed_attributes(set, index).unwrap_or_default();
         let mode = give(&*dir, &sealed, given, &path, &mut report.not_kept);
         dir.set_meta(mode, entry.mtime)
@@ -371,7 +371,7 @@ fn write_original(
         not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
     }
     // Without its owner, a program must not run as its owner.
-    let mode = if owned { mode } else { within_group(file, mode & !SETUID_SETGID) };
+    let mode = if owned { mode } else { within_group(file, given.of_mode(mode & !SETUID_SETGID)) };
     // Those that it has now, like its mode; those that were sealed if it is not there.
     let attributes = match seen {
         Some(seen) => {

@@ -514,3 +514,63 @@ fn strays_of_others_and_in_directories_that_were_moved_stay() {
     let left = [&place.tree(), &hers, &moved].map(|dir| dir.join(&name).exists());
     assert_eq!(left, [false, true, true]);
 }
+
+/// A source as a whole, in a directory of a user who has another with files of those names, sizes
+/// and times.
+#[test]
+fn a_source_that_was_exchanged_as_a_whole_is_read() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    for (owner, is_read) in [(0, false), (65534, true)] {
+        let place = Place::new();
+        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+            return;
+        }
+        let hers = place.dir.path().join("hers");
+        let [source, fake, aside] = ["source", "fake", "aside"].map(|name| hers.join(name));
+        // What is renamed is the directory above, so that nothing below it shows.
+        for (dir, seed) in [(&source, 5), (&fake, 6)] {
+            fs::create_dir_all(dir.join("in")).unwrap();
+            write(&dir.join("in/f"), &Seed(seed).bytes(20_000));
+        }
+        chown(&hers, Some(owner), None).unwrap();
+        let options = SealOptions {
+            mode: Some(Mode::Beside),
+            sources: vec![source.join("in")],
+            ..place.options("rs:4+4")
+        };
+        seal(&options, &mut Silent).unwrap();
+        fs::rename(&source, &aside).unwrap();
+        fs::rename(&fake, &source).unwrap();
+        let again = seal(&SealOptions { code: None, mode: None, ..options }, &mut Silent);
+        assert_eq!(again.is_err(), is_read, "{again:?}");
+    }
+}
+
+/// The umask takes from others what the group of a directory must not have, either.
+#[test]
+fn a_group_of_another_has_no_more_than_others_have_left() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let place = Place::new();
+    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        return;
+    }
+    let shared = place.dir.path().join("shared");
+    fs::create_dir_all(&shared).unwrap();
+    chown(&shared, None, Some(1001)).unwrap();
+    set_mode(&shared, 0o2775);
+    let sources = ["one", "two"].map(|name| place.dir.path().join(name));
+    for source in &sources {
+        fs::create_dir(source).unwrap();
+        write(&source.join("f"), &Seed(5).bytes(20_000));
+        set_mode(&source.join("f"), 0o644);
+    }
+    let options = SealOptions { sources: sources.to_vec(), ..place.options("rs:3+2") };
+    seal(&options, &mut Silent).unwrap();
+    let target = shared.join("new");
+    let disk = FaultDisk::new(place.dir.path(), Faults { umask: Some(0o027), ..Faults::default() });
+    let options = UnsealOptions { set: place.set(), target: target.clone(), ..Default::default() };
+    World { disk: &disk, threads: 1 }.unseal(&options, &mut Silent).unwrap();
+    for path in [target.clone(), target.join("one"), target.join("one/f")] {
+        assert_eq!(mode_of(&path) & 0o077, 0, "{}", path.display());
+    }
+}

@@ -36,6 +36,8 @@ pub struct Faults {
     pub fails_to_open: Option<u64>,
     /// A planted bug: files whose name ends so are not synced, though the caller is told so.
     pub skip_sync_of: Option<&'static str>,
+    /// The umask that is told.
+    pub umask: Option<u32>,
     /// A planted bug: the journal gets its name only when everything was applied.
     pub journal_late: bool,
 }
@@ -478,7 +480,7 @@ impl Disk for FaultDisk {
     }
 
     fn umask(&self) -> u32 {
-        self.inner.umask()
+        self.faults.umask.unwrap_or_else(|| self.inner.umask())
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
