@@ -12,12 +12,13 @@ use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::memory::BLOCK;
 use crate::open_dir::{NewDir, OpenDir};
+use crate::opening::{CLOSING, open_as, open_device, open_soon, open_to_look, open_until};
 use crate::private::{LOCK, chosen_by, create_private, lock, lock_to_read, open_to_read};
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
     newest_superblock_of, superblocks,
 };
-use crate::timely::{PATIENCE, Timely, open_within};
+use crate::timely::Timely;
 use crate::whose;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use assembled::scan;
@@ -30,10 +31,11 @@ use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slo
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The file that says where the devices are.
 pub(crate) const CONFIG: &str = "volume.conf";
@@ -41,9 +43,6 @@ pub(crate) const CONFIG: &str = "volume.conf";
 /// The longest configuration that is read: of 256 devices and some hundred spares, each with as
 /// long a path as there may be.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
-
-/// How long devices may take to be closed by whoever had them.
-pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 
 /// Bytes at the front of a device that say whether it holds anything: where file systems and
 /// partition tables have their marks.
@@ -339,7 +338,7 @@ impl Folder {
     ///
     /// Errors: it is not that device. Whether it suffices the next opening tells.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
-        let device = whose::open_device(path, OpenOptions::default())?;
+        let device = open_device(path, OpenOptions::default())?;
         whose::refuse_if_of_another(&device)?;
         let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
         if found != Some(Slot(slot)) {
@@ -405,10 +404,13 @@ impl Folder {
             return open(&path, until).map_err(|error| error.to_string());
         };
         let found = whose::found_for_all(user, self.dir.dir(), place).ok_or_else(|| {
-            let path = path.display();
-            format!("{path}: another user may have named it, and it is not there where everybody can look, without links; look as that user")
+            format!(
+                "{}: another user may have named it, and it is only looked at where everybody can go, through no \
+                 link; run this as that user",
+                path.display()
+            )
         })?;
-        let seen = std::os::fd::OwnedFd::from(found);
+        let seen = OwnedFd::from(found);
         let options = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
         open_until(&path, until, move |path| FileDevice::open_found(&seen, path, options))
             .map_err(|error| error.to_string())
@@ -671,46 +673,6 @@ fn in_new_root<T>(
     result
 }
 
-/// Opens a device, and waits until a time for whoever has it. One that was just given up takes a
-/// moment to be closed, and what a process that was killed had under way keeps its devices open
-/// until the system has ended it. Taken for lost meanwhile, they would have to be made again.
-///
-/// Errors: as of a device that is gone, if it hangs.
-pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
-    open_as(path, Access::ReadWrite, until)
-}
-
-/// The same to look at it, if it may be that nobody can write to it.
-pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
-    match open_soon(path, until) {
-        Err(DeviceError::ReadOnly { .. } | DeviceError::NotThere { .. }) => {
-            open_as(path, Access::ReadOnly, until)
-        }
-        result => result,
-    }
-}
-
-pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
-    let options = OpenOptions { access, ..OpenOptions::default() };
-    open_until(path, until, move |path| whose::open_device(path, options))
-}
-
-fn open_until(
-    path: &Path,
-    until: Instant,
-    open: impl Fn(&Path) -> Result<FileDevice, DeviceError> + Send + 'static,
-) -> Result<Arc<dyn Device>, DeviceError> {
-    let open = move |path: &Path| loop {
-        match open(path) {
-            Err(DeviceError::InUse { .. }) if Instant::now() < until => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            result => return result.map(|device| Arc::new(device) as Arc<dyn Device>),
-        }
-    };
-    open_within(path, until.saturating_duration_since(Instant::now()) + PATIENCE, open)
-}
-
 /// Refuses a code that is only here to be studied, and one whose tolerance is not proved for every
 /// set.
 fn check_code(code: &Code) -> Result<(), FolderError> {
@@ -764,7 +726,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     let mut devices: Vec<FileDevice> = Vec::new();
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
-        let device = whose::open_device(path, OpenOptions::default())?;
+        let device = open_device(path, OpenOptions::default())?;
         check_to_make(&device, new.overwrite)?;
         devices.push(device);
     }

@@ -36,6 +36,7 @@ mod long;
 mod margin;
 mod memory;
 mod open_dir;
+mod opening;
 mod private;
 mod scan;
 mod scratch;
@@ -68,6 +69,7 @@ pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes
 pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
 pub use open_dir::{ScratchFolder, SocketFault, remove_dead_socket};
+pub use opening::open_device;
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
 pub use private::{open_private, open_to_read, open_to_read_in, refuse_if_of_another};
@@ -75,7 +77,6 @@ pub use scan::Plan;
 pub use scratch::open_scratch;
 pub use service::{Deaths, Service};
 pub use text::{harmless, is_harmless};
-pub use whose::open_device;
 
 /// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed
 /// parity: for pages that quote it.

@@ -10,8 +10,9 @@
 //! looked at, which stay open for it. Killed at any moment it can be begun again: the superblock
 //! that is left is overwritten last on its device, and the maps that it refers to never.
 
-use crate::folder::{CLOSING, fresh_history, open_as, open_soon};
+use crate::folder::fresh_history;
 use crate::memory::BLOCK;
+use crate::opening::{CLOSING, open_as, open_soon};
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::whose;
 use crate::{FolderError, Host, HostError, HostOptions, margin};

@@ -5,7 +5,7 @@
 
 use crate::FolderError;
 use crate::folder::{check_once, check_to_make};
-use crate::whose::open_device;
+use crate::opening::open_device;
 use pantile_device::{AlignedBuf, Device, FileDevice, OpenOptions};
 use std::path::PathBuf;
 

@@ -4,10 +4,11 @@
 //! had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
-use crate::folder::{as_another_one, open_to_look, ran_separately};
+use crate::folder::{as_another_one, ran_separately};
 use crate::geometry::policy_name;
 use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
+use crate::opening::open_to_look;
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{Folder, FolderError, Margin};

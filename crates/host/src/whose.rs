@@ -9,14 +9,15 @@
 //!
 //! The folders of volumes are walked to in the same way ([`crate::open_dir`]).
 //!
-//! Devices are opened by such a walk, too, so that no link of another user is gone along.
+//! Devices are opened by such a walk, too ([`crate::opening`]), so that no link of another user is
+//! followed.
 //!
 //! What it deliberately does not do: ask whose devices are that have the superblock of a volume.
 //! Those are known by what they hold.
 
 use crate::FolderError;
 use crate::private::{LINKS_MOST, fault};
-use pantile_device::{Device, DeviceError, FileDevice, Identity, OpKind, OpenOptions, Site};
+use pantile_device::{Device, Identity};
 use pantile_trust::{Caller, Found, SOMEBODY};
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
@@ -147,20 +148,6 @@ pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
     identity(path).is_some_and(|own| identity(other) == Some(own))
 }
 
-/// Opens a device. What others may have put on the way to it is not gone along: who does so shows
-/// them what is there.
-///
-/// Errors: as [`FileDevice::open_with`]; `LinkOfAnother`.
-pub fn open_device(path: &Path, options: OpenOptions) -> Result<FileDevice, DeviceError> {
-    let at = || Site { device: path.to_path_buf(), op: OpKind::Open, offset_bytes: 0, len_bytes: 0 };
-    match way_to_look(path) {
-        Ok(Ok(end)) => FileDevice::open_found(&end.file.into(), path, options),
-        Ok(Err(errno)) => Err(DeviceError::NotThere { at: at(), errno: errno.raw_os_error() }),
-        Err(FolderError::OfAnother { .. }) => Err(DeviceError::LinkOfAnother { at: at() }),
-        Err(_) => Err(DeviceError::NotThere { at: at(), errno: Errno::NOENT.raw_os_error() }),
-    }
-}
-
 /// What a path leads to that a user may have named, in the folder in which it was named: through no
 /// link, and only where everybody can go, or that user. Elsewhere what becomes of it would show
 /// what is there.
@@ -263,7 +250,8 @@ fn look_at(directory: Option<&File>, name: &OsStr) -> Result<File, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantile_device::FileDevice;
+    use crate::opening::open_device;
+    use pantile_device::{DeviceError, FileDevice, OpenOptions};
     use std::fs::Permissions;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
     use std::process::Command;

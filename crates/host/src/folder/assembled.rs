@@ -1,7 +1,8 @@
 //! A volume made out from its devices alone, given under any name and in any order.
 
-use super::{CLOSING, open_to_look, ran_separately};
+use super::ran_separately;
 use crate::margin::margin;
+use crate::opening::{CLOSING, open_to_look};
 use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{FolderError, HostError};

@@ -7,8 +7,9 @@
 //! place as a spare would.
 
 use super::{Service, State};
-use crate::folder::{CLOSING, check_offered, open_soon, wipe};
+use crate::folder::{check_offered, wipe};
 use crate::memory::BLOCK;
+use crate::opening::{CLOSING, open_soon};
 use crate::timely::Timely;
 use crate::twin::{Patience, Phase, Step, Twin};
 use crate::{FolderError, Host, HostError, Place, Report};

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::control::{Answer, Order};
-use crate::folder::open_soon;
 use crate::gate::{Gate, Gated};
+use crate::opening::open_soon;
 use crate::{Folder, NewDevices, NewFolder, Place};
 use pantile_code::Code;
 use pantile_device::{Device, FileDevice, OpKind};
