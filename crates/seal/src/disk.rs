@@ -151,8 +151,8 @@ pub trait Disk: Send + Sync {
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     ///
-    /// It gets a time of modification as far as the file system keeps times of links, and nobody put
-    /// something else in its place.
+    /// The link gets a time of modification as far as the file system keeps times of links, and
+    /// unless another user has put something else in its place by then.
     fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()>;
     /// Sets the time of modification of a directory.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;

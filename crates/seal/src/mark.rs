@@ -53,11 +53,9 @@ impl Mark {
         mark
     }
 
-    /// Whether the one at a path, if it is obeyed, names a directory for a state: asked before
-    /// anything is made.
+    /// Whether the mark at a path, if it is obeyed, names a directory for a state. Nothing is made.
     pub(crate) fn names(disk: &dyn Disk, path: &Path, state: &str, (dir, below): (FileId, &[u8])) -> bool {
-        let is_ours = disk.meta(path).is_ok_and(|meta| is_ours(&meta, MetaKind::File));
-        is_ours && read(disk, path).is_some_and(|all| all.contains(&made(dir, state, below)))
+        read(disk, path).is_some_and(|all| all.contains(&made(dir, state, below)))
     }
 
     /// Whether the run before named a directory, at this path below the target.

@@ -7,8 +7,11 @@ mod owners;
 mod states;
 
 pub(crate) use found::sets_in;
+pub(crate) use owners::{
+    Readers, is_searched_by_all, may_be_exchanged, put_by, refuse_dir_of_others, refuse_place_of_others,
+    told_by,
+};
 use owners::{Told, putter};
-pub(crate) use owners::{put_by, refuse_dir_of_others, refuse_place_of_others, sole_putter, told_by};
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
@@ -517,8 +520,8 @@ impl<'w> Set<'w> {
 
     /// Compares every original with what was sealed, by its size and time of modification.
     ///
-    /// Not for whoever else can have put the shards there, who would learn by the time that it takes
-    /// what lies where they say; but who is no root may name the sources.
+    /// Nothing is looked at for shards that another user can have put there, who would learn by the
+    /// time that it takes what lies where they say; a caller other than root may name the sources.
     pub(crate) fn look_at_originals(&mut self) {
         let may_look = self.trust.is_named() && !Caller::alone().rules_others();
         if self.putter.is_some() && !may_look {

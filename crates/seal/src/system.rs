@@ -274,8 +274,8 @@ impl SystemDisk {
         })
     }
 
-    /// Opens what a person named, or what lies in a directory that she named, to read it. What is no
-    /// file can be described, not read.
+    /// Opens what a person named, or what lies in a directory that she named, to read it. What is
+    /// no file can be described, not read.
     ///
     /// Errors: `PermissionDenied` for a link that somebody else can have put in its place.
     pub fn open_found(path: &Path) -> io::Result<File> {

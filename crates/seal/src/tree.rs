@@ -51,6 +51,12 @@ pub(crate) fn closed_dirs(entries: &[Entry]) -> HashSet<(u32, &[u8])> {
     closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
 }
 
+/// Whether everybody could read a file, as far as its mode and directories below its source tell.
+pub(crate) fn is_read_by_all(entry: &Entry, closed: &HashSet<(u32, &[u8])>) -> bool {
+    const ALL_READ: u32 = 0o044;
+    entry.mode & ALL_READ == ALL_READ && is_shown(entry, closed)
+}
+
 /// Whether an entry lies in none of these directories, nor in any below them.
 pub(crate) fn is_shown(entry: &Entry, closed: &HashSet<(u32, &[u8])>) -> bool {
     let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);

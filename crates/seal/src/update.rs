@@ -14,28 +14,23 @@ use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::attributes::acl_in;
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
-use crate::disk::{EPOCH, MetaKind};
+use crate::disk::EPOCH;
 use crate::first::{check_readable, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
-use crate::names::parent;
 use crate::options::{Progress, RemovedMax, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
 use crate::select::Patterns;
-use crate::set::{Original, Set, mode_name, sole_putter};
+use crate::set::{Original, Readers, Set, is_searched_by_all, may_be_exchanged, mode_name};
 use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::{Tree, closed_dirs, is_shown, let_times_pass};
+use crate::tree::{Tree, closed_dirs, is_read_by_all, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
-use pantile_trust::{Caller, Found};
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-
-/// The permission bits of a file that everybody may read.
-const ALL_READ: u32 = 0o044;
 
 /// Bytes of a file that are read at a time to see what changed in it.
 const SCAN_BYTES: usize = 1 << 20;
@@ -58,40 +53,6 @@ struct Plan {
     /// Whether files were read that proved to be as they were sealed: a commit saves the next time
     /// from reading them.
     read_in_vain: bool,
-}
-
-/// Whether everybody may search a source, and all directories above it.
-fn is_searched_by_all(set: &Set<'_>, source: &Path) -> bool {
-    let disk = set.world.disk;
-    let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
-    let dir = if is_dir { source.to_path_buf() } else { parent(source) };
-    disk.above(&dir).is_ok_and(|above| above.iter().all(|dir| Found::from(dir).is_searched_by_all()))
-}
-
-/// Whether somebody whom the caller does not trust can put another directory in the place of a
-/// source, or of the one in which a file lies.
-fn may_be_exchanged(set: &Set<'_>, source: &Path) -> bool {
-    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
-    let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
-    let dir = if is_dir { source.to_path_buf() } else { parent(source) };
-    let Ok(above) = disk.above(&dir) else { return true };
-    let above: Vec<Found> = above.iter().skip(1).map(Found::from).collect();
-    !above.iter().all(|dir| caller.trusts(dir.owner)) || !caller.are_kept(&above)
-}
-
-/// Who knows what a file holds.
-#[derive(Clone, Copy)]
-struct Who {
-    is_everybody: bool,
-    /// The user who alone can have put it where it is; none if that is not one.
-    alone: Option<u32>,
-}
-
-impl Who {
-    /// Whether nobody learns by one file what another holds.
-    fn may_know(self, other: Who) -> bool {
-        (self.is_everybody && other.is_everybody) || (self.alone.is_some() && self.alone == other.alone)
-    }
 }
 
 /// Brings a set up to date; `None` if its code got more columns for more sources, and the set must
@@ -328,9 +289,10 @@ impl Plan {
         // shows. Without checksums there is nothing to compare what is read with.
         let sealed_at = set.sealed_at.filter(|_| set.judge);
         let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| is_since(*ctime, at));
-        // Nor does anything show that a source was exchanged as a whole, but the record.
+        // Nothing but the record shows that a source was exchanged as a whole.
+        let disk = set.world.disk;
         let is_unknown: Vec<bool> = (set.sources.iter())
-            .map(|source| set.judge && set.trust.recorded.is_none() && may_be_exchanged(set, source))
+            .map(|source| set.judge && set.trust.recorded.is_none() && may_be_exchanged(disk, source))
             .collect();
         let to_be_read: Vec<bool> = (plan.next.iter().zip(&tree.ctimes))
             .map(|(entry, ctime)| options.read_all || is_touched(ctime) || is_unknown[entry.source as usize])
@@ -497,9 +459,9 @@ impl Plan {
     /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they
     /// keep their blocks.
     ///
-    /// Without checksums nothing tells that the content is the same, and they are sealed anew. So is
-    /// what may hold one user's guess of another's content: how often a file is read shows whether
-    /// it is right.
+    /// Without checksums nothing tells that the content is the same, and they are sealed anew. So
+    /// is a file that may hold one user's guess of what another's held: how often a file is read
+    /// shows whether the guess is right.
     fn find_moved(
         &mut self,
         set: &Set<'_>,
@@ -524,35 +486,27 @@ impl Plan {
             progress.phase("looking for renamed files", bytes);
         }
         let mut found: HashMap<usize, usize> = HashMap::new();
+        let disk = set.world.disk;
         let [closed, closed_before] = [&self.next, old].map(|entries| closed_dirs(entries));
-        // A closed directory may have been moved onto one that everybody could search.
-        let is_open: Vec<bool> = set.sources.iter().map(|path| is_searched_by_all(set, path)).collect();
-        let is_for_all = |entry: &Entry| {
-            let is_read_by_all = entry.mode & ALL_READ == ALL_READ && is_open[entry.source as usize];
-            is_read_by_all && is_shown(entry, &closed)
-        };
-        let who = |path: PathBuf, is_everybody: bool| Who {
-            is_everybody,
-            alone: sole_putter(set.world.disk, &path),
-        };
-        let mut whose: HashMap<usize, Who> = HashMap::new();
+        let is_open: Vec<bool> = set.sources.iter().map(|path| is_searched_by_all(disk, path)).collect();
+        // Also of a file that is gone: a closed directory may have been moved onto its own.
+        let is_for_all = |entry: &Entry| is_open[entry.source as usize] && is_read_by_all(entry, &closed);
+        let mut readers: HashMap<usize, Readers> = HashMap::new();
         for &(index, before) in fresh.iter() {
             let entry = &self.next[index];
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
             // All of one size at once.
-            if same_size.first().is_some_and(|i| !whose.contains_key(i)) {
-                let was_for_all = |i: usize| is_for_all(&old[i]) && is_shown(&old[i], &closed_before);
-                let all = same_size.iter().map(|&i| (i, who(set.original_path(i), was_for_all(i))));
-                whose.extend(all);
+            if same_size.first().is_some_and(|i| !readers.contains_key(i)) {
+                let was_for_all = |i: usize| is_for_all(&old[i]) && is_read_by_all(&old[i], &closed_before);
+                let of = |i: usize| Readers::of(disk, &set.original_path(i), was_for_all(i));
+                readers.extend(same_size.iter().map(|&i| (i, of(i))));
             }
-            let path = join(&set.sources[entry.source as usize], &entry.path);
-            let own = who(path, is_for_all(entry));
-            if !same_size.iter().any(|i| own.may_know(whose[i])) {
+            let own = Readers::of(disk, &path_now(set, entry), is_for_all(entry));
+            if !same_size.iter().any(|i| own.know(readers[i])) {
                 continue;
             }
             // In another source it would lie on the columns of the one that it came from.
-            let may_stay =
-                |i: &usize| own.may_know(whose[i]) && (!is_bound || old[*i].source == entry.source);
+            let may_stay = |i: &usize| own.know(readers[i]) && (!is_bound || old[*i].source == entry.source);
             let starts_so = |i: &usize, crcs: &[Crc64]| may_stay(i) && crcs_of(&old[*i]).starts_with(crcs);
             let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
             let Some(crcs) = scan_file(set, entry, report, progress, hope)? else { continue };

@@ -200,8 +200,8 @@ impl Caller {
         !can_be_brought && above.iter().all(|dir| caller.trusts(dir.owner)) && caller.are_kept(&above)
     }
 
-    /// Whether something may be made or replaced in a directory that nobody has named: others cannot
-    /// have put it where it is, or all of them may go there and write to it themselves.
+    /// Whether something may be made or replaced in a directory that nobody has named: either no
+    /// other user can have put the directory where it is, or everybody may go there and write.
     pub fn may_fill<F: Into<Found>>(
         &self,
         dir: impl Into<Found>,
@@ -214,14 +214,6 @@ impl Caller {
         let is_for_all =
             is_used_by_all && self.trusts(dir.owner) && above.iter().all(Found::is_searched_by_all);
         is_for_all || self.is_dir_at_home(dir, above)
-    }
-
-    /// Whether one user alone, who owns a file, can have written it and put it into a directory.
-    pub fn is_of_one_alone(&self, file: impl Into<Found>, directory: impl Into<Found>) -> bool {
-        let (file, directory) = (file.into(), directory.into());
-        let owner = Caller::of(file.owner);
-        let is_kept = !owner.is_of_another(directory) || !self.is_of_another(directory);
-        !owner.is_of_another(file) && is_kept
     }
 }
 

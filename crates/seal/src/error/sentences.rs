@@ -143,10 +143,10 @@ impl fmt::Display for SealError {
             ),
             SealError::NotNew { path, owner } => write!(
                 out,
-                "{} holds something or can be looked into by others, and {} may have put the shards there, and could see \
-                 what should be for you alone; nothing was restored: name a new directory",
-                path.display(),
-                whom(*owner)
+                "{} can have put the shards there, and {} holds something, or others can look into it: by what becomes of \
+                 it others would learn what is in it or in the shards; nothing was restored: name a new directory",
+                whom(*owner),
+                path.display()
             ),
             SealError::NotShown { path } => write!(
                 out,

@@ -12,7 +12,7 @@ use crate::options::Progress;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
 use crate::times::is_since;
-use crate::tree::{Way, closed_dirs, is_shown};
+use crate::tree::{Way, closed_dirs, is_read_by_all, is_shown};
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
 use crate::verify::Damage;
 use crate::window::Window;
@@ -23,8 +23,6 @@ use std::path::{Path, PathBuf};
 
 /// The rights of an owner.
 const OF_OWNER: u32 = 0o700;
-/// The right of everybody to read: its group included, which a mode can leave out.
-const ALL_READ: u32 = 0o044;
 
 /// An original to be healed.
 #[derive(Clone, Copy)]
@@ -71,7 +69,7 @@ pub(super) fn heal_files(
     for (entry, way) in files {
         let path = set.original_path(entry);
         let was_shown = is_shown(&set.manifest.entries[entry], &closed);
-        let was_open = was_shown && set.manifest.entries[entry].mode & ALL_READ == ALL_READ;
+        let was_open = is_read_by_all(&set.manifest.entries[entry], &closed);
         let original = Original { entry, path: &path, way, was_shown, was_open };
         let refused = refuse_as_others_say(set)
             .and_then(|()| refuse_below_others(set, original, &dirs))
@@ -384,10 +382,10 @@ fn write_original(
     Ok(Restored { there, is_touched, blocks: restored.reconstructed })
 }
 
-/// Refuses to write originals as shards say which another user can have put where they are, whoever
-/// heals: she may have put those of another set there, and what is in it is not for whoever can look
-/// into the sources. Root who is alone in a name space of users sees those of root outside as
-/// another's.
+/// Refuses to write originals as shards say that another user can have put where they are, whoever
+/// heals: they may be the shards of another set, of which nothing is for whoever can look into the
+/// sources. Root who is alone in a name space of users sees directories of root outside as
+/// another's, and is not refused.
 fn refuse_as_others_say(set: &Set<'_>) -> Result<(), SealError> {
     let caller = Caller::alone();
     match set.put_by_another().filter(|_| !caller.is_root() || caller.rules_others()) {

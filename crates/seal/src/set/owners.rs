@@ -127,7 +127,7 @@ impl Set<'_> {
         };
         let is_of_first = |(file, above): &(Meta, Vec<Meta>)| {
             Some(file.owner) == first
-                && caller.is_of_one_alone(file, &above[0])
+                && !Caller::of(file.owner).is_of_another(file)
                 && caller.is_at_home(file, above)
         };
         all.iter().all(is_for_all) || all.iter().all(is_of_first)
@@ -164,8 +164,8 @@ impl Set<'_> {
         }
     }
 
-    /// The user whom the caller does not trust and who can have put shards where they are; `None` if
-    /// that is nobody. Told of what was opened, which stays.
+    /// The user whom the caller does not trust and who can have put shards where they are; `None`
+    /// if that is nobody. Told of what was opened, which stays.
     pub(crate) fn put_by_another(&self) -> Option<u32> {
         self.putter
     }
@@ -195,9 +195,51 @@ impl Told {
     }
 }
 
-/// Who alone can have put a file where it is, or where one was that is gone, by the directory that is
-/// left of its way; `None` if that is not one user. Whom the caller trusts counts as root.
-pub(crate) fn sole_putter(disk: &dyn Disk, path: &Path) -> Option<u32> {
+/// The directory of a source and all above it, that of the source itself first: the source, or the
+/// directory in which it lies if it is a file.
+fn above_source(disk: &dyn Disk, source: &Path) -> io::Result<Vec<Meta>> {
+    let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
+    disk.above(&if is_dir { source.to_path_buf() } else { parent(source) })
+}
+
+/// Whether everybody may search a source, and all directories above it.
+pub(crate) fn is_searched_by_all(disk: &dyn Disk, source: &Path) -> bool {
+    let is_searched = |dir: &Meta| Found::from(dir).is_searched_by_all();
+    above_source(disk, source).is_ok_and(|above| above.iter().all(is_searched))
+}
+
+/// Whether a user whom the caller does not trust can put another directory in the place of that of
+/// a source.
+pub(crate) fn may_be_exchanged(disk: &dyn Disk, source: &Path) -> bool {
+    let caller = Caller::or_by_sudo();
+    let Ok(above) = above_source(disk, source) else { return true };
+    let above: Vec<Found> = above.iter().skip(1).map(Found::from).collect();
+    !above.iter().all(|dir| caller.trusts(dir.owner)) || !caller.are_kept(&above)
+}
+
+/// Who knows what a file holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Readers {
+    is_everybody: bool,
+    /// The user who alone can have put the file where it is; `None` if that is not one user.
+    owner: Option<u32>,
+}
+
+impl Readers {
+    /// Of a file that is there or gone, which everybody could read or not.
+    pub(crate) fn of(disk: &dyn Disk, path: &Path, is_everybody: bool) -> Readers {
+        Readers { is_everybody, owner: sole_putter(disk, path) }
+    }
+
+    /// Whether nobody learns by one file what another holds.
+    pub(crate) fn know(self, other: Readers) -> bool {
+        (self.is_everybody && other.is_everybody) || (self.owner.is_some() && self.owner == other.owner)
+    }
+}
+
+/// The user who alone can have put a file where it is. Of a file that is gone the nearest directory
+/// on its way that is still there tells. Users whom the caller trusts count as root.
+fn sole_putter(disk: &dyn Disk, path: &Path) -> Option<u32> {
     let caller = Caller::or_by_sudo();
     let as_one = |owner: u32| if caller.trusts(owner) { 0 } else { owner };
     if let Ok(file) = disk.meta(path) {

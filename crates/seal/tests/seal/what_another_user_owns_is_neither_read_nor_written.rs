@@ -889,8 +889,8 @@ fn sources_that_only_a_set_of_another_names_are_not_gone_to() {
     }
 }
 
-/// Where a link of hers leads she sees who goes: by the times of access of links of her own that lie
-/// on the way, behind names in a directory in which she cannot look.
+/// A user sees whether somebody follows a link of hers by the times of access of other links of
+/// hers that lie on the way, behind names in a directory into which she cannot look.
 #[test]
 fn links_of_a_user_are_not_gone_along() {
     if !is_root() {
