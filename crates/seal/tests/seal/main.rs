@@ -14,6 +14,7 @@ mod rights_are_never_wider;
 mod sets_of_version_1_live_on;
 mod sets_that_lie_never_panic;
 mod what_another_user_owns_is_neither_read_nor_written;
+mod what_is_restored_shows_nothing_to_others;
 mod what_is_sealed_is_restored;
 mod what_is_there_is_what_is_sealed;
 mod what_others_may_exchange_gets_no_rights;

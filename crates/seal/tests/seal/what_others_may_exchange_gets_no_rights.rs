@@ -2,21 +2,13 @@
 //! and counts for nothing: private directories, other names of a file, programs, records.
 
 use crate::common::fault::{FaultDisk, Faults};
+use crate::common::users::{is_root, mode_of, set_mode};
 use crate::common::*;
 use pantile_seal::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn mode_of(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o7777
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
 
 fn sealed(mode: Mode) -> (Place, String) {
     let place = Place::new();
@@ -142,7 +134,7 @@ fn a_record_in_a_directory_that_others_may_exchange_is_none() {
 fn what_a_user_could_not_read_when_it_was_sealed_is_not_healed_into_her_files() {
     use std::os::unix::fs::{MetadataExt, chown};
     let place = Place::new();
-    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+    if !is_root() {
         return;
     }
     let tree = place.tree();
@@ -210,7 +202,7 @@ fn a_directory_that_is_exchanged_while_its_files_are_healed_gives_nobody_what_sh
     use std::os::unix::fs::{MetadataExt, chown};
     for levels in 0..2 {
         let place = Place::new();
-        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        if !is_root() {
             return;
         }
         // What is exchanged is the directory of the file, or one above it.
@@ -338,14 +330,14 @@ fn sealed_without_checksums() -> (Place, String) {
 /// user may move: onto one that was sealed.
 #[test]
 fn a_private_directory_that_was_moved_onto_a_sealed_one_gets_nothing() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     const USER: u32 = 65534;
     // The last holds the very names that were sealed: its time would show that.
     for (mode, is_heal, is_whole) in
         [(Mode::Beside, true, false), (Mode::Full, false, false), (Mode::Beside, true, true)]
     {
         let place = Place::new();
-        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        if !is_root() {
             return;
         }
         let hers = place.tree();
@@ -391,7 +383,7 @@ fn what_one_user_has_is_not_held_against_what_another_had() {
     for (owner, mode, renamed) in [(1001, 0o600, 1), (1002, 0o600, 0), (1002, 0o644, 1), (1003, 0o644, 0)] {
         for is_new in [false, true] {
             let place = Place::new();
-            if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+            if !is_root() {
                 return;
             }
             let [hers, theirs] = [("hers", 1001), ("theirs", owner)].map(|(name, owner)| {
@@ -423,10 +415,10 @@ fn what_one_user_has_is_not_held_against_what_another_had() {
 /// Nor is it read to see whether it is a file that was lost, and has another name now.
 #[test]
 fn what_one_user_has_is_not_read_for_what_another_has_lost() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     for (owner, is_read) in [(0, true), (1001, false)] {
         let place = Place::new();
-        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        if !is_root() {
             return;
         }
         let (hers, lost) = (place.tree().join("hers"), place.tree().join("lost"));
@@ -447,9 +439,9 @@ fn what_one_user_has_is_not_read_for_what_another_has_lost() {
 /// What is gone shows what is in a closed directory that was moved there.
 #[test]
 fn what_is_gone_is_not_told_by_what_was_moved_in_its_place() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     let place = Place::new();
-    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+    if !is_root() {
         return;
     }
     let [hers, theirs, moved] = ["hers", "hers/theirs", "hers/moved"].map(|name| place.tree().join(name));
@@ -470,10 +462,10 @@ fn what_is_gone_is_not_told_by_what_was_moved_in_its_place() {
 /// The target was not there when it was asked.
 #[test]
 fn what_takes_the_place_of_the_target_meanwhile_gets_nothing() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     for is_of_another in [false, true] {
         let (place, _) = sealed(Mode::Full);
-        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        if !is_root() {
             return;
         }
         let hers = place.dir.path().join("hers");
@@ -499,9 +491,9 @@ fn what_takes_the_place_of_the_target_meanwhile_gets_nothing() {
 /// What `unseal` leaves when it is killed has the same name everywhere.
 #[test]
 fn strays_of_others_and_in_directories_that_were_moved_stay() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     let (place, set) = sealed(Mode::Beside);
-    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+    if !is_root() {
         return;
     }
     let name = format!(".pantile-{set}.tmp");
@@ -519,10 +511,10 @@ fn strays_of_others_and_in_directories_that_were_moved_stay() {
 /// and times.
 #[test]
 fn a_source_that_was_exchanged_as_a_whole_is_read() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     for (owner, is_read) in [(0, false), (65534, true)] {
         let place = Place::new();
-        if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+        if !is_root() {
             return;
         }
         let hers = place.dir.path().join("hers");
@@ -549,9 +541,9 @@ fn a_source_that_was_exchanged_as_a_whole_is_read() {
 /// The umask takes from others what the group of a directory must not have, either.
 #[test]
 fn a_group_of_another_has_no_more_than_others_have_left() {
-    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::fs::chown;
     let place = Place::new();
-    if fs::metadata(place.dir.path()).unwrap().uid() != 0 {
+    if !is_root() {
         return;
     }
     let shared = place.dir.path().join("shared");

@@ -2,43 +2,20 @@
 //! do with what is root's or a third user's, is neither written to for her, nor told to her, nor
 //! given what she wants; nor is what is exchanged while a command runs.
 
+use crate::common::users::{give_to as give, is_root, mode_of, set_mode};
 use crate::common::*;
 use pantile_seal::*;
 use rustix::fs::{CWD, RenameFlags, XattrFlags, renameat_with, setxattr};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown};
+use std::os::unix::fs::{MetadataExt, chown, lchown};
 use std::path::{Path, PathBuf};
 
 /// Any user but root, and another.
 const SHE: u32 = 65534;
 const ANOTHER: u32 = 65533;
 
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("skipped: only root can make files of another user");
-    }
-    is_root
-}
-
-fn mode_of(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().mode() & 0o7777
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-}
-
 fn owner(path: &Path) -> u32 {
     fs::metadata(path).unwrap().uid()
-}
-
-/// Gives a user a directory, or file, and everything below it.
-fn give(path: &Path, user: u32) {
-    lchown(path, Some(user), Some(user)).unwrap();
-    if fs::symlink_metadata(path).unwrap().is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path(), user));
-    }
 }
 
 fn file(path: &Path, content: &[u8], mode: u32, user: u32) {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub mod fault;
+pub mod users;
 
 /// Seeded numbers: splitmix64.
 pub struct Seed(pub u64);
