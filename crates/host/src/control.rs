@@ -351,13 +351,23 @@ pub struct DeviceReport {
     /// How long its last writes took.
     #[serde(default)]
     pub writes: Option<LatencyReport>,
-    /// How many times as long as the others it takes for a read, if it is slow: reads go around it
-    /// where that costs less.
+    /// It has been far slower than the others for half a minute or longer.
     #[serde(default)]
-    pub times_as_long: Option<u32>,
+    pub slow: Option<SlowReport>,
     /// The device that takes its place when it is a copy of it.
     #[serde(default)]
     pub replacement: Option<ReplacementReport>,
+}
+
+/// How slow a device is, and since when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlowReport {
+    /// How many times as long as the others it takes for a read.
+    pub times_as_long: u32,
+    /// Microseconds; half of its reads took less.
+    pub median_us: u32,
+    /// Seconds for which it has been so.
+    pub for_s: u64,
 }
 
 /// How long a device took for its last operations of a kind, 16 at the most.

@@ -27,6 +27,7 @@ use crate::gather::Wanted;
 use crate::inbox::{Answer, Ask, Inbox, Message};
 use crate::latency::{Kind, Latencies, Latency};
 use crate::memory::{BLOCK, Block, Buffers, Table};
+use crate::slowness::{Rule, Slow, Watch};
 use crate::throttle::Throttle;
 use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
@@ -148,8 +149,11 @@ pub struct MemberReport {
     pub reads: Option<Latency>,
     /// How long its last writes took.
     pub writes: Option<Latency>,
-    /// How many times as long as the others it takes for a read; 1: it is not slow.
+    /// How many times as long as the others it takes for a read at this moment, so that reads go
+    /// around it; 1: they do not.
     pub times_as_long: u32,
+    /// It is called slow: it has been far slower than the others for long.
+    pub slow: Option<Slow>,
 }
 
 /// A running volume at one moment.
@@ -219,7 +223,8 @@ pub(crate) struct Engine {
     throttle: Throttle,
     latencies: Arc<Latencies>,
     goes_around_slow: bool,
-    evicts_slow_after: Option<Duration>,
+    watch: Watch,
+    evicts_slow: bool,
     /// Background I/O that waits for its turn.
     background: VecDeque<IoRequest>,
     /// Requests to be tried again.
@@ -256,7 +261,8 @@ impl Engine {
         let mut engine = Engine {
             latencies: direct.latencies(),
             goes_around_slow: options.goes_around_slow,
-            evicts_slow_after: options.evicts_slow_after,
+            watch: Watch::new(geometry.slots(), Rule { after: options.slow_after }),
+            evicts_slow: options.evicts_slow,
             volume,
             direct,
             pool,
@@ -314,7 +320,7 @@ impl Engine {
         let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
         let number = self.pool.attach(device.clone())?;
         self.direct.attach(slot, device);
-        self.latencies.forget(slot);
+        self.forget_pace(slot);
         let member =
             Member { number: Some(number), device: weak, path, len_bytes, ..Member::empty(Instant::now()) };
         self.members[slot.0 as usize] = member;
@@ -579,10 +585,10 @@ impl Engine {
         member.owes.clear();
         (member.error, member.shortage) = (error, Shortage::default());
         member.pace = Pace::default();
-        self.latencies.forget(slot);
         self.direct.detach(slot);
         drop(self.pool.detach(number));
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
+        self.forget_pace(slot);
         self.background.retain(|request| request.device != number);
         self.again.retain(|(_, request)| request.device != number);
         self.volume.tell_why(slot, reason, errno);
@@ -812,6 +818,7 @@ impl Engine {
             reads: self.latencies.of(slot, Kind::Read),
             writes: self.latencies.of(slot, Kind::Write),
             times_as_long: member.pace.times,
+            slow: self.watch.slow(slot),
         });
         let mut status = self.volume.status().ok_or(HostError::Stopped)?;
         for (slot, device) in (0..).map(Slot).zip(&mut status.devices) {

@@ -44,9 +44,11 @@ pub struct HostOptions {
     /// Whether reads go around a device that takes far longer than the others. Without it what is
     /// read depends on nothing but what is asked.
     pub goes_around_slow: bool,
-    /// A device that takes far longer than the others for so long is given up, if another may still
-    /// be lost then; `None`: it is not.
-    pub evicts_slow_after: Option<Duration>,
+    /// Time for which a device is far slower than the others before it is called slow.
+    pub slow_after: Duration,
+    /// Gives up a device that is called slow and takes 0.1 s or more for a read, if another may still
+    /// be lost then.
+    pub evicts_slow: bool,
     /// Whether single blocks of a full log are patched where they lie, also in a volume that was
     /// not made so (`Volume::patch_stripes`).
     pub patches_stripes: bool,
@@ -97,7 +99,8 @@ impl HostOptions {
             idle_after: Duration::from_secs(1),
             background_bytes_per_s: None,
             goes_around_slow: true,
-            evicts_slow_after: None,
+            slow_after: Duration::from_secs(30),
+            evicts_slow: false,
             patches_stripes: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,
@@ -281,10 +284,10 @@ impl Host {
         self.call(move |engine| engine.is_drained(slot))
     }
 
-    /// From now on as [`HostOptions::evicts_slow_after`] says.
-    pub fn set_evicts_slow_after(&self, after: Option<Duration>) -> Result<(), HostError> {
+    /// From now on as [`HostOptions::evicts_slow`] says.
+    pub fn set_evicts_slow(&self, evicts_slow: bool) -> Result<(), HostError> {
         self.call(move |engine| {
-            engine.set_evicts_slow_after(after);
+            engine.set_evicts_slow(evicts_slow);
             Ok(())
         })
     }

@@ -1,12 +1,14 @@
 //! How long each device takes: the last few reads and writes, whoever asked for them, and which
-//! device is slow beside the others.
+//! device reads go around for now.
 //!
-//! What counts is the median of the last [`KEPT`]: one that is late now and then is not slow, and
-//! one that has recovered is soon seen to have. A device that reads go around would never be seen
+//! What counts is the median of the last [`KEPT`], so that reads go around a late device within
+//! milliseconds, and go there again soon after it has recovered. Under load that is a moment, and a
+//! healthy device may have a bad one: it is a hint for reads, not a warning ([`crate::slowness`]). A device that reads go around would never be seen
 //! to recover, so the engine reads a block of it now and then ([`crate::engine`]).
 //!
 //! Cost: an atomic addition and a store for each operation of a device.
 
+use crate::slowness::{AGAIN_TIMES, FLOOR_US, LATE_US, SLOW_TIMES, Tally};
 use pantile_volume::Slot;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -16,17 +18,6 @@ const KEPT: usize = 16;
 
 /// Fewer say nothing.
 const LEAST: u64 = 8;
-
-/// A read that takes this much longer than those of the others is worth going around.
-const LATE_US: u32 = 2000;
-
-/// Below this nobody counts how many times as long another takes: the system's own times are not
-/// steadier.
-const FLOOR_US: u32 = 100;
-
-/// A device is slow from so many times as long as the others on, and not any more below so many.
-const SLOW_TIMES: u32 = 4;
-const AGAIN_TIMES: u32 = 2;
 
 /// How often whoever notes late reads is told that somebody should look.
 const ALARM_EVERY_MS: u64 = 200;
@@ -56,14 +47,17 @@ struct Last {
 /// Those of all devices, by slot.
 pub(crate) struct Latencies {
     slots: Vec<[Last; 2]>,
+    /// Reads of the present period.
+    tallies: Vec<Tally>,
     begun: Instant,
     alarmed_ms: AtomicU64,
 }
 
 impl Latencies {
     pub(crate) fn new(slots: usize) -> Latencies {
+        let tallies = (0..slots).map(|_| Tally::default()).collect();
         let slots = (0..slots).map(|_| Default::default()).collect();
-        Latencies { slots, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
+        Latencies { slots, tallies, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
     }
 
     /// Notes how long a device took; whether that is so long, and nobody was told for a while, that
@@ -74,7 +68,11 @@ impl Latencies {
         let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
         let place = last.count.fetch_add(1, Relaxed) as usize % KEPT;
         last.us[place].store(us, Relaxed);
-        if kind != Kind::Read || us < LATE_US {
+        if kind != Kind::Read {
+            return false;
+        }
+        self.tallies[slot.0 as usize].note(us);
+        if us < LATE_US {
             return false;
         }
         let now = self.begun.elapsed().as_millis() as u64 + ALARM_EVERY_MS;
@@ -86,6 +84,19 @@ impl Latencies {
     /// Another device is in the slot.
     pub(crate) fn forget(&self, slot: Slot) {
         self.slots.get(slot.0 as usize).into_iter().flatten().for_each(|last| last.count.store(0, Relaxed));
+        if let Some(tally) = self.tallies.get(slot.0 as usize) {
+            tally.take();
+        }
+    }
+
+    /// The reads of the present period, by slot.
+    pub(crate) fn tallies(&self) -> impl Iterator<Item = &Tally> {
+        self.tallies.iter()
+    }
+
+    /// Time since this was made.
+    pub(crate) fn age(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// The last ones of a kind, if they are enough to say something.
@@ -101,8 +112,8 @@ impl Latencies {
         Some(Latency { median_us: us[us.len() / 2], worst_us: us[us.len() - 1] })
     }
 
-    /// How many times as long as the others a device takes for a read; 1: it is not slow, or nobody
-    /// knows.
+    /// How many times as long as the others a device takes for a read; 1: reads need not go around
+    /// it, or it was read too little.
     ///
     /// `others`: devices of the volume; the one itself does not count. `was_slow`: what was found
     /// last, so that one on the edge does not come and go.

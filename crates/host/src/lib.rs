@@ -41,6 +41,7 @@ mod private;
 mod scan;
 mod scratch;
 mod service;
+mod slowness;
 mod superblocks;
 mod survey;
 mod text;
@@ -55,7 +56,7 @@ pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, ENDED, EventReport, LatencyReport,
     MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
-    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until, order_within,
+    ServerReport, SlowReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until, order_within,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
@@ -76,6 +77,7 @@ pub use private::{open_private, open_to_read, open_to_read_in, refuse_if_of_anot
 pub use scan::Plan;
 pub use scratch::open_scratch;
 pub use service::{Deaths, Service};
+pub use slowness::Slow;
 pub use text::{harmless, is_harmless};
 
 /// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed

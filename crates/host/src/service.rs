@@ -36,9 +36,6 @@ use std::time::{Duration, Instant};
 /// How often it looks after devices.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a device is far slower than the others before it is given up, if that is wished.
-const EVICTED_AFTER: Duration = Duration::from_secs(10);
-
 /// How long an upgrade is waited for: it writes the maps once.
 const UPGRADING: Duration = Duration::from_secs(300);
 
@@ -235,7 +232,7 @@ impl Service {
     /// lost then.
     pub fn evict_slow(&self, evicts_slow: bool) -> Result<(), FolderError> {
         self.lock().evicts_slow = evicts_slow;
-        Ok(self.host().set_evicts_slow_after(evicts_slow.then_some(EVICTED_AFTER))?)
+        Ok(self.host().set_evicts_slow(evicts_slow)?)
     }
 
     /// The volume below, as it runs now.
@@ -634,7 +631,7 @@ impl Service {
             }
         };
         state.take(opened.devices, opened.joining, opened.problems);
-        let _ = host.set_evicts_slow_after(state.evicts_slow.then_some(EVICTED_AFTER));
+        let _ = host.set_evicts_slow(state.evicts_slow);
         state.leave_those_apart(&host);
         *lock(&self.running) = Arc::new(host);
         Ok(())

@@ -64,7 +64,7 @@ impl Folder {
                     problem,
                     reads: None,
                     writes: None,
-                    times_as_long: None,
+                    slow: None,
                     replacement: None,
                 }
             })

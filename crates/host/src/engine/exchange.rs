@@ -33,7 +33,7 @@ impl Engine {
         if is_read_directly {
             self.direct.attach(slot, device);
         }
-        self.latencies.forget(slot);
+        self.forget_pace(slot);
         let member = &mut self.members[slot.0 as usize];
         member.leaving.push(before);
         (member.number, member.device) = (Some(number), weak);

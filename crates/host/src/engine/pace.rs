@@ -1,8 +1,8 @@
-//! Looks which devices are slow beside the others, tells the volume, which reads around them, and
-//! takes them out if that is wished.
+//! Compares devices: reports late ones to the volume, which reads around them, and takes out those
+//! that are called slow if that is wished.
 //!
-//! A device that is gone around is read now and then all the same, a block of its superblock, or
-//! nobody would see that it is well again.
+//! A device that is gone around, or called slow, is read now and then all the same, a block of its
+//! superblock, so that its recovery is seen.
 
 use super::Engine;
 use crate::latency::Kind;
@@ -10,7 +10,7 @@ use crate::memory::BLOCK;
 use pantile_device::{Op, Priority, Request as IoRequest};
 use pantile_format::volume::Reason;
 use pantile_volume::{Event, Slot};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What the names of reads begin with that are only there to see how long they take. Names of the
 /// volume are counted from 1.
@@ -20,30 +20,36 @@ pub(super) const PROBE: u64 = 1 << 62;
 /// reason to lose a margin.
 const EVICTED_US: u32 = 100_000;
 
-/// How slow a device is.
+/// How late a device is at this moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// How many times as long as the others it takes, as the volume was told; 1: as long.
+    /// How many times as long as the others it takes, as the volume knows; 1: as long.
     pub(super) times: u32,
-    slow_since: Option<Instant>,
     probed: bool,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { times: 1, slow_since: None, probed: false }
+        Pace { times: 1, probed: false }
     }
 }
 
 impl Engine {
-    /// Whether some device is known to be slow, and is to be looked at now and then.
+    /// True if a device is late or slow, and is to be looked at now and then.
     pub(super) fn has_slow(&self) -> bool {
-        self.members.iter().any(|member| member.pace.times > 1)
+        let slots = (0..).map(Slot).zip(&self.members);
+        slots.into_iter().any(|(slot, member)| member.pace.times > 1 || self.watch.slow(slot).is_some())
     }
 
-    /// A device that is far slower than the others for so long is given up.
-    pub(crate) fn set_evicts_slow_after(&mut self, after: Option<Duration>) {
-        self.evicts_slow_after = after;
+    /// From now on as [`crate::HostOptions::evicts_slow`] says.
+    pub(crate) fn set_evicts_slow(&mut self, evicts_slow: bool) {
+        self.evicts_slow = evicts_slow;
+    }
+
+    /// Forgets how long the device of a slot took, which is another from now on.
+    pub(super) fn forget_pace(&mut self, slot: Slot) {
+        self.latencies.forget(slot);
+        self.watch.forget(slot);
     }
 
     /// Compares devices.
@@ -51,7 +57,7 @@ impl Engine {
         if !self.goes_around_slow {
             return;
         }
-        let now = Instant::now();
+        self.watch.look(self.latencies.age(), &mut self.latencies.tallies());
         let here = |engine: &Engine| -> Vec<Slot> {
             let attached = (0..).map(Slot).zip(&engine.members).filter(|(_, member)| member.number.is_some());
             attached.map(|(slot, _)| slot).collect()
@@ -59,18 +65,17 @@ impl Engine {
         for slot in here(self) {
             let pace = self.members[slot.0 as usize].pace;
             let times = self.latencies.times(slot, here(self).into_iter(), pace.times > 1);
-            let slow_since = (times > 1).then(|| pace.slow_since.unwrap_or(now));
             // What changes a little changes no plan.
             let is_other =
                 (times > 1) != (pace.times > 1) || times / 2 >= pace.times || times <= pace.times / 2;
             let told = if is_other { times } else { pace.times };
-            self.members[slot.0 as usize].pace = Pace { times: told, slow_since, ..pace };
+            self.members[slot.0 as usize].pace = Pace { times: told, ..pace };
             if is_other && told != pace.times {
                 self.volume.handle(Event::Pace(slot, told));
             }
-            if times > 1 {
+            if times > 1 || self.watch.slow(slot).is_some() {
                 self.probe(slot);
-                self.evict_if_slow(slot, now);
+                self.evict_if_slow(slot);
             }
         }
     }
@@ -94,15 +99,11 @@ impl Engine {
         }
     }
 
-    /// Takes a device out that has been slow for long enough, if that is wished and the volume can
-    /// spare it and one more.
-    fn evict_if_slow(&mut self, slot: Slot, now: Instant) {
-        let Some(after) = self.evicts_slow_after else { return };
-        let member = &self.members[slot.0 as usize];
-        let is_long = member.pace.slow_since.is_some_and(|since| now.duration_since(since) >= after);
-        let is_late =
-            self.latencies.of(slot, Kind::Read).is_some_and(|latency| latency.median_us >= EVICTED_US);
-        if !is_long || !is_late {
+    /// Takes a device out that is called slow, if that is wished and the volume can spare it and
+    /// one more.
+    fn evict_if_slow(&mut self, slot: Slot) {
+        let is_late = self.watch.slow(slot).is_some_and(|slow| slow.median_us >= EVICTED_US);
+        if !is_late || !self.evicts_slow {
             return;
         }
         let mut others = (0..self.members.len() as u32).map(Slot).filter(|&other| other != slot);

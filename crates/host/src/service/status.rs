@@ -5,14 +5,14 @@ use super::Service;
 use super::known::Known;
 use crate::control::{
     DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
-    ServerReport, StatusReport, Verdict,
+    ServerReport, SlowReport, StatusReport, Verdict,
 };
 use crate::geometry::policy_name;
 use crate::health::{self, Finding, FindingKind};
 use crate::locks::lock;
 use crate::margin::margin;
 use crate::memory::BLOCK;
-use crate::{FolderError, HostError, Latency, Report};
+use crate::{FolderError, HostError, Latency, Report, Slow};
 use pantile_volume::{BadMetadata, DeviceState, RangeKind, ScrubStatus, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -83,7 +83,7 @@ impl Service {
                 problem: problem.or_else(told),
                 reads: member.reads.map(latency_report),
                 writes: member.writes.map(latency_report),
-                times_as_long: Some(member.times_as_long).filter(|times| *times > 1),
+                slow: member.slow.map(slow_report),
                 replacement: self.replacement(&known, device.slot),
             }
         };
@@ -200,6 +200,10 @@ impl Service {
         };
         Some(ReplacementReport { path, copied_bytes, total_bytes, unreadable_blocks })
     }
+}
+
+fn slow_report(Slow { times, median_us, for_time }: Slow) -> SlowReport {
+    SlowReport { times_as_long: times, median_us, for_s: for_time.as_secs() }
 }
 
 fn latency_report(Latency { median_us, worst_us }: Latency) -> LatencyReport {
@@ -369,11 +373,12 @@ fn warnings(
     };
     let died = server.and_then(|server| health::of_server(server, &span(server.up_s)));
     let slow = devices.iter().filter_map(|device| {
-        let (times, took) = (device.times_as_long?, device.reads?.median_us);
+        let SlowReport { times_as_long, median_us, for_s } = device.slow?;
         let text = format!(
-            "Device {} takes {times} times as long as the others for a read, {} ms: reads go around it where that costs less, writes and flushes wait for it; 'pantile replace' puts another in its place.",
+            "Device {} takes {times_as_long} times as long as the others for a read, {} ms, for {} by now: reads go around it where that costs less, writes and flushes wait for it; 'pantile replace' puts another in its place.",
             device.device,
-            took.div_ceil(1000)
+            median_us.div_ceil(1000),
+            span(for_s)
         );
         Some(Finding::of(FindingKind::DeviceSlow, Verdict::Warned, device.device, text))
     });

@@ -1,5 +1,5 @@
-//! A device that takes far longer than the others is seen to, and reads go around it for as long as
-//! it does.
+//! Reads go around a device that takes far longer than the others for as long as it does, and if it
+//! does so for long, it is called slow.
 
 use crate::common::{Devices, format, geometry, memory, open_with, painted, until};
 use pantile_device::{Device, DeviceError, Layer, Layered, MemoryDevice, OpKind, Operation};
@@ -97,11 +97,45 @@ fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
     host.stop().expect("it stops");
 }
 
+fn is_called_slow(host: &Host) -> bool {
+    let members = host.report().expect("it serves").members;
+    assert!((0..).zip(&members).all(|(slot, member)| slot == SLOW || member.slow.is_none()), "{members:?}");
+    members[SLOW].slow.is_some()
+}
+
+#[test]
+fn a_device_is_called_slow_only_when_it_has_been_for_long_and_no_more_when_it_was_well_for_long() {
+    let slow_after = Duration::from_secs(3);
+    let (host, lazy, data) = volume(|options| options.slow_after = slow_after);
+    read_some(&host, &data, 300, 1);
+    let loads = |host: &Host, until: &dyn Fn(Duration) -> bool| {
+        let begun = std::time::Instant::now();
+        let mut seed = 10;
+        while !until(begun.elapsed()) {
+            assert!(begun.elapsed() < Duration::from_secs(120), "it waits in vain");
+            seed += 1;
+            read_some(host, &data, 60, seed);
+        }
+        begun.elapsed()
+    };
+    lazy.layer().is_slow.store(true, Relaxed);
+    let called_after = loads(&host, &|_| is_called_slow(&host));
+    assert!(called_after >= slow_after * 5 / 6, "after {called_after:?}");
+    let slow = host.report().expect("it serves").members[SLOW].slow.expect("it is slow");
+    assert!(slow.median_us >= 100_000 && slow.times >= 4, "{slow:?}");
+    lazy.layer().is_slow.store(false, Relaxed);
+    let well_after = loads(&host, &|_| !is_called_slow(&host));
+    assert!(well_after >= slow_after, "after {well_after:?}");
+    host.stop().expect("it stops");
+}
+
 #[test]
 fn a_slow_device_stays_unless_it_is_wished_that_it_goes_and_another_may_be_lost() {
     for (wished, lost_before, goes) in [(false, false, false), (true, false, true), (true, true, false)] {
-        let after = wished.then(|| Duration::from_millis(100));
-        let (host, lazy, data) = volume(|options| options.evicts_slow_after = after);
+        let (host, lazy, data) = volume(|options| {
+            options.evicts_slow = wished;
+            options.slow_after = Duration::from_millis(900);
+        });
         if lost_before {
             host.fail(Slot(5)).expect("it is known");
         }
@@ -116,12 +150,18 @@ fn a_slow_device_stays_unless_it_is_wished_that_it_goes_and_another_may_be_lost(
             matches!(devices[SLOW].state, DeviceState::Lost)
         };
         if goes {
-            until(is_lost);
+            until(|| {
+                read_some(&host, &data, 20, 6);
+                is_lost()
+            });
             let report = host.report().expect("it serves");
             assert_eq!(report.status.devices[SLOW].known.reason, Reason::SLOW);
             assert!(report.members[SLOW].error.is_none(), "{:?}", report.members[SLOW].error);
         } else {
-            until(|| times_as_long(&host) > 1);
+            until(|| {
+                read_some(&host, &data, 20, 6);
+                is_called_slow(&host)
+            });
             // Some looks later.
             let before = lazy.layer().reads.load(Relaxed);
             until(|| lazy.layer().reads.load(Relaxed) >= before + 4);

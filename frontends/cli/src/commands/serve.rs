@@ -80,7 +80,7 @@ pub struct Serve {
     /// clients need one, too.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
-    /// Give up a device that takes far longer than the others for ten seconds, if another may still
+    /// Give up a device that is called slow and takes 0.1 s or more for a read, if another may still
     /// be lost then.
     #[arg(long)]
     evict_slow: bool,

@@ -1,0 +1,263 @@
+//! Calls a device slow, as a warning that a person can trust and act upon.
+//!
+//! Reads go around a late device within milliseconds ([`crate::latency`]), because a wrong guess
+//! costs little there. This warning costs sleep, or with `--evict-slow` a margin, so it needs more:
+//!
+//! * Reads are compared over whole periods, a sixth of [`Rule::after`] each. A period says nothing
+//!   of a device with fewer than [`ENOUGH`] reads, unless these took half of the period.
+//! * A device is late in a period if its median read takes at least [`SLOW_TIMES`] times as long as
+//!   three quarters of the other devices, and [`LATE_US`] more. So it is never accused together with
+//!   a quarter of the others, as when several share a disk that is busy elsewhere.
+//! * It is slow when it was late for [`Rule::after`] without a good period in between, in at least
+//!   [`LATE_PERIODS`] of them, over [`SURE`] reads or reads that took a third of the time.
+//! * The warning ends when the device was good for twice as long without a late period.
+//!
+//! Time is passed in; the same samples give the same answer.
+
+use pantile_volume::Slot;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Reads of a period that say something about a device.
+const ENOUGH: u64 = 8;
+
+/// Reads of all late periods together that suffice for a warning.
+const SURE: u64 = 48;
+
+/// Late periods, at least, before a warning; good periods before its end.
+const LATE_PERIODS: u32 = 3;
+
+/// A read that takes this much longer than those of the others is late. Differences below are
+/// those of schedulers and caches, and slow nobody's work down.
+pub(crate) const LATE_US: u32 = 2000;
+
+/// Reads of other devices count as at least this long: the times of a system are not steadier.
+pub(crate) const FLOOR_US: u32 = 100;
+
+/// A device is late from so many times as long as the others on, and once called slow, as long as
+/// it takes [`AGAIN_TIMES`].
+pub(crate) const SLOW_TIMES: u32 = 4;
+pub(crate) const AGAIN_TIMES: u32 = 2;
+
+/// Classes of a histogram: four to an octave.
+const CLASSES: usize = 128;
+
+/// Reads of a device in the present period.
+pub(crate) struct Tally {
+    classes: [AtomicU32; CLASSES],
+    total_us: AtomicU64,
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { classes: [const { AtomicU32::new(0) }; CLASSES], total_us: AtomicU64::new(0) }
+    }
+}
+
+impl Tally {
+    /// Counts a read.
+    pub(crate) fn note(&self, us: u32) {
+        self.classes[class_of(us)].fetch_add(1, Relaxed);
+        self.total_us.fetch_add(us.into(), Relaxed);
+    }
+
+    /// Returns what was counted, and begins again.
+    pub(crate) fn take(&self) -> Period {
+        let counts = self.classes.each_ref().map(|count| count.swap(0, Relaxed));
+        let count: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+        let mut before = 0;
+        let median = counts.iter().position(|&in_class| {
+            before += u64::from(in_class);
+            before * 2 > count
+        });
+        let total = Duration::from_micros(self.total_us.swap(0, Relaxed));
+        Period { count, total, median_us: median.map_or(0, least_of) }
+    }
+}
+
+fn class_of(us: u32) -> usize {
+    if us < 4 {
+        return us as usize;
+    }
+    let octave = us.ilog2();
+    (4 * (octave - 1) + ((us >> (octave - 2)) & 3)) as usize
+}
+
+/// The shortest time of a class.
+fn least_of(class: usize) -> u32 {
+    match class {
+        0..4 => class as u32,
+        _ => (4 | (class as u32 % 4)) << (class / 4 - 1),
+    }
+}
+
+/// The reads of a device in one period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Period {
+    count: u64,
+    total: Duration,
+    median_us: u32,
+}
+
+/// A device that is called slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slow {
+    /// How many times as long as the others it took for a read when it was late last.
+    pub times: u32,
+    /// The median of its reads then.
+    pub median_us: u32,
+    /// For how long it has been late.
+    pub for_time: Duration,
+}
+
+/// How long a device is late before it is called slow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule {
+    pub(crate) after: Duration,
+}
+
+/// The devices of a volume, by slot.
+pub(crate) struct Watch {
+    rule: Rule,
+    /// When the present period began.
+    begun: Duration,
+    slots: Vec<Watched>,
+}
+
+#[derive(Clone, Default)]
+struct Watched {
+    /// The last median that said something.
+    usual_us: Option<u32>,
+    late: Option<Streak>,
+    slow: Option<Called>,
+}
+
+/// Late periods without a good one in between.
+#[derive(Clone, Copy)]
+struct Streak {
+    since: Duration,
+    last: Duration,
+    periods: u32,
+    count: u64,
+    total: Duration,
+}
+
+#[derive(Clone, Copy)]
+struct Called {
+    slow: Slow,
+    since: Duration,
+    late_last: Duration,
+    good_periods: u32,
+}
+
+/// What a period says of a device.
+enum Verdict {
+    Nothing,
+    Good,
+    Late(u32),
+}
+
+impl Watch {
+    pub(crate) fn new(slots: usize, rule: Rule) -> Watch {
+        Watch { rule, begun: Duration::ZERO, slots: vec![Watched::default(); slots] }
+    }
+
+    /// Forgets a slot, whose device is another from now on.
+    pub(crate) fn forget(&mut self, slot: Slot) {
+        if let Some(watched) = self.slots.get_mut(slot.0 as usize) {
+            *watched = Watched::default();
+        }
+    }
+
+    /// The device of a slot, if it is called slow.
+    pub(crate) fn slow(&self, slot: Slot) -> Option<Slow> {
+        self.slots.get(slot.0 as usize)?.slow.map(|called| called.slow)
+    }
+
+    /// Ends the present period if it is long enough, and judges each device by it.
+    pub(crate) fn look(&mut self, now: Duration, tallies: &mut dyn Iterator<Item = &Tally>) {
+        let usual_len = self.rule.after / 6;
+        let len = now.saturating_sub(self.begun);
+        if len < usual_len {
+            return;
+        }
+        // Nobody looked for long. What was read then lies somewhere in it.
+        let len = len.min(usual_len * 2);
+        self.begun = now;
+        let periods: Vec<Period> = tallies.map(Tally::take).collect();
+        let fresh: Vec<Option<u32>> =
+            periods.iter().map(|period| says_something(period, len).then_some(period.median_us)).collect();
+        for (slot, period) in periods.iter().enumerate().take(self.slots.len()) {
+            let verdict = self.verdict(slot, &fresh);
+            self.slots[slot].judge(verdict, period, (now - len, now), self.rule);
+        }
+        for (watched, median) in self.slots.iter_mut().zip(fresh) {
+            watched.usual_us = median.or(watched.usual_us);
+        }
+    }
+
+    fn verdict(&self, slot: usize, fresh: &[Option<u32>]) -> Verdict {
+        let Some(own) = fresh[slot] else { return Verdict::Nothing };
+        let others = |of: &dyn Fn(usize) -> Option<u32>| {
+            let others = (0..fresh.len()).filter(|&other| other != slot);
+            let mut medians: Vec<u32> = others.filter_map(of).collect();
+            medians.sort_unstable();
+            medians.get(medians.len() * 3 / 4).copied()
+        };
+        let least = if self.slots[slot].slow.is_some() { AGAIN_TIMES } else { SLOW_TIMES };
+        let late = |usual: u32| {
+            let times = own / usual.max(FLOOR_US);
+            (times >= least && own.saturating_sub(usual) >= LATE_US).then_some(times)
+        };
+        match others(&|other| fresh[other]).map(late) {
+            Some(Some(times)) => return Verdict::Late(times),
+            Some(None) => return Verdict::Good,
+            None => {}
+        }
+        // The others are idle. A device as fast as they were is well; a slow one may be busy.
+        let before = others(&|other| self.slots[other].usual_us);
+        if before.is_some_and(|usual| late(usual).is_none()) { Verdict::Good } else { Verdict::Nothing }
+    }
+}
+
+fn says_something(period: &Period, len: Duration) -> bool {
+    period.count >= ENOUGH || (period.count > 0 && period.total * 2 >= len)
+}
+
+impl Watched {
+    fn judge(&mut self, verdict: Verdict, period: &Period, (begun, now): (Duration, Duration), rule: Rule) {
+        match verdict {
+            Verdict::Nothing => {
+                self.late = self.late.filter(|late| now - late.last <= rule.after / 2);
+            }
+            Verdict::Good => {
+                self.late = None;
+                if let Some(called) = &mut self.slow {
+                    called.good_periods += 1;
+                    let is_over =
+                        called.good_periods >= LATE_PERIODS && now - called.late_last >= rule.after * 2;
+                    self.slow = self.slow.filter(|_| !is_over);
+                }
+            }
+            Verdict::Late(times) => {
+                let new = Streak { since: begun, last: now, periods: 0, count: 0, total: Duration::ZERO };
+                let late = self.late.get_or_insert(new);
+                late.last = now;
+                late.periods += 1;
+                late.count += period.count;
+                late.total += period.total;
+                let lasted = now - late.since;
+                let is_sure = late.count >= SURE || late.total * 3 >= lasted;
+                let is_slow = lasted >= rule.after && late.periods >= LATE_PERIODS && is_sure;
+                let since = self.slow.map_or(late.since, |called| called.since);
+                if is_slow || self.slow.is_some() {
+                    let slow = Slow { times, median_us: period.median_us, for_time: now - since };
+                    self.slow = Some(Called { slow, since, late_last: now, good_periods: 0 });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
