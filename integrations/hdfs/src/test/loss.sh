@@ -6,63 +6,24 @@
 #
 #   loss.sh CLASSPATH JAR DIR [KILLS [DISKS]]    CLASSPATH of Hadoop, the jar, a folder, 6, 16
 #
-# Deletes end before nodes are lost: a block that is deleted while its row is needed is a hole in it.
+# Deletes end before nodes are lost here; deletes.sh has those that do not.
 # Exit status as that of raidp.sh.
 set -euo pipefail
 hadoop=$1 jar=$(realpath "$2") dir=$3 kills=${4:-6} disks=${5:-16}
 heap=96 planted=0 factory=pantile.hdfs.raidp.DatasetFactory
 rm -rf "$dir"
 . "$(dirname "$0")/raidp-nodes.sh"
+. "$(dirname "$0")/raidp-loss.sh"
 
 # Mebibytes that NameNode and DataNodes had at most, each at its time.
 memory() {
     for process in $name_node "${node[@]}"; do cat "/proc/$process/status"; done | awk '/^VmHWM/ { all += $2 } END { print int(all / 1024) }'
-}
-# Where a disk's add-on is, for the command.
-add_on() { sed -n 's|.*<name>pantile.raidp.addon</name><value>\(.*\)</value>.*|\1|p' "$dir/conf$1/hdfs-site.xml"; }
-# lose DISK...: node and disk; the add-ons stay.
-lose() {
-    for i in "$@"; do
-        kill_node "$i"
-        rm -rf "$dir/disk$i"
-    done
-    within 120 are_live $((disks - $#)) || fail "$(live) nodes are live after $# were killed"
-}
-# The blocks that have no replica, and those that have one.
-missing() { client $hdfs.tools.DFSck -list-corruptfileblocks / | grep -c '^blk_' || true; }
-are_whole() { client $hdfs.tools.DFSck / | grep -q 'Under-replicated blocks:[[:space:]]*0 ' && [ "$(missing)" = 0 ]; }
-# recover DISK... [-- OPTION...]: the command, with the add-ons of these disks; its output is in recover.out.
-recover() {
-    local arguments=()
-    while [ $# -gt 0 ] && [ "$1" != -- ]; do
-        arguments+=(--add-on "$1=$(add_on "$1")")
-        shift
-    done
-    [ $# = 0 ] || shift
-    run conf pantile.hdfs.Main raidp recover "${arguments[@]}" "$@" >"$dir/recover.out" 2>>"$dir/recover.log"
-}
-# Blocks that are in parity and were deleted while their disk was lost leave it.
-forget() {
-    for i in "$@"; do
-        kill_node "$i"
-        sed -i 's|^</configuration>|  <property><name>pantile.raidp.forget</name><value>true</value></property>\n&|' "$dir/conf$i/hdfs-site.xml"
-        start_node "$i"
-    done
-    sleep 5
-    within 180 are_live $disks || fail "only $(live) DataNodes came back"
-    for i in "$@"; do site "$i" >"$dir/conf$i/hdfs-site.xml"; done
 }
 right() {
     within 180 check_all || { cat "$dir/check.out"; exit 3; }
     awk '/ blocks in / { for (i = 2; i <= NF; i++) if ($i == "blocks") n += $(i - 1) } END { print "   parity-check of all disks: right, " n " replicas" }' "$dir/check.out"
     compare
 }
-# replace DISK...: nodes in the place of lost ones.
-replace() {
-    for i in "$@"; do start_node "$i"; done
-    within 300 are_live $disks || fail "only $(live) DataNodes came back"
-}
-
 start_all
 start_load
 within 600 are_more 150 || fail "the load stands still"

@@ -10,6 +10,8 @@ import org.apache.hadoop.hdfs.protocol.ErasureCodingPolicy;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
 import org.apache.hadoop.hdfs.util.StripedBlockUtil;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * All blocks of one block group, side by side, from their DataNodes.
@@ -27,6 +29,8 @@ final class GroupReader implements Closeable {
   private final String file;
   private final LocatedBlock[] blocks;
   private final long[] lengths;
+  private static final Logger LOG = LoggerFactory.getLogger(GroupReader.class);
+
   private final BlockReader[] readers;
   private final ByteBuffer[] windows;
 
@@ -136,11 +140,16 @@ final class GroupReader implements Closeable {
         .open(file, offset, lengths[unit] - offset);
   }
 
+  /** Closes all readers; they only read, so that a failure to close one changes no result. */
   @Override
-  public void close() throws IOException {
+  public void close() {
     for (BlockReader reader : readers) {
       if (reader != null) {
-        reader.close();
+        try {
+          reader.close();
+        } catch (IOException error) {
+          LOG.warn("a block reader does not close", error);
+        }
       }
     }
   }

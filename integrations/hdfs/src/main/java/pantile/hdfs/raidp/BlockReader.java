@@ -8,6 +8,7 @@ import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.util.zip.CRC32;
 import org.apache.hadoop.hdfs.server.datanode.BlockMetadataHeader;
+import org.apache.hadoop.io.IOUtils;
 import org.apache.hadoop.util.DataChecksum;
 
 /**
@@ -42,6 +43,11 @@ final class BlockReader implements Closeable {
 
   /** Of so many bytes from the first on. */
   BlockReader(Held held, long end) throws Unreadable {
+    this(held, 0, end);
+  }
+
+  /** Reads from the chunk on that has byte {@code from}, up to {@code end}. */
+  BlockReader(Held held, long from, long end) throws Unreadable {
     this.held = held;
     this.end = end;
     InputStream opened = null;
@@ -54,7 +60,10 @@ final class BlockReader implements Closeable {
             "it has a checksum for each " + checksum.getBytesPerChecksum()
                 + " bytes; RAIDP takes powers of two (dfs.bytes-per-checksum)");
       }
-      data = held.data(0);
+      long chunks = from / checksum.getBytesPerChecksum();
+      next = chunks * checksum.getBytesPerChecksum();
+      IOUtils.skipFully(sums, chunks * checksum.getChecksumSize());
+      data = held.data(next);
     } catch (IOException error) {
       if (opened != null) {
         try {

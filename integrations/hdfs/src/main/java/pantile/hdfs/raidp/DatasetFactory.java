@@ -36,13 +36,20 @@ public class DatasetFactory extends FsDatasetSpi.Factory<FsDatasetSpi<?>> {
     RaidpCode.of(settings.disks);
     name(storage, settings);
     warnOfOneDisk(storage, settings);
-    FsDatasetSpi<?> real =
-        ((FsDatasetSpi.Factory<?>) new FsDatasetFactory()).newInstance(node, storage, conf);
     AddOnServer server = null;
     if (settings.serverAddress != null) {
       server = new AddOnServer(Paths.get(settings.serverFolder), settings.serverAddress);
     }
-    Guard guard = new Guard(real, settings, pool -> addOn(settings, pool), server);
+    FsDatasetSpi<?> real;
+    try {
+      real = ((FsDatasetSpi.Factory<?>) new FsDatasetFactory()).newInstance(node, storage, conf);
+    } catch (IOException | RuntimeException error) {
+      if (server != null) {
+        server.close();
+      }
+      throw error;
+    }
+    Guard guard = new Guard(real, settings, pool -> addOn(settings, pool), server, node);
     return (FsDatasetSpi<?>)
         Proxy.newProxyInstance(
             getClass().getClassLoader(), new Class<?>[] {FsDatasetSpi.class}, guard);

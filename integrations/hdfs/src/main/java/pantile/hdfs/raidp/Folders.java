@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.nio.channels.FileChannel;
 import java.nio.channels.Channels;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +25,7 @@ final class Folders {
   private static final Pattern META = Pattern.compile("blk_([0-9]+)_([0-9]+)\\.meta");
 
   private final Map<Long, Held> replicas = new HashMap<>();
+  private final List<Kept> kept = new ArrayList<>();
   private final List<String> faults = new ArrayList<>();
 
   /** Looks at directories of {@code dfs.datanode.data.dir}. */
@@ -40,8 +42,22 @@ final class Folders {
         throw new IOException(directory + " is no superchunk of RAIDP");
       }
       folders.add(current, name);
+      folders.addKept(directory.toPath(), name);
     }
     return folders;
+  }
+
+  private void addKept(Path directory, StorageName name) throws IOException {
+    Path folder = directory.resolve(Kept.FOLDER);
+    if (Files.isDirectory(folder)) {
+      try (DirectoryStream<Path> pools = Files.newDirectoryStream(folder)) {
+        for (Path pool : pools) {
+          Kept ofPool = new Kept(pool.getFileName().toString());
+          ofPool.list(directory, name);
+          kept.add(ofPool);
+        }
+      }
+    }
   }
 
   private void add(Path current, StorageName name) throws IOException {
@@ -86,6 +102,14 @@ final class Folders {
   /** A replica; null if there is none. */
   Held get(long block) {
     return replicas.get(block);
+  }
+
+  /** The version of a block that has the content of an entry, a kept one too; null for none. */
+  Held version(Entry entry) {
+    List<Kept.Copy> copies = new ArrayList<>();
+    kept.forEach(ofPool -> copies.addAll(ofPool.of(entry.blockId)));
+    return Kept.version(
+        replicas.get(entry.blockId), copies, entry.generation, entry.length);
   }
 
   /** All replicas. */

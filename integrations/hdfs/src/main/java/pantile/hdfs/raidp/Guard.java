@@ -1,22 +1,24 @@
 package pantile.hdfs.raidp;
 
+import java.io.Closeable;
 import java.io.IOException;
-import java.io.InputStream;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Collection;
+import java.util.Deque;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.hdfs.protocol.Block;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockIdManager;
-import org.apache.hadoop.hdfs.server.common.HdfsServerConstants.ReplicaState;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.datanode.ReplicaInfo;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsDatasetSpi;
 import org.apache.hadoop.hdfs.server.datanode.fsdataset.FsVolumeSpi;
+import org.apache.hadoop.hdfs.server.datanode.fsdataset.impl.AddBlockPoolException;
 import org.apache.hadoop.hdfs.server.protocol.StorageReport;
 import org.apache.hadoop.util.DiskChecker.DiskOutOfSpaceException;
 import org.slf4j.Logger;
@@ -26,14 +28,13 @@ import org.slf4j.LoggerFactory;
  * Stands between a DataNode and its dataset: whatever changes complete blocks passes here, and
  * {@link Keeper} has the add-on follow.
  *
- * <p>Blocks under construction have no parity. What cannot be followed is refused: moves between
- * volumes, volumes that come while the DataNode runs, a second block pool, erasure-coded blocks.
+ * <p>A block that is to be deleted or shortened is kept first ({@link Kept}); HDFS's thread does
+ * not wait for the add-on then. Blocks under construction have no parity. What cannot be followed is
+ * refused: moves between volumes, volumes that come while the DataNode runs, a second block pool,
+ * erasure-coded blocks, and every method that {@link DatasetMethods} does not name.
  */
 final class Guard implements InvocationHandler {
   private static final Logger LOG = LoggerFactory.getLogger(Guard.class);
-
-  /** How long it takes to try again what failed. */
-  private static final long RETRY_MS = 3_000;
 
   /** Opens the add-on for a block pool. */
   interface AddOnOpener {
@@ -45,34 +46,76 @@ final class Guard implements InvocationHandler {
   private final AddOnOpener opener;
   private final AddOnServer server;
 
-  /** Blocks that are about to be removed: parity is without them already. */
-  private final Set<Long> condemned = ConcurrentHashMap.newKeySet();
+  /** Null for a dataset without a DataNode. */
+  private final DataNode node;
 
-  /** Blocks that wait for the add-on to be removed. */
-  private final Set<Block> doomed = ConcurrentHashMap.newKeySet();
+  /** Blocks that are not removed yet, since they could not be kept. */
+  private final Map<Long, Block> waiting = new ConcurrentHashMap<>();
 
   private volatile String pool;
   private volatile Keeper keeper;
-  private volatile boolean closed;
+  private volatile DiskReplicas replicas;
+  private final Deque<Closeable> open = new ArrayDeque<>();
 
-  Guard(FsDatasetSpi<?> real, Settings settings, AddOnOpener opener, AddOnServer server) {
+  Guard(
+      FsDatasetSpi<?> real,
+      Settings settings,
+      AddOnOpener opener,
+      AddOnServer server,
+      DataNode node) {
     this.real = real;
     this.settings = settings;
     this.opener = opener;
     this.server = server;
+    this.node = node;
+    if (!DatasetMethods.unknown().isEmpty()) {
+      LOG.warn(
+          "RAIDP does not know these methods of this Hadoop, and refuses them: {}",
+          DatasetMethods.unknown());
+    }
   }
 
   @Override
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    switch (DatasetMethods.of(method)) {
+      case PASS:
+        return call(method, arguments);
+      case GUARD:
+        return guarded(method, arguments);
+      default:
+        throw refusal(method);
+    }
+  }
+
+  /** The reason why a method is refused; what it may throw. */
+  private static Exception refusal(Method method) {
+    String why;
+    switch (method.getName()) {
+      case "moveBlockAcrossStorage":
+      case "moveBlockAcrossVolumes":
+        why = "a block stays in its superchunk: RAIDP moves none between volumes of a disk";
+        break;
+      case "addVolume":
+        why = "with RAIDP directories are added while the DataNode is stopped";
+        break;
+      case "deleteBlockPool":
+        why = "take the DataNode out of RAIDP before its block pool is deleted";
+        break;
+      default:
+        why = "RAIDP's parity cannot follow " + DatasetMethods.name(method);
+    }
+    for (Class<?> thrown : method.getExceptionTypes()) {
+      if (thrown.isAssignableFrom(IOException.class)) {
+        return new IOException(why);
+      }
+    }
+    return new UnsupportedOperationException(why);
+  }
+
+  private Object guarded(Method method, Object[] arguments) throws Throwable {
     switch (method.getName()) {
       case "finalizeBlock":
-        return thenSync(method, arguments, id(arguments[0]));
-      case "append":
-      case "recoverAppend":
-        grows(id(arguments[0]));
-        return call(method, arguments);
       case "recoverClose":
-        grows(id(arguments[0]));
         return thenSync(method, arguments, id(arguments[0]));
       case "updateReplicaUnderRecovery":
         return recovered(method, arguments);
@@ -82,25 +125,17 @@ final class Guard implements InvocationHandler {
       case "invalidate":
         return invalidated(method, arguments);
       case "invalidateMissingBlock":
-        return thenSync(method, arguments, ((Block) arguments[1]).getBlockId());
+        return thenChanged(method, arguments, ((Block) arguments[1]).getBlockId());
       case "checkAndUpdate":
-        return thenSync(method, arguments, ((FsVolumeSpi.ScanInfo) arguments[1]).getBlockId());
+        return thenChanged(method, arguments, ((FsVolumeSpi.ScanInfo) arguments[1]).getBlockId());
       case "getStorageReports":
         return reports((StorageReport[]) call(method, arguments));
-      case "moveBlockAcrossStorage":
-      case "moveBlockAcrossVolumes":
-        throw new IOException(
-            "a block stays in its superchunk: RAIDP moves none between volumes of a disk");
-      case "addVolume":
-        throw new IOException("with RAIDP directories are added while the DataNode is stopped");
-      case "deleteBlockPool":
-        throw new IOException("take the DataNode out of RAIDP before its block pool is deleted");
       case "addBlockPool":
         return poolAdded(method, arguments);
       case "shutdown":
         return shutDown(method, arguments);
       default:
-        return call(method, arguments);
+        throw refusal(method);
     }
   }
 
@@ -123,12 +158,6 @@ final class Guard implements InvocationHandler {
     return keeper;
   }
 
-  private void grows(long block) throws IOException {
-    if (real.getReplica(pool, block) != null) {
-      keeper().grows(block);
-    }
-  }
-
   private Object thenSync(Method method, Object[] arguments, long block) throws Throwable {
     try {
       return call(method, arguments);
@@ -139,23 +168,33 @@ final class Guard implements InvocationHandler {
     }
   }
 
+  private Object thenChanged(Method method, Object[] arguments, long block) throws Throwable {
+    try {
+      return call(method, arguments);
+    } finally {
+      if (keeper != null) {
+        keeper.changed(block);
+      }
+    }
+  }
+
   /** The end of a lease recovery or of a truncate, which may make a block shorter. */
   private Object recovered(Method method, Object[] arguments) throws Throwable {
     long old = id(arguments[0]);
     long copy = (Long) arguments[2];
     long bytes = (Long) arguments[3];
     boolean inPlace = copy == old || copy <= 0;
-    if (inPlace && keeper().hasBeyond(old, bytes)) {
-      keeper().leave(old);
-    } else {
-      grows(old);
+    keeper();
+    ReplicaInfo info = replicas.info(old);
+    if (inPlace && info != null && info.getNumBytes() > bytes) {
+      replicas.keep(info, Kept.Reason.SHORTENED);
     }
     try {
       return call(method, arguments);
     } finally {
-      keeper().sync(old);
+      keeper.sync(old);
       if (!inPlace) {
-        keeper().sync(copy);
+        keeper.sync(copy);
       }
     }
   }
@@ -173,76 +212,90 @@ final class Guard implements InvocationHandler {
           "the add-on of disk " + settings.disk + " has no room for a block of "
               + block.getNumBytes() + " bytes of superchunk " + name.partner);
     }
+    keeper();
     Object made =
         method.getName().equals("createTemporary")
             ? replaced(method, arguments, block)
             : call(method, arguments);
-    condemned.remove(block.getBlockId());
-    doomed.removeIf(old -> old.getBlockId() == block.getBlockId());
-    keeper().begins(block.getBlockId());
+    waiting.remove(block.getBlockId());
+    replicas.stays(block.getBlockId());
     return made;
   }
 
   /**
-   * A copy that the NameNode sends. An old one that may lie here, which missed an append, has to
-   * go: HDFS would take another node instead, and RAIDP has no other.
+   * A copy that the NameNode sends. An old one that may be here, which missed an append, has to go:
+   * HDFS would take another node instead, and RAIDP has no other.
    */
   private Object replaced(Method method, Object[] arguments, ExtendedBlock block)
       throws Throwable {
-    ReplicaInfo old = replica(block.getBlockId());
+    ReplicaInfo old = replicas.info(block.getBlockId());
     if (old == null || old.getGenerationStamp() >= block.getGenerationStamp()) {
       return call(method, arguments);
     }
-    keeper().leave(block.getBlockId());
-    boolean replacesOld = true;
+    replicas.leave(old);
+    boolean isTransfer = true; // Only a transfer replaces an older replica.
     try {
       return call(
-          method, new Object[] {arguments[0], arguments[1], arguments[2], replacesOld});
+          method, new Object[] {arguments[0], arguments[1], arguments[2], isTransfer});
     } catch (IOException error) {
-      keeper().sync(block.getBlockId());
+      replicas.stays(block.getBlockId());
       throw error;
+    } finally {
+      keeper.changed(block.getBlockId());
     }
   }
 
   private Object invalidated(Method method, Object[] arguments) throws Throwable {
+    Keeper follows = keeper();
     List<Block> ready = new ArrayList<>();
-    List<Block> left = new ArrayList<>();
+    List<Long> left = new ArrayList<>();
     for (Block block : (Block[]) arguments[1]) {
-      ReplicaInfo replica = replica(block.getBlockId());
-      if (replica == null || replica.getGenerationStamp() != block.getGenerationStamp()) {
-        // Nothing will be removed; HDFS says so.
-        ready.add(block);
-        continue;
-      }
-      try {
-        keeper().leave(block.getBlockId(), () -> condemned.add(block.getBlockId()));
-        left.add(block);
-        ready.add(block);
-        doomed.remove(block);
-      } catch (IOException error) {
-        if (doomed.add(block)) {
-          LOG.warn("RAIDP: {} is removed later: {}", block, error.getMessage());
+      if (isThere(block)) {
+        try {
+          replicas.leave(replicas.info(block.getBlockId()));
+        } catch (IOException error) {
+          if (waiting.put(block.getBlockId(), block) == null) {
+            LOG.warn("RAIDP: {} is removed later: {}", block, error.getMessage());
+          }
+          continue;
         }
+        left.add(block.getBlockId());
       }
+      // HDFS removes nothing of another generation, and logs it.
+      waiting.remove(block.getBlockId());
+      ready.add(block);
     }
     try {
       return call(method, new Object[] {arguments[0], ready.toArray(new Block[0])});
-    } catch (IOException error) {
-      for (Block block : left) {
-        ReplicaInfo replica = replica(block.getBlockId());
-        if (replica != null && replica.getGenerationStamp() != block.getGenerationStamp()) {
-          condemned.remove(block.getBlockId());
-          keeper().sync(block.getBlockId());
-        }
-      }
-      throw error;
+    } finally {
+      left.forEach(follows::changed);
     }
   }
 
-  private ReplicaInfo replica(long block) {
-    @SuppressWarnings("deprecation") // What it should be instead is not in the interface.
-    Object replica = real.getReplica(pool, block);
-    return (ReplicaInfo) replica;
+  private boolean isThere(Block block) {
+    ReplicaInfo info = replicas.info(block.getBlockId());
+    return info != null && info.getGenerationStamp() == block.getGenerationStamp();
+  }
+
+  /** Removes blocks that could not be kept before; forgets those that are gone otherwise. */
+  private void removeWaiting() throws IOException {
+    replicas.settle();
+    waiting.values().removeIf(block -> !isThere(block));
+    if (!waiting.isEmpty()) {
+      remove(new ArrayList<>(waiting.values()));
+    }
+  }
+
+  private void remove(List<Block> blocks) throws IOException {
+    try {
+      invalidated(
+          FsDatasetSpi.class.getMethod("invalidate", String.class, Block[].class),
+          new Object[] {pool, blocks.toArray(new Block[0])});
+    } catch (IOException | RuntimeException error) {
+      throw error;
+    } catch (Throwable other) {
+      throw new IOException(other);
+    }
   }
 
   /** A superchunk has its share of the disk, as far as the add-on has room for its parity. */
@@ -254,8 +307,9 @@ final class Guard implements InvocationHandler {
       int share = settings.disks - 1;
       long capacity = Math.max(report.getCapacity() / share, report.getDfsUsed());
       long remaining = Math.min(report.getRemaining() / share, capacity - report.getDfsUsed());
-      if (name != null && keeper != null) {
-        remaining = Math.min(remaining, keeper.room(name.partner));
+      Keeper known = keeper;
+      if (name != null && known != null) {
+        remaining = Math.min(remaining, known.room(name.partner));
       }
       ours[i] =
           new StorageReport(
@@ -271,119 +325,91 @@ final class Guard implements InvocationHandler {
     return ours;
   }
 
-  private Object poolAdded(Method method, Object[] arguments) throws Throwable {
+  /**
+   * Opens the block pool. An add-on in a folder is opened before HDFS's dataset knows the pool: if
+   * that fails HDFS asks again, for another NameNode or at the next start, and finds nothing half
+   * done.
+   */
+  private synchronized Object poolAdded(Method method, Object[] arguments) throws Throwable {
     String added = (String) arguments[0];
     if (pool != null && !pool.equals(added)) {
       throw new IOException(
           "an array of RAIDP is of one block pool, " + pool + "; federation is not possible");
     }
-    Object result = call(method, arguments);
-    if (pool == null) {
-      pool = added;
-      Keeper made =
-          new Keeper(() -> opener.open(added), new Replicas(), settings.disk, settings.blockBytes);
-      keeper = made;
-      try {
-        made.start();
-        if (settings.forgets) {
-          made.forget();
-        }
-      } catch (IOException error) {
-        if (settings.addOn.startsWith("/")) {
-          throw error;
-        }
-        // Its node may be starting, too.
-        LOG.warn("RAIDP: {}; it is tried again", error.getMessage());
-      }
-      Thread retry = new Thread(this::retry, "RAIDP add-on of disk " + settings.disk);
-      retry.setDaemon(true);
-      retry.start();
+    if (keeper != null) {
+      return call(method, arguments);
     }
-    return result;
+    DiskReplicas found = new DiskReplicas(real, added);
+    Keeper made =
+        new Keeper(() -> opener.open(added), found, settings.disk, settings.blockBytes);
+    if (settings.addOn.startsWith("/")) {
+      made.open();
+    }
+    boolean isOpen = false;
+    try {
+      Object result = call(method, arguments);
+      isOpen = true;
+      return result;
+    } catch (AddBlockPoolException someDirectoriesFailed) {
+      // HDFS goes on with the others, and so does RAIDP.
+      isOpen = true;
+      throw someDirectoriesFailed;
+    } finally {
+      if (isOpen) {
+        begin(added, found, made);
+      } else {
+        made.close();
+      }
+    }
   }
 
-  private void retry() {
-    while (!closed) {
+  private void begin(String added, DiskReplicas found, Keeper made) {
+    List<Block> halfRemoved = found.halfRemoved();
+    for (Block block : halfRemoved) {
+      found.leavesStill(block);
+    }
+    pool = added;
+    replicas = found;
+    keeper = made;
+    open.push(made);
+    made.begin();
+    if (!halfRemoved.isEmpty()) {
+      LOG.info("RAIDP: {} blocks whose removal was interrupted are removed", halfRemoved.size());
       try {
-        Thread.sleep(RETRY_MS);
-        if (closed) {
-          return;
-        }
-        if (!keeper.isCurrent()) {
-          keeper.retry();
-        }
-        condemned.removeIf(block -> replica(block) == null);
-        if (!doomed.isEmpty()) {
-          invalidated(
-              FsDatasetSpi.class.getMethod("invalidate", String.class, Block[].class),
-              new Object[] {pool, doomed.toArray(new Block[0])});
-        }
-      } catch (InterruptedException stopped) {
-        return;
-      } catch (Throwable error) {
-        LOG.warn("RAIDP: what failed before fails again", error);
+        remove(halfRemoved);
+      } catch (IOException error) {
+        LOG.warn("RAIDP: they are not", error);
       }
+    }
+    Releasing releasing =
+        new Releasing(made, found, this::removeWaiting, Partners.of(node, settings));
+    open.push(releasing);
+    releasing.begin();
+    if (node != null) {
+      PeerServer peers =
+          new PeerServer(node, settings, added, made, found, releasing, waiting::size);
+      open.push(peers);
+      peers.begin();
     }
   }
 
   private Object shutDown(Method method, Object[] arguments) throws Throwable {
-    closed = true;
     try {
       return call(method, arguments);
     } finally {
-      if (keeper != null) {
-        keeper.close();
+      synchronized (this) {
+        if (server != null) {
+          open.addLast(server);
+        }
+        for (Closeable one : open) {
+          try {
+            one.close();
+          } catch (IOException | RuntimeException error) {
+            LOG.warn("RAIDP: {} does not close", one, error);
+          }
+        }
+        open.clear();
       }
-      if (server != null) {
-        server.close();
-      }
-    }
-  }
-
-  /** The replicas of the dataset. */
-  private final class Replicas implements Keeper.Replicas {
-    @Override
-    public Held get(long block) {
-      ReplicaInfo replica = replica(block);
-      return replica == null || condemned.contains(block) ? null : new OfDataset(replica);
-    }
-
-    @Override
-    public Collection<Long> finalized() {
-      List<Long> blocks = new ArrayList<>();
-      for (Object replica : real.getFinalizedBlocks(pool)) {
-        blocks.add(((ReplicaInfo) replica).getBlockId());
-      }
-      return blocks;
-    }
-  }
-
-  /** A replica as it is now. */
-  private static final class OfDataset extends Held {
-    private final ReplicaInfo replica;
-
-    OfDataset(ReplicaInfo replica) {
-      this(replica, replica.getState() == ReplicaState.FINALIZED);
-    }
-
-    private OfDataset(ReplicaInfo replica, boolean isFinalized) {
-      super(
-          replica.getBlockId(),
-          replica.getGenerationStamp(),
-          isFinalized ? replica.getNumBytes() : replica.getBytesOnDisk(),
-          isFinalized,
-          StorageName.parse(replica.getStorageUuid()));
-      this.replica = replica;
-    }
-
-    @Override
-    InputStream data(long offset) throws IOException {
-      return replica.getDataInputStream(offset);
-    }
-
-    @Override
-    InputStream checksums() throws IOException {
-      return replica.getMetadataInputStream(0);
     }
   }
 }

@@ -47,14 +47,4 @@ abstract class Held {
 
   /** Its file of checksums, from the header on. */
   abstract InputStream checksums() throws IOException;
-
-  /**
-   * Whether its first bytes are those of an entry. One that is not complete, and has an entry, is
-   * being appended to, which leaves them as they are.
-   */
-  final boolean has(Entry entry) {
-    return isFinalized
-        ? generation == entry.generation && length == entry.length
-        : length >= entry.length;
-  }
 }

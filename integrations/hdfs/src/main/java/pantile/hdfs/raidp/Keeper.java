@@ -6,31 +6,55 @@ import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.zip.CRC32;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Keeps an add-on in line with the replicas of its disk.
  *
- * <p>Order: a block comes into parity once it is complete on the disk, and leaves it before it is
- * changed or removed there. So after a crash of the DataNode parity lacks blocks at most, and the
- * start adds them. An entry whose block is not on the disk stays: its bytes may be what a recovery
- * needs. When the same block comes back it is in parity already.
+ * <p>One thread of its own opens the add-on, reads it and changes it. HDFS's threads name blocks
+ * that changed, and may wait for them: until the block is in line, or until the add-on has made no
+ * progress for {@link #STALL_MS}. From then on nothing waits before the add-on works again: blocks
+ * are behind, not writers held up.
  *
- * <p>One block after the other: the add-on is one device. While it cannot be reached blocks come
- * without parity, and none leaves.
+ * <p>Order: a block comes into parity once it is complete on the disk. What leaves the disk or gets
+ * shorter is kept ({@link Kept}) until it has left parity. An entry whose block is neither on the
+ * disk nor kept stays: its bytes may be what a recovery needs. When the same block comes back it is
+ * in parity already.
  *
  * <p>Room: a change writes tiles to free places before those that they replace are free. What makes
  * parity grow leaves free what the largest block in it needs, so that from a full add-on each block
  * can leave.
+ *
+ * <p>Its monitor guards the queue and the entries, and is held over no I/O.
  */
 final class Keeper implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Keeper.class);
+
+  /** An add-on that makes no progress for this long is not waited for. */
+  static final long STALL_MS = 10_000;
+
+  /** The longest wait for a block behind others; clients give up after 60 s and more. */
+  private static final long WAIT_MS_MOST = 20_000;
+
+  /** The time between tries of what failed. */
+  static final long RETRY_MS = 3_000;
+
+  /** The time that closing waits for a change under way. */
+  private static final long CLOSE_MS = 5_000;
+
+  /** The answer of {@link #counts} for a block that parity neither has nor will get. */
+  static final long NOT_COUNTED = Long.MAX_VALUE;
 
   /** The replicas of a disk. */
   interface Replicas {
@@ -39,6 +63,15 @@ final class Keeper implements Closeable {
 
     /** The blocks whose replicas are complete. */
     Collection<Long> finalized();
+
+    /** The kept copies of a block. */
+    List<? extends Held> kept(long blockId);
+
+    /** The blocks that have kept copies. */
+    Collection<Long> kept();
+
+    /** True if HDFS was asked to delete the block that an entry stands for, and it is kept. */
+    boolean isDeleted(Entry entry);
   }
 
   /** Opens the add-on, again after it failed. */
@@ -46,137 +79,345 @@ final class Keeper implements Closeable {
     AddOn open() throws IOException;
   }
 
+  /** A block that waits for its turn. */
+  private static final class Turn {
+    boolean done;
+  }
+
   private final Opener opener;
   private final Replicas replicas;
   private final int disk;
   private final long blockBytes;
+  private final long retryMs;
+  private final long stallMs;
+  private final Thread thread;
 
-  /** Blocks that are being appended to since they were in line: their first bytes stay. */
-  private final Set<Long> growing = ConcurrentHashMap.newKeySet();
+  /** Blocks to be brought in line. */
+  private final Map<Long, Turn> queue = new LinkedHashMap<>();
 
-  /** Complete blocks that are not in parity as they are. */
-  private final Set<Long> behind = ConcurrentHashMap.newKeySet();
+  /** Complete blocks that are not in parity as they are, and the reasons. */
+  private final Map<Long, String> behind = new HashMap<>();
 
+  /** Blocks that the change under way may add. */
+  private final Set<Long> inFlight = ConcurrentHashMap.newKeySet();
+
+  /** Read and changed by the thread alone once that runs. */
   private AddOn addOn;
+
+  /** Null while the add-on is not open. */
   private SlotMap slots;
+
+  private boolean begun;
+  private boolean closed;
+  private boolean forgets;
+
+  /** False from a failure or a stall on, until the add-on works again. */
+  private volatile boolean works;
+
+  private volatile boolean busy;
+  private volatile long progress = System.nanoTime();
+  private volatile String fault = "it was not opened yet";
 
   /** Bytes that blocks of each partner may take; null before the add-on was reached. */
   private volatile long[] room;
 
-  /** Of a disk; a change of parity needs as much room as a whole block, beside what is there. */
+  /** A keeper of a disk; a change of parity needs the room of a whole block beside it. */
   Keeper(Opener opener, Replicas replicas, int disk, long blockBytes) {
+    this(opener, replicas, disk, blockBytes, RETRY_MS, STALL_MS);
+  }
+
+  /** A keeper with times of its own, for tests. */
+  Keeper(
+      Opener opener, Replicas replicas, int disk, long blockBytes, long retryMs, long stallMs) {
     this.opener = opener;
     this.replicas = replicas;
     this.disk = disk;
     this.blockBytes = blockBytes;
+    this.retryMs = retryMs;
+    this.stallMs = stallMs;
+    thread = new Thread(this::work, "RAIDP add-on of disk " + disk);
+    thread.setDaemon(true);
   }
 
-  /** Opens the add-on if need be, and brings it in line with the disk; says what it found. */
-  void start() throws IOException {
-    Set<Long> entries = new HashSet<>();
-    synchronized (this) {
-      if (slots == null) {
+  /** Opens the add-on, before the thread runs. */
+  void open() throws IOException {
+    load();
+  }
+
+  /** Starts the thread, which brings the add-on in line with the disk. */
+  synchronized void begin() {
+    begun = true;
+    thread.start();
+  }
+
+  private void work() {
+    try {
+      long next = System.nanoTime();
+      boolean passed = false;
+      while (true) {
+        if (!passed) {
+          pause(next);
+        }
+        Long block = null;
+        Turn turn = null;
+        boolean forget = false;
+        synchronized (this) {
+          while (passed && !closed && queue.isEmpty() && !forgets && left(next) > 0) {
+            TimeUnit.NANOSECONDS.timedWait(this, left(next));
+          }
+          if (closed) {
+            return;
+          }
+          if (passed && !queue.isEmpty()) {
+            block = queue.keySet().iterator().next();
+            turn = queue.remove(block);
+          } else if (passed && forgets) {
+            forget = true;
+            forgets = false;
+          }
+          progress = System.nanoTime();
+          busy = true;
+        }
+        if (turn != null) {
+          bringInLine(block, turn);
+        } else if (forget) {
+          forgetAbsent();
+        } else {
+          passed = tryAgain(passed);
+          next = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(retryMs);
+        }
+        synchronized (this) {
+          busy = false;
+          if (slots == null && passed) {
+            passed = false;
+            next = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(retryMs);
+          }
+        }
+      }
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    } finally {
+      closeAddOn();
+      synchronized (this) {
+        slots = null;
+        closed = true;
+        queue.values().forEach(turn -> turn.done = true);
+        queue.clear();
+        notifyAll();
+      }
+    }
+  }
+
+  private static long left(long until) {
+    return until - System.nanoTime();
+  }
+
+  /** Waits for the next try; blocks that come meanwhile are behind. */
+  private synchronized void pause(long until) throws InterruptedException {
+    while (!closed && left(until) > 0) {
+      allAreBehind();
+      TimeUnit.NANOSECONDS.timedWait(this, Math.max(1, left(until)));
+    }
+  }
+
+  private synchronized boolean isOpen() {
+    return slots != null;
+  }
+
+  /** Lets nothing wait; with the monitor held. */
+  private void allAreBehind() {
+    queue.forEach(
+        (block, turn) -> {
+          behind.putIfAbsent(block, fault);
+          turn.done = true;
+        });
+    queue.clear();
+    notifyAll();
+  }
+
+  /** Opens the add-on if need be; queues what is behind, or all blocks that may be. */
+  private boolean tryAgain(boolean passed) {
+    try {
+      if (!isOpen()) {
         load();
       }
-      slots.entries().forEach(entry -> entries.add(entry.blockId));
+      if (!passed) {
+        pass();
+      } else {
+        synchronized (this) {
+          behind.keySet().forEach(this::queued);
+        }
+      }
+      return true;
+    } catch (IOException | RuntimeException | LinkageError error) {
+      failed(error);
+      LOG.warn("RAIDP: the add-on of disk {} cannot be used: {}", disk, error.getMessage());
+      return false;
     }
-    int before = entries.size();
-    Collection<Long> complete = replicas.finalized();
-    for (long block : complete) {
-      sync(block);
-    }
-    entries.removeIf(block -> replicas.get(block) != null);
-    LOG.info(
-        "RAIDP: add-on of disk {}: {} blocks were in parity, {} are on the disk, {} are behind",
-        disk, before, complete.size(), behind.size());
-    if (!entries.isEmpty()) {
-      LOG.warn(
-          "RAIDP: {} blocks in the add-on of disk {} are not on the disk; what it knows of them is"
-              + " kept",
-          entries.size(), disk);
+  }
+
+  private void closeAddOn() {
+    if (addOn != null) {
+      try {
+        addOn.close();
+      } catch (IOException error) {
+        LOG.warn("RAIDP: the add-on of disk {} does not close: {}", disk, error.getMessage());
+      }
+      addOn = null;
     }
   }
 
   private void load() throws IOException {
-    if (addOn != null) {
-      addOn.close();
-      addOn = null;
-    }
-    addOn = opener.open();
-    SlotMap loaded = new SlotMap();
-    List<Entry> entries = addOn.entries();
-    loaded.check(Collections.emptyList(), entries, addOn.header().disks, disk);
-    loaded.apply(Collections.emptyList(), entries);
-    slots = loaded;
-    measure();
-  }
-
-  /** Whether everything that can be is in line. */
-  boolean isCurrent() {
-    synchronized (this) {
-      return slots != null && behind.isEmpty();
-    }
-  }
-
-  /** Tries again what failed. */
-  void retry() {
-    boolean lost;
-    synchronized (this) {
-      lost = slots == null;
-    }
+    closeAddOn();
+    AddOn opened = opener.open();
     try {
-      if (lost) {
-        start();
-      } else {
-        for (long block : new ArrayList<>(behind)) {
-          sync(block);
+      List<Entry> entries = opened.entries();
+      SlotMap loaded = new SlotMap();
+      loaded.check(Collections.emptyList(), entries, opened.header().disks, disk);
+      loaded.apply(Collections.emptyList(), entries);
+      long[] measured = measure(opened, loaded);
+      synchronized (this) {
+        addOn = opened;
+        slots = loaded;
+        room = measured;
+        fault = null;
+      }
+      works = true;
+    } finally {
+      if (addOn != opened) {
+        opened.close();
+      }
+    }
+  }
+
+  /** Queues all blocks that parity may lack, or have too much. */
+  private void pass() {
+    Collection<Long> complete = replicas.finalized();
+    int queued = 0;
+    for (long block : complete) {
+      Held held = replicas.get(block);
+      synchronized (this) {
+        Entry entry = slots.get(block);
+        if (held != null && !isOf(held, entry)) {
+          queued(block);
+          queued++;
         }
       }
-    } catch (IOException error) {
-      LOG.warn("RAIDP: the add-on of disk {} is not to be had: {}", disk, error.getMessage());
+    }
+    int before;
+    synchronized (this) {
+      before = slots.size();
+      replicas.kept().forEach(this::queued);
+    }
+    LOG.info(
+        "RAIDP: add-on of disk {}: {} blocks are in parity, {} on the disk, {} to be added or"
+            + " changed",
+        disk, before, complete.size(), queued);
+    int absent = absent();
+    if (absent > 0) {
+      LOG.warn(
+          "RAIDP: {} blocks in the add-on of disk {} are not on the disk; their entries are kept",
+          absent, disk);
     }
   }
 
-  /** A block is about to be appended to: its first bytes stay in parity. */
-  void grows(long block) {
-    growing.add(block);
+  /** Queues a block; with the monitor held. */
+  private Turn queued(long block) {
+    return queue.computeIfAbsent(block, id -> new Turn());
   }
 
-  /** A replica is made anew. */
-  void begins(long block) {
-    growing.remove(block);
-  }
-
-  /** Brings parity in line with a block; what fails is tried again later. */
-  synchronized void sync(long block) {
-    Held held = replicas.get(block);
-    if (held == null || !held.isFinalized()) {
-      behind.remove(block);
-      return;
-    }
-    if (slots == null) {
-      behind.add(block);
-      return;
-    }
-    try {
-      bring(held);
-      behind.remove(block);
-      growing.remove(block);
-    } catch (IOException error) {
-      failed(error);
-      if (behind.add(block)) {
-        LOG.warn("RAIDP: blk_{} is on disk {} without parity: {}", block, disk, error.getMessage());
+  /** Has a block brought in line, without waiting for it. */
+  void changed(long block) {
+    synchronized (this) {
+      if (!closed) {
+        queued(block);
+        notifyAll();
       }
     }
   }
 
-  /** An add-on that fails is opened anew; a block that cannot be read says nothing about it. */
-  private void failed(IOException error) {
+  /** Has a block brought in line, and waits for it while the add-on works. */
+  void sync(long block) {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WAIT_MS_MOST);
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      Turn turn = queued(block);
+      notifyAll();
+      try {
+        while (!turn.done && !closed && works && end - System.nanoTime() > 0) {
+          if (busy && silentMs() > stallMs) {
+            works = false;
+            fault = "it makes no progress";
+            LOG.warn(
+                "RAIDP: the add-on of disk {} makes no progress for {} ms; blocks are on the disk"
+                    + " without parity until it works again",
+                disk, stallMs);
+          } else {
+            wait(Math.min(100, stallMs));
+          }
+        }
+      } catch (InterruptedException interrupted) {
+        // HDFS ends a writer: the block stays in the queue.
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  private long silentMs() {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - progress);
+  }
+
+  private void bringInLine(long block, Turn turn) {
+    inFlight.add(block);
+    String reason = null;
+    try {
+      Held held = replicas.get(block);
+      Entry entry = slots.get(block);
+      if (held != null && held.isFinalized()) {
+        bring(held);
+      } else if (held == null && entry != null && replicas.isDeleted(entry)) {
+        takeOut(entry);
+      }
+      works = true;
+    } catch (IOException | RuntimeException | LinkageError error) {
+      reason = String.valueOf(error.getMessage());
+      failed(error);
+    } finally {
+      inFlight.clear();
+    }
+    synchronized (this) {
+      if (reason == null) {
+        behind.remove(block);
+      } else if (behind.put(block, reason) == null) {
+        LOG.warn("RAIDP: blk_{} of disk {} is not in line with parity: {}", block, disk, reason);
+      }
+      turn.done = true;
+      busy = false;
+      notifyAll();
+    }
+  }
+
+  /** An add-on that fails is opened again; a block that cannot be read says nothing about it. */
+  private void failed(Throwable error) {
     if (!(error instanceof BlockReader.Unreadable)
         && !(error instanceof RowIncomplete)
         && !(error instanceof Full)) {
-      slots = null;
+      synchronized (this) {
+        slots = null;
+        fault = String.valueOf(error.getMessage());
+        works = false;
+      }
     }
+  }
+
+  /** True if an entry, which may be null, is of a replica as it is. */
+  static boolean isOf(Held held, Entry entry) {
+    return entry != null
+        && entry.generation == held.generation()
+        && entry.length == held.length()
+        && entry.partner == held.partner();
   }
 
   private void bring(Held held) throws IOException {
@@ -186,19 +427,13 @@ final class Keeper implements Closeable {
     }
     if (old == null) {
       add(held, slots.choose(held.partner(), held.length()), null);
-    } else if (old.generation == held.generation()
-        && old.length == held.length()
-        && old.partner == held.partner()) {
+    } else if (isOf(held, old)) {
       return;
-    } else if (growing.contains(held.blockId())
-        && old.length <= held.length()
-        && old.partner == held.partner()) {
-      add(held, old.row, old);
-    } else if (old.partner == held.partner()) {
-      recompute(old.row, Collections.singleton(old), held);
-    } else {
+    } else if (old.partner != held.partner()) {
       recompute(old.row, Collections.singleton(old), null);
       bring(held);
+    } else if (old.length > held.length() || !add(held, old.row, old)) {
+      exchange(old, held);
     }
   }
 
@@ -215,42 +450,118 @@ final class Keeper implements Closeable {
     return entries.stream().map(entry -> entry.blockId).collect(Collectors.toList());
   }
 
-  /** Adds what a replica has more than an old entry of it, or all of it if that is null. */
-  private void add(Held held, int row, Entry old) throws IOException {
+  private void fold(AddOn.Change change, int row, int partner, long offset, ByteBuffer content)
+      throws IOException {
+    change.fold(row, partner, offset, content);
+    progress = System.nanoTime();
+  }
+
+  private void commit(AddOn.Change change, Set<Entry> removed, List<Entry> added)
+      throws IOException {
+    change.commit(ids(removed), added);
+    progress = System.nanoTime();
+  }
+
+  /**
+   * Adds the bytes that a replica has more than an old entry of it, or all of them if that is null.
+   *
+   * @return false, with nothing changed, if the first bytes are not those of the old entry.
+   */
+  private boolean add(Held held, int row, Entry old) throws IOException {
     long have = old == null ? 0 : old.length;
+    CRC32 first = new CRC32();
     Entry entry;
     requireRoom(row, held.length());
     try (AddOn.Change change = addOn.change();
         BlockReader reader = new BlockReader(held, held.length())) {
       for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
-        long known = Math.max(0, have - reader.offset());
+        int known = (int) Math.min(piece.remaining(), Math.max(0, have - reader.offset()));
+        ByteBuffer start = piece.duplicate();
+        start.limit(start.position() + known);
+        first.update(start);
         if (known < piece.remaining()) {
-          piece.position((int) known);
-          change.fold(row, held.partner(), reader.offset() + known, piece);
+          if (old != null && (int) first.getValue() != old.crc) {
+            return false;
+          }
+          piece.position(piece.position() + known);
+          fold(change, row, held.partner(), reader.offset() + known, piece);
         }
+        progress = System.nanoTime();
+      }
+      if (old != null && (int) first.getValue() != old.crc) {
+        return false;
       }
       entry = entry(held, row, reader.crc());
-      change.commit(ids(some(old)), Collections.singletonList(entry));
+      commit(change, some(old), Collections.singletonList(entry));
     }
     applied(some(old), Collections.singletonList(entry));
+    return true;
   }
 
-  /** Takes the bytes of an entry out of its row. */
-  private void take(Held held, Entry entry) throws IOException {
-    try (AddOn.Change change = addOn.change();
-        BlockReader reader = new BlockReader(held, entry.length)) {
+  /** Folds the first bytes of a replica into a row; returns their CRC-32. */
+  private int foldAll(AddOn.Change change, Held held, long length, int row, Entry expected)
+      throws IOException {
+    try (BlockReader reader = new BlockReader(held, length)) {
       for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
-        change.fold(entry.row, entry.partner, reader.offset(), piece);
+        fold(change, row, held.partner(), reader.offset(), piece);
       }
-      reader.expect(entry);
-      change.commit(ids(some(entry)), Collections.emptyList());
+      if (expected != null) {
+        reader.expect(expected);
+      }
+      return reader.crc();
     }
-    applied(some(entry), Collections.emptyList());
+  }
+
+  /** The content of an entry on the disk, live or kept; null if it is not there. */
+  private Held version(Entry entry) {
+    Held held =
+        Kept.version(
+            replicas.get(entry.blockId),
+            replicas.kept(entry.blockId),
+            entry.generation,
+            entry.length);
+    return held != null && held.partner() == entry.partner ? held : null;
+  }
+
+  /** Puts a replica in the place of an old entry of it. */
+  private void exchange(Entry old, Held held) throws IOException {
+    Held before = version(old);
+    if (before != null) {
+      requireRoom(old.row, held.length());
+      try (AddOn.Change change = addOn.change()) {
+        foldAll(change, before, old.length, old.row, old);
+        Entry entry = entry(held, old.row, foldAll(change, held, held.length(), old.row, null));
+        commit(change, some(old), Collections.singletonList(entry));
+        applied(some(old), Collections.singletonList(entry));
+        return;
+      } catch (BlockReader.Unreadable rotten) {
+        LOG.warn("RAIDP: {}; its row is summed up again", rotten.getMessage());
+      }
+    }
+    recompute(old.row, Collections.singleton(old), held);
+  }
+
+  /** Takes a block out of its row. */
+  private void takeOut(Entry entry) throws IOException {
+    Held held = version(entry);
+    if (held != null) {
+      try (AddOn.Change change = addOn.change()) {
+        foldAll(change, held, entry.length, entry.row, entry);
+        commit(change, some(entry), Collections.emptyList());
+        applied(some(entry), Collections.emptyList());
+        return;
+      } catch (BlockReader.Unreadable rotten) {
+        LOG.warn("RAIDP: {}; its row is summed up from the others", rotten.getMessage());
+      }
+    }
+    recompute(entry.row, Collections.singleton(entry), null);
   }
 
   private void applied(Set<Entry> removed, List<Entry> added) throws IOException {
-    slots.apply(ids(removed), added);
-    measure();
+    synchronized (this) {
+      slots.apply(ids(removed), added);
+    }
+    room = measure(addOn, slots);
   }
 
   /** A block would take room that others need to leave. */
@@ -260,8 +571,8 @@ final class Keeper implements Closeable {
     Full(int disk, long bytes, long free, long kept) {
       super(
           "the add-on of disk " + disk + " is full: " + bytes + " bytes more leave less than "
-              + kept + " of " + free + " free, which a delete needs; delete files, or make the add-on anew"
-              + " with more pantile.raidp.addon.bytes");
+              + kept + " of " + free + " free, which a delete needs; delete files, or make the"
+              + " add-on again with more pantile.raidp.addon.bytes");
     }
   }
 
@@ -289,7 +600,7 @@ final class Keeper implements Closeable {
   }
 
   /**
-   * Sums a row up anew from the disk, without some entries and with a replica that may be null.
+   * Sums a row up again from the disk, without some entries and with a replica that may be null.
    * Other blocks of the row that changed while parity did not follow come as they are now: two of
    * them would wait for each other.
    */
@@ -305,13 +616,21 @@ final class Keeper implements Closeable {
     try (AddOn.Change change = addOn.change()) {
       for (Entry entry : slots.row(row)) {
         if (!without.contains(entry)) {
-          Held held = replicas.get(entry.blockId);
-          if (held != null && held.has(entry)) {
-            readers.add(new BlockReader(held, entry.length));
-            others.add(entry);
-          } else if (held != null && held.isFinalized() && held.partner() == entry.partner) {
-            gone.add(entry);
-            fresh.add(held);
+          inFlight.add(entry.blockId);
+          Held held = version(entry);
+          if (held == null || held.isFinalized() && held.generation() != entry.generation) {
+            // Not what came into parity: as it is now.
+            Held live = replicas.get(entry.blockId);
+            held = live == null || !live.isFinalized() ? held : live;
+          }
+          if (held != null && held.partner() == entry.partner) {
+            if (held.isFinalized() && !isOf(held, entry)) {
+              gone.add(entry);
+              fresh.add(held);
+            } else {
+              readers.add(new BlockReader(held, entry.length));
+              others.add(entry);
+            }
           } else {
             throw new RowIncomplete(row, entry);
           }
@@ -327,7 +646,7 @@ final class Keeper implements Closeable {
         for (int i = 0; i < readers.size(); i++) {
           ByteBuffer piece = readers.get(i).next();
           if (piece != null) {
-            change.fold(row, others.get(i).partner, readers.get(i).offset(), piece);
+            fold(change, row, others.get(i).partner, readers.get(i).offset(), piece);
             more = true;
           }
         }
@@ -336,14 +655,9 @@ final class Keeper implements Closeable {
         readers.get(i).expect(others.get(i));
       }
       for (Held held : fresh) {
-        try (BlockReader reader = new BlockReader(held, held.length())) {
-          for (ByteBuffer piece = reader.next(); piece != null; piece = reader.next()) {
-            change.fold(row, held.partner(), reader.offset(), piece);
-          }
-          added.add(entry(held, row, reader.crc()));
-        }
+        added.add(entry(held, row, foldAll(change, held, held.length(), row, null)));
       }
-      change.commit(ids(gone), added);
+      commit(change, gone, added);
     } finally {
       readers.forEach(BlockReader::close);
     }
@@ -351,79 +665,114 @@ final class Keeper implements Closeable {
   }
 
   /**
-   * Takes a block out of parity, before it changes or goes.
+   * The least generation of a block that parity has, or will get from the disk; {@link
+   * #NOT_COUNTED} if none. A kept copy is needed as long as that is not greater than its own.
    *
-   * @throws IOException if that is not possible now; the block must stay as it is.
+   * @throws IOException if that is not known, since the add-on is not open.
    */
-  synchronized void leave(long block) throws IOException {
-    growing.remove(block);
+  long counts(long block) throws IOException {
+    // In this order: a block that comes meanwhile is seen in one of the three.
+    Held live = replicas.get(block);
+    boolean comes = inFlight.contains(block);
+    long least = live == null ? NOT_COUNTED : live.generation();
+    return comes ? 0 : Math.min(least, entryGeneration(block));
+  }
+
+  /** The generation of a block's entry; {@link #NOT_COUNTED} if it has none. */
+  synchronized long entryGeneration(long block) throws IOException {
     if (slots == null) {
-      throw new IOException("the add-on of disk " + disk + " is not to be had");
+      throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
     }
     Entry entry = slots.get(block);
-    if (entry == null) {
-      behind.remove(block);
-      return;
+    return entry == null ? NOT_COUNTED : entry.generation;
+  }
+
+  /** A copy of all entries. */
+  synchronized List<Entry> entries() throws IOException {
+    if (slots == null) {
+      throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
     }
-    try {
-      Held held = replicas.get(block);
-      if (held != null && held.has(entry)) {
-        try {
-          take(held, entry);
-        } catch (BlockReader.Unreadable rotten) {
-          LOG.warn("RAIDP: {}; its row is summed up from the others", rotten.getMessage());
-          recompute(entry.row, Collections.singleton(entry), null);
-        }
-      } else {
-        recompute(entry.row, Collections.singleton(entry), null);
-      }
-      behind.remove(block);
-    } catch (IOException error) {
-      failed(error);
-      throw error;
-    }
+    return slots.entries();
   }
 
-  /**
-   * As above, of a block that goes: {@code mark} says so to {@link Replicas} before anything else
-   * can bring the block in line again.
-   */
-  synchronized void leave(long block, Runnable mark) throws IOException {
-    leave(block);
-    mark.run();
-  }
-
-  /** Whether a block is in parity with more bytes than these. */
-  synchronized boolean hasBeyond(long block, long bytes) {
-    Entry entry = slots == null ? null : slots.get(block);
-    return entry != null && entry.length > bytes;
-  }
-
-  /**
-   * Takes blocks out of parity that are not on the disk: to be asked for once nothing is left to
-   * recover.
-   */
-  void forget() throws IOException {
+  /** The number of entries whose block is neither on the disk nor kept; 0 if it is not known. */
+  int absent() {
     List<Entry> entries;
     synchronized (this) {
-      entries = slots.entries();
+      entries = slots == null ? Collections.emptyList() : slots.entries();
     }
-    Set<Integer> rows = new HashSet<>();
-    for (Entry entry : entries) {
-      if (replicas.get(entry.blockId) == null) {
-        rows.add(entry.row);
-      }
-    }
-    for (int row : rows) {
-      forgetOf(row);
-    }
-    LOG.info("RAIDP: {} rows of disk {} were summed up anew", rows.size(), disk);
+    return (int) entries.stream().filter(this::isAbsent).count();
   }
 
-  private synchronized void forgetOf(int row) throws IOException {
-    Set<Entry> gone = new HashSet<>(slots.row(row));
-    gone.removeIf(entry -> replicas.get(entry.blockId) != null);
-    recompute(row, gone, null);
+  private boolean isAbsent(Entry entry) {
+    return replicas.get(entry.blockId) == null && replicas.kept(entry.blockId).isEmpty();
+  }
+
+  /**
+   * Has blocks taken out of parity that are neither on the disk nor kept: to be asked for once
+   * nothing is left to recover. Returns how many there are now.
+   */
+  int forget() throws IOException {
+    entries();
+    int absent = absent();
+    synchronized (this) {
+      forgets = true;
+      notifyAll();
+    }
+    return absent;
+  }
+
+  private void forgetAbsent() {
+    Map<Integer, Set<Entry>> rows = new HashMap<>();
+    for (Entry entry : slots.entries()) {
+      if (isAbsent(entry)) {
+        rows.computeIfAbsent(entry.row, row -> new HashSet<>()).add(entry);
+      }
+    }
+    int done = 0;
+    for (Map.Entry<Integer, Set<Entry>> row : rows.entrySet()) {
+      try {
+        recompute(row.getKey(), row.getValue(), null);
+        done++;
+      } catch (IOException | RuntimeException | LinkageError error) {
+        LOG.warn("RAIDP: row {} keeps its entries: {}", row.getKey(), error.getMessage());
+        failed(error);
+        if (!isOpen()) {
+          break;
+        }
+      } finally {
+        inFlight.clear();
+      }
+    }
+    LOG.info("RAIDP: {} of {} rows of disk {} were summed up again", done, rows.size(), disk);
+  }
+
+  /** True if all that can be is in line. */
+  synchronized boolean isCurrent() {
+    return slots != null && queue.isEmpty() && !forgets && !busy && behind.isEmpty();
+  }
+
+  /** True if nothing is under way, though blocks may be behind. */
+  synchronized boolean isIdle() {
+    return queue.isEmpty() && !forgets && !busy;
+  }
+
+  /** Blocks that are not in line, those that wait for their turn with them. */
+  synchronized int behind() {
+    Set<Long> all = new HashSet<>(behind.keySet());
+    all.addAll(queue.keySet());
+    return all.size();
+  }
+
+  /** The number of blocks in parity; -1 if the add-on is not open. */
+  synchronized int inParity() {
+    return slots == null ? -1 : slots.size();
+  }
+
+  /** The reason why the add-on cannot be used; null if it can. */
+  String fault() {
+    String known = fault;
+    return works ? null : known == null ? "it makes no progress" : known;
   }
 
   /** Bytes that a partner's superchunk may still take, as far as parity goes. */
@@ -432,21 +781,32 @@ final class Keeper implements Closeable {
     return known == null ? Long.MAX_VALUE : Math.max(0, known[partner]);
   }
 
-  private void measure() throws IOException {
-    long[] measured = new long[addOn.header().disks];
-    long free = addOn.freeBytes();
+  private long[] measure(AddOn of, SlotMap map) throws IOException {
+    long[] measured = new long[of.header().disks];
+    long free = of.freeBytes();
     for (int partner = 0; partner < measured.length; partner++) {
-      measured[partner] = free < blockBytes ? 0 : free - blockBytes + slots.slack(partner);
+      measured[partner] = free < blockBytes ? 0 : free - blockBytes + map.slack(partner);
     }
-    room = measured;
+    return measured;
   }
 
+  /** Ends the thread. One that waits for a network ends by itself, and closes the add-on then. */
   @Override
-  public synchronized void close() throws IOException {
-    slots = null;
-    if (addOn != null) {
-      addOn.close();
-      addOn = null;
+  public void close() {
+    boolean alone;
+    synchronized (this) {
+      alone = !begun && !closed;
+      closed = true;
+      notifyAll();
+    }
+    if (alone) {
+      closeAddOn();
+      return;
+    }
+    try {
+      thread.join(CLOSE_MS);
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
     }
   }
 }

@@ -53,7 +53,7 @@ final class ParityCheck {
     folders.faults().forEach(this::fault);
     for (Held held : folders.all()) {
       Entry entry = entries.get(held.blockId());
-      if (held.isFinalized() && (entry == null || !held.has(entry) || entry.partner != held.partner())) {
+      if (held.isFinalized() && !Keeper.isOf(held, entry)) {
         fault(
             "blk_" + held.blockId() + "_" + held.generation() + " of " + held.length()
                 + " bytes is on the disk and not in parity"
@@ -79,8 +79,8 @@ final class ParityCheck {
       long length = 0;
       boolean whole = true;
       for (Entry entry : entries) {
-        Held held = folders.get(entry.blockId);
-        if (held == null || !held.has(entry)) {
+        Held held = folders.version(entry);
+        if (held == null) {
           fault(entry + " is in parity and not on the disk; its row is not compared");
           whole = false;
         } else if (whole) {
@@ -114,7 +114,7 @@ final class ParityCheck {
       }
       parity.clear().limit(bytes);
       try {
-        addOn.read(row, offset, (ByteBuffer) parity);
+        addOn.read(row, offset, parity);
       } catch (IOException error) {
         fault("row " + row + ": " + error.getMessage());
         return offset;

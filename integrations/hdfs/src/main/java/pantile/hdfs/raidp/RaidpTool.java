@@ -8,6 +8,8 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.datanode.StorageLocation;
 
@@ -24,6 +26,9 @@ public final class RaidpTool {
   /** How it is called. */
   public static final String USAGE =
       "       hadoop jar pantile-hdfs.jar raidp parity-check\n"
+          + "       hadoop jar pantile-hdfs.jar raidp status\n"
+          + "       hadoop jar pantile-hdfs.jar raidp check\n"
+          + "       hadoop jar pantile-hdfs.jar raidp forget DISK\n"
           + "       hadoop jar pantile-hdfs.jar raidp serve FOLDER HOST:PORT\n"
           + "       " + RECOVER;
 
@@ -35,6 +40,11 @@ public final class RaidpTool {
     try {
       if (command.equals("parity-check") && arguments.size() == 1) {
         return check(conf, out);
+      }
+      boolean forgets = command.equals("forget") && arguments.size() == 2;
+      boolean looks = command.equals("status") || command.equals("check");
+      if (forgets || looks && arguments.size() == 1) {
+        return look(conf, command, arguments, out);
       }
       if (command.equals("serve") && arguments.size() == 3) {
         return serve(arguments.get(1), AddOns.address(arguments.get(2)), out);
@@ -63,6 +73,27 @@ public final class RaidpTool {
         throw new IOException("the add-on is of " + header);
       }
       return new ParityCheck(addOn, Folders.of(directories), out).run() == 0 ? GOOD : WRONG;
+    }
+  }
+
+  /** Looks at the whole array, by asking its DataNodes. */
+  private static int look(
+      Configuration conf, String command, List<String> arguments, PrintStream out)
+      throws IOException {
+    FileSystem files = FileSystem.get(conf);
+    if (!(files instanceof DistributedFileSystem)) {
+      throw new IOException(files.getUri() + " is no HDFS; give -fs hdfs://NAMENODE");
+    }
+    DistributedFileSystem hdfs = (DistributedFileSystem) files;
+    try (ArrayView view = ArrayView.of(hdfs, conf, out)) {
+      if (command.equals("forget")) {
+        String disk = arguments.get(1);
+        if (!disk.matches("[0-9]{1,2}")) {
+          throw new IOException("\"" + disk + "\" is no number of a disk");
+        }
+        return view.forget(Integer.parseInt(disk)) == 0 ? GOOD : WRONG;
+      }
+      return (command.equals("status") ? view.status() : view.check()) == 0 ? GOOD : WRONG;
     }
   }
 

@@ -18,7 +18,6 @@ final class Settings {
   static final String DISK = "pantile.raidp.disk";
   static final String ADD_ON = "pantile.raidp.addon";
   static final String ADD_ON_BYTES = "pantile.raidp.addon.bytes";
-  static final String FORGET = "pantile.raidp.forget";
   static final String SERVER_ADDRESS = "pantile.raidp.server.address";
   static final String SERVER_FOLDER = "pantile.raidp.server.folder";
 
@@ -33,9 +32,6 @@ final class Settings {
 
   /** The bytes of a whole block. */
   final long blockBytes;
-
-  /** Whether blocks that are not on the disk leave parity at the start. */
-  final boolean forgets;
 
   /** Where add-ons of other disks are served; null for nowhere. */
   final InetSocketAddress serverAddress;
@@ -60,7 +56,6 @@ final class Settings {
           ADD_ON_BYTES + " is " + addOnBytes + "; the parity of a disk takes what a superchunk takes,"
               + " from two blocks (" + 2 * blockBytes + ") to " + most + " bytes");
     }
-    forgets = conf.getBoolean(FORGET, false);
     String address = conf.getTrimmed(SERVER_ADDRESS);
     serverAddress = address == null ? null : address(SERVER_ADDRESS, address);
     serverFolder =
@@ -86,6 +81,8 @@ final class Settings {
           "hadoop.security.authentication must be simple: what RAIDP's nodes say to each other is"
               + " not authenticated");
     }
+    off(conf, "hadoop.security.authorization", false,
+        "it refuses what RAIDP's nodes ask each other");
     String policy = conf.get(DFSConfigKeys.DFS_DATANODE_FSDATASET_VOLUME_CHOOSING_POLICY_KEY, "");
     if (!policy.equals(VolumePolicy.class.getName())) {
       throw new IOException(

@@ -15,7 +15,7 @@ public final class Faults {
   private Faults() {}
 
   /** An add-on with some of it changed. */
-  private static class Changed implements AddOn {
+  static class Changed implements AddOn {
     final AddOn real;
 
     Changed(AddOn real) {
@@ -54,7 +54,7 @@ public final class Faults {
   }
 
   /** A change whose calls can be changed. */
-  private static class ChangedChange implements AddOn.Change {
+  static class ChangedChange implements AddOn.Change {
     final AddOn.Change real;
 
     ChangedChange(AddOn.Change real) {

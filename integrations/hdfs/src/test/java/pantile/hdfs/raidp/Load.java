@@ -13,12 +13,16 @@ import java.util.Random;
 import java.util.TreeMap;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.HdfsConfiguration;
 
 /**
- * Writes, appends to and deletes files until a file appears, whatever DataNodes do meanwhile, and
- * deletes none while another file is there; or compares what is there with what it said it had
- * done.
+ * Changes files and says so, or compares the files that are there with what it said.
+ *
+ * <p>{@code write STOP KEEP} writes, appends to and deletes files until the file STOP appears,
+ * whatever DataNodes do meanwhile, and deletes none while KEEP is there. {@code fill SEED N} writes
+ * N files. {@code thin LOG SEED SHARE CUTS} deletes so many in a hundred of the files in a log, and
+ * truncates as many more if CUTS is {@code true}. {@code compare LOG} compares.
  */
 public final class Load {
   private static final int THREADS = 3;
@@ -31,6 +35,11 @@ public final class Load {
   public static void main(String[] arguments) throws Exception {
     if (arguments[0].equals("write")) {
       write(new File(arguments[1]), new File(arguments[2]));
+    } else if (arguments[0].equals("fill")) {
+      fill(Integer.parseInt(arguments[1]), Integer.parseInt(arguments[2]));
+    } else if (arguments[0].equals("thin")) {
+      int share = Integer.parseInt(arguments[3]);
+      thin(arguments[1], Integer.parseInt(arguments[2]), share, arguments[4].equals("true"));
     } else {
       compare(arguments[1]);
     }
@@ -117,13 +126,67 @@ public final class Load {
     }
   }
 
+  private static void fill(int seed, int count) throws IOException {
+    FileSystem files = FileSystem.get(new HdfsConfiguration());
+    Random random = new Random(seed);
+    for (int i = 0; i < count; i++) {
+      String name = "/f" + seed + "-" + i;
+      int bytes = 1 + random.nextInt(random.nextInt(8) == 0 ? 1_500_000 : 300_000);
+      try (OutputStream to = files.create(new Path(name), true)) {
+        to.write(content(seed * 1_000_000 + i, bytes));
+      }
+      say("is " + name + " " + (seed * 1_000_000 + i) + ":" + bytes);
+    }
+  }
+
+  private static void thin(String log, int seed, int share, boolean cuts) throws Exception {
+    DistributedFileSystem files =
+        (DistributedFileSystem) FileSystem.get(new HdfsConfiguration());
+    Random random = new Random(seed);
+    TreeMap<String, Long> lengths = new TreeMap<>();
+    for (String line : Files.readAllLines(Paths.get(log))) {
+      String[] words = line.split(" ");
+      if (words[0].equals("is")) {
+        lengths.put(words[1], Long.parseLong(words[2].split(":")[1]));
+      } else if (words[0].equals("cut")) {
+        lengths.put(words[1], Long.parseLong(words[2]));
+      } else {
+        lengths.remove(words[1]);
+      }
+    }
+    List<String> cut = new ArrayList<>();
+    for (String name : lengths.keySet()) {
+      int drawn = random.nextInt(100);
+      long bytes = lengths.get(name) / 2;
+      if (drawn < share) {
+        files.delete(new Path(name), false);
+        say("unsure " + name);
+      } else if (cuts && drawn < 2 * share && bytes > 0) {
+        files.truncate(new Path(name), bytes);
+        cut.add(name);
+        say("cut " + name + " " + bytes);
+      }
+    }
+    for (String name : cut) {
+      for (int i = 0; !files.isFileClosed(new Path(name)); i++) {
+        if (i > 1200) {
+          throw new IOException("the truncate of " + name + " does not end");
+        }
+        Thread.sleep(100);
+      }
+    }
+  }
+
   /** Files whose last change was said to have been made are what they must be. */
   private static void compare(String log) throws Exception {
     TreeMap<String, String> parts = new TreeMap<>();
     TreeMap<String, String> last = new TreeMap<>();
+    TreeMap<String, Integer> cuts = new TreeMap<>();
     for (String line : Files.readAllLines(Paths.get(log))) {
       String[] words = line.split(" ");
-      if (words[0].equals("unsure")) {
+      if (words[0].equals("cut")) {
+        cuts.put(words[1], Integer.parseInt(words[2]));
+      } else if (words[0].equals("unsure")) {
         last.put(words[1], "unsure");
       } else if (words[0].equals("is") || words[0].equals("more")) {
         String before = words[0].equals("is") ? "" : parts.get(words[1]) + " ";
@@ -141,6 +204,8 @@ public final class Load {
         for (String part : parts.get(name).split(" ")) {
           String[] of = part.split(":");
           byte[] expected = content(Integer.parseInt(of[0]), Integer.parseInt(of[1]));
+          // Only files of one part are truncated.
+          expected = Arrays.copyOf(expected, cuts.getOrDefault(name, expected.length));
           byte[] read = new byte[expected.length];
           new java.io.DataInputStream(from).readFully(read);
           if (!Arrays.equals(expected, read)) {

@@ -3,15 +3,19 @@ package pantile.hdfs.raidp;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.TreeSet;
 import org.apache.hadoop.util.DataChecksum;
 import org.junit.jupiter.api.Test;
@@ -56,7 +60,10 @@ class TheStartBringsParityInLineTest {
     }
   }
 
-  private final Map<Long, Replica> disk = new TreeMap<>();
+  private final Map<Long, Replica> disk = new ConcurrentSkipListMap<>();
+
+  /** Replicas that were deleted, or shortened, and are kept. */
+  private final Map<Long, Replica> kept = new ConcurrentSkipListMap<>();
   private final CrashingDisk medium = new CrashingDisk(-1);
 
   private final Keeper.Replicas replicas =
@@ -71,6 +78,21 @@ class TheStartBringsParityInLineTest {
         public Collection<Long> finalized() {
           return new ArrayList<>(disk.keySet());
         }
+
+        @Override
+        public List<Held> kept(long block) {
+          return kept.containsKey(block) ? List.of(kept.get(block).held()) : List.of();
+        }
+
+        @Override
+        public Collection<Long> kept() {
+          return new ArrayList<>(kept.keySet());
+        }
+
+        @Override
+        public boolean isDeleted(Entry entry) {
+          return kept.containsKey(entry.blockId) && !disk.containsKey(entry.blockId);
+        }
       };
 
   private void put(long block, int bytes) {
@@ -81,9 +103,31 @@ class TheStartBringsParityInLineTest {
     if (!LocalAddOn.exists(medium)) {
       LocalAddOn.create(medium, HEADER);
     }
-    Keeper keeper = new Keeper(() -> new LocalAddOn(medium, false), replicas, 0, 1 << 20);
-    keeper.start();
+    return begun(() -> new LocalAddOn(medium, false));
+  }
+
+  private Keeper begun(Keeper.Opener opener) throws IOException {
+    Keeper keeper = new Keeper(opener, replicas, 0, 1 << 20, 50, 10_000);
+    keeper.open();
+    keeper.begin();
+    settled(keeper);
     return keeper;
+  }
+
+  /** Waits until a keeper has looked at everything, tries again included. */
+  private static void settled(Keeper keeper) throws IOException {
+    try {
+      Thread.sleep(150);
+      assertTrue(RaidpCluster.within(20, keeper::isIdle));
+    } catch (Exception error) {
+      throw new IOException(error);
+    }
+  }
+
+  /** Deletes as the guard does: kept first. */
+  private void delete(Keeper keeper, long block) {
+    kept.put(block, disk.remove(block));
+    keeper.sync(block);
   }
 
   /** The blocks in parity; it must be the sum of what is on the disk. */
@@ -140,6 +184,7 @@ class TheStartBringsParityInLineTest {
     keeper.sync(4);
     assertThrows(AssertionError.class, this::inParity);
     keeper.forget();
+    settled(keeper);
     keeper.close();
     assertEquals("[2, 3, 4, 5, 6]", inParity());
   }
@@ -156,10 +201,10 @@ class TheStartBringsParityInLineTest {
     assertEquals("[1, 2]", inParity());
     // Wrong bytes, right checksums: the CRC of the entry sees it.
     disk.get(1L).content[5] ^= 1;
-    keeper.leave(1);
+    delete(keeper, 1);
     assertEquals("[2]", inParity());
     disk.get(4L).rots = false;
-    keeper.retry();
+    settled(keeper);
     assertEquals(true, keeper.isCurrent());
     keeper.close();
     assertEquals("[2, 4]", inParity());
@@ -179,10 +224,9 @@ class TheStartBringsParityInLineTest {
     assertEquals("[3, 4, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33]", inParity());
     assertEquals(false, keeper.isCurrent());
     for (long block = 3; block <= 15; block += 3) {
-      keeper.leave(block);
-      disk.remove(block);
+      delete(keeper, block);
     }
-    keeper.retry();
+    settled(keeper);
     assertEquals(true, keeper.isCurrent());
     keeper.close();
     assertEquals("[4, 18, 21, 24, 27, 30, 33, 36, 39, 42, 45]", inParity());
@@ -200,31 +244,100 @@ class TheStartBringsParityInLineTest {
     Keeper keeper = started();
     assertEquals(true, keeper.isCurrent());
     assertEquals("[3, 4]", inParity());
-    keeper.leave(3);
+    delete(keeper, 3);
     keeper.close();
     assertEquals("[4]", inParity());
   }
 
   @Test
-  void whatGoesIsNotBroughtBackBeforeItIsGone() throws Exception {
-    put(1, 100_000);
+  void aShortenedBlockIsExchangedByItsKeptCopyThoughItsRowLacksAnother() throws IOException {
+    put(1, 200_000);
     put(2, 100_000);
     Keeper keeper = started();
-    Thread other = new Thread(() -> keeper.sync(1));
-    keeper.leave(
-        1,
-        () -> {
-          other.start();
-          try {
-            // Time enough for the other one, if nothing held it up.
-            other.join(300);
-          } catch (InterruptedException stopped) {
-            throw new AssertionError(stopped);
-          }
-          disk.remove(1L);
-        });
-    other.join();
+    // Lost with no order to delete it: the row cannot be summed up from the disk.
+    Replica lost = disk.remove(2L);
+    kept.put(1L, disk.get(1L));
+    Replica shorter = new Replica(1, 150_000);
+    shorter.generation = 2;
+    disk.put(1L, shorter);
+    keeper.sync(1);
+    assertTrue(keeper.isCurrent());
     keeper.close();
+    disk.put(2L, lost);
+    assertEquals("[1, 2]", inParity());
+  }
+
+  @Test
+  void anAppendedBlockIsFollowedThoughItsRowLacksAnother() throws IOException {
+    put(1, 100_000);
+    put(2, 100_000);
+    started().close();
+    Replica lost = disk.remove(2L);
+    // Appended to while nothing followed: that the first bytes are the same is seen in their CRC.
+    byte[] longer = Arrays.copyOf(disk.get(1L).content, 300_000);
+    disk.get(1L).content = longer;
+    disk.get(1L).generation = 2;
+    Keeper keeper = started();
+    assertTrue(keeper.isCurrent());
+    keeper.close();
+    disk.put(2L, lost);
+    assertEquals("[1, 2]", inParity());
+  }
+
+  @Test
+  void aBlockThatWasDeletedWhileTheAddOnWasAwayLeavesAtTheStart() throws IOException {
+    put(1, 100_000);
+    put(2, 100_000);
+    started().close();
+    kept.put(1L, disk.remove(1L));
+    started().close();
     assertEquals("[2]", inParity());
+  }
+
+  @Test
+  void aFailureWhileTheAddOnIsMeasuredDoesNotSkipTheStart() throws Exception {
+    put(1, 100_000);
+    LocalAddOn.create(medium, HEADER);
+    int[] fails = {1};
+    Keeper keeper =
+        new Keeper(
+            () ->
+                new Faults.Changed(new LocalAddOn(medium, false)) {
+                  @Override
+                  public long freeBytes() throws IOException {
+                    if (fails[0]-- > 0) {
+                      throw new IOException("lost");
+                    }
+                    return real.freeBytes();
+                  }
+                },
+            replicas, 0, 1 << 20, 50, 10_000);
+    assertThrows(IOException.class, keeper::open);
+    keeper.begin();
+    assertTrue(RaidpCluster.within(20, keeper::isCurrent));
+    keeper.close();
+    assertEquals("[1]", inParity());
+  }
+
+  @Test
+  void anInterruptedWriterDoesNotCloseTheAddOn() throws IOException {
+    put(1, 100_000);
+    int[] opened = {0};
+    LocalAddOn.create(medium, HEADER);
+    Keeper keeper =
+        begun(
+            () -> {
+              opened[0]++;
+              return new LocalAddOn(medium, false);
+            });
+    put(2, 1_000_000);
+    Thread.currentThread().interrupt();
+    keeper.sync(2);
+    assertTrue(Thread.interrupted());
+    settled(keeper);
+    assertTrue(keeper.isCurrent());
+    keeper.close();
+    assertEquals("[1, 2]", inParity());
+    assertEquals(1, opened[0]);
   }
 }

@@ -1,0 +1,187 @@
+package pantile.hdfs.raidp;
+
+import java.io.Closeable;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.ipc.RPC;
+import org.apache.hadoop.net.NetUtils;
+import org.apache.hadoop.security.UserGroupInformation;
+
+/**
+ * Asks another DataNode of the array.
+ *
+ * <p>An IOException says that the node cannot answer now, never that something is gone.
+ */
+final class Peer implements Closeable {
+  /** The answer of {@link #generations} for an entry whose content the disk does not have. */
+  static final long NONE = -1;
+
+  /** Items of a list in one call. */
+  static final int ITEMS_MOST = 16_384;
+
+  /** A node that is silent for so long cannot answer. */
+  private static final int SILENCE_MS = 10_000;
+
+  private final PeerProtocol proxy;
+
+  private Peer(PeerProtocol proxy) {
+    this.proxy = proxy;
+  }
+
+  /** Of a DataNode; nothing is sent yet. */
+  static Peer of(DatanodeInfo node, Configuration conf) throws IOException {
+    return of(NetUtils.createSocketAddr(node.getIpcAddr(false)), conf);
+  }
+
+  /** At the address of a DataNode's IPC server. */
+  static Peer of(InetSocketAddress address, Configuration conf) throws IOException {
+    Configuration impatient = new Configuration(conf);
+    impatient.setInt("ipc.client.connect.max.retries", 0);
+    impatient.setInt("ipc.client.connect.max.retries.on.timeouts", 0);
+    impatient.setInt("ipc.client.connect.timeout", SILENCE_MS);
+    useEngine(impatient);
+    return new Peer(
+        RPC.getProxy(
+            PeerProtocol.class,
+            PeerProtocol.versionID,
+            address,
+            UserGroupInformation.getCurrentUser(),
+            impatient,
+            NetUtils.getDefaultSocketFactory(impatient),
+            SILENCE_MS));
+  }
+
+  /** Has Hadoop's RPC write arguments by itself, without generated classes. */
+  @SuppressWarnings("deprecation") // For new protocols of Hadoop's own, which generate them.
+  private static void useEngine(Configuration conf) {
+    RPC.setProtocolEngine(
+        conf, PeerProtocol.class, org.apache.hadoop.ipc.WritableRpcEngine.class);
+  }
+
+  /** Makes a server of this process ready for {@link PeerProtocol}. */
+  @SuppressWarnings("deprecation") // As above.
+  static void makeEngineReady() {
+    org.apache.hadoop.ipc.WritableRpcEngine.ensureInitialized();
+  }
+
+  private static long[] part(long[] of, int from, int to) {
+    return Arrays.copyOfRange(of, from, to);
+  }
+
+  private interface Call<T> {
+    T run() throws IOException;
+  }
+
+  /** Makes a call, again if the connection was one to a node that has started again since. */
+  private static <T> T call(Call<T> call) throws IOException {
+    try {
+      return call.run();
+    } catch (EOFException stale) {
+      return call.run();
+    }
+  }
+
+  /** See {@link PeerProtocol#counts}. */
+  long[] counts(long[] blocks) throws IOException {
+    long[] all = new long[blocks.length];
+    for (int i = 0; i < blocks.length; i += ITEMS_MOST) {
+      int end = Math.min(blocks.length, i + ITEMS_MOST);
+      long[] part = part(blocks, i, end);
+      long[] some = call(() -> proxy.counts(part));
+      System.arraycopy(some, 0, all, i, end - i);
+    }
+    return all;
+  }
+
+  /**
+   * For each entry the generation of the version, live or kept, whose first bytes are its content;
+   * {@link #NONE} if the disk has no such version.
+   */
+  long[] generations(long[] blocks, long[] generations, long[] lengths) throws IOException {
+    long[] all = new long[blocks.length];
+    for (int i = 0; i < blocks.length; i += ITEMS_MOST) {
+      int end = Math.min(blocks.length, i + ITEMS_MOST);
+      long[] ids = part(blocks, i, end);
+      long[] ofThem = part(generations, i, end);
+      long[] bytes = part(lengths, i, end);
+      long[] some = call(() -> proxy.versions(ids, ofThem, bytes));
+      System.arraycopy(some, 0, all, i, end - i);
+    }
+    return all;
+  }
+
+  /** Fills a buffer with bytes of an entry's content from an offset on; at most a mebibyte. */
+  void read(long block, long generation, long length, long offset, ByteBuffer to)
+      throws IOException {
+    int bytes = to.remaining();
+    to.put(call(() -> proxy.read(block, generation, length, offset, bytes)));
+  }
+
+  /** The state of disk and add-on, by name. */
+  Map<String, String> status() throws IOException {
+    String[] pairs = call(proxy::status);
+    Map<String, String> status = new LinkedHashMap<>();
+    for (int i = 0; i + 1 < pairs.length; i += 2) {
+      status.put(pairs[i], pairs[i + 1]);
+    }
+    return status;
+  }
+
+  /** The complete replicas. */
+  List<long[]> replicas() throws IOException {
+    return all(proxy::replicas, PeerProtocol.REPLICA_NUMBERS);
+  }
+
+  /** The entries of the add-on. */
+  List<Entry> entries() throws IOException {
+    List<Entry> entries = new ArrayList<>();
+    for (long[] one : all(proxy::entries, PeerProtocol.ENTRY_NUMBERS)) {
+      entries.add(new Entry(one[0], one[1], one[2], (int) one[3], (int) one[4], (int) one[5]));
+    }
+    return entries;
+  }
+
+  private interface Page {
+    long[] of(long above, int most) throws IOException;
+  }
+
+  private static List<long[]> all(Page page, int numbers) throws IOException {
+    List<long[]> all = new ArrayList<>();
+    long above = Long.MIN_VALUE;
+    while (true) {
+      long from = above;
+      long[] some = call(() -> page.of(from, ITEMS_MOST));
+      for (int i = 0; i + numbers <= some.length; i += numbers) {
+        all.add(part(some, i, i + numbers));
+      }
+      if (some.length < numbers) {
+        return all;
+      }
+      above = some[some.length - numbers];
+    }
+  }
+
+  /** See {@link PeerProtocol#forget}. */
+  int forget() throws IOException {
+    return call(proxy::forget);
+  }
+
+  /** See {@link PeerProtocol#reportBlocks}. */
+  void reportBlocks() throws IOException {
+    proxy.reportBlocks();
+  }
+
+  @Override
+  public void close() {
+    RPC.stopProxy(proxy);
+  }
+}

@@ -1,0 +1,47 @@
+package pantile.hdfs.raidp;
+
+import java.io.IOException;
+import org.apache.hadoop.ipc.VersionedProtocol;
+
+/**
+ * What DataNodes of an array, and `raidp`'s commands, ask a DataNode for, over its own IPC server.
+ *
+ * <p>Lists are arrays of numbers, several for each item.
+ */
+public interface PeerProtocol extends VersionedProtocol {
+  /** The version, by the name that Hadoop looks for. */
+  long versionID = 1;
+
+  /** The numbers of a replica: id, generation, length, partner. */
+  int REPLICA_NUMBERS = 4;
+
+  /** The numbers of an entry: id, generation, length, partner, row, CRC-32. */
+  int ENTRY_NUMBERS = 6;
+
+  /**
+   * The least generation of each block that the node's parity has or may get; {@code
+   * Long.MAX_VALUE} for none. Kept copies of lower generations are not needed by it.
+   */
+  long[] counts(long[] blocks) throws IOException;
+
+  /** The generation of the version that has an entry's content, for each; -1 if there is none. */
+  long[] versions(long[] blocks, long[] generations, long[] lengths) throws IOException;
+
+  /** Bytes of an entry's content, checked against HDFS's checksums. */
+  byte[] read(long block, long generation, long length, long offset, int bytes) throws IOException;
+
+  /** The state of disk and add-on: names and values in turn. */
+  String[] status() throws IOException;
+
+  /** Complete replicas with ids above one, in ascending order; at most so many. */
+  long[] replicas(long above, int most) throws IOException;
+
+  /** Entries of blocks with ids above one, in ascending order; at most so many. */
+  long[] entries(long above, int most) throws IOException;
+
+  /** Has entries taken out whose block is neither on the disk nor kept; how many there are. */
+  int forget() throws IOException;
+
+  /** Has the node send a full block report, so that the NameNode deletes what no file has. */
+  void reportBlocks() throws IOException;
+}

@@ -1,0 +1,272 @@
+package pantile.hdfs.raidp;
+
+import java.io.Closeable;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.List;
+import java.util.function.IntSupplier;
+import java.util.stream.Collectors;
+import javax.management.ObjectName;
+import org.apache.hadoop.hdfs.client.BlockReportOptions;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.ipc.ProtocolSignature;
+import org.apache.hadoop.ipc.RPC;
+import org.apache.hadoop.ipc.Server;
+import org.apache.hadoop.metrics2.util.MBeans;
+import org.apache.hadoop.security.AccessControlException;
+import org.apache.hadoop.security.UserGroupInformation;
+
+/** Answers other nodes of the array and JMX about a disk and its add-on. */
+public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
+  private static final long FRESH_NS = 60_000_000_000L;
+
+  private final DataNode node;
+  private final Settings settings;
+  private final String pool;
+  private final Keeper keeper;
+  private final DiskReplicas replicas;
+  private final Releasing releasing;
+  private final IntSupplier waiting;
+  private int absent;
+  private long absentSince;
+  private ObjectName bean;
+  private volatile boolean closed;
+
+  PeerServer(
+      DataNode node,
+      Settings settings,
+      String pool,
+      Keeper keeper,
+      DiskReplicas replicas,
+      Releasing releasing,
+      IntSupplier waiting) {
+    this.node = node;
+    this.settings = settings;
+    this.pool = pool;
+    this.keeper = keeper;
+    this.replicas = replicas;
+    this.releasing = releasing;
+    this.waiting = waiting;
+  }
+
+  void begin() {
+    Peer.makeEngineReady();
+    node.ipcServer.addProtocol(RPC.RpcKind.RPC_WRITABLE, PeerProtocol.class, this);
+    bean = MBeans.register("DataNode", "RaidpDisk-" + settings.array + "-" + settings.disk, this);
+  }
+
+  private void requireOpen() throws IOException {
+    if (closed) {
+      throw new IOException("disk " + settings.disk + " is closed");
+    }
+  }
+
+  @Override
+  public long[] counts(long[] blocks) throws IOException {
+    requireOpen();
+    long[] counts = new long[blocks.length];
+    for (int i = 0; i < blocks.length; i++) {
+      counts[i] = keeper.counts(blocks[i]);
+    }
+    return counts;
+  }
+
+  private Held version(long block, long generation, long length) {
+    return Kept.version(replicas.get(block), replicas.kept(block), generation, length);
+  }
+
+  @Override
+  public long[] versions(long[] blocks, long[] generations, long[] lengths) throws IOException {
+    requireOpen();
+    long[] versions = new long[blocks.length];
+    for (int i = 0; i < blocks.length; i++) {
+      Held held = version(blocks[i], generations[i], lengths[i]);
+      versions[i] = held == null ? Peer.NONE : held.generation();
+    }
+    return versions;
+  }
+
+  @Override
+  public byte[] read(long block, long generation, long length, long offset, int bytes)
+      throws IOException {
+    requireOpen();
+    if (offset < 0 || bytes < 0 || bytes > AddOn.BYTES_MOST || offset + bytes > length) {
+      throw new IOException("bytes " + offset + " to " + (offset + bytes) + " of " + length);
+    }
+    Held held = version(block, generation, length);
+    if (held == null) {
+      throw new FileNotFoundException(
+          "disk " + settings.disk + " has no version of blk_" + block + "_" + generation + " of "
+              + length + " bytes");
+    }
+    ByteBuffer to = ByteBuffer.allocate(bytes);
+    try (BlockReader reader = new BlockReader(held, offset, offset + bytes)) {
+      while (to.hasRemaining()) {
+        ByteBuffer piece = reader.next();
+        piece.position((int) Math.max(0, offset - reader.offset()));
+        to.put(piece);
+      }
+    }
+    return to.array();
+  }
+
+  @Override
+  public String[] status() throws IOException {
+    requireOpen();
+    List<String> pairs = new ArrayList<>();
+    Collections.addAll(pairs, "array", settings.array, "pool", pool);
+    Collections.addAll(pairs, "disks", "" + settings.disks, "disk", "" + settings.disk);
+    Collections.addAll(pairs, "add-on", settings.addOn, "state", getAddOnState());
+    Collections.addAll(pairs, "parity", "" + getBlocksInParity());
+    Collections.addAll(pairs, "behind", "" + getBlocksBehind());
+    Collections.addAll(pairs, "absent", "" + keeper.absent());
+    Collections.addAll(pairs, "kept", "" + getKeptCopies(), "kept-bytes", "" + getKeptBytes());
+    Collections.addAll(pairs, "waiting", "" + getDeletesWaiting());
+    return pairs.toArray(new String[0]);
+  }
+
+  private static long[] page(List<long[]> items, long above, int most) {
+    int bound = Math.max(1, Math.min(most, Peer.ITEMS_MOST));
+    List<long[]> some =
+        items.stream()
+            .filter(item -> item[0] > above)
+            .sorted(Comparator.comparingLong(item -> item[0]))
+            .limit(bound)
+            .collect(Collectors.toList());
+    return some.stream().flatMapToLong(Arrays::stream).toArray();
+  }
+
+  @Override
+  public long[] replicas(long above, int most) throws IOException {
+    requireOpen();
+    List<long[]> items = new ArrayList<>();
+    for (long block : replicas.finalized()) {
+      Held held = replicas.get(block);
+      if (held != null) {
+        items.add(new long[] {block, held.generation(), held.length(), held.partner()});
+      }
+    }
+    return page(items, above, most);
+  }
+
+  @Override
+  public long[] entries(long above, int most) throws IOException {
+    requireOpen();
+    List<long[]> items = new ArrayList<>();
+    for (Entry one : keeper.entries()) {
+      items.add(
+          new long[] {
+            one.blockId, one.generation, one.length, one.partner, one.row, one.crc
+          });
+    }
+    return page(items, above, most);
+  }
+
+  /** Refuses users other than the DataNode's. */
+  private static void requireOwnUser() throws IOException {
+    String asks = Server.getRemoteUser() == null ? null : Server.getRemoteUser().getShortUserName();
+    String own = UserGroupInformation.getLoginUser().getShortUserName();
+    if (!own.equals(asks)) {
+      throw new AccessControlException(asks + " is not " + own + ", the DataNode's user");
+    }
+  }
+
+  @Override
+  public int forget() throws IOException {
+    requireOpen();
+    requireOwnUser();
+    return keeper.forget();
+  }
+
+  @Override
+  public void reportBlocks() throws IOException {
+    requireOpen();
+    requireOwnUser();
+    node.triggerBlockReport(new BlockReportOptions.Factory().setIncremental(false).build());
+  }
+
+  @Override
+  public long getProtocolVersion(String protocol, long clientVersion) {
+    return PeerProtocol.versionID;
+  }
+
+  @Override
+  public ProtocolSignature getProtocolSignature(
+      String protocol, long clientVersion, int clientMethodsHash) throws IOException {
+    return ProtocolSignature.getProtocolSignature(this, protocol, clientVersion, clientMethodsHash);
+  }
+
+  @Override
+  public String getArray() {
+    return settings.array;
+  }
+
+  @Override
+  public int getDisk() {
+    return settings.disk;
+  }
+
+  @Override
+  public String getAddOnState() {
+    String fault = keeper.fault();
+    return fault == null ? "works" : fault;
+  }
+
+  @Override
+  public boolean isCurrent() {
+    return keeper.isCurrent();
+  }
+
+  @Override
+  public int getBlocksInParity() {
+    return keeper.inParity();
+  }
+
+  @Override
+  public int getBlocksBehind() {
+    return keeper.behind();
+  }
+
+  /** Counted at most once a minute: all entries are looked up. */
+  @Override
+  public synchronized int getBlocksInParityAlone() {
+    if (absentSince == 0 || System.nanoTime() - absentSince > FRESH_NS) {
+      absent = keeper.absent();
+      absentSince = System.nanoTime();
+    }
+    return absent;
+  }
+
+  @Override
+  public int getKeptCopies() {
+    return replicas.kept.all().size();
+  }
+
+  @Override
+  public long getKeptBytes() {
+    return replicas.kept.all().stream().mapToLong(Held::length).sum();
+  }
+
+  @Override
+  public String getPartnersThatDoNotAnswer() {
+    return releasing.silent();
+  }
+
+  @Override
+  public int getDeletesWaiting() {
+    return waiting.getAsInt();
+  }
+
+  @Override
+  public void close() {
+    closed = true;
+    if (bean != null) {
+      MBeans.unregister(bean);
+    }
+  }
+}

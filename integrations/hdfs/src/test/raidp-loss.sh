@@ -1,0 +1,36 @@
+# Sourced by loss.sh and deletes.sh, behind raidp-nodes.sh: disks that are lost and recovered.
+
+# Where a disk's add-on is, for the command.
+add_on() { sed -n 's|.*<name>pantile.raidp.addon</name><value>\(.*\)</value>.*|\1|p' "$dir/conf$1/hdfs-site.xml"; }
+# lose DISK...: node and disk; the add-ons stay.
+lose() {
+    for i in "$@"; do
+        kill_node "$i"
+        rm -rf "$dir/disk$i"
+    done
+    within 120 are_live $((disks - $#)) || fail "$(live) nodes are live after $# were killed"
+}
+# The blocks that have no replica, and those that have one.
+missing() { client $hdfs.tools.DFSck -list-corruptfileblocks / | grep -c '^blk_' || true; }
+are_whole() { client $hdfs.tools.DFSck / | grep -q 'Under-replicated blocks:[[:space:]]*0 ' && [ "$(missing)" = 0 ]; }
+# recover DISK... [-- OPTION...]: the command, with the add-ons of these disks; its output is in recover.out.
+recover() {
+    local arguments=()
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        arguments+=(--add-on "$1=$(add_on "$1")")
+        shift
+    done
+    [ $# = 0 ] || shift
+    run conf pantile.hdfs.Main raidp recover "${arguments[@]}" "$@" >"$dir/recover.out" 2>>"$dir/recover.log"
+}
+# forget DISK...: blocks that are in parity and were deleted while their disk was lost leave it.
+forget() {
+    for i in "$@"; do
+        (run conf pantile.hdfs.Main raidp forget "$i") >"$dir/forget.out" 2>>"$dir/client.log" || fail "disk $i forgets nothing: $(cat "$dir/forget.out")"
+    done
+}
+# replace DISK...: nodes in the place of lost ones.
+replace() {
+    for i in "$@"; do start_node "$i"; done
+    within 300 are_live $disks || fail "only $(live) DataNodes came back"
+}
