@@ -12,6 +12,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.io.ArrayPrimitiveWritable;
 import org.apache.hadoop.ipc.RPC;
 import org.apache.hadoop.net.NetUtils;
 import org.apache.hadoop.security.UserGroupInformation;
@@ -96,7 +97,7 @@ final class Peer implements Closeable {
     for (int i = 0; i < blocks.length; i += ITEMS_MOST) {
       int end = Math.min(blocks.length, i + ITEMS_MOST);
       long[] part = part(blocks, i, end);
-      long[] some = call(() -> proxy.counts(part));
+      long[] some = (long[]) call(() -> proxy.counts(part)).get();
       System.arraycopy(some, 0, all, i, end - i);
     }
     return all;
@@ -113,7 +114,7 @@ final class Peer implements Closeable {
       long[] ids = part(blocks, i, end);
       long[] ofThem = part(generations, i, end);
       long[] bytes = part(lengths, i, end);
-      long[] some = call(() -> proxy.versions(ids, ofThem, bytes));
+      long[] some = (long[]) call(() -> proxy.versions(ids, ofThem, bytes)).get();
       System.arraycopy(some, 0, all, i, end - i);
     }
     return all;
@@ -123,7 +124,7 @@ final class Peer implements Closeable {
   void read(long block, long generation, long length, long offset, ByteBuffer to)
       throws IOException {
     int bytes = to.remaining();
-    to.put(call(() -> proxy.read(block, generation, length, offset, bytes)));
+    to.put((byte[]) call(() -> proxy.read(block, generation, length, offset, bytes)).get());
   }
 
   /** The state of disk and add-on, by name. */
@@ -151,7 +152,7 @@ final class Peer implements Closeable {
   }
 
   private interface Page {
-    long[] of(long above, int most) throws IOException;
+    ArrayPrimitiveWritable of(long above, int most) throws IOException;
   }
 
   private static List<long[]> all(Page page, int numbers) throws IOException {
@@ -159,7 +160,7 @@ final class Peer implements Closeable {
     long above = Long.MIN_VALUE;
     while (true) {
       long from = above;
-      long[] some = call(() -> page.of(from, ITEMS_MOST));
+      long[] some = (long[]) call(() -> page.of(from, ITEMS_MOST)).get();
       for (int i = 0; i + numbers <= some.length; i += numbers) {
         all.add(part(some, i, i + numbers));
       }

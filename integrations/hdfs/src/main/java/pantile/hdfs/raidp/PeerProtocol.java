@@ -1,12 +1,14 @@
 package pantile.hdfs.raidp;
 
 import java.io.IOException;
+import org.apache.hadoop.io.ArrayPrimitiveWritable;
 import org.apache.hadoop.ipc.VersionedProtocol;
 
 /**
  * What DataNodes of an array, and `raidp`'s commands, ask a DataNode for, over its own IPC server.
  *
- * <p>Lists are arrays of numbers, several for each item.
+ * <p>Lists are arrays of numbers, several for each item. They are returned in a writable, since
+ * Hadoop's RPC sends a plain array with the name of a class for each element.
  */
 public interface PeerProtocol extends VersionedProtocol {
   /** The version, by the name that Hadoop looks for. */
@@ -22,22 +24,24 @@ public interface PeerProtocol extends VersionedProtocol {
    * The least generation of each block that the node's parity has or may get; {@code
    * Long.MAX_VALUE} for none. Kept copies of lower generations are not needed by it.
    */
-  long[] counts(long[] blocks) throws IOException;
+  ArrayPrimitiveWritable counts(long[] blocks) throws IOException;
 
   /** The generation of the version that has an entry's content, for each; -1 if there is none. */
-  long[] versions(long[] blocks, long[] generations, long[] lengths) throws IOException;
+  ArrayPrimitiveWritable versions(long[] blocks, long[] generations, long[] lengths)
+      throws IOException;
 
   /** Bytes of an entry's content, checked against HDFS's checksums. */
-  byte[] read(long block, long generation, long length, long offset, int bytes) throws IOException;
+  ArrayPrimitiveWritable read(long block, long generation, long length, long offset, int bytes)
+      throws IOException;
 
   /** The state of disk and add-on: names and values in turn. */
   String[] status() throws IOException;
 
   /** Complete replicas with ids above one, in ascending order; at most so many. */
-  long[] replicas(long above, int most) throws IOException;
+  ArrayPrimitiveWritable replicas(long above, int most) throws IOException;
 
   /** Entries of blocks with ids above one, in ascending order; at most so many. */
-  long[] entries(long above, int most) throws IOException;
+  ArrayPrimitiveWritable entries(long above, int most) throws IOException;
 
   /** Has entries taken out whose block is neither on the disk nor kept; how many there are. */
   int forget() throws IOException;

@@ -14,6 +14,7 @@ import java.util.stream.Collectors;
 import javax.management.ObjectName;
 import org.apache.hadoop.hdfs.client.BlockReportOptions;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
+import org.apache.hadoop.io.ArrayPrimitiveWritable;
 import org.apache.hadoop.ipc.ProtocolSignature;
 import org.apache.hadoop.ipc.RPC;
 import org.apache.hadoop.ipc.Server;
@@ -67,13 +68,13 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   }
 
   @Override
-  public long[] counts(long[] blocks) throws IOException {
+  public ArrayPrimitiveWritable counts(long[] blocks) throws IOException {
     requireOpen();
     long[] counts = new long[blocks.length];
     for (int i = 0; i < blocks.length; i++) {
       counts[i] = keeper.counts(blocks[i]);
     }
-    return counts;
+    return new ArrayPrimitiveWritable(counts);
   }
 
   private Held version(long block, long generation, long length) {
@@ -81,19 +82,20 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   }
 
   @Override
-  public long[] versions(long[] blocks, long[] generations, long[] lengths) throws IOException {
+  public ArrayPrimitiveWritable versions(long[] blocks, long[] generations, long[] lengths)
+      throws IOException {
     requireOpen();
     long[] versions = new long[blocks.length];
     for (int i = 0; i < blocks.length; i++) {
       Held held = version(blocks[i], generations[i], lengths[i]);
       versions[i] = held == null ? Peer.NONE : held.generation();
     }
-    return versions;
+    return new ArrayPrimitiveWritable(versions);
   }
 
   @Override
-  public byte[] read(long block, long generation, long length, long offset, int bytes)
-      throws IOException {
+  public ArrayPrimitiveWritable read(
+      long block, long generation, long length, long offset, int bytes) throws IOException {
     requireOpen();
     if (offset < 0 || bytes < 0 || bytes > AddOn.BYTES_MOST || offset + bytes > length) {
       throw new IOException("bytes " + offset + " to " + (offset + bytes) + " of " + length);
@@ -112,7 +114,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
         to.put(piece);
       }
     }
-    return to.array();
+    return new ArrayPrimitiveWritable(to.array());
   }
 
   @Override
@@ -130,7 +132,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     return pairs.toArray(new String[0]);
   }
 
-  private static long[] page(List<long[]> items, long above, int most) {
+  private static ArrayPrimitiveWritable page(List<long[]> items, long above, int most) {
     int bound = Math.max(1, Math.min(most, Peer.ITEMS_MOST));
     List<long[]> some =
         items.stream()
@@ -138,11 +140,11 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
             .sorted(Comparator.comparingLong(item -> item[0]))
             .limit(bound)
             .collect(Collectors.toList());
-    return some.stream().flatMapToLong(Arrays::stream).toArray();
+    return new ArrayPrimitiveWritable(some.stream().flatMapToLong(Arrays::stream).toArray());
   }
 
   @Override
-  public long[] replicas(long above, int most) throws IOException {
+  public ArrayPrimitiveWritable replicas(long above, int most) throws IOException {
     requireOpen();
     List<long[]> items = new ArrayList<>();
     for (long block : replicas.finalized()) {
@@ -155,7 +157,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   }
 
   @Override
-  public long[] entries(long above, int most) throws IOException {
+  public ArrayPrimitiveWritable entries(long above, int most) throws IOException {
     requireOpen();
     List<long[]> items = new ArrayList<>();
     for (Entry one : keeper.entries()) {

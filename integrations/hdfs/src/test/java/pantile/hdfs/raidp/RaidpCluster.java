@@ -95,6 +95,9 @@ final class RaidpCluster implements AutoCloseable {
     conf.setLong("dfs.blocksize", BLOCK_BYTES);
     conf.setLong("dfs.namenode.fs-limits.min-block-size", 1024);
     conf.setInt("dfs.datanode.scan.period.hours", -1);
+    // The recovery of a truncated block asks a dead node, too.
+    conf.setInt("ipc.client.connect.max.retries", 1);
+    conf.setInt("ipc.client.connect.retry.interval", 100);
     return conf;
   }
 

@@ -9,6 +9,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
@@ -19,6 +20,7 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.TreeSet;
 import org.apache.hadoop.util.DataChecksum;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import pantile.hdfs.RaidpCode;
 
 /** Whatever happened while the add-on or the DataNode was away, the start makes parity right. */
@@ -118,7 +120,7 @@ class TheStartBringsParityInLineTest {
   private static void settled(Keeper keeper) throws IOException {
     try {
       Thread.sleep(150);
-      assertTrue(RaidpCluster.within(20, keeper::isIdle));
+      assertTrue(RaidpCluster.within(60, keeper::isIdle));
     } catch (Exception error) {
       throw new IOException(error);
     }
@@ -314,21 +316,21 @@ class TheStartBringsParityInLineTest {
             replicas, 0, 1 << 20, 50, 10_000);
     assertThrows(IOException.class, keeper::open);
     keeper.begin();
-    assertTrue(RaidpCluster.within(20, keeper::isCurrent));
+    assertTrue(RaidpCluster.within(60, keeper::isCurrent));
     keeper.close();
     assertEquals("[1]", inParity());
   }
 
   @Test
-  void anInterruptedWriterDoesNotCloseTheAddOn() throws IOException {
+  void anInterruptedWriterDoesNotCloseTheAddOn(@TempDir Path folder) throws IOException {
     put(1, 100_000);
     int[] opened = {0};
-    LocalAddOn.create(medium, HEADER);
+    // On a file system: an interrupted thread closes the channel that it uses.
     Keeper keeper =
         begun(
             () -> {
               opened[0]++;
-              return new LocalAddOn(medium, false);
+              return AddOns.local(folder, HEADER, false);
             });
     put(2, 1_000_000);
     Thread.currentThread().interrupt();
@@ -336,8 +338,8 @@ class TheStartBringsParityInLineTest {
     assertTrue(Thread.interrupted());
     settled(keeper);
     assertTrue(keeper.isCurrent());
+    assertEquals(2, keeper.inParity());
     keeper.close();
-    assertEquals("[1, 2]", inParity());
     assertEquals(1, opened[0]);
   }
 }
