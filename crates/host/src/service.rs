@@ -555,7 +555,7 @@ impl Service {
         }
         let has_failed = report.status.failed;
         if found == Found::Blank {
-            if let (true, Err(why)) = (has_failed, self.check_opens(&state)) {
+            if has_failed && let Err(why) = self.check_opens(&state) {
                 return Err(FolderError::HasFailed { why: Box::new(why) });
             }
             wipe(&asked)?;
