@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Serves volumes to the clients that people have: qemu-img, qemu-io, nbdcopy, nbdinfo, fio, over
 # sockets and TLS, and ext4 where the machine allows it. Kills the server, takes devices away, and
-# compares every byte that was flushed. Bounded: about two minutes.
+# compares every byte that was flushed. Bounded: about three minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
@@ -433,6 +433,9 @@ fi
 
 say "what clients may cost is bounded"
 PANTILE="$pantile" tests/bounds.py
+
+say "a member that hangs is lost, and every command answers (40 s)"
+PANTILE="$pantile" tests/hangs.py
 
 say "the story that the README begins with"
 "$pantile" demo >/dev/null

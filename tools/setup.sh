@@ -23,6 +23,7 @@ need_clients() {
     need nbdkit nbdkit
     need nbdcopy libnbd-bin
     need nbdsh python3-libnbd
+    need fusermount3 fuse3
     need qemu-img qemu-utils
     need fio fio
     need openssl openssl

@@ -53,6 +53,9 @@ pub trait Device: Send + Sync {
     /// The file whose direct, positioned, aligned reads and writes are those of this device, if
     /// there is nothing more to them: then a pool may leave them to the system. What is not done in
     /// full is asked of the device again, for its error.
+    ///
+    /// Invariant: the system takes them, and looks at the file's length, without waiting for the
+    /// device. A thread that must not wait submits them.
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -28,6 +28,7 @@
 
 use crate::device::{check, parts_len, site};
 use crate::error::opening;
+use crate::held::Held;
 use crate::{AlignedBuf, Device, DeviceError, Identity, OpKind, PAGE_BYTES, Part, PartMut};
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, OFlags, Stat, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl,
@@ -53,13 +54,14 @@ const SLICES_MAX: usize = 1024;
 /// A regular file or a block device, held exclusively while it is open for writing.
 #[derive(Debug)]
 pub struct FileDevice {
-    file: OwnedFd,
+    file: Held,
     path: PathBuf,
     identity: Identity,
     len_bytes: u64,
     block_len_bytes: u32,
     mode: Mode,
     access: Access,
+    begins_at_once: bool,
     /// The error of the first flush that failed. Held while a flush runs: the system reports a lost
     /// write to one caller only, and no other may be answered before that report is known.
     flush_failure: Mutex<Option<Errno>>,
@@ -236,7 +238,8 @@ impl FileDevice {
             FileType::BlockDevice => Identity::Block { device: stat.st_rdev },
             _ => return Err(DeviceError::NotADevice { at: site(path, op, 0, 0) }),
         };
-        if matches!(identity, Identity::File { .. }) {
+        let is_file = matches!(identity, Identity::File { .. });
+        if is_file {
             let lock = match options.access {
                 Access::ReadWrite => FlockOperation::NonBlockingLockExclusive,
                 Access::ReadOnly => FlockOperation::NonBlockingLockShared,
@@ -255,14 +258,16 @@ impl FileDevice {
             let at = site(path, op, 0, 0);
             return Err(DeviceError::TooSmall { at, len_bytes: all_bytes, block_len_bytes });
         }
+        let begins_at_once = begins_at_once(&file, identity);
         Ok(Self {
-            file,
+            file: Held::new(file, is_file),
             path: path.to_path_buf(),
             identity,
             len_bytes,
             block_len_bytes,
             mode,
             access: options.access,
+            begins_at_once,
             flush_failure: Mutex::new(None),
             cannot_discard: AtomicBool::new(false),
             cannot_zero: AtomicBool::new(false),
@@ -436,18 +441,7 @@ impl Device for FileDevice {
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         // A write to one that is open for reading is refused by the system, and then asked of the
         // device, for its error.
-        (self.mode == Mode::Direct).then(|| self.file.as_fd())
-    }
-}
-
-impl Drop for FileDevice {
-    /// Unlocks, rather than leaving it to the closing: between fork and exec a child of ours,
-    /// started by some other thread, holds the same open file, and the device would seem in use for
-    /// a moment after it was closed.
-    fn drop(&mut self) {
-        if let Identity::File { .. } = self.identity {
-            let _ = flock(&self.file, FlockOperation::Unlock);
-        }
+        (self.mode == Mode::Direct && self.begins_at_once).then(|| self.file.as_fd())
     }
 }
 
@@ -486,6 +480,20 @@ fn is_of_the_kernel(seen: &OwnedFd) -> bool {
     const PROC: u64 = 0x9fa0;
     const SYSFS: u64 = 0x6265_6572;
     rustix::fs::fstatfs(seen).is_ok_and(|system| [PROC, SYSFS].contains(&(system.f_type as u64)))
+}
+
+/// True where the system begins a direct read or write, or leaves it to a thread of its own,
+/// without waiting for a device. io_uring asks for that (`IOCB_NOWAIT`); FUSE and network file
+/// systems wait for their server all the same, in the thread that submits.
+fn begins_at_once(file: &OwnedFd, identity: Identity) -> bool {
+    /// Magic numbers of statfs(2): ext4, XFS, btrfs, F2FS, tmpfs.
+    const LOCAL: [u64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
+    /// The kernel's NBD client sends to its socket in the thread that submits.
+    const NBD_MAJOR: u32 = 43;
+    match identity {
+        Identity::Block { device } => rustix::fs::major(device) != NBD_MAJOR,
+        _ => rustix::fs::fstatfs(file).is_ok_and(|system| LOCAL.contains(&(system.f_type as u64))),
+    }
 }
 
 /// Finds the mode that works and the block length it demands; leaves the file in that mode.

@@ -42,6 +42,7 @@ mod device;
 mod error;
 mod faulty;
 mod file;
+mod held;
 mod layer;
 mod memory;
 mod pages;

@@ -10,7 +10,7 @@
 use crate::engine::unix_time;
 use crate::folder::random_id;
 use crate::memory::BLOCK;
-use crate::timely::Timely;
+use crate::timely::{PATIENCE, Timely};
 use crate::{FolderError, HostError};
 use pantile_device::{AlignedBuf, Device};
 use pantile_format::volume::{Claim, Claimant, Session, Superblock};
@@ -137,11 +137,15 @@ pub(crate) fn take(
     Ok(())
 }
 
+/// How long a device may take to have the claim taken from it. The claim of one that takes longer
+/// stays there: who finds it asks whether its process lives, or watches it.
+const GIVING_BACK: Duration = Duration::from_secs(1);
+
 /// Says on every device that has our claim that the volume is not served here any more.
 pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own) {
     let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
     let is_ours = |device: &Arc<dyn Device>| {
-        let found = read_claim(&Timely::of(device), at, superblock);
+        let found = read_claim(&Timely::new(device.clone(), GIVING_BACK), at, superblock);
         found.is_some_and(|claim| claim.claimant.id == own.claimant.id)
     };
     let ours: Vec<_> = devices.iter().flatten().filter(|device| is_ours(device)).cloned().map(Some).collect();
@@ -154,8 +158,9 @@ fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own
     let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
+    let patience = if is_held { PATIENCE } else { GIVING_BACK };
     for device in devices.iter().flatten() {
-        let _ = Timely::of(device).write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
+        let _ = Timely::new(device.clone(), patience).write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
     }
 }
 

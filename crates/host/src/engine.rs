@@ -60,6 +60,10 @@ const TURN_BYTES: u64 = 256 * 1024;
 /// How long the devices of a volume that stops may take to end what they are doing.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
 
+/// Both deadlines while a user waits for the end: that of closing, and that of a silent device which
+/// the volume can spare. It is caught up at the next start. `pantile stop` answers within 10 s.
+const HURRIED: Duration = Duration::from_secs(4);
+
 /// How often devices are looked at that owe an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -372,7 +376,7 @@ impl Engine {
             }
         }
         // What is still under way to them keeps them open until somebody takes its completion.
-        let deadline = Instant::now() + CLOSE_DEADLINE;
+        let deadline = Instant::now() + if self.hurries { HURRIED } else { CLOSE_DEADLINE };
         while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
             self.pool.wait(&mut completions, Instant::now() + Duration::from_millis(1));
             completions.clear();
@@ -659,16 +663,26 @@ impl Engine {
     }
 
     fn drop_those_that_hang(&mut self, now: Instant) {
-        for index in 0..self.members.len() {
-            let member = &self.members[index];
-            let Some(oldest) = member.owes.values().next() else { continue };
-            let silent = now.saturating_duration_since(member.answered_at) > self.deadline;
-            let forgotten = now.saturating_duration_since(*oldest) > self.deadline * OLDEST_DEADLINES;
-            if silent || forgotten {
-                let device = member.path.clone().unwrap_or_default();
-                let at = Site { device, op: OpKind::Read, offset_bytes: 0, len_bytes: 0 };
-                self.drop_device(Slot(index as u32), Some(DeviceError::Gone { at, errno: TIMED_OUT }));
+        let for_longer = |deadline: Duration| -> Vec<Slot> {
+            let hangs = |member: &Member| {
+                let since = |then| now.saturating_duration_since(then);
+                let oldest = member.owes.values().next();
+                let is_forgotten = |&oldest| since(oldest) > self.deadline * OLDEST_DEADLINES;
+                oldest.is_some_and(|oldest| since(member.answered_at) > deadline || is_forgotten(oldest))
+            };
+            (0..).map(Slot).zip(&self.members).filter(|(_, one)| hangs(one)).map(|(slot, _)| slot).collect()
+        };
+        let mut hanging = for_longer(self.deadline);
+        if self.hurries {
+            let silent = for_longer(HURRIED.min(self.deadline));
+            if !silent.is_empty() && self.volume.can_spare(&silent).unwrap_or(false) {
+                hanging = silent;
             }
+        }
+        for slot in hanging {
+            let device = self.members[slot.0 as usize].path.clone().unwrap_or_default();
+            let at = Site { device, op: OpKind::Read, offset_bytes: 0, len_bytes: 0 };
+            self.drop_device(slot, Some(DeviceError::Gone { at, errno: TIMED_OUT }));
         }
     }
 

@@ -5,8 +5,8 @@
 
 use crate::FolderError;
 use crate::timely::{PATIENCE, open_within};
-use crate::whose::way_to_look;
-use pantile_device::{Access, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
+use crate::whose::{identity_at, way_to_look};
+use pantile_device::{Access, Device, DeviceError, FileDevice, Identity, OpKind, OpenOptions, Site};
 use rustix::io::Errno;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +14,15 @@ use std::time::{Duration, Instant};
 
 /// How long devices may take to be closed by whoever had them.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
+
+/// How long a path may take to say what it leads to.
+const DESCRIBING: Duration = Duration::from_secs(3);
+
+/// Returns which file or block device a path leads to; `None` if to neither, or if its file system
+/// does not answer.
+pub(crate) fn identity_soon(path: &Path) -> Option<Identity> {
+    open_within(path, DESCRIBING, |path| Ok(identity_at(path))).ok().flatten()
+}
 
 /// Opens a device. What others may have put on the way to it is not gone along: who does so shows
 /// them what is there.

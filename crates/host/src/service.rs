@@ -19,7 +19,7 @@ use crate::control::{Answer, Order};
 use crate::folder::{Folder, Opened, check_offered, check_to_make, ran_separately, wipe};
 use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
-use crate::opening::{CLOSING, open_soon};
+use crate::opening::{CLOSING, identity_soon, open_soon};
 use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::whose;
@@ -530,9 +530,7 @@ impl Service {
         if let Some(one) = state.replacements.get(&slot.0) {
             return Err(FolderError::BeingReplaced { slot, by: one.path.clone() });
         }
-        let whole = |device: &pantile_volume::DeviceStatus| {
-            device.slot == slot && device.state == DeviceState::Present
-        };
+        let whole = |device: &pantile_volume::DeviceStatus| device.slot == slot && device.state == DeviceState::Present;
         // What holds everything stays until another does, so that it need not be spared.
         let stays =
             takes_part(&report, slot) && !report.status.failed && report.status.devices.iter().any(whole);
@@ -727,9 +725,11 @@ impl Service {
         check_absolute(path)?;
         let mut state = self.lock();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        let meant_path = folder.path(path);
+        let identity = identity_soon(&meant_path);
         let is_meant = |spare: &PathBuf| {
-            let (spare, path) = (folder.path(spare), folder.path(path));
-            spare == path || whose::is_same(&spare, &path)
+            let spare = folder.path(spare);
+            spare == meant_path || (identity.is_some() && identity_soon(&spare) == identity)
         };
         let spares = &folder.config().spares;
         let meant: Vec<PathBuf> = spares.iter().filter(|spare| is_meant(spare)).cloned().collect();
@@ -839,14 +839,17 @@ fn takes_part(report: &Report, slot: Slot) -> bool {
 
 /// Refuses a device that the volume has: to the system it is only in use.
 fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), FolderError> {
-    let is_it = |other: &Path| whose::is_same(path, other);
-    let mut members = (0..).map(Slot).zip(&report.members);
-    let member = members.find(|(_, member)| member.attached && member.path.as_deref().is_some_and(is_it));
+    // What is open says which device it is, also where its path does not answer.
+    let Some(identity) = identity_soon(path) else { return Ok(()) };
+    let is_it = |device: &Arc<dyn Device>| device.identity() == identity;
+    let mut members = (0..).map(Slot).zip(state.devices.iter().zip(&report.members));
+    let has_it = |device: &Option<Arc<dyn Device>>| device.as_ref().is_some_and(is_it);
+    let member = members.find(|(_, (device, member))| member.attached && has_it(device));
     let mut copies = state.replacements.iter();
-    if let Some((&slot, _)) = copies.find(|(_, one)| is_it(one.new_path())) {
+    if let Some((&slot, _)) = copies.find(|(_, one)| one.new_identity() == identity) {
         return Err(FolderError::BecomesDevice { path: path.to_path_buf(), slot: Slot(slot) });
     }
-    let mut spares = state.spares.iter().map(|(_, spare)| spare.path());
+    let mut spares = state.spares.iter().map(|(_, spare)| spare);
     match (member, spares.any(is_it)) {
         (None, false) => Ok(()),
         (member, _) => {

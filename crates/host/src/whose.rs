@@ -142,10 +142,9 @@ pub(crate) fn describe(path: &Path) -> Option<Metadata> {
     way_to_look(path).ok()?.ok().map(|end| end.found)
 }
 
-/// Whether two paths lead to the same file or block device.
-pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| identity_of(&describe(path)?);
-    identity(path).is_some_and(|own| identity(other) == Some(own))
+/// Which file or block device a path leads to; `None` if to neither, or through links of others.
+pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
+    identity_of(&describe(path)?)
 }
 
 /// What a path leads to that a user may have named, in the folder in which it was named: through no

@@ -15,9 +15,11 @@
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
     Admitted, Answer, Clients, ControlServer, Deaths, ENDED, EpochId, Failure, Folder, FolderError, Handle,
-    HostError, MEMORY_LEAST, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP, harmless,
+    HostError, LEFT_BEHIND, MEMORY_LEAST, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP,
+    harmless, threads_waiting_for_devices,
 };
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -62,7 +64,13 @@ static PUTTING_AWAY: Mutex<()> = Mutex::new(());
 unsafe extern "C" {
     /// Ends the process at once: nothing of nbdkit runs any more, on whatever connection it waits.
     safe fn _exit(status: i32) -> !;
+    /// Ends what goes over a socket, and the listening of one that listens. Any number is safe: of
+    /// what is no socket it says so.
+    safe fn shutdown(file: i32, how: i32) -> i32;
 }
+
+/// SHUT_RDWR.
+const BOTH_WAYS: i32 = 2;
 
 struct State {
     folder: Option<PathBuf>,
@@ -246,6 +254,7 @@ impl Server for Connection {
                 // Now, not in `unload`: nbdkit calls that when the last client has left, and one
                 // that is idle need never leave.
                 put_away();
+                leave_behind();
                 nbdkit::shutdown();
                 std::thread::sleep(LEAVING);
                 _exit(0);
@@ -405,6 +414,36 @@ fn put_away() {
         say(&format!("pantile: {error}"));
     }
     drop(control);
+}
+
+/// Where threads wait for a device that does not answer, the system keeps this process until they
+/// have ended, whatever ends it, and everything that it has open. The log says so; it and the
+/// sockets are free for the next server, and clients hear of the end.
+fn leave_behind() {
+    let until = Instant::now() + LEAVING;
+    while threads_waiting_for_devices() > 0 && Instant::now() < until {
+        std::thread::sleep(LOOK_EVERY);
+    }
+    if threads_waiting_for_devices() == 0 {
+        return;
+    }
+    say(LEFT_BEHIND);
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    for file in open {
+        let is_socket =
+            std::fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+        let number = file.file_name().to_str().and_then(|name| name.parse().ok());
+        number.filter(|&number| is_socket && number > 2).into_iter().for_each(|number| {
+            shutdown(number, BOTH_WAYS);
+        });
+    }
+    // In the foreground standard error is not ours to unlock.
+    let log = std::io::stderr().as_fd().try_clone_to_owned().map(std::fs::File::from);
+    if state().stays
+        && let Ok(log) = log
+    {
+        let _ = log.unlock();
+    }
 }
 
 fn start(

@@ -13,7 +13,7 @@ use crate::opening::{CLOSING, open_soon};
 use crate::timely::Timely;
 use crate::twin::{Patience, Phase, Step, Twin};
 use crate::{FolderError, Host, HostError, Place, Report};
-use pantile_device::Device;
+use pantile_device::{Device, Identity};
 use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,9 +53,9 @@ impl Control {
 }
 
 impl Replacement {
-    /// Where the new device is.
-    pub(super) fn new_path(&self) -> &Path {
-        self.new.path()
+    /// Which device the new one is.
+    pub(super) fn new_identity(&self) -> Identity {
+        self.new.identity()
     }
 }
 

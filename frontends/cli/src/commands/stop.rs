@@ -3,12 +3,15 @@
 use crate::failure::{Failure, Outcome};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Answer, Folder, FolderError, Order, order};
-use std::path::PathBuf;
+use pantile_host::{Answer, Folder, FolderError, LEFT_BEHIND, Order, order};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a server may take to end.
 const DEADLINE: Duration = Duration::from_secs(120);
+
+/// How long its process may take to end when it has put the volume away, if its log says nothing.
+const LEAVING: Duration = Duration::from_secs(5);
 
 /// End the server of a volume, when everything is durable
 ///
@@ -32,6 +35,10 @@ pub struct Stop {
 impl Stop {
     pub fn run(self) -> Outcome {
         let begun = Instant::now();
+        let server = match order(&self.folder, &Order::Status) {
+            Ok(Some(Answer::Status(report))) => report.server.map(|server| server.pid),
+            _ => None,
+        };
         let told = loop {
             match order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))? {
                 // Whoever starts the server again does so without having been asked: it has to be
@@ -55,8 +62,15 @@ impl Stop {
         let begun = Instant::now();
         loop {
             match Folder::open(&self.folder) {
-                Ok(_) => {
-                    return fault.map_or_else(|| volumes::print_done("Stopped.", true, self.json), Err);
+                Ok(folder) => {
+                    drop(folder);
+                    let done = match server.filter(|&pid| is_left_behind(&self.folder, pid)) {
+                        None => "Stopped.".to_owned(),
+                        Some(pid) => format!(
+                            "Stopped. Process {pid} is left behind: it waits for a device that does not answer, does nothing more, and ends when that answers or is taken away."
+                        ),
+                    };
+                    return fault.map_or_else(|| volumes::print_done(&done, true, self.json), Err);
                 }
                 Err(FolderError::Busy { .. }) if begun.elapsed() < DEADLINE => {
                     std::thread::sleep(Duration::from_millis(20));
@@ -70,5 +84,24 @@ impl Stop {
                 Err(error) => return Err(volumes::failure(&error)),
             }
         }
+    }
+}
+
+/// True if a process has not ended, though it has nothing left to do.
+fn is_left_behind(folder: &Path, pid: u32) -> bool {
+    let begun = Instant::now();
+    loop {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+        let said = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let state = said.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+        // One without other threads has ended, and waits for its parent to take notice.
+        if tasks == 0 || (tasks == 1 && state == Some('Z')) {
+            return false;
+        }
+        let log = volumes::tail(folder).unwrap_or_default();
+        if begun.elapsed() > LEAVING || log.lines().any(|line| line == LEFT_BEHIND) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -1,0 +1,62 @@
+//! An open file that closes on a thread of its own.
+//!
+//! Closing can wait for a device as long as any other call: a file of FUSE asks its server, a block
+//! device writes its cache back. The caller of a drop cannot know which drop is
+//! the last, so none of them waits longer than [`PATIENCE`].
+
+use rustix::fs::{FlockOperation, flock};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// How long a drop waits for the closing: a device that answers is closed when it returns, and can
+/// be opened again. A thread that decides can be without this once for each device.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// An open file, perhaps with a lock.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// `None` only while it is dropped.
+    file: Option<OwnedFd>,
+    is_locked: bool,
+}
+
+impl Held {
+    pub(crate) fn new(file: OwnedFd, is_locked: bool) -> Held {
+        Held { file: Some(file), is_locked }
+    }
+}
+
+impl AsFd for Held {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_ref().expect("it is open until it is dropped").as_fd()
+    }
+}
+
+impl AsRawFd for Held {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl Drop for Held {
+    /// Unlocks, rather than leaving it to the closing: between fork and exec a child of ours,
+    /// started by some other thread, holds the same open file, and the device would seem in use for
+    /// a moment after it was closed.
+    fn drop(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        let (closed, closing) = channel();
+        let is_locked = self.is_locked;
+        let close = move || {
+            if is_locked {
+                let _ = flock(&file, FlockOperation::Unlock);
+            }
+            drop(file);
+            let _ = closed.send(());
+        };
+        // Without a thread the file is closed here, with what should have closed it.
+        if std::thread::Builder::new().name("closing".into()).spawn(close).is_ok() {
+            let _ = closing.recv_timeout(PATIENCE);
+        }
+    }
+}
