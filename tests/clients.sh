@@ -434,7 +434,7 @@ fi
 say "what clients may cost is bounded"
 PANTILE="$pantile" tests/bounds.py
 
-say "a member that hangs is lost, and every command answers (40 s)"
+say "a member that hangs is lost, one that strays is named, and every command answers (40 s)"
 PANTILE="$pantile" tests/hangs.py
 
 say "the story that the README begins with"

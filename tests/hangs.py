@@ -4,8 +4,8 @@
     PANTILE=target/debug/pantile tests/hangs.py [CASE...]
 
 Cases: `goes-on` (the member hangs while four clients write; it is lost after 30 s and they go on),
-`stops` (the volume is stopped while its member has just begun to hang, and opened without it). They run
-side by side, 45 s.
+`stops` (the volume is stopped while its member has just begun to hang, and opened without it),
+`strays` (members are deleted, renamed and exchanged under a server). They run side by side, 50 s.
 More of them by name: `KIND-hangs` with a kind of request of hanging_file.py (`getattr-hangs`),
 `slow` (40 s a request), `loop` (a loop device on the member), `stopped` (the file system's server
 gets SIGSTOP).
@@ -174,6 +174,35 @@ def stops(volume, rules):
     assert all(device["state"] == "present" for device in volume.status()["devices"]), volume.status()["wrong"]
 
 
+def strays(volume, _rules):
+    """Members that the next start would not find are named within a minute, and count as lost in the margin."""
+    os.unlink(volume.paths[0])
+    os.rename(volume.paths[2], volume.paths[2] + ".aside")
+    shutil.copyfile(volume.paths[3], volume.paths[2])
+    begun = time.time()
+    while True:
+        report = volume.status()
+        wrong = " ".join(report["wrong"])
+        if "its file was deleted" in wrong and "another file or device is at its path" in wrong:
+            break
+        assert time.time() - begun < 60 * max(1, PATIENCE / 2), f"they are not named: {wrong}"
+        time.sleep(1)
+    volume.say(f"named after {time.time() - begun:.0f} s:", wrong)
+    assert report["margin"]["any_more"] == 0 and report["margin"]["survives"], report["margin"]
+    assert report["verdict"] == "degraded", report["verdict"]
+    refused = volume.run("fail", volume.vol, "4", status=2)
+    assert "could not be read" in refused and "these may go: 0 2" in refused, refused
+    with open(volume.dir + "/new", "wb") as file:
+        file.truncate(MEMBER_BYTES)
+    volume.run("replace", volume.vol, "0", volume.dir + "/new")
+    os.rename(volume.paths[2] + ".aside", volume.paths[2])
+    begun = time.time()
+    while (report := volume.status())["verdict"] not in ("clean", "warned"):
+        assert time.time() - begun < 60 * max(1, PATIENCE / 2), report["wrong"]
+        time.sleep(1)
+    assert report["margin"]["any_more"] == 2
+
+
 def main():
     if not os.path.exists("/dev/fuse"):
         print("left out: this machine has no /dev/fuse")
@@ -182,11 +211,11 @@ def main():
     failed, volumes = [], []
 
     def play(case):
-        scenes = {"stops": stops}
+        scenes = {"stops": stops, "strays": strays}
         rules = {"slow": "all=40", "stopped": "stopped"}.get(case, case.removesuffix("-hangs") if case.endswith("-hangs") else "all")
         volume = None
         try:
-            volume = Volume(case, work, on_loop=case == "loop")
+            volume = Volume(case, work, on_loop=case == "loop", hangs=case != "strays")
             volumes.append(volume)
             scenes.get(case, goes_on)(volume, rules)
         except Exception as fault:
@@ -197,7 +226,7 @@ def main():
                 print(open(log).read()[-2000:], flush=True)
 
     begun = time.time()
-    players = [threading.Thread(target=play, args=(case,)) for case in sys.argv[1:] or ["goes-on", "stops"]]
+    players = [threading.Thread(target=play, args=(case,)) for case in sys.argv[1:] or ["goes-on", "stops", "strays"]]
     for player in players:
         player.start()
     for player in players:

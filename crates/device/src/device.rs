@@ -1,6 +1,6 @@
 //! What every device can do: five positioned operations on whole blocks.
 
-use crate::{DeviceError, Part, PartMut, Site};
+use crate::{DeviceError, Part, PartMut, Site, Standing};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -68,6 +68,12 @@ pub trait Device: Send + Sync {
     fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
         let _ = errno;
         self.flush()
+    }
+
+    /// How it stands: whether the next opening finds it where this one did. May wait for the file
+    /// system of its path.
+    fn standing(&self) -> Standing {
+        Standing::Kept
     }
 }
 
@@ -161,6 +167,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
         (**self).flushed_directly(errno)
+    }
+    fn standing(&self) -> Standing {
+        (**self).standing()
     }
 }
 

@@ -29,6 +29,7 @@
 use crate::device::{check, parts_len, site};
 use crate::error::opening;
 use crate::held::Held;
+use crate::standing::{Standing, identity_of, standing};
 use crate::{AlignedBuf, Device, DeviceError, Identity, OpKind, PAGE_BYTES, Part, PartMut};
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, OFlags, Stat, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl,
@@ -233,10 +234,8 @@ impl FileDevice {
     fn from_open(file: OwnedFd, path: &Path, options: OpenOptions, op: OpKind) -> Result<Self, DeviceError> {
         let refused = |errno| opening(path, op, errno);
         let stat = fstat(&file).map_err(refused)?;
-        let identity = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Identity::File { device: stat.st_dev, inode: stat.st_ino },
-            FileType::BlockDevice => Identity::Block { device: stat.st_rdev },
-            _ => return Err(DeviceError::NotADevice { at: site(path, op, 0, 0) }),
+        let Some(identity) = identity_of(&stat) else {
+            return Err(DeviceError::NotADevice { at: site(path, op, 0, 0) });
         };
         let is_file = matches!(identity, Identity::File { .. });
         if is_file {
@@ -442,6 +441,10 @@ impl Device for FileDevice {
         // A write to one that is open for reading is refused by the system, and then asked of the
         // device, for its error.
         (self.mode == Mode::Direct && self.begins_at_once).then(|| self.file.as_fd())
+    }
+
+    fn standing(&self) -> Standing {
+        standing(&self.file, &self.path, self.identity, self.len_bytes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What comes between a device and whoever uses it: one wrapper, whatever it is for.
 
 use crate::device::parts_len;
-use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
+use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut, Standing};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -37,6 +37,11 @@ pub trait Layer: Send + Sync {
     fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
         let _ = within;
         None
+    }
+
+    /// How the device within stands, as [`Device::standing`] says.
+    fn standing(&self, within: &dyn Device) -> Standing {
+        within.standing()
     }
 }
 
@@ -109,6 +114,9 @@ impl<D: Device, L: Layer> Device for Layered<D, L> {
     }
     fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
         self.inner.flushed_directly(errno)
+    }
+    fn standing(&self) -> Standing {
+        self.layer.standing(&self.inner)
     }
 }
 

@@ -49,6 +49,7 @@ mod pages;
 mod pool;
 mod reader;
 mod ring;
+mod standing;
 mod throttled;
 
 pub use buffer::{AlignedBuf, BufferPool, PAGE_BYTES, Part, PartMut};
@@ -61,4 +62,5 @@ pub use layer::{Layer, Layered, Operation};
 pub use memory::MemoryDevice;
 pub use pool::{Completion, Drained, IoPool, Op, PoolOptions, Priority, Refusal, Rejected, Request, Segment};
 pub use reader::{NotRead, READER_PARTS_MAX, ReadPart, Reader};
+pub use standing::Standing;
 pub use throttled::{Throttle, Throttled, Throttling};

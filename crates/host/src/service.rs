@@ -8,10 +8,12 @@ mod known;
 mod mishap;
 mod replacing;
 mod status;
+mod strays;
 
 use self::known::{Held, Known};
 use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
+use self::strays::Strays;
 use crate::Place;
 use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
@@ -26,7 +28,7 @@ use crate::whose;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Second, Superblock};
-use pantile_volume::{DeviceState, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
+use pantile_volume::{DeviceState, DeviceStatus, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,6 +90,7 @@ struct State {
     serves: Option<(Instant, Deaths)>,
     /// Whether a device that is far slower than the others is given up.
     evicts_slow: bool,
+    strays: Strays,
 }
 
 /// How often servers of a volume have died since somebody began to serve it.
@@ -196,6 +199,7 @@ impl Service {
             samples: VecDeque::new(),
             serves: None,
             evicts_slow: false,
+            strays: Strays::default(),
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
@@ -469,7 +473,7 @@ impl Service {
         let slot = self.slot(device)?;
         let mut state = self.lock();
         if !lose_data {
-            self.check_survived(slot)?;
+            self.check_survived(&state, slot)?;
         }
         // In the folder first: a command that fails has changed nothing.
         self.forget(&mut state, slot)?;
@@ -482,11 +486,14 @@ impl Service {
 
     /// Refuses to take out a device if more could not be read without it than cannot be read with
     /// it.
-    fn check_survived(&self, slot: Slot) -> Result<(), FolderError> {
+    fn check_survived(&self, state: &State, slot: Slot) -> Result<(), FolderError> {
         let report = self.host().report()?;
         let devices = || report.status.devices.iter();
-        let lost: Vec<Slot> =
-            devices().filter(|d| d.state != DeviceState::Present && d.slot != slot).map(|d| d.slot).collect();
+        // What strays is gone when this server ends.
+        let is_lost = |d: &&DeviceStatus| {
+            d.state != DeviceState::Present || state.strays.problems.contains_key(&d.slot.0)
+        };
+        let lost: Vec<Slot> = devices().filter(is_lost).map(|d| d.slot).filter(|&one| one != slot).collect();
         let without = |slot: Slot| {
             let also: Vec<Slot> = lost.iter().copied().chain([slot]).collect();
             self.host().losses(also)
@@ -530,12 +537,12 @@ impl Service {
         if let Some(one) = state.replacements.get(&slot.0) {
             return Err(FolderError::BeingReplaced { slot, by: one.path.clone() });
         }
-        let whole = |device: &pantile_volume::DeviceStatus| device.slot == slot && device.state == DeviceState::Present;
+        let whole = |device: &DeviceStatus| device.slot == slot && device.state == DeviceState::Present;
         // What holds everything stays until another does, so that it need not be spared.
         let stays =
             takes_part(&report, slot) && !report.status.failed && report.status.devices.iter().any(whole);
         if !stays {
-            self.check_dispensable(&report, slot)?;
+            self.check_dispensable(&state, &report, slot)?;
         }
         let new = open_soon(path, Instant::now() + CLOSING)?;
         let asked = Timely::of(&new);
@@ -636,10 +643,10 @@ impl Service {
     }
 
     /// Refuses to take out a whole device without which data could not be read.
-    fn check_dispensable(&self, report: &Report, slot: Slot) -> Result<(), FolderError> {
+    fn check_dispensable(&self, state: &State, report: &Report, slot: Slot) -> Result<(), FolderError> {
         let mut devices = report.status.devices.iter();
         let is_whole = devices.any(|d| d.slot == slot && d.state == DeviceState::Present);
-        match is_whole && self.check_survived(slot).is_err() {
+        match is_whole && self.check_survived(state, slot).is_err() {
             true => Err(FolderError::Needed { slot }),
             false => Ok(()),
         }

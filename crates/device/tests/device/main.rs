@@ -1,5 +1,6 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
+mod a_device_that_strays_is_seen;
 mod a_reader_waits_only_so_long;
 mod every_op_agrees_with_a_model;
 mod faults_become_the_right_error;

@@ -31,6 +31,7 @@ impl Service {
         let Ok(report) = self.host().report() else { return };
         self.planted.panic_in(Part::Care);
         self.look_after_replacements(&mut state, &report);
+        state.look_for_strays(Instant::now());
         // A replacement may have put a device into a slot that had none.
         let Ok(report) = self.host().report() else { return };
         for device in &report.status.devices {

@@ -23,6 +23,7 @@ pub(super) struct Known {
     pub(super) spares: Vec<PathBuf>,
     pub(super) bad_spares: BTreeMap<PathBuf, String>,
     pub(super) problems: BTreeMap<u32, String>,
+    pub(super) strays: BTreeMap<u32, String>,
     /// By slot, what its device is being replaced by.
     pub(super) replacements: BTreeMap<u32, (PathBuf, Weak<Twin>)>,
     pub(super) samples: VecDeque<(Instant, u64, u64)>,
@@ -37,6 +38,7 @@ impl Known {
             spares: state.spares.iter().map(|(path, _)| path.clone()).collect(),
             bad_spares: state.bad_spares.clone(),
             problems: state.problems.clone(),
+            strays: state.strays.problems.clone(),
             replacements: copies
                 .map(|(&slot, one)| (slot, (one.path.clone(), Arc::downgrade(&one.twin))))
                 .collect(),

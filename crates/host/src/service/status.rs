@@ -10,7 +10,7 @@ use crate::control::{
 use crate::geometry::policy_name;
 use crate::health::{self, Finding, FindingKind};
 use crate::locks::lock;
-use crate::margin::margin;
+use crate::margin::{Margin, margin};
 use crate::memory::BLOCK;
 use crate::{FolderError, HostError, Latency, Report, Slow};
 use pantile_volume::{BadMetadata, DeviceState, RangeKind, ScrubStatus, Slot};
@@ -43,7 +43,17 @@ impl Service {
         let status = &report.status;
         let not_whole = |device: &&pantile_volume::DeviceStatus| device.state != DeviceState::Present;
         let lost: Vec<Slot> = status.devices.iter().filter(not_whole).map(|device| device.slot).collect();
-        let margin = margin(&self.geometry.code, self.geometry.placement, &lost);
+        let margin_of = |lost: &[Slot]| margin(&self.geometry.code, self.geometry.placement, lost);
+        let mut margin = margin_of(&lost);
+        let strays = known.strays.keys().map(|&slot| Slot(slot)).filter(|slot| !lost.contains(slot));
+        let with_strays: Vec<Slot> = lost.iter().copied().chain(strays).collect();
+        if with_strays.len() > lost.len() && margin.survives {
+            // They are read now, and gone when the server ends.
+            margin = match margin_of(&with_strays) {
+                counted if counted.survives => counted,
+                none_left => Margin { survives: true, ..none_left },
+            };
+        }
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
             let listed = known.config.as_ref().and_then(|config| config.devices.get(&device.slot.0));
@@ -67,6 +77,7 @@ impl Service {
                 }
                 _ => None,
             });
+            let strays = || known.strays.get(&device.slot.0).cloned().filter(|_| member.attached);
             let told = || {
                 let told = known.problems.get(&device.slot.0).cloned();
                 let is_lost = state_word == DeviceWord::Lost;
@@ -80,7 +91,7 @@ impl Service {
                 blocks_read: device.counts.blocks_read,
                 checksum_errors: device.known.checksum_errors,
                 media_errors: device.known.media_errors,
-                problem: problem.or_else(told),
+                problem: problem.or_else(strays).or_else(told),
                 reads: member.reads.map(latency_report),
                 writes: member.writes.map(latency_report),
                 slow: member.slow.map(slow_report),

@@ -1,0 +1,72 @@
+//! Where a device that is open stands: under its name still, or somewhere that the next opening
+//! does not find.
+
+use crate::Identity;
+use rustix::fs::{FileType, Stat, fstat, stat};
+use rustix::io::Errno;
+use std::fmt;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The name and the length of a device, compared with those at its opening.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// Both are as they were, or cannot be seen.
+    Kept,
+    /// The file has no name any more: it ends when it is closed.
+    Deleted,
+    /// Its path leads to nothing.
+    NameGone,
+    /// Its path leads to another file or device.
+    Replaced,
+    /// The file is shorter than the device.
+    Truncated {
+        /// Its length now.
+        have_bytes: u64,
+        /// The length of the device.
+        need_bytes: u64,
+    },
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept => f.write_str("it stands where it was opened"),
+            Self::Deleted => f.write_str("its file was deleted"),
+            Self::NameGone => f.write_str("nothing is at its path any more"),
+            Self::Replaced => f.write_str("another file or device is at its path"),
+            Self::Truncated { have_bytes, need_bytes } => {
+                write!(f, "its file was cut to {have_bytes} bytes of {need_bytes}")
+            }
+        }
+    }
+}
+
+/// Which file or block device a description is of.
+pub(crate) fn identity_of(found: &Stat) -> Option<Identity> {
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile => Some(Identity::File { device: found.st_dev, inode: found.st_ino }),
+        FileType::BlockDevice => Some(Identity::Block { device: found.st_rdev }),
+        _ => None,
+    }
+}
+
+/// How an open file or block device of this identity and length stands. Waits for the file system.
+pub(crate) fn standing(file: impl AsFd, path: &Path, identity: Identity, len_bytes: u64) -> Standing {
+    if let (Identity::File { .. }, Ok(found)) = (identity, fstat(file)) {
+        if found.st_nlink == 0 {
+            return Standing::Deleted;
+        }
+        let have_bytes = found.st_size as u64;
+        if have_bytes < len_bytes {
+            return Standing::Truncated { have_bytes, need_bytes: len_bytes };
+        }
+    }
+    match stat(path) {
+        Ok(found) if identity_of(&found) == Some(identity) => Standing::Kept,
+        Ok(_) => Standing::Replaced,
+        Err(Errno::NOENT | Errno::NOTDIR) => Standing::NameGone,
+        // It cannot be seen from here, which says nothing.
+        Err(_) => Standing::Kept,
+    }
+}
