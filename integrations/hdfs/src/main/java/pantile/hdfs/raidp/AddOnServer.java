@@ -24,20 +24,31 @@ import org.slf4j.LoggerFactory;
  * Keeps add-ons of other nodes' disks: content comes, and is multiplied and added here.
  *
  * <p>The add-on of disk i is in the folder that is called i. Readers come and go; one connection at
- * a time may change it. Whoever can reach the port can read and change: it has no authentication.
+ * a time may change it. Every client that reaches the port can read and change: there is no authentication.
  */
 public final class AddOnServer implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(AddOnServer.class);
 
-  private final Path folder;
+  /** A new writer waits so long for what the one before was committing. */
+  private static final long SETTLE_MS = 30_000;
+
+  /** Opens the add-on of a disk; makes it if there is none and a header says of what. */
+  interface Opener {
+    LocalAddOn open(int disk, Header wanted) throws IOException;
+  }
+
+  private final Opener opener;
   private final ServerSocket listening;
-  private final Map<Integer, LocalAddOn> open = new HashMap<>();
-  private final Map<Integer, Wire> writers = new HashMap<>();
+  private final Map<Integer, Served> served = new HashMap<>();
   private final Set<Wire> connections = ConcurrentHashMap.newKeySet();
 
   /** Serves the add-ons in a folder at an address until closed. */
   public AddOnServer(Path folder, InetSocketAddress address) throws IOException {
-    this.folder = folder;
+    this((disk, wanted) -> open(folder, disk, wanted), address);
+  }
+
+  AddOnServer(Opener opener, InetSocketAddress address) throws IOException {
+    this.opener = opener;
     listening = new ServerSocket();
     listening.setReuseAddress(true);
     listening.bind(address);
@@ -88,37 +99,73 @@ public final class AddOnServer implements Closeable {
     }
   }
 
-  /** The add-on of a disk, opened once. */
-  private synchronized LocalAddOn addOn(int disk, Header wanted) throws IOException {
-    LocalAddOn addOn = open.get(disk);
-    if (addOn == null) {
-      Path own = folder.resolve(Integer.toString(disk));
-      if (wanted != null && !Files.exists(own)) {
-        // Not with its parents: the folder of all is a mount point that may be missing.
-        Files.createDirectory(own);
+  private static LocalAddOn open(Path folder, int disk, Header wanted) throws IOException {
+    Path own = folder.resolve(Integer.toString(disk));
+    if (wanted != null && !Files.exists(own)) {
+      // Not with its parents: the folder of all is a mount point that may be missing.
+      Files.createDirectory(own);
+    }
+    return AddOns.local(own, wanted, false);
+  }
+
+  private synchronized Served served(int disk) {
+    return served.computeIfAbsent(disk, Served::new);
+  }
+
+  /** The add-on of a disk, and the connection that may change it. */
+  private final class Served {
+    private final int disk;
+    private LocalAddOn addOn;
+    private Wire writer;
+
+    Served(int disk) {
+      this.disk = disk;
+    }
+
+    /** Opens it if it is not open, or failed; {@code wanted} is null for one that must be there. */
+    synchronized LocalAddOn addOn(Header wanted) throws IOException {
+      if (listening.isClosed()) {
+        throw new IOException("RAIDP's server is closed");
       }
-      addOn = AddOns.local(own, wanted, false);
-      open.put(disk, addOn);
+      if (addOn != null && addOn.isBroken()) {
+        LOG.warn("RAIDP's server opens the add-on of disk {} again, which failed", disk);
+        close();
+      }
+      if (addOn == null) {
+        addOn = opener.open(disk, wanted);
+      }
+      return addOn;
     }
-    return addOn;
-  }
 
-  private synchronized void claim(int disk, Wire wire) throws IOException {
-    Wire other = writers.get(disk);
-    if (other != null && other != wire) {
-      // A node that was killed has a connection that may look alive for long: the new one counts.
-      writers.remove(disk);
-      other.close();
+    /** Makes a connection the one that writes, once the one before has no change under way. */
+    void claim(Wire wire, LocalAddOn addOn) throws IOException {
+      Wire other;
+      synchronized (this) {
+        other = writer;
+        writer = wire;
+      }
+      if (other != null && other != wire) {
+        // A node that was killed has a connection that may look alive for long: the new one counts.
+        other.close();
+      }
+      addOn.settle(SETTLE_MS);
     }
-    writers.put(disk, wire);
-  }
 
-  private synchronized boolean claimed(int disk, Wire wire) {
-    return writers.get(disk) == wire;
-  }
+    synchronized boolean isClaimedBy(Wire wire) {
+      return writer == wire;
+    }
 
-  private synchronized void release(int disk, Wire wire) {
-    writers.remove(disk, wire);
+    synchronized void release(Wire wire) {
+      writer = writer == wire ? null : writer;
+    }
+
+    synchronized void close() throws IOException {
+      LocalAddOn closing = addOn;
+      addOn = null;
+      if (closing != null) {
+        closing.close();
+      }
+    }
   }
 
   @Override
@@ -127,20 +174,24 @@ public final class AddOnServer implements Closeable {
     for (Wire wire : connections) {
       wire.close();
     }
+    List<Served> all;
     synchronized (this) {
-      for (LocalAddOn addOn : open.values()) {
-        addOn.close();
-      }
-      open.clear();
+      all = new ArrayList<>(served.values());
+    }
+    for (Served one : all) {
+      one.close();
     }
   }
 
   /** One connection. */
   private final class Session {
-    private LocalAddOn addOn;
-    private int disk = -1;
+    private Served of;
     private boolean writes;
+
+    /** The change under way, and the add-on that it is of; null if there is none. */
     private AddOn.Change change;
+
+    private LocalAddOn changed;
 
     void answer(Wire wire, byte code, DataInputStream body) throws IOException {
       Wire.Body answer;
@@ -157,20 +208,22 @@ public final class AddOnServer implements Closeable {
       if (code == Wire.OPEN) {
         return open(wire, body);
       }
-      if (addOn == null) {
+      if (of == null) {
         throw new IOException("which add-on? OPEN comes first");
       }
       switch (code) {
         case Wire.ENTRIES:
-          List<Entry> entries = addOn.entries();
+          List<Entry> entries = new ArrayList<>();
+          long sequence = of.addOn(null).entries(body.readLong(), Wire.PAGE_ENTRIES, entries);
           return to -> {
+            to.writeLong(sequence);
             to.writeInt(entries.size());
             for (Entry entry : entries) {
               entry.write(to);
             }
           };
         case Wire.FREE:
-          long free = addOn.freeBytes();
+          long free = of.addOn(null).freeBytes();
           return to -> to.writeLong(free);
         case Wire.READ:
           return read(body);
@@ -183,14 +236,20 @@ public final class AddOnServer implements Closeable {
       if (body.readInt() != Wire.MAGIC || body.readUnsignedShort() != Wire.VERSION) {
         throw new IOException("RAIDP's server knows version " + Wire.VERSION + " of its messages");
       }
-      disk = body.readUnsignedShort();
-      writes = body.readBoolean();
-      Header wanted = writes ? Header.read(body) : null;
-      addOn = addOn(disk, wanted);
-      if (writes) {
-        claim(disk, wire);
+      Served opened = served(body.readUnsignedShort());
+      boolean toWrite = body.readBoolean();
+      LocalAddOn addOn = opened.addOn(toWrite ? Header.read(body) : null);
+      end(wire);
+      of = opened;
+      if (toWrite) {
+        opened.claim(wire, addOn);
+        writes = true;
       }
-      return addOn.header()::write;
+      long sequence = addOn.sequence();
+      return to -> {
+        addOn.header().write(to);
+        to.writeLong(sequence);
+      };
     }
 
     private Wire.Body read(DataInputStream body) throws IOException {
@@ -201,17 +260,16 @@ public final class AddOnServer implements Closeable {
         throw new IOException("at most " + AddOn.BYTES_MOST + " bytes can be read at once");
       }
       ByteBuffer parity = ByteBuffer.allocate(bytes);
-      addOn.read(row, offset, parity);
+      of.addOn(null).read(row, offset, parity);
       return to -> to.write(parity.array());
     }
 
     private Wire.Body write(Wire wire, byte code, DataInputStream body) throws IOException {
-      if (!writes || !claimed(disk, wire)) {
-        throw new IOException("another connection writes the add-on of disk " + disk);
+      if (!writes || !of.isClaimedBy(wire)) {
+        throw new IOException("another connection writes the add-on of disk " + of.disk);
       }
       if (code == Wire.BEGIN) {
-        endChange();
-        change = addOn.change();
+        begin(body.readLong());
         return to -> {};
       }
       if (change == null) {
@@ -225,14 +283,14 @@ public final class AddOnServer implements Closeable {
           int row = body.readInt();
           int partner = body.readUnsignedShort();
           long offset = body.readLong();
+          if (body.available() > AddOn.BYTES_MOST) {
+            throw new IOException("at most " + AddOn.BYTES_MOST + " bytes can be folded at once");
+          }
           ByteBuffer content = ByteBuffer.allocateDirect(body.available());
           byte[] bytes = new byte[content.remaining()];
           body.readFully(bytes);
           content.put(bytes);
           content.flip();
-          if (row < 0 || offset < 0) {
-            throw new IOException("no row and offset");
-          }
           change.fold(row, partner, offset, content);
           break;
         case Wire.COMMIT:
@@ -244,9 +302,7 @@ public final class AddOnServer implements Closeable {
           for (int left = body.readInt(); left > 0; left--) {
             added.add(Entry.read(body));
           }
-          change.commit(removed, added);
-          endChange();
-          break;
+          return commit(removed, added);
         case Wire.ABORT:
           endChange();
           break;
@@ -256,10 +312,34 @@ public final class AddOnServer implements Closeable {
       return to -> {};
     }
 
+    /** Begins a change of the state that its user knows. */
+    private void begin(long base) throws IOException {
+      endChange();
+      changed = of.addOn(null);
+      change = changed.change();
+      if (changed.sequence() != base) {
+        endChange();
+        throw new IOException(
+            "the add-on of disk " + of.disk + " was changed since its entries were read");
+      }
+    }
+
+    private Wire.Body commit(List<Long> removed, List<Entry> added) throws IOException {
+      try {
+        change.commit(removed, added);
+        long sequence = changed.sequence();
+        return to -> to.writeLong(sequence);
+      } finally {
+        endChange();
+      }
+    }
+
     private void endChange() throws IOException {
-      if (change != null) {
-        change.close();
-        change = null;
+      AddOn.Change ending = change;
+      change = null;
+      changed = null;
+      if (ending != null) {
+        ending.close();
       }
     }
 
@@ -267,7 +347,10 @@ public final class AddOnServer implements Closeable {
       try {
         endChange();
       } finally {
-        release(disk, wire);
+        writes = false;
+        if (of != null) {
+          of.release(wire);
+        }
       }
     }
   }

@@ -11,8 +11,9 @@ public final class AddOns {
 
   /**
    * The add-on of a disk, to be read: a folder by its absolute path, or {@code host:port} of the
-   * server that keeps it. A folder can be read while a DataNode writes it; what is seen is what was
-   * there when it was opened.
+   * server that keeps it. A folder can be read while a DataNode writes it: entries are those of the
+   * moment when it was opened, and parity of a row that changed since is refused as {@link
+   * LocalAddOn.Changed}.
    */
   public static AddOn read(String where, int disk) throws IOException {
     return isFolder(where)

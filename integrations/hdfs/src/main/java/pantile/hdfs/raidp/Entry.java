@@ -11,6 +11,9 @@ import java.io.IOException;
  * replica with the same three can be used in the place of the disk's own.
  */
 public final class Entry {
+  /** Bytes of an entry in a record or message. */
+  static final int BYTES = 34;
+
   public final long blockId;
   public final long generation;
   public final long length;

@@ -7,7 +7,7 @@ import pantile.hdfs.RaidpCode;
 
 /** What an add-on is of, and how it is cut: the first record of its journal. */
 public final class Header {
-  static final int VERSION = 1;
+  static final int VERSION = 2;
 
   /** Small blocks take few tiles, and a change of a large one is written in few pieces. */
   static final int TILE_BYTES = 64 * 1024;

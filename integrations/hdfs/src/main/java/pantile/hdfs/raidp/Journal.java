@@ -5,31 +5,32 @@ import java.io.Closeable;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.zip.CRC32;
 
 /**
  * A file of records, each of which is there as a whole or not at all: length, CRC-32, payload.
  *
  * <p>A record that a crash tore is the last one, and is cut off. A bad one with good ones behind it
- * is damage, and refused.
+ * is damage, and refused. Memory: one record at a time.
  */
 final class Journal implements Closeable {
   private static final String FILE = "journal";
   private static final String NEXT = "journal.new";
   private static final int FRAME_BYTES = 8;
 
-  /** More than any record has: a commit of a row of 1 TiB. */
-  private static final int PAYLOAD_BYTES_MOST = 1 << 28;
+  /** The change of a row of 1 TiB. All else is written in records of {@link #PIECE_BYTES}. */
+  static final int RECORD_BYTES_MOST = 1 << 28;
 
-  private final Disk disk;
-  private Disk.Content file;
+  /** Bytes of a piece of the state in a rewritten journal. */
+  static final int PIECE_BYTES = 1 << 20;
+
+  private final int recordBytesMost;
+  private final Disk.Content file;
   private long end;
 
-  private Journal(Disk disk, Disk.Content file) {
-    this.disk = disk;
+  private Journal(Disk.Content file, int recordBytesMost) {
     this.file = file;
+    this.recordBytesMost = recordBytesMost;
   }
 
   /** Writes into a record. */
@@ -37,33 +38,52 @@ final class Journal implements Closeable {
     void write(DataOutputStream to) throws IOException;
   }
 
+  /** Takes the payloads of records, in their order. */
+  interface Reader {
+    void take(byte[] payload) throws IOException;
+  }
+
   static boolean exists(Disk disk) throws IOException {
     return disk.exists(FILE);
   }
 
-  /** Opens one and gives its records; {@code cut}: a torn end is removed, not just left out. */
-  static Journal open(Disk disk, boolean cut, List<byte[]> records) throws IOException {
-    Journal journal = new Journal(disk, disk.open(FILE));
-    long size = journal.file.size();
-    while (journal.end < size) {
-      byte[] payload = journal.record(journal.end, size);
+  /**
+   * Opens one and reads its records.
+   *
+   * @param cut a torn end is removed, not just left out.
+   * @param recordBytesMost longer records are refused.
+   */
+  static Journal open(Disk disk, boolean cut, int recordBytesMost, Reader reader)
+      throws IOException {
+    Journal journal = new Journal(disk.open(FILE), recordBytesMost);
+    try {
+      journal.read(cut, reader);
+      return journal;
+    } catch (IOException | RuntimeException error) {
+      journal.close();
+      throw error;
+    }
+  }
+
+  private void read(boolean cut, Reader reader) throws IOException {
+    long size = file.size();
+    while (end < size) {
+      byte[] payload = record(end, size);
       if (payload == null) {
         break;
       }
-      records.add(payload);
-      journal.end += FRAME_BYTES + payload.length;
+      reader.take(payload);
+      end += FRAME_BYTES + payload.length;
     }
-    if (journal.end < size && journal.goodBehind(journal.end, size)) {
-      journal.close();
+    if (end < size && goodBehind(end, size)) {
       throw new IOException(
-          "the journal of the add-on is damaged at byte " + journal.end
+          "the journal of the add-on is damaged at byte " + end
               + "; set the folder aside and start with an empty one, which is filled from the disk");
     }
-    if (cut && journal.end < size) {
-      journal.file.truncate(journal.end);
-      journal.file.force();
+    if (cut && end < size) {
+      file.truncate(end);
+      file.force();
     }
-    return journal;
   }
 
   /** The payload at an offset; null if it is not whole. */
@@ -74,7 +94,7 @@ final class Journal implements Closeable {
     ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES);
     file.read(offset, frame);
     int bytes = frame.getInt(0);
-    if (bytes <= 0 || bytes > PAYLOAD_BYTES_MOST || size - offset - FRAME_BYTES < bytes) {
+    if (bytes <= 0 || bytes > recordBytesMost || size - offset - FRAME_BYTES < bytes) {
       return null;
     }
     byte[] payload = new byte[bytes];
@@ -82,7 +102,7 @@ final class Journal implements Closeable {
     return crc(payload) == frame.getInt(4) ? payload : null;
   }
 
-  /** Whether a whole record is right behind one whose length is right and whose content is not. */
+  /** True if a good record follows one of which only the length is right. */
   private boolean goodBehind(long offset, long size) throws IOException {
     ByteBuffer frame = ByteBuffer.allocate(FRAME_BYTES);
     if (size - offset < FRAME_BYTES) {
@@ -91,7 +111,7 @@ final class Journal implements Closeable {
     file.read(offset, frame);
     int bytes = frame.getInt(0);
     return bytes > 0
-        && bytes <= PAYLOAD_BYTES_MOST
+        && bytes <= recordBytesMost
         && record(offset + FRAME_BYTES + bytes, size) != null;
   }
 
@@ -101,12 +121,14 @@ final class Journal implements Closeable {
     return (int) crc.getValue();
   }
 
-  private static ByteBuffer framed(Writer writer) throws IOException {
+  private static ByteBuffer framed(Writer writer, int recordBytesMost) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     writer.write(new DataOutputStream(bytes));
     byte[] payload = bytes.toByteArray();
-    if (payload.length > PAYLOAD_BYTES_MOST) {
-      throw new IOException("a change of " + payload.length + " bytes is too large for the journal");
+    if (payload.length > recordBytesMost) {
+      throw new IOException(
+          "a change of " + payload.length + " bytes is too large for the journal of the add-on,"
+              + " which takes " + recordBytesMost);
     }
     ByteBuffer record = ByteBuffer.allocate(FRAME_BYTES + payload.length);
     record.putInt(payload.length).putInt(crc(payload)).put(payload);
@@ -118,39 +140,64 @@ final class Journal implements Closeable {
     return end;
   }
 
+  /**
+   * Makes a record for {@link #append}.
+   *
+   * @throws IOException if it is too large; nothing was written.
+   */
+  ByteBuffer framed(Writer writer) throws IOException {
+    return framed(writer, recordBytesMost);
+  }
+
   /** Adds a record, durably. */
-  void append(Writer writer) throws IOException {
-    ByteBuffer record = framed(writer);
+  void append(ByteBuffer record) throws IOException {
     int bytes = record.remaining();
     file.write(end, record);
     file.force();
     end += bytes;
   }
 
-  /** A journal of these records alone, in the place of one that may be there. */
-  static Journal replace(Disk disk, List<Writer> writers) throws IOException {
-    Disk.Content next = disk.open(NEXT);
-    long end = 0;
-    try {
-      next.truncate(0);
-      for (Writer writer : writers) {
-        ByteBuffer record = framed(writer);
-        int bytes = record.remaining();
-        next.write(end, record);
-        end += bytes;
+  /** A journal that is being written to take the place of one that may be there. */
+  static final class Next implements Closeable {
+    private final Disk disk;
+    private final Disk.Content file;
+    private final int recordBytesMost;
+    private long end;
+
+    Next(Disk disk, int recordBytesMost) throws IOException {
+      this.disk = disk;
+      this.recordBytesMost = recordBytesMost;
+      file = disk.open(NEXT);
+      file.truncate(0);
+    }
+
+    void add(Writer writer) throws IOException {
+      ByteBuffer record = framed(writer, recordBytesMost);
+      int bytes = record.remaining();
+      file.write(end, record);
+      end += bytes;
+    }
+
+    /** Makes what was added durable. */
+    void force() throws IOException {
+      file.force();
+    }
+
+    /** Takes the place of the journal, after {@link #force}. */
+    Journal replace() throws IOException {
+      disk.replace(NEXT, FILE);
+      Journal journal = open(disk, false, recordBytesMost, payload -> {});
+      if (journal.end != end) {
+        journal.close();
+        throw new IOException("the journal of the add-on is not what was written");
       }
-      next.force();
-    } finally {
-      next.close();
+      return journal;
     }
-    disk.replace(NEXT, FILE);
-    List<byte[]> written = new ArrayList<>();
-    Journal journal = open(disk, false, written);
-    if (journal.end != end) {
-      journal.close();
-      throw new IOException("the journal of the add-on is not what was written");
+
+    @Override
+    public void close() throws IOException {
+      file.close();
     }
-    return journal;
   }
 
   @Override

@@ -1,20 +1,19 @@
 package pantile.hdfs.raidp;
 
-import java.io.ByteArrayInputStream;
-import java.io.DataInputStream;
-import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
 import java.util.zip.CRC32;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import pantile.hdfs.RaidpCode;
 
 /**
@@ -27,29 +26,39 @@ import pantile.hdfs.RaidpCode;
  * it was written.
  */
 final class LocalAddOn implements AddOn {
+  private static final Logger LOG = LoggerFactory.getLogger(LocalAddOn.class);
   private static final String PARITY = "parity";
   private static final int TILE = Header.TILE_BYTES;
 
   /** Tiles of a change that are held in memory: 4 MiB. */
   private static final int HELD_MOST = 64;
 
-  private static final byte HEADER = 1;
-  private static final byte COMMIT = 2;
-
-  /** The journal is written anew when it has grown to so many times what it must have. */
+  /** The journal is rewritten when it has grown to so many times the bytes of the state. */
   private static final int GROWN = 4;
 
   /** Smaller journals do not count as grown. */
   private static final long JOURNAL_BYTES_LEAST = 64 * 1024;
 
+  /** A tile is not what was written, since its row was changed after the add-on was opened. */
+  static final class Changed extends IOException {
+    private static final long serialVersionUID = 1;
+
+    Changed(int row, int disk) {
+      super(
+          "row " + row + " of the add-on of disk " + disk + " was changed since it was opened;"
+              + " open it again");
+    }
+  }
+
   private final Disk disk;
+  private final boolean readOnly;
   private final RaidpCode code;
   private final Header header;
-  private final SlotMap slots = new SlotMap();
-  private final TileMap tiles;
+  private final AddOnState state;
   private final Disk.Content parity;
   private final Semaphore turn = new Semaphore(1);
   private final long journalBytesLeast;
+  private final int recordBytesMost;
   private Journal journal;
   private long journalBytesFresh;
 
@@ -61,7 +70,7 @@ final class LocalAddOn implements AddOn {
     if (Journal.exists(disk)) {
       throw new IOException("there is an add-on already");
     }
-    Journal.replace(disk, Collections.singletonList(to -> writeHeader(to, header))).close();
+    renew(disk, AddOnState.empty(header), Journal.RECORD_BYTES_MOST).replace().close();
   }
 
   static boolean exists(Disk disk) throws IOException {
@@ -70,79 +79,40 @@ final class LocalAddOn implements AddOn {
 
   /** Opens the one on a disk, which is closed with it. */
   LocalAddOn(Disk disk, boolean readOnly) throws IOException {
-    this(disk, readOnly, JOURNAL_BYTES_LEAST);
+    this(disk, readOnly, JOURNAL_BYTES_LEAST, Journal.RECORD_BYTES_MOST);
   }
 
-  /** As above; a journal below so many bytes is not written anew. */
-  LocalAddOn(Disk disk, boolean readOnly, long journalBytesLeast) throws IOException {
+  /**
+   * Opens one with other limits.
+   *
+   * @param journalBytesLeast a shorter journal is not rewritten.
+   * @param recordBytesMost no record of the journal is longer.
+   */
+  LocalAddOn(Disk disk, boolean readOnly, long journalBytesLeast, int recordBytesMost)
+      throws IOException {
     this.disk = disk;
+    this.readOnly = readOnly;
     this.journalBytesLeast = journalBytesLeast;
-    List<byte[]> records = new ArrayList<>();
+    this.recordBytesMost = recordBytesMost;
     if (!Journal.exists(disk)) {
       throw new IOException("there is no add-on of RAIDP in the folder");
     }
-    journal = Journal.open(disk, !readOnly, records);
-    if (records.isEmpty()) {
-      throw new IOException("the journal of the add-on has no header");
-    }
-    DataInputStream first = fields(records.get(0));
-    if (first.readByte() != HEADER) {
-      throw new IOException("the journal of the add-on has no header");
-    }
-    header = Header.read(first);
+    List<AddOnState> read = new ArrayList<>();
+    journal = AddOnState.open(disk, !readOnly, recordBytesMost, read);
+    state = read.get(0);
+    header = state.header;
     code = RaidpCode.of(header.disks);
-    tiles = new TileMap(header.tiles);
-    for (byte[] record : records.subList(1, records.size())) {
-      replay(fields(record));
-    }
     journalBytesFresh = Math.max(journalBytesLeast, journal.size() / GROWN);
     parity = readOnly && !disk.exists(PARITY) ? null : disk.open(PARITY);
   }
 
-  private static DataInputStream fields(byte[] record) {
-    return new DataInputStream(new ByteArrayInputStream(record));
-  }
-
-  private static void writeHeader(DataOutputStream to, Header header) throws IOException {
-    to.writeByte(HEADER);
-    header.write(to);
-  }
-
-  private static void writeCommit(
-      DataOutputStream to, Collection<Long> removed, Collection<Entry> added, List<TileMap.Tile> changed)
+  /** Writes a journal of a state alone, beside the one that is there. */
+  private static Journal.Next renew(Disk disk, AddOnState state, int recordBytesMost)
       throws IOException {
-    to.writeByte(COMMIT);
-    to.writeInt(removed.size());
-    for (long block : removed) {
-      to.writeLong(block);
-    }
-    to.writeInt(added.size());
-    for (Entry entry : added) {
-      entry.write(to);
-    }
-    to.writeInt(changed.size());
-    for (TileMap.Tile tile : changed) {
-      tile.write(to);
-    }
-  }
-
-  private void replay(DataInputStream from) throws IOException {
-    int kind = from.readByte();
-    if (kind != COMMIT) {
-      throw new IOException("the journal of the add-on has a record of unknown kind " + kind);
-    }
-    List<Long> removed = new ArrayList<>();
-    for (int left = from.readInt(); left > 0; left--) {
-      removed.add(from.readLong());
-    }
-    List<Entry> added = new ArrayList<>();
-    for (int left = from.readInt(); left > 0; left--) {
-      added.add(Entry.read(from));
-    }
-    slots.check(removed, added, header.disks, header.disk);
-    slots.apply(removed, added);
-    for (int left = from.readInt(); left > 0; left--) {
-      tiles.put(TileMap.Tile.read(from));
+    try (Journal.Next next = new Journal.Next(disk, recordBytesMost)) {
+      state.write(next, Math.min(recordBytesMost, Journal.PIECE_BYTES));
+      next.force();
+      return next;
     }
   }
 
@@ -153,12 +123,46 @@ final class LocalAddOn implements AddOn {
 
   @Override
   public synchronized List<Entry> entries() {
-    return slots.entries();
+    return state.slots.entries();
+  }
+
+  /** At most so many entries, of the blocks from one on, and the number of the last change. */
+  synchronized long entries(long from, int most, List<Entry> into) {
+    into.addAll(state.slots.entries(from, most));
+    return state.sequence;
+  }
+
+  /** The number of the last change. */
+  synchronized long sequence() {
+    return state.sequence;
+  }
+
+  /** True if a change failed in a way that only opening it again heals. */
+  synchronized boolean isBroken() {
+    return broken != null;
+  }
+
+  /**
+   * Waits until the change that is under way has ended.
+   *
+   * @throws IOException if it has not after so many milliseconds.
+   */
+  void settle(long millis) throws IOException {
+    try {
+      if (!turn.tryAcquire(millis, TimeUnit.MILLISECONDS)) {
+        throw new IOException(
+            "the add-on of disk " + header.disk + " is busy with a change that was begun before");
+      }
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted");
+    }
+    turn.release();
   }
 
   @Override
   public synchronized long freeBytes() {
-    return (long) tiles.free() * TILE;
+    return (long) state.tiles.free() * TILE;
   }
 
   @Override
@@ -167,7 +171,8 @@ final class LocalAddOn implements AddOn {
     while (to.hasRemaining()) {
       int within = (int) (offset % TILE);
       int bytes = Math.min(TILE - within, to.remaining());
-      load(tiles.get(row, (int) (offset / TILE)), tile);
+      long index = offset / TILE;
+      load(index < header.tiles ? state.tiles.get(row, (int) index) : null, tile);
       tile.limit(within + bytes).position(within);
       to.put(tile);
       offset += bytes;
@@ -184,10 +189,21 @@ final class LocalAddOn implements AddOn {
     parity.read((long) tile.place * TILE, to);
     to.flip();
     if (crc(to) != tile.crc) {
+      if (readOnly && !isStill(tile)) {
+        throw new Changed(tile.row, header.disk);
+      }
       throw new IOException(
           "tile " + tile.index + " of row " + tile.row + " of the add-on of disk " + header.disk
               + " is not what was written");
     }
+  }
+
+  /** True if the journal, as it is now, has a tile where this add-on has it. */
+  private boolean isStill(TileMap.Tile tile) throws IOException {
+    List<AddOnState> now = new ArrayList<>();
+    AddOnState.open(disk, false, recordBytesMost, now).close();
+    TileMap.Tile other = now.get(0).tiles.get(tile.row, tile.index);
+    return other != null && other.place == tile.place && other.crc == tile.crc;
   }
 
   private static void zero(ByteBuffer buffer) {
@@ -230,16 +246,24 @@ final class LocalAddOn implements AddOn {
     turn.release();
   }
 
-  /** Writes the journal anew with the state alone, if it has grown. */
+  /** Rewrites the journal with the state alone, if it has grown. */
   private void compact() throws IOException {
     if (journal.size() < journalBytesFresh * GROWN) {
       return;
     }
-    List<Journal.Writer> state = new ArrayList<>();
-    state.add(to -> writeHeader(to, header));
-    state.add(to -> writeCommit(to, Collections.emptyList(), slots.entries(), tiles.all()));
+    Journal.Next next;
+    try {
+      next = renew(disk, state, recordBytesMost);
+    } catch (IOException error) {
+      // The journal that is there goes on, and is tried again when it has doubled.
+      journalBytesFresh = journal.size() * 2 / GROWN;
+      LOG.warn(
+          "RAIDP: the journal of the add-on of disk {} has {} bytes and cannot be rewritten: {}",
+          header.disk, journal.size(), error.getMessage());
+      return;
+    }
     journal.close();
-    journal = Journal.replace(disk, state);
+    journal = next.replace();
     journalBytesFresh = Math.max(journalBytesLeast, journal.size());
   }
 
@@ -275,7 +299,7 @@ final class LocalAddOn implements AddOn {
       held.remove(draft);
       if (draft.place != TileMap.NOWHERE) {
         synchronized (LocalAddOn.this) {
-          tiles.giveBack(draft.place);
+          state.tiles.giveBack(draft.place);
         }
       }
       return true;
@@ -288,6 +312,12 @@ final class LocalAddOn implements AddOn {
         direct = ByteBuffer.allocateDirect(content.remaining());
         direct.put(content.duplicate());
         direct.flip();
+      }
+      if (row < 0 || offset < 0) {
+        throw new IOException("there is no byte " + offset + " of row " + row);
+      }
+      if (offset + direct.remaining() > (long) header.tiles * TILE) {
+        throw full();
       }
       ByteBuffer left = direct.duplicate();
       while (left.hasRemaining()) {
@@ -310,6 +340,11 @@ final class LocalAddOn implements AddOn {
       if (draft != null && draft.held != null) {
         return draft;
       }
+      if (draft == null && drafts.size() >= recordBytesMost / TileMap.Tile.BYTES) {
+        throw new IOException(
+            "a change of more than " + drafts.size() + " tiles of " + TILE
+                + " bytes is too large for an add-on; RAIDP takes smaller blocks");
+      }
       if (held.size() >= HELD_MOST) {
         writeOut(held.get(0));
       }
@@ -317,7 +352,7 @@ final class LocalAddOn implements AddOn {
       if (draft == null) {
         draft = new Draft(row, index);
         synchronized (LocalAddOn.this) {
-          load(cleared.contains(row) ? null : tiles.get(row, index), buffer);
+          load(cleared.contains(row) ? null : state.tiles.get(row, index), buffer);
         }
         drafts.put(key, draft);
       } else {
@@ -328,15 +363,19 @@ final class LocalAddOn implements AddOn {
       return draft;
     }
 
+    private IOException full() {
+      return new IOException(
+          "the add-on of disk " + header.disk + " is full: " + header.tiles + " tiles of " + TILE
+              + " bytes; pantile.raidp.addon.bytes says how many it has");
+    }
+
     private void writeOut(Draft draft) throws IOException {
       if (draft.place == TileMap.NOWHERE) {
         synchronized (LocalAddOn.this) {
-          draft.place = tiles.take();
+          draft.place = state.tiles.take();
         }
         if (draft.place == TileMap.NOWHERE) {
-          throw new IOException(
-              "the add-on of disk " + header.disk + " is full: " + header.tiles + " tiles of "
-                  + TILE + " bytes; pantile.raidp.addon.bytes says how many it has");
+          throw full();
         }
       }
       draft.held.clear();
@@ -349,22 +388,23 @@ final class LocalAddOn implements AddOn {
     @Override
     public void commit(Collection<Long> removed, Collection<Entry> added) throws IOException {
       synchronized (LocalAddOn.this) {
-        slots.check(removed, added, header.disks, header.disk);
+        state.slots.check(removed, added, header.disks, header.disk);
       }
       List<TileMap.Tile> changed = finish(removed, added);
+      ByteBuffer record =
+          journal.framed(to -> AddOnState.writeCommit(to, removed, added, changed));
       if (drafts.values().stream().anyMatch(draft -> draft.place != TileMap.NOWHERE)) {
         parity.force();
       }
       synchronized (LocalAddOn.this) {
         try {
-          journal.append(to -> writeCommit(to, removed, added, changed));
+          journal.append(record);
         } catch (IOException error) {
           // Whether the record is there is not known before the journal is read again.
           broken = error;
           throw error;
         }
-        slots.apply(removed, added);
-        changed.forEach(tiles::put);
+        state.apply(removed, added, changed);
         committed = true;
         try {
           compact();
@@ -383,7 +423,7 @@ final class LocalAddOn implements AddOn {
       synchronized (LocalAddOn.this) {
         for (int row : rows) {
           long end = 0;
-          for (Entry entry : slots.row(row)) {
+          for (Entry entry : state.slots.row(row)) {
             end = removed.contains(entry.blockId) ? end : Math.max(end, entry.length);
           }
           for (Entry entry : added) {
@@ -404,7 +444,7 @@ final class LocalAddOn implements AddOn {
       }
       synchronized (LocalAddOn.this) {
         for (int row : cleared) {
-          for (TileMap.Tile tile : tiles.row(row)) {
+          for (TileMap.Tile tile : state.tiles.row(row)) {
             if (!drafts.containsKey((long) row << 32 | tile.index)) {
               changed.add(new TileMap.Tile(row, tile.index, TileMap.NOWHERE, 0));
             }
@@ -424,7 +464,7 @@ final class LocalAddOn implements AddOn {
         if (!committed && broken == null) {
           for (Draft draft : drafts.values()) {
             if (draft.place != TileMap.NOWHERE) {
-              tiles.giveBack(draft.place);
+              state.tiles.giveBack(draft.place);
             }
           }
         }

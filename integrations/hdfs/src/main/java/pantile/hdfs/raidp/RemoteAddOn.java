@@ -5,16 +5,20 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.Semaphore;
+import org.apache.hadoop.net.NetUtils;
 
 /**
  * An add-on that another node keeps.
  *
- * <p>A connection that fails fails what runs on it; the next call makes a new one. Whether a commit
- * whose answer was lost has happened, {@link #entries} says.
+ * <p>A connection that fails fails what runs on it; the next call makes a new one. Each change names
+ * the number of the last change that its user knows, from {@link #entries} or by its own commit, and
+ * is refused if there was another since. So after a commit whose answer was lost nothing can be
+ * changed before the entries were read again; they have that commit, or it never happens.
  */
 final class RemoteAddOn implements AddOn {
   private static final int CONNECT_MS = 10_000;
@@ -23,9 +27,17 @@ final class RemoteAddOn implements AddOn {
   private final int disk;
   private final Header wanted;
   private final Semaphore turn = new Semaphore(1);
-  private Header header;
+  private volatile Header header;
+
+  /** The number of the last change that the user knows. */
+  private long base;
+
   private Wire wire;
-  private boolean closed;
+
+  /** Of the connection, also while it is being made. */
+  private volatile Socket socket;
+
+  private volatile boolean closed;
 
   /** The add-on of a disk; {@code wanted} (made if there is none), or null to read only. */
   RemoteAddOn(InetSocketAddress address, int disk, Header wanted) throws IOException {
@@ -33,22 +45,27 @@ final class RemoteAddOn implements AddOn {
     this.disk = disk;
     this.wanted = wanted;
     synchronized (this) {
-      connect();
+      base = connect();
     }
   }
 
-  private void connect() throws IOException {
+  /** Connects if need be; the number of the last change at that moment. */
+  private long connect() throws IOException {
     if (closed) {
       throw new IOException("the add-on is closed");
     }
     if (wire != null) {
-      return;
+      return base;
     }
-    Socket socket = new Socket();
+    Socket made = SocketChannel.open().socket();
+    socket = made;
     try {
-      socket.connect(new InetSocketAddress(address.getHostString(), address.getPort()), CONNECT_MS);
-      wire = new Wire(socket);
-      wire.impatient();
+      NetUtils.connect(
+          made, new InetSocketAddress(address.getHostString(), address.getPort()), CONNECT_MS);
+      if (closed) {
+        throw new IOException("it is closed");
+      }
+      wire = Wire.impatient(made);
       DataInputStream answer =
           ask(
               Wire.OPEN,
@@ -62,9 +79,10 @@ final class RemoteAddOn implements AddOn {
                 }
               });
       header = Header.read(answer);
+      return answer.readLong();
     } catch (IOException error) {
       drop();
-      socket.close();
+      made.close();
       throw new IOException("the add-on of disk " + disk + " at " + address + ": " + error.getMessage(), error);
     }
   }
@@ -99,19 +117,37 @@ final class RemoteAddOn implements AddOn {
   }
 
   @Override
-  public synchronized Header header() {
+  public Header header() {
     return header;
   }
 
   @Override
   public synchronized List<Entry> entries() throws IOException {
     connect();
-    DataInputStream answer = ask(Wire.ENTRIES, to -> {});
-    List<Entry> entries = new ArrayList<>();
-    for (int left = answer.readInt(); left > 0; left--) {
-      entries.add(Entry.read(answer));
+    while (true) {
+      List<Entry> entries = new ArrayList<>();
+      long first = page(0, entries);
+      long sequence = first;
+      for (int had = 0; sequence == first && entries.size() == had + Wire.PAGE_ENTRIES; ) {
+        had = entries.size();
+        sequence = page(entries.get(had - 1).blockId + 1, entries);
+      }
+      // What changed between two pages is read again; of a writer's own nothing does.
+      if (sequence == first) {
+        base = sequence;
+        return entries;
+      }
     }
-    return entries;
+  }
+
+  /** Adds entries of blocks from one on; the number of the last change. */
+  private long page(long from, List<Entry> into) throws IOException {
+    DataInputStream answer = ask(Wire.ENTRIES, to -> to.writeLong(from));
+    long sequence = answer.readLong();
+    for (int left = answer.readInt(); left > 0; left--) {
+      into.add(Entry.read(answer));
+    }
+    return sequence;
   }
 
   @Override
@@ -143,7 +179,7 @@ final class RemoteAddOn implements AddOn {
     try {
       synchronized (this) {
         connect();
-        ask(Wire.BEGIN, to -> {});
+        ask(Wire.BEGIN, to -> to.writeLong(base));
         return new RemoteChange(wire);
       }
     } catch (IOException error) {
@@ -152,10 +188,25 @@ final class RemoteAddOn implements AddOn {
     }
   }
 
+  /** Ends also what waits for the other node, without waiting for it. */
   @Override
-  public synchronized void close() {
+  public void close() {
     closed = true;
-    drop();
+    Socket last = socket;
+    if (last == null || !last.isConnected()) {
+      // Connecting ends after its time-out, and sees that it is closed.
+      return;
+    }
+    try {
+      // Closing alone wakes no thread that waits for a channel.
+      last.shutdownInput();
+      last.shutdownOutput();
+    } catch (IOException closed) {
+      // The call that waited has ended, and closed it.
+    }
+    synchronized (this) {
+      drop();
+    }
   }
 
   /** A change on one connection. */
@@ -168,12 +219,12 @@ final class RemoteAddOn implements AddOn {
       this.mine = mine;
     }
 
-    private void tell(byte code, Wire.Body body) throws IOException {
+    private DataInputStream tell(byte code, Wire.Body body) throws IOException {
       synchronized (RemoteAddOn.this) {
         if (wire != mine) {
           throw new IOException("the connection to the add-on at " + address + " was lost");
         }
-        ask(code, body);
+        return ask(code, body);
       }
     }
 
@@ -198,19 +249,23 @@ final class RemoteAddOn implements AddOn {
 
     @Override
     public void commit(Collection<Long> removed, Collection<Entry> added) throws IOException {
-      tell(
-          Wire.COMMIT,
-          to -> {
-            to.writeInt(removed.size());
-            for (long block : removed) {
-              to.writeLong(block);
-            }
-            to.writeInt(added.size());
-            for (Entry entry : added) {
-              entry.write(to);
-            }
-          });
-      committed = true;
+      synchronized (RemoteAddOn.this) {
+        DataInputStream answer =
+            tell(
+                Wire.COMMIT,
+                to -> {
+                  to.writeInt(removed.size());
+                  for (long block : removed) {
+                    to.writeLong(block);
+                  }
+                  to.writeInt(added.size());
+                  for (Entry entry : added) {
+                    entry.write(to);
+                  }
+                });
+        base = answer.readLong();
+        committed = true;
+      }
     }
 
     @Override

@@ -4,8 +4,12 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
+import java.util.Set;
+import java.util.TreeMap;
 
 /**
  * Which block is in which row of a disk's parity. A row has at most one block of each superchunk;
@@ -24,12 +28,26 @@ final class SlotMap {
     }
   }
 
-  private final Map<Long, Entry> byBlock = new HashMap<>();
-  private final List<Row> rows = new ArrayList<>();
+  private final NavigableMap<Long, Entry> byBlock = new TreeMap<>();
+
+  /** Those that have blocks: a row's number, which another node may have sent, takes no memory. */
+  private final NavigableMap<Integer, Row> rows = new TreeMap<>();
 
   /** A copy of all entries. */
   List<Entry> entries() {
     return new ArrayList<>(byBlock.values());
+  }
+
+  /** At most so many entries, of the blocks from one on, in the order of their ids: a copy. */
+  List<Entry> entries(long from, int most) {
+    List<Entry> some = new ArrayList<>();
+    for (Entry entry : byBlock.tailMap(from, true).values()) {
+      if (some.size() == most) {
+        break;
+      }
+      some.add(entry);
+    }
+    return some;
   }
 
   /** The entry of a block; null if it is in no row. */
@@ -43,31 +61,34 @@ final class SlotMap {
 
   /** The entries of a row. */
   Collection<Entry> row(int row) {
-    return row < rows.size() ? new ArrayList<>(rows.get(row).slots.values()) : new ArrayList<>();
+    Row of = rows.get(row);
+    return of == null ? new ArrayList<>() : new ArrayList<>(of.slots.values());
   }
 
-  /** How many rows there are; all from there on are empty. */
+  /** The number from which on all rows are empty. */
   int rows() {
-    return rows.size();
+    return rows.isEmpty() ? 0 : rows.lastKey() + 1;
   }
 
   private Entry at(int row, int partner) {
-    return row < 0 || row >= rows.size() ? null : rows.get(row).slots.get(partner);
+    Row of = rows.get(row);
+    return of == null ? null : of.slots.get(partner);
   }
 
   /** The bytes of a row. */
   long length(int row) {
-    return row < rows.size() ? rows.get(row).length : 0;
+    Row of = rows.get(row);
+    return of == null ? 0 : of.length;
   }
 
   /** The bytes of the longest row. */
   long longest() {
-    return rows.stream().mapToLong(row -> row.length).max().orElse(0);
+    return rows.values().stream().mapToLong(row -> row.length).max().orElse(0);
   }
 
   /** The bytes of rows in which a superchunk has no block: room that costs no parity. */
   long slack(int partner) {
-    return rows.stream()
+    return rows.values().stream()
         .filter(row -> !row.slots.containsKey(partner))
         .mapToLong(row -> row.length)
         .sum();
@@ -80,19 +101,21 @@ final class SlotMap {
   int choose(int partner, long length) {
     int best = -1;
     long bestLength = -1;
-    for (int row = 0; row < rows.size(); row++) {
-      if (rows.get(row).slots.containsKey(partner)) {
+    int empty = 0;
+    for (Map.Entry<Integer, Row> row : rows.entrySet()) {
+      empty += row.getKey() == empty ? 1 : 0;
+      if (row.getValue().slots.containsKey(partner)) {
         continue;
       }
-      long here = length(row);
+      long here = row.getValue().length;
       boolean fits = here >= length;
       boolean bestFits = bestLength >= length;
       if (best < 0 || (fits != bestFits ? fits : fits ? here < bestLength : here > bestLength)) {
-        best = row;
+        best = row.getKey();
         bestLength = here;
       }
     }
-    return best < 0 ? rows.size() : best;
+    return best < 0 ? empty : best;
   }
 
   /**
@@ -111,15 +134,14 @@ final class SlotMap {
       }
       leaving.put(block, entry);
     }
-    Map<Long, Entry> coming = new HashMap<>();
+    Set<Long> blocks = new HashSet<>();
+    Set<Long> places = new HashSet<>();
     for (Entry entry : added) {
       Entry other = at(entry.row, entry.partner);
       boolean taken = other != null && !leaving.containsKey(other.blockId);
       boolean known = byBlock.containsKey(entry.blockId) && !leaving.containsKey(entry.blockId);
-      for (Entry beside : coming.values()) {
-        taken |= beside.row == entry.row && beside.partner == entry.partner;
-      }
-      if (taken || known || coming.put(entry.blockId, entry) != null) {
+      taken |= !places.add((long) entry.row << 32 | entry.partner);
+      if (taken || known || !blocks.add(entry.blockId)) {
         throw new IOException(entry + " cannot come: its slot or its block is taken");
       }
       if (entry.row < 0 || entry.length < 0 || entry.partner == disk || entry.partner >= disks) {
@@ -133,17 +155,19 @@ final class SlotMap {
     for (long block : removed) {
       Entry entry = byBlock.remove(block);
       if (entry != null) {
-        rows.get(entry.row).slots.remove(entry.partner);
-        rows.get(entry.row).measure();
+        Row row = rows.get(entry.row);
+        row.slots.remove(entry.partner);
+        row.measure();
+        if (row.slots.isEmpty()) {
+          rows.remove(entry.row);
+        }
       }
     }
     for (Entry entry : added) {
-      while (rows.size() <= entry.row) {
-        rows.add(new Row());
-      }
       byBlock.put(entry.blockId, entry);
-      rows.get(entry.row).slots.put(entry.partner, entry);
-      rows.get(entry.row).measure();
+      Row row = rows.computeIfAbsent(entry.row, absent -> new Row());
+      row.slots.put(entry.partner, entry);
+      row.measure();
     }
   }
 }

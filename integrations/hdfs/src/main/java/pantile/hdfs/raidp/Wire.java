@@ -8,7 +8,10 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
+import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.Socket;
+import org.apache.hadoop.net.NetUtils;
 
 /**
  * Messages between an add-on's server and who uses it: a length, a code, a body.
@@ -18,7 +21,7 @@ import java.net.Socket;
  */
 final class Wire implements Closeable {
   static final int MAGIC = 0x50524149;
-  static final int VERSION = 1;
+  static final int VERSION = 2;
 
   static final byte OPEN = 1;
   static final byte ENTRIES = 2;
@@ -33,8 +36,11 @@ final class Wire implements Closeable {
   static final byte GOOD = 0;
   static final byte REFUSED = 1;
 
-  /** A fold of the most bytes, or the entries of two million blocks. */
-  private static final int MESSAGE_BYTES_MOST = 1 << 26;
+  /** A fold or read of the most bytes, or a page of entries, with what stands around them. */
+  private static final int MESSAGE_BYTES_MOST = AddOn.BYTES_MOST + 4096;
+
+  /** Entries of an answer; those behind them are asked for by the next block's id. */
+  static final int PAGE_ENTRIES = AddOn.BYTES_MOST / Entry.BYTES;
 
   /** A side that is silent for so long in the middle of something is taken for dead. */
   private static final int SILENCE_MS = 60_000;
@@ -46,16 +52,25 @@ final class Wire implements Closeable {
   /** The code of the last message that came. */
   byte code;
 
+  /** Waits for as long as it takes. */
   Wire(Socket socket) throws IOException {
-    this.socket = socket;
-    socket.setTcpNoDelay(true);
-    in = new DataInputStream(new BufferedInputStream(socket.getInputStream(), 1 << 16));
-    out = new DataOutputStream(new BufferedOutputStream(socket.getOutputStream(), 1 << 16));
+    this(socket, socket.getInputStream(), socket.getOutputStream());
   }
 
-  /** Limits waiting for what comes. */
-  void impatient() throws IOException {
-    socket.setSoTimeout(SILENCE_MS);
+  private Wire(Socket socket, InputStream in, OutputStream out) throws IOException {
+    this.socket = socket;
+    socket.setTcpNoDelay(true);
+    socket.setKeepAlive(true);
+    this.in = new DataInputStream(new BufferedInputStream(in, 1 << 16));
+    this.out = new DataOutputStream(new BufferedOutputStream(out, 1 << 16));
+  }
+
+  /** Limits waiting in both directions; the socket is of a channel. */
+  static Wire impatient(Socket socket) throws IOException {
+    return new Wire(
+        socket,
+        NetUtils.getInputStream(socket, SILENCE_MS),
+        NetUtils.getOutputStream(socket, SILENCE_MS));
   }
 
   /** Writes a body. */
@@ -66,7 +81,7 @@ final class Wire implements Closeable {
   void send(byte code, Body body) throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     body.write(new DataOutputStream(bytes));
-    if (bytes.size() >= MESSAGE_BYTES_MOST) {
+    if (bytes.size() + 1 > MESSAGE_BYTES_MOST) {
       throw new IOException("a message of " + bytes.size() + " bytes is too large");
     }
     out.writeInt(bytes.size() + 1);

@@ -23,8 +23,11 @@ class ParityIsTheSumOfItsEntriesTest {
   private static final int DISK = 2;
   private static final int TILES = 40;
 
-  /** So small that the journal is written anew now and then. */
+  /** So small that the journal is rewritten now and then. */
   private static final int JOURNAL_BYTES = 200;
+
+  /** So short that the state takes several records, and a change has 64 tiles at most. */
+  private static final int RECORD_BYTES = 1024;
 
   private static final Header HEADER = new Header("a", DISKS, DISK, TILES, "pool");
 
@@ -148,7 +151,7 @@ class ParityIsTheSumOfItsEntriesTest {
   void aCrashAtEachWriteLeavesTheStateBeforeOrBehindAChange() throws IOException {
     CrashingDisk whole = new CrashingDisk(-1);
     LocalAddOn.create(whole, HEADER);
-    try (LocalAddOn addOn = new LocalAddOn(whole, false, JOURNAL_BYTES)) {
+    try (LocalAddOn addOn = new LocalAddOn(whole, false, JOURNAL_BYTES, RECORD_BYTES)) {
       work(addOn);
       holds(addOn);
     }
@@ -160,7 +163,7 @@ class ParityIsTheSumOfItsEntriesTest {
           IOException.class,
           () -> {
             LocalAddOn.create(disk, HEADER);
-            work(new LocalAddOn(disk, false, JOURNAL_BYTES));
+            work(new LocalAddOn(disk, false, JOURNAL_BYTES, RECORD_BYTES));
           });
       holds(disk.afterKill());
       for (int seed = 0; seed < 8; seed++) {
@@ -264,6 +267,103 @@ class ParityIsTheSumOfItsEntriesTest {
     }
     try (LocalAddOn addOn = new LocalAddOn(disk, true)) {
       assertEquals(9_000, addOn.entries().get(0).generation);
+      holds(addOn);
+    }
+  }
+
+  @Test
+  void anAddOnWhoseTilesFillNoRecordGoesOn() throws IOException {
+    CrashingDisk disk = new CrashingDisk(-1);
+    LocalAddOn.create(disk, new Header("a", DISKS, DISK, 300, "pool"));
+    List<Entry> there = new ArrayList<>();
+    try (LocalAddOn addOn = new LocalAddOn(disk, false, JOURNAL_BYTES, RECORD_BYTES)) {
+      for (int i = 0; i < 60; i++) {
+        add(addOn, there, new Entry(100 + i, 1000, 140_000 + i, i % 2, i / 2, 0));
+        assertEquals(false, addOn.isBroken(), "after block " + i);
+      }
+      IOException large =
+          assertThrows(
+              IOException.class,
+              () -> add(addOn, there, new Entry(7, 1000, 70 * Header.TILE_BYTES, 3, 99, 0)));
+      assertTrue(large.getMessage().contains("too large for an add-on"), large.getMessage());
+      assertEquals(false, addOn.isBroken());
+      remove(addOn, there, 59);
+      holds(addOn);
+    }
+    assertTrue(disk.open("journal").size() > 2 * RECORD_BYTES);
+    try (LocalAddOn addOn = new LocalAddOn(disk, true, JOURNAL_BYTES, RECORD_BYTES)) {
+      assertEquals(there.size(), addOn.entries().size());
+      assertEquals((300L - 30 * 3) * Header.TILE_BYTES, addOn.freeBytes());
+      holds(addOn);
+    }
+  }
+
+  @Test
+  void aRowsNumberTakesNoMemory() throws IOException {
+    CrashingDisk disk = new CrashingDisk(-1);
+    LocalAddOn.create(disk, HEADER);
+    List<Entry> there = new ArrayList<>();
+    try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
+      add(addOn, there, new Entry(7, 1000, 100_000, 0, Integer.MAX_VALUE - 1, 0));
+      assertThrows(
+          IOException.class,
+          () -> {
+            try (AddOn.Change change = addOn.change()) {
+              change.fold(0, 1, 1L << 46, ByteBuffer.wrap(new byte[1]));
+            }
+          });
+      holds(addOn);
+    }
+    try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
+      remove(addOn, there, 0);
+      assertEquals((long) TILES * Header.TILE_BYTES, addOn.freeBytes());
+    }
+  }
+
+  @Test
+  void aReaderSeesThatARowWasChangedAndThatOneRotted() throws IOException {
+    CrashingDisk disk = new CrashingDisk(-1);
+    LocalAddOn.create(disk, HEADER);
+    List<Entry> there = new ArrayList<>();
+    try (LocalAddOn addOn = new LocalAddOn(disk, false)) {
+      add(addOn, there, new Entry(7, 1000, 60_000, 0, 0, 0));
+      add(addOn, there, new Entry(8, 1000, 60_000, 0, 1, 0));
+      try (LocalAddOn reader = new LocalAddOn(disk, true)) {
+        remove(addOn, there, 0);
+        add(addOn, there, new Entry(9, 1000, 50_000, 1, 5, 0));
+        assertThrows(
+            LocalAddOn.Changed.class, () -> reader.read(0, 0, ByteBuffer.allocate(100)));
+        reader.read(1, 0, ByteBuffer.allocate(100));
+        disk.open("parity").write(Header.TILE_BYTES, ByteBuffer.wrap(new byte[9]));
+        IOException rot =
+            assertThrows(IOException.class, () -> reader.read(1, 0, ByteBuffer.allocate(100)));
+        assertTrue(rot.getMessage().contains("is not what was written"), rot.getMessage());
+      }
+    }
+  }
+
+  @Test
+  void aJournalThatCannotBeWrittenAnewGoesOn() throws IOException {
+    CrashingDisk medium = new CrashingDisk(-1);
+    LocalAddOn.create(medium, HEADER);
+    boolean[] full = {true};
+    List<Entry> there = new ArrayList<>();
+    Disk disk = FailingDisk.of(medium, name -> full[0] && name.equals("journal.new"));
+    try (LocalAddOn addOn = new LocalAddOn(disk, false, JOURNAL_BYTES, RECORD_BYTES)) {
+      for (int i = 0; i < 30; i++) {
+        add(addOn, there, new Entry(i, 1000, 10, 0, i, 0));
+      }
+      long before = medium.open("journal").size();
+      full[0] = false;
+      for (int i = 30; i < 1000; i++) {
+        remove(addOn, there, 0);
+        add(addOn, there, new Entry(i, 1000, 10, 0, i % 30, 0));
+      }
+      assertTrue(medium.open("journal").size() < 10 * before);
+      holds(addOn);
+    }
+    try (LocalAddOn addOn = new LocalAddOn(medium, true)) {
+      assertEquals(30, addOn.entries().size());
       holds(addOn);
     }
   }
