@@ -252,79 +252,120 @@ JNIEXPORT jlongArray JNICALL Java_pantile_hdfs_Native_locate(JNIEnv *env, jclass
     return list;
 }
 
-/* The two disks of each superchunk, by its user position: the columns of its data and of its copy,
- * which is the other term of an equation of two. */
-JNIEXPORT jintArray JNICALL Java_pantile_hdfs_Native_superchunks(JNIEnv *env, jclass class,
-                                                                 jstring spec) {
+/* Fills in, for each cell of a superchunk, the disk that has its other copy: the column of the other
+ * term of an equation of two. */
+static pantile_status partners_of(const pantile_code *code, const pantile_shape *shape,
+                                  size_t *partners, pantile_error *why) {
+    pantile_status status = PANTILE_OK;
+    for (size_t e = 0; status == PANTILE_OK && e < shape->equations; e++) {
+        pantile_term terms[ADD_ON_COLUMNS_MOST];
+        pantile_cell one, other;
+        size_t need = 0;
+        status = pantile_code_equation(code, e, terms, ADD_ON_COLUMNS_MOST, &need, why);
+        if (status != PANTILE_OK || need != 2) continue;
+        status = pantile_code_cell(code, terms[0].cell, &one, why);
+        if (status == PANTILE_OK) status = pantile_code_cell(code, terms[1].cell, &other, why);
+        if (status != PANTILE_OK) break;
+        partners[terms[0].cell] = other.column;
+        partners[terms[1].cell] = one.column;
+    }
+    return status;
+}
+
+/* Fills in the coefficients of the equations that have more terms, each of which has one cell of an
+ * add-on. Returns a status, with `is_raidp` 0 if there is an equation of another form. */
+static pantile_status weights_of(const pantile_code *code, const pantile_shape *shape, size_t disks,
+                                 const size_t *partners, jint *weights, int *is_raidp,
+                                 pantile_error *why) {
+    pantile_status status = PANTILE_OK;
+    *is_raidp = 1;
+    for (size_t e = 0; status == PANTILE_OK && e < shape->equations; e++) {
+        pantile_term terms[ADD_ON_COLUMNS_MOST];
+        pantile_cell cell = {0};
+        size_t need = 0, disk = PANTILE_NONE;
+        status = pantile_code_equation(code, e, terms, ADD_ON_COLUMNS_MOST, &need, why);
+        if (status != PANTILE_OK || need == 2) continue;
+        for (size_t t = 0; status == PANTILE_OK && t < need; t++) {
+            status = pantile_code_cell(code, terms[t].cell, &cell, why);
+            if (status == PANTILE_OK && cell.column >= disks) {
+                *is_raidp &= disk == PANTILE_NONE && terms[t].coefficient == 1;
+                disk = cell.column - disks;
+            }
+        }
+        for (size_t t = 0; status == PANTILE_OK && t < need; t++) {
+            status = pantile_code_cell(code, terms[t].cell, &cell, why);
+            if (status != PANTILE_OK || cell.column >= disks) continue;
+            size_t partner = partners[terms[t].cell];
+            if (cell.column == disk && partner < disks)
+                weights[disk * disks + partner] = terms[t].coefficient;
+            else
+                *is_raidp = 0;
+        }
+    }
+    return status;
+}
+
+JNIEXPORT jintArray JNICALL Java_pantile_hdfs_Native_weights(JNIEnv *env, jclass class,
+                                                             jstring spec, jint disks) {
     (void)class;
     pantile_code *code = NULL;
     pantile_error why;
     pantile_shape shape = {.struct_bytes = sizeof shape};
     jintArray list = NULL;
-    jint *disks = NULL;
+    jint *weights = NULL;
+    size_t *partners = NULL;
+    int is_raidp = 0;
+    if (disks < 2 || 2 * disks > ADD_ON_COLUMNS_MOST) {
+        throw_new(env, "java/lang/IllegalArgumentException", "no so many disks");
+        return NULL;
+    }
     const char *text = (*env)->GetStringUTFChars(env, spec, NULL);
     if (text == NULL) return NULL;
     pantile_status status = pantile_code_parse(text, &code, &why);
     (*env)->ReleaseStringUTFChars(env, spec, text);
     if (status == PANTILE_OK) status = pantile_code_shape(code, &shape, &why);
-    if (status == PANTILE_OK) {
-        disks = calloc(2 * shape.data_cells, sizeof *disks);
-        if (disks == NULL) {
-            pantile_code_free(code);
-            throw_new(env, "java/lang/OutOfMemoryError", "no memory for superchunks");
-            return NULL;
-        }
+    if (status != PANTILE_OK) goto done;
+    weights = calloc((size_t)disks * (size_t)disks, sizeof *weights);
+    partners = malloc(shape.cells * sizeof *partners);
+    if (weights == NULL || partners == NULL) {
+        throw_new(env, "java/lang/OutOfMemoryError", "no memory for the weights of superchunks");
+        goto done;
     }
-    for (size_t e = 0; status == PANTILE_OK && e < shape.equations; e++) {
-        pantile_term terms[2];
-        pantile_cell one, other;
-        size_t need = 0;
-        status = pantile_code_equation(code, e, terms, 2, &need, &why);
-        if (need != 2) {
-            status = PANTILE_OK;
-            continue;
-        }
-        if (status == PANTILE_OK) status = pantile_code_cell(code, terms[0].cell, &one, &why);
-        if (status == PANTILE_OK) status = pantile_code_cell(code, terms[1].cell, &other, &why);
-        if (status != PANTILE_OK) break;
-        pantile_cell data = one.position != PANTILE_NONE ? one : other;
-        pantile_cell copy = one.position != PANTILE_NONE ? other : one;
-        if (data.position == PANTILE_NONE || copy.position != PANTILE_NONE) continue;
-        disks[2 * data.position] = (jint)data.column;
-        disks[2 * data.position + 1] = (jint)copy.column;
+    for (size_t cell = 0; cell < shape.cells; cell++) partners[cell] = PANTILE_NONE;
+    status = partners_of(code, &shape, partners, &why);
+    if (status == PANTILE_OK)
+        status = weights_of(code, &shape, (size_t)disks, partners, weights, &is_raidp, &why);
+    if (status != PANTILE_OK) goto done;
+    if (!is_raidp) {
+        throw_new(env, "java/lang/IllegalArgumentException", "this is no code of RAIDP");
+        goto done;
     }
-    if (status == PANTILE_OK) {
-        list = (*env)->NewIntArray(env, (jsize)(2 * shape.data_cells));
-        if (list != NULL)
-            (*env)->SetIntArrayRegion(env, list, 0, (jsize)(2 * shape.data_cells), disks);
-    } else {
-        throw_answer(env, &why);
-    }
-    free(disks);
+    list = (*env)->NewIntArray(env, disks * disks);
+    if (list != NULL) (*env)->SetIntArrayRegion(env, list, 0, disks * disks, weights);
+done:
+    if (status != PANTILE_OK) throw_answer(env, &why);
+    free(partners);
+    free(weights);
     pantile_code_free(code);
     return list;
 }
 
 JNIEXPORT void JNICALL Java_pantile_hdfs_Native_fold(JNIEnv *env, jclass class, jlong codec,
-                                                     jint disks, jint disk, jint position,
                                                      jobject parity, jint parity_offset,
                                                      jobject content, jint content_offset,
                                                      jint bytes) {
     (void)class;
-    void *columns[ADD_ON_COLUMNS_MOST] = {NULL};
     pantile_error why;
     char *sum = (*env)->GetDirectBufferAddress(env, parity);
     const char *term = (*env)->GetDirectBufferAddress(env, content);
-    if (disks < 0 || 2 * disks > ADD_ON_COLUMNS_MOST || disk < 0 || disk >= disks || position < 0 ||
-        sum == NULL || term == NULL || bytes < 0 || parity_offset < 0 || content_offset < 0 ||
+    if (sum == NULL || term == NULL || bytes < 0 || parity_offset < 0 || content_offset < 0 ||
         (jlong)parity_offset + bytes > (*env)->GetDirectBufferCapacity(env, parity) ||
         (jlong)content_offset + bytes > (*env)->GetDirectBufferCapacity(env, content)) {
-        throw_new(env, "java/lang/IllegalArgumentException",
-                  "no disk of the code, or no direct buffer of so many bytes");
+        throw_new(env, "java/lang/IllegalArgumentException", "no direct buffer of so many bytes");
         return;
     }
-    columns[disks + disk] = sum + parity_offset;
-    if (pantile_update_parity(codec_of(codec), columns, (size_t)(2 * disks), (size_t)bytes,
-                              (size_t)position, 0, term + content_offset, (size_t)bytes, &why))
+    void *columns[2] = {NULL, sum + parity_offset};
+    if (pantile_update_parity(codec_of(codec), columns, 2, (size_t)bytes, 0, 0,
+                              term + content_offset, (size_t)bytes, &why))
         throw_answer(env, &why);
 }

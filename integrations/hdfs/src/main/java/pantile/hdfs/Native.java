@@ -168,25 +168,19 @@ final class Native {
   static native long[] locate(long codec, ByteBuffer[] columns, int bytes) throws IOException;
 
   /**
-   * The two disks of every superchunk of a RAIDP code, by user position: entries 2p and 2p + 1 are
-   * the disks of superchunk p.
+   * Reads the coefficients of a RAIDP code of so many disks: entry d times {@code disks} plus p is
+   * that of the superchunk shared with disk p in the parity of disk d, and 0 if there is none.
    *
-   * @throws IllegalArgumentException if the spec names no code.
+   * @throws IllegalArgumentException if the spec names no such code.
    */
-  static native int[] superchunks(String spec);
+  static native int[] weights(String spec, int disks);
 
   /**
-   * Adds a superchunk's content, with its coefficient, to the parity of a disk's add-on, in a RAIDP
-   * code of so many disks; the same again takes it away. Both buffers are direct; positions and
-   * limits are not looked at.
-   *
-   * @throws IllegalArgumentException if the superchunk at that user position is none of the disk.
+   * Adds content to parity with the coefficient of a code of one data column and one parity column;
+   * the same again takes it away. Both buffers are direct; positions and limits are not looked at.
    */
   static native void fold(
       long codec,
-      int disks,
-      int disk,
-      int position,
       ByteBuffer parity,
       int parityOffset,
       ByteBuffer content,

@@ -1,7 +1,7 @@
 package pantile.hdfs;
 
 import java.nio.ByteBuffer;
-import java.util.Arrays;
+import java.util.Collections;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentMap;
 
@@ -30,18 +30,22 @@ public final class RaidpCode {
   /** For {@link Native}; never given back. */
   final long handle;
 
-  private final int[] positions;
+  private final int[] weights;
+
+  /** By coefficient: a code of one equation, parity = coefficient times content. */
+  private final long[] products = new long[256];
 
   private RaidpCode(int disks) {
     this.disks = disks;
     spec = spec(disks);
     handle = Native.open(spec);
-    positions = new int[disks * disks];
-    Arrays.fill(positions, -1);
-    int[] ends = Native.superchunks(spec);
-    for (int p = 0; 2 * p < ends.length; p++) {
-      positions[ends[2 * p] * disks + ends[2 * p + 1]] = p;
-      positions[ends[2 * p + 1] * disks + ends[2 * p]] = p;
+    weights = Native.weights(spec, disks);
+    for (int weight : weights) {
+      if (weight != 0 && products[weight] == 0) {
+        products[weight] =
+            Native.openText(
+                Equations.text(1, Collections.singletonList(Collections.singletonMap(0, weight))));
+      }
     }
   }
 
@@ -66,18 +70,18 @@ public final class RaidpCode {
   }
 
   /**
-   * The user position of the superchunk that two disks share.
+   * Returns the coefficient of the superchunk shared with a partner in the parity of a disk.
    *
    * @throws IllegalArgumentException if these are not two disks of the code.
    */
-  public int position(int disk, int partner) {
+  public int weight(int disk, int partner) {
     boolean both = disk >= 0 && disk < disks && partner >= 0 && partner < disks;
-    int position = both ? positions[disk * disks + partner] : -1;
-    if (position < 0) {
+    int weight = both ? weights[disk * disks + partner] : 0;
+    if (weight == 0) {
       throw new IllegalArgumentException(
           "disks " + disk + " and " + partner + " of " + disks + " share no superchunk");
     }
-    return position;
+    return weight;
   }
 
   /**
@@ -91,10 +95,7 @@ public final class RaidpCode {
           content.remaining() + " bytes for parity of " + parity.remaining());
     }
     Native.fold(
-        handle,
-        disks,
-        disk,
-        position(disk, partner),
+        products[weight(disk, partner)],
         parity,
         parity.position(),
         content,

@@ -2,7 +2,6 @@ package pantile.hdfs.raidp;
 
 import java.io.IOException;
 import java.io.PrintStream;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -245,7 +244,7 @@ final class Recover {
 
     Wave(RaidpCode code, Nodes nodes, Map<Integer, AddOn> addOns, Map<Long, Missing> missing) {
       this.addOns = addOns;
-      weights = (disk, partner) -> weight(code, disk, partner);
+      weights = code::weight;
       missing.forEach(
           (id, one) ->
               wanted.put(
@@ -357,14 +356,5 @@ final class Recover {
       return ": its rows lack more blocks than they have equations; give the add-ons of all failed"
           + " disks";
     }
-  }
-
-  /** What one byte of 1 adds to parity. */
-  private static int weight(RaidpCode code, int disk, int partner) {
-    ByteBuffer sum = ByteBuffer.allocateDirect(1);
-    ByteBuffer one = ByteBuffer.allocateDirect(1);
-    one.put(0, (byte) 1);
-    code.fold(disk, partner, sum, one);
-    return sum.get(0) & 0xff;
   }
 }

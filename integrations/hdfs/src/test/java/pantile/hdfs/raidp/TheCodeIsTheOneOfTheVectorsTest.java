@@ -48,7 +48,7 @@ class TheCodeIsTheOneOfTheVectorsTest {
             one.put(0, (byte) 1);
             code.fold(disk, partner, sum, one);
             assertEquals(cell.get(2).asInt(), sum.get(0) & 0xff, spec + " " + cell);
-            assertEquals(code.position(disk, partner), code.position(partner, disk));
+            assertEquals(cell.get(2).asInt(), code.weight(disk, partner), spec + " " + cell);
             seen++;
           }
         }
