@@ -66,6 +66,11 @@ public final class StorageName {
     return new StorageName(array, partner, disk);
   }
 
+  /** The name of the storage on the same disk that is paired with another partner. */
+  StorageName to(int other) {
+    return new StorageName(array, disk, other);
+  }
+
   private static long digest(String array) {
     try {
       byte[] hash =
@@ -85,11 +90,15 @@ public final class StorageName {
 
   @Override
   public boolean equals(Object other) {
-    return other instanceof StorageName && other.toString().equals(toString());
+    if (!(other instanceof StorageName)) {
+      return false;
+    }
+    StorageName name = (StorageName) other;
+    return name.array == array && name.disk == disk && name.partner == partner;
   }
 
   @Override
   public int hashCode() {
-    return toString().hashCode();
+    return Long.hashCode(array) * 31 * 31 + disk * 31 + partner;
   }
 }

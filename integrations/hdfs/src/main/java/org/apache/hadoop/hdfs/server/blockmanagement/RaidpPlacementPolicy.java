@@ -6,11 +6,11 @@ import java.util.Collections;
 import java.util.EnumMap;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ThreadLocalRandom;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.AddBlockFlag;
@@ -24,6 +24,7 @@ import org.apache.hadoop.net.NodeBase;
 import org.apache.hadoop.util.Time;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import pantile.hdfs.raidp.Pairs;
 import pantile.hdfs.raidp.StorageName;
 
 /**
@@ -33,7 +34,7 @@ import pantile.hdfs.raidp.StorageName;
  * <p>So any two disks share one superchunk and nothing else. What there is to know stands in the
  * ids of the storages ({@link StorageName}); storages of other names get nothing. A block that has
  * one copy left gets the other in its mirror or nowhere: where the mirror's disk is gone, RAIDP
- * repairs.
+ * repairs. Which superchunk a new block gets, {@link Pairs} says.
  *
  * <p>In this package of Hadoop's, since what a policy is given cannot be named in any other. It is
  * named in {@code dfs.block.replicator.classname}.
@@ -46,7 +47,15 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
 
   private static final int COPIES = 2;
 
+  private final Pairs<DatanodeStorageInfo> pairs = new Pairs<>();
+
+  /** Names by storage id, which are parsed once. */
+  private final Map<String, StorageName> names = new ConcurrentHashMap<>();
+
   private NetworkTopology nodes;
+
+  /** The nodes for which the log has what the loss of a host costs. */
+  private volatile Set<DatanodeDescriptor> described = Collections.emptySet();
 
   /** When a sentence was said last: one for each DataNode, and a few more. */
   private final Map<String, Long> said = new ConcurrentHashMap<>();
@@ -145,13 +154,13 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
       long blockBytes) {
     List<DatanodeStorageInfo> targets = new ArrayList<>();
     if (chosen.isEmpty() && wanted == COPIES) {
-      targets = pair(writer, storages(excluded, blockBytes));
+      targets = pairs.choose(ends(writer, excluded, blockBytes, true), Time.monotonicNow());
     } else if (chosen.size() == 1 && wanted == 1) {
-      StorageName name = StorageName.parse(chosen.get(0).getStorageID());
-      DatanodeStorageInfo mirror =
-          name == null ? null : storages(excluded, blockBytes).get(name.mirror());
+      StorageName name = name(chosen.get(0));
+      Pairs.End<DatanodeStorageInfo> mirror =
+          name == null ? null : ends(writer, excluded, blockBytes, false).get(name.mirror());
       if (mirror != null) {
-        targets.add(mirror);
+        targets.add(mirror.storage());
       }
     } else if (chosen.isEmpty()) {
       LOG.warn("RAIDP: {} wants {} copies of a block; it can have two", path, wanted);
@@ -162,9 +171,30 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     return targets.toArray(DatanodeStorageInfo.EMPTY_ARRAY);
   }
 
-  /** The storages that may take such a block, by name. */
-  private Map<StorageName, DatanodeStorageInfo> storages(Set<Node> excluded, long blockBytes) {
-    Map<StorageName, DatanodeStorageInfo> storages = new HashMap<>();
+  /** The name of a storage; null if it is none of RAIDP. */
+  private StorageName name(DatanodeStorageInfo storage) {
+    String id = storage.getStorageID();
+    StorageName name = names.get(id);
+    if (name == null) {
+      name = StorageName.parse(id);
+      if (name != null) {
+        names.put(id, name);
+      }
+    }
+    return name;
+  }
+
+  /**
+   * The storages that may take such a block, by name.
+   *
+   * @param isNew true if it needs room beside the blocks that are on their way; a lost copy that
+   *     comes back has its place in parity.
+   */
+  private Map<StorageName, Pairs.End<DatanodeStorageInfo>> ends(
+      Node writer, Set<Node> excluded, long blockBytes, boolean isNew) {
+    Map<StorageName, Pairs.End<DatanodeStorageInfo>> ends = new HashMap<>();
+    List<Pairs.End<DatanodeStorageInfo>> all = new ArrayList<>();
+    Set<DatanodeDescriptor> live = new HashSet<>();
     for (Node leaf : nodes.getLeaves(NodeBase.ROOT)) {
       DatanodeDescriptor node = (DatanodeDescriptor) leaf;
       if (node.isDecommissionInProgress()) {
@@ -173,53 +203,46 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
                 + " Take it back into service; to move its disk, stop it, and start a DataNode with"
                 + " the same number and add-on and with empty directories");
       }
-      if (!node.isAlive() || !node.isInService() || excluded != null && excluded.contains(node)) {
+      if (!node.isAlive() || !node.isInService()) {
         continue;
       }
+      live.add(node);
+      int scheduled = node.getBlocksScheduled();
       for (DatanodeStorageInfo storage : node.getStorageInfos()) {
-        StorageName name = StorageName.parse(storage.getStorageID());
-        if (name != null
-            && storage.getState() == DatanodeStorage.State.NORMAL
-            && storage.getRemaining() >= blockBytes) {
-          storages.put(name, storage);
+        StorageName name = name(storage);
+        if (name == null || storage.getState() != DatanodeStorage.State.NORMAL) {
+          continue;
+        }
+        Pairs.End<DatanodeStorageInfo> end =
+            new Pairs.End<>(
+                name,
+                storage,
+                node.getDatanodeUuid(),
+                node.getIpAddr(),
+                node.getHostName(),
+                node.getNetworkLocation(),
+                node.equals(writer),
+                storage.numBlocks(),
+                scheduled + node.getXceiverCount());
+        all.add(end);
+        // All directories of a node are on one disk, which blocks on their way will fill.
+        boolean fits = storage.getRemaining() >= blockBytes * (isNew ? scheduled + 1L : 1);
+        if (fits && (excluded == null || !excluded.contains(node))) {
+          ends.put(name, end);
         }
       }
     }
-    return storages;
+    sayCosts(live, all);
+    return ends;
   }
 
-  /**
-   * Both ends of the superchunk with the fewest blocks, of those of the writer's disk if it has one
-   * of the array; the writer's end comes first.
-   */
-  private static List<DatanodeStorageInfo> pair(
-      Node writer, Map<StorageName, DatanodeStorageInfo> storages) {
-    List<DatanodeStorageInfo> best = new ArrayList<>();
-    boolean bestIsNear = false;
-    int bestBlocks = 0;
-    int ties = 0;
-    ThreadLocalRandom random = ThreadLocalRandom.current();
-    for (Map.Entry<StorageName, DatanodeStorageInfo> entry : storages.entrySet()) {
-      DatanodeStorageInfo here = entry.getValue();
-      DatanodeStorageInfo there = storages.get(entry.getKey().mirror());
-      if (there == null) {
-        continue;
-      }
-      boolean near = here.getDatanodeDescriptor().equals(writer);
-      int blocks = Math.max(here.numBlocks(), there.numBlocks());
-      boolean same = !best.isEmpty() && near == bestIsNear && blocks == bestBlocks;
-      boolean better =
-          best.isEmpty() || near && !bestIsNear || near == bestIsNear && blocks < bestBlocks;
-      ties = same ? ties + 1 : better ? 1 : ties;
-      if (better || same && random.nextInt(ties) == 0) {
-        best = new ArrayList<>();
-        best.add(here);
-        best.add(there);
-        bestIsNear = near;
-        bestBlocks = blocks;
-      }
+  /** Says what the loss of a host costs when other nodes are there than before. */
+  private void sayCosts(Set<DatanodeDescriptor> live, List<Pairs.End<DatanodeStorageInfo>> all) {
+    if (!live.equals(described)) {
+      described = live;
+      Pairs.costsOfHosts(all).forEach(
+          cost -> LOG.warn("RAIDP: {}. Blocks are placed on two hosts where that is possible", cost));
     }
-    return best;
   }
 
   /**
@@ -235,13 +258,13 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
       DatanodeDescriptor added,
       DatanodeDescriptor hint) {
     int kept = Math.max(expected, COPIES);
-    List<StorageName> names = new ArrayList<>();
-    available.forEach(storage -> names.add(StorageName.parse(storage.getStorageID())));
+    List<StorageName> paired = new ArrayList<>();
+    available.forEach(storage -> paired.add(name(storage)));
     List<DatanodeStorageInfo> odd = new ArrayList<>();
     for (DatanodeStorageInfo storage : candidates) {
-      StorageName name = StorageName.parse(storage.getStorageID());
-      boolean paired = name != null && names.contains(name.mirror());
-      if (!paired && odd.size() < candidates.size() - kept) {
+      StorageName name = name(storage);
+      boolean hasMirror = name != null && paired.contains(name.mirror());
+      if (!hasMirror && odd.size() < candidates.size() - kept) {
         odd.add(storage);
       }
     }
