@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <exception>
 #include <map>
 #include <ostream>
 #include <string>
@@ -29,7 +31,7 @@ struct Shards {
 constexpr unsigned SHARDS_MOST = 128;
 
 struct Shape {
-    uint32_t chunks, data, sub_chunks;
+    uint32_t chunks, data, sub_chunks, granularity;
     const int32_t *mapping;
     uint8_t is_bytewise;
 };
@@ -37,15 +39,15 @@ struct Shape {
 struct Instance;
 
 extern "C" {
-int pantile_ceph_open(Text plugin, const Word *words, size_t count, void *to, void (*say)(void *, Text),
+int pantile_ceph_open(Text plugin, const Word *words, size_t count, void *to, void (*say)(void *, Text) noexcept,
                       const Instance **instance);
 void pantile_ceph_close(const Instance *);
-void pantile_ceph_words(const Instance *, void *to, void (*visit)(void *, Word));
+void pantile_ceph_words(const Instance *, void *to, void (*visit)(void *, Word) noexcept);
 Shape pantile_ceph_shape(const Instance *);
 uint32_t pantile_ceph_chunk_bytes(const Instance *, uint32_t object_bytes);
 int pantile_ceph_minimum(const Instance *, Shards wanted, Shards there, const int32_t *costs, Shards *minimum);
 int pantile_ceph_parts(const Instance *, Shards wanted, Shards there, Shards *minimum, void *to,
-                       void (*visit)(void *, uint32_t));
+                       void (*visit)(void *, uint32_t) noexcept);
 int pantile_ceph_repair(const Instance *, uint32_t shard, const uint8_t *const *parts, size_t part_bytes,
                         uint8_t *chunk, size_t len);
 int pantile_ceph_encode(const Instance *, const uint8_t *const *data, uint8_t *const *parity, size_t len);
@@ -76,6 +78,42 @@ template <typename Call> int caught(const char *slot, Call call) noexcept
     }
 }
 
+// Runs a call that has no answer. Where it fails the daemon ends: Ceph would go on and write what is
+// in the buffers, of which some are as before.
+template <typename Call> void caught_or_abort(const char *slot, Call call) noexcept
+{
+    if (caught(slot, call) == 0) return;
+    refused(std::string(slot) + ": this call takes no answer, and what was made must not be written: the daemon ends");
+    std::abort();
+}
+
+// An exception of a callback, kept until Rust has returned: none may unwind through it.
+class Thrown {
+public:
+    template <typename Call> void keep(Call call) noexcept
+    {
+        if (what) return;
+        try {
+            call();
+        } catch (...) {
+            what = std::current_exception();
+        }
+    }
+    void again() const
+    {
+        if (what) std::rethrow_exception(what);
+    }
+
+private:
+    std::exception_ptr what;
+};
+
+// The state of a callback of Rust's, and an exception that it kept.
+template <typename State> struct Callback {
+    State *state;
+    Thrown thrown;
+};
+
 // A profile and what the Rust half made of it.
 class Pool {
 public:
@@ -95,17 +133,26 @@ public:
         std::vector<Word> words;
         for (const auto &word : given) words.push_back({text(word.first), text(word.second)});
         const Instance *opened = nullptr;
-        auto say = [](void *to, Text what) {
-            if (auto *out = static_cast<std::ostream *>(to)) out->write(what.start, std::streamsize(what.len));
+        Callback<std::ostream> to{why, {}};
+        auto say = [](void *to, Text what) noexcept {
+            auto &callback = *static_cast<Callback<std::ostream> *>(to);
+            callback.thrown.keep([&] {
+                if (callback.state) callback.state->write(what.start, std::streamsize(what.len));
+            });
         };
-        if (int failed = pantile_ceph_open(text(plugin), words.data(), words.size(), why, say, &opened)) return failed;
+        int failed = pantile_ceph_open(text(plugin), words.data(), words.size(), &to, say, &opened);
+        to.thrown.again();
+        if (failed) return failed;
         if (instance) pantile_ceph_close(instance);
         instance = opened;
         shape = pantile_ceph_shape(opened);
         profile.clear();
-        pantile_ceph_words(opened, &profile, [](void *to, Word word) {
-            (*static_cast<Profile *>(to))[{word.name.start, word.name.len}] = {word.value.start, word.value.len};
+        Callback<Profile> words_of{&profile, {}};
+        pantile_ceph_words(opened, &words_of, [](void *to, Word word) noexcept {
+            auto &callback = *static_cast<Callback<Profile> *>(to);
+            callback.thrown.keep([&] { (*callback.state)[{word.name.start, word.name.len}] = {word.value.start, word.value.len}; });
         });
+        words_of.thrown.again();
         given = profile;
         return 0;
     }
@@ -129,7 +176,7 @@ public:
     }
 
     const Instance *instance = nullptr;
-    Shape shape = {0, 0, 1, nullptr, 0};
+    Shape shape = {0, 0, 1, 1, nullptr, 0};
     Profile profile;
 };
 

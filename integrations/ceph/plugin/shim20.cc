@@ -132,7 +132,7 @@ public:
         });
     }
 
-    size_t get_minimum_granularity() override { return 1; }
+    size_t get_minimum_granularity() override { return stripes.pool.shape.granularity; }
 
     int encode_of_shards(const ShardSet &wanted, const bufferlist &in, ShardChunks *encoded) override
     {
@@ -162,7 +162,7 @@ public:
 
     void encode_delta(const bufferptr &before, const bufferptr &after, bufferptr *delta) override
     {
-        caught("encode_delta", [&] {
+        caught_or_abort("encode_delta", [&] {
             if (before.length() != after.length() || before.length() != delta->length())
                 return refused("encode_delta: the buffers are not of one length");
             const uint8_t *a = bytes(before), *b = bytes(after);
@@ -175,7 +175,7 @@ public:
     // `in` has deltas of data, `out` the parities.
     void apply_delta(const ShardBuffers &in, ShardBuffers &out) override
     {
-        caught("apply_delta", [&] {
+        caught_or_abort("apply_delta", [&] {
             Buffers buffers(stripes.chunks());
             in.each([&](int shard, const bufferptr &buffer) {
                 if (data_shards.count(shard)) buffers.read(shard, buffer);
@@ -183,7 +183,7 @@ public:
             write(out, &buffers);
             for (int shard : data_shards)
                 if (const uint8_t *delta = buffers.sources[unsigned(shard)])
-                    pantile_ceph_add_delta(stripes.pool.instance, uint32_t(shard), delta, buffers.outputs.data(), buffers.len);
+                    if (int failed = pantile_ceph_add_delta(stripes.pool.instance, uint32_t(shard), delta, buffers.outputs.data(), buffers.len)) return failed;
             return 0;
         });
     }

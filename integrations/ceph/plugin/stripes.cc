@@ -70,15 +70,19 @@ int Stripes::minimum_parts(const Set &wanted, const Set &there, std::map<int, Su
 {
     return caught("minimum_to_decode", [&] {
         SubChunks parts;
-        auto visit = [](void *to, uint32_t sub_chunk) {
-            auto &parts = *static_cast<SubChunks *>(to);
+        Callback<SubChunks> to{&parts, {}};
+        auto visit = [](void *to, uint32_t sub_chunk) noexcept {
+            auto &callback = *static_cast<Callback<SubChunks> *>(to);
+            SubChunks &parts = *callback.state;
             if (!parts.empty() && parts.back().first + parts.back().second == int(sub_chunk))
                 ++parts.back().second;
             else
-                parts.push_back({int(sub_chunk), 1});
+                callback.thrown.keep([&] { parts.push_back({int(sub_chunk), 1}); });
         };
         Shards found;
-        if (pantile_ceph_parts(pool.instance, shards(wanted, chunks()), shards(there, chunks()), &found, &parts, visit)) {
+        bool is_less = pantile_ceph_parts(pool.instance, shards(wanted, chunks()), shards(there, chunks()), &found, &to, visit);
+        to.thrown.again();
+        if (is_less) {
             for (unsigned shard = 0; shard < chunks(); ++shard)
                 if (found.contains(shard)) (*minimum)[int(shard)] = parts;
             return 0;

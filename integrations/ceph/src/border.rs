@@ -13,8 +13,8 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::{Arc, Mutex, Once};
+use std::time::{Duration, Instant};
 
 /// A profile that was understood: what Ceph has one object of for each placement group.
 pub struct Instance {
@@ -46,6 +46,8 @@ pub struct Shape {
     data: u32,
     /// Of a chunk.
     sub_chunks: u32,
+    /// Any multiple of so many bytes can be coded by itself.
+    granularity: u32,
     /// As many shards as chunks, data first; null where chunk i is shard i.
     mapping: *const i32,
     /// 1 if any byte of parity follows from the bytes at its place.
@@ -77,14 +79,51 @@ impl Text {
     }
 }
 
-/// After so many lines a process says no more: a fault that every write meets fills no disk.
-const LINES_MOST: usize = 100;
+/// Lines that a process writes in each [`PERIOD`]: a fault that every write meets fills no disk, and
+/// one that comes back after months is said.
+const LINES_MOST: u32 = 100;
+
+/// See [`LINES_MOST`].
+const PERIOD: Duration = Duration::from_secs(3600);
+
+/// Counts lines, and those that were held back.
+struct Rate {
+    since: Option<Instant>,
+    lines: u32,
+    held_back: u64,
+}
+
+impl Rate {
+    const NEW: Rate = Rate { since: None, lines: 0, held_back: 0 };
+
+    /// `None` if a line is to be held back; else how many were, before it.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        let is_over = self.since.is_none_or(|since| now.duration_since(since) >= PERIOD);
+        if is_over {
+            (self.since, self.lines) = (Some(now), 0);
+        }
+        if self.lines >= LINES_MOST {
+            self.held_back += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.held_back))
+    }
+}
 
 fn log(what: impl Display) {
-    static LINES: AtomicUsize = AtomicUsize::new(0);
-    if LINES.fetch_add(1, Ordering::Relaxed) >= LINES_MOST {
-        return;
+    static RATE: Mutex<Rate> = Mutex::new(Rate::NEW);
+    let admitted = RATE.lock().unwrap_or_else(|error| error.into_inner()).admit(Instant::now());
+    match admitted {
+        None => {}
+        Some(0) => write_line(format_args!("{what}")),
+        Some(held_back) => {
+            write_line(format_args!("{what} ({held_back} more lines were held back before this one)"))
+        }
     }
+}
+
+fn write_line(what: std::fmt::Arguments<'_>) {
     let line = format!("pantile: {what}");
     // Who closed it does not want to hear.
     let _ = writeln!(std::io::stderr(), "{line}");
@@ -204,6 +243,7 @@ pub extern "C" fn pantile_ceph_shape(instance: &Instance) -> Shape {
         chunks: instance.pool.chunks() as u32,
         data: instance.pool.data().len() as u32,
         sub_chunks: instance.pool.sub_chunks() as u32,
+        granularity: instance.pool.granularity() as u32,
         mapping: if mapping.is_empty() { std::ptr::null() } else { mapping.as_ptr() },
         is_bytewise: instance.is_bytewise.into(),
     }
@@ -403,4 +443,22 @@ pub unsafe extern "C" fn pantile_ceph_add_delta(
 pub unsafe extern "C" fn pantile_ceph_log(text: Text) {
     // SAFETY: the caller's promise.
     caught((), || log(unsafe { text.read() }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_that_comes_back_is_said_again() {
+        let mut rate = Rate::NEW;
+        let start = Instant::now();
+        for _ in 0..LINES_MOST {
+            assert_eq!(rate.admit(start), Some(0));
+        }
+        assert_eq!(rate.admit(start + PERIOD / 2), None);
+        assert_eq!(rate.admit(start + PERIOD / 2), None);
+        assert_eq!(rate.admit(start + PERIOD), Some(2));
+        assert_eq!(rate.admit(start + PERIOD), Some(0));
+    }
 }

@@ -204,6 +204,17 @@ impl Pool {
         }
     }
 
+    /// Bytes of which every multiple, at the same place of all chunks, is coded by itself: 1 for
+    /// codes of one row, else a group of packets, a word, or a byte of each sub-chunk.
+    pub fn granularity(&self) -> usize {
+        let rows = self.layout.code.rows_max();
+        match self.layout.rows {
+            Rows::Pieces => rows,
+            Rows::Packets(packet) => packet * rows,
+            Rows::BitsOfWords => rows / 8,
+        }
+    }
+
     /// The sub-chunks that repair the one chunk that is wanted, where that is less than whole
     /// chunks; `None` if it is there, if more are wanted or if the code has no such repair.
     ///

@@ -5,6 +5,8 @@
 //   probe compare CEPHS OURS LOSSES  both on profiles, one a line: sizes, bytes, recoveries
 //   probe exhaust DIR LOSSES         ours alone: every set of so many losses and of one more
 //   probe wrong DIR                  calls that no daemon should make, each answered with an error
+//   probe void DIR                   as Ceph 20 (PROBE_VERSION): granularity, and calls without an
+//                                    answer that fail, each of which ends a process of its own
 //   probe bench CEPHS OURS BYTES     both on profiles, in turn: encoding, decoding two losses
 //
 // A profile is words `name=value` with blanks between them, `plugin=` among them. PROBE_VERSION is
@@ -13,11 +15,14 @@
 #include "../plugin/abi20.h"
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <dlfcn.h>
 #include <iostream>
 #include <rados/librados.h>
 #include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace pantile::abi16;
 using pantile::Profile;
@@ -392,9 +397,93 @@ static void bench(const std::string &cephs_line, const std::string &cephs_folder
            rates[1][0] / rates[0][0], rates[0][1], rates[1][1], rates[1][1] / rates[0][1]);
 }
 
+// A stream that throws what is written to it.
+class Throwing : public std::streambuf {
+    int overflow(int) override { throw std::bad_alloc(); }
+    std::streamsize xsputn(const char *, std::streamsize) override { throw std::bad_alloc(); }
+};
+
+static std::shared_ptr<pantile::abi20::ErasureCodeInterface> open20(const std::string &profile_text)
+{
+    Profile profile = ::words(profile_text);
+    std::shared_ptr<pantile::abi20::ErasureCodeInterface> code;
+    auto *plugin = registered[directory + "/" + profile["plugin"]];
+    if (reinterpret_cast<pantile::abi20::ErasureCodePlugin *>(plugin)->factory(directory, profile, &code, &std::cerr)) exit(1);
+    return code;
+}
+
+// Runs a call in a process of its own; the signal that ended it, or 0.
+template <typename Call> static int signal_of(Call call)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        call();
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static int void_calls(const std::string &dir)
+{
+    namespace abi20 = pantile::abi20;
+    directory = dir;
+    for (const char *name : {"pantile", "jerasure", "clay"})
+        if (load_file(dir + "/libec_" + name + ".so", name)) return 1;
+    int failed = 0;
+    auto check = [&](const char *what, bool is_right) {
+        if (!is_right) ++failed, std::cout << "WRONG: " << what << "\n";
+    };
+    for (auto &[profile, bytes] : std::map<std::string, size_t>{
+             {"plugin=pantile code=rs:4+2", 1},
+             {"plugin=jerasure technique=reed_sol_van k=4 m=2", 1},
+             {"plugin=jerasure technique=reed_sol_van k=4 m=2 w=16", 2},
+             {"plugin=jerasure technique=cauchy_good k=4 m=2 w=4 packetsize=512", 2048},
+             {"plugin=jerasure technique=liberation k=4 m=2 w=7 packetsize=64", 448},
+             {"plugin=clay k=4 m=2 d=5", 8}}) {
+        size_t said = open20(profile)->get_minimum_granularity();
+        if (said != bytes) ++failed, std::cout << "WRONG: " << profile << " has a granularity of " << said << ", not " << bytes << "\n";
+    }
+
+    auto code = open20("plugin=jerasure technique=cauchy_good k=4 m=2 w=4 packetsize=8");
+    auto buffer = [](unsigned len) { return ceph::bufferptr(ceph::buffer::create_aligned(len, 64)); };
+    auto of = [&](std::map<int, unsigned> lengths) {
+        abi20::ShardBuffers made = {};
+        made.places.resize(6);
+        for (auto &shard : lengths) made.set(shard.first, buffer(shard.second));
+        return made;
+    };
+    auto apply = [&](abi20::ShardBuffers in, abi20::ShardBuffers out) { return signal_of([&] { code->apply_delta(in, out); }); };
+    auto delta = [&](unsigned before, unsigned after, unsigned to) {
+        return signal_of([&] {
+            ceph::bufferptr made = buffer(to);
+            code->encode_delta(buffer(before), buffer(after), &made);
+        });
+    };
+    check("apply_delta goes on where nothing is wrong", apply(of({{0, 64}}), of({{4, 64}, {5, 64}})) == 0);
+    check("apply_delta ends the daemon where lengths differ", apply(of({{0, 64}}), of({{4, 64}, {5, 32}})) == SIGABRT);
+    check("apply_delta ends the daemon where half a group is given", apply(of({{0, 40}}), of({{4, 40}, {5, 40}})) == SIGABRT);
+    check("encode_delta goes on where nothing is wrong", delta(64, 64, 64) == 0);
+    check("encode_delta ends the daemon where lengths differ", delta(64, 32, 64) == SIGABRT && delta(64, 64, 32) == SIGABRT);
+
+    check("what a stream throws does not end the process", signal_of([&] {
+        Throwing full;
+        std::ostream why(&full);
+        why.exceptions(std::ios::badbit);
+        Profile profile = ::words("plugin=pantile code=nonsense");
+        std::shared_ptr<abi20::ErasureCodeInterface> none;
+        auto *plugin = registered[directory + "/pantile"];
+        _exit(reinterpret_cast<abi20::ErasureCodePlugin *>(plugin)->factory(directory, profile, &none, &why) < 0 ? 0 : 1);
+    }) == 0);
+    std::cout << "calls without an answer: " << failed << " wrong\n";
+    return failed != 0;
+}
+
 static int run(int count, char **words)
 {
     std::string what = words[1];
+    if (what == "void") return void_calls(words[2]);
     if (what == "check") {
         directory = ".";
         std::string name = words[3], file = words[2];
@@ -454,7 +543,7 @@ static int run(int count, char **words)
 
 int main(int count, char **words)
 {
-    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|wrong|bench ...\n", 2;
+    if (count < 3 + (words[1] && !strcmp(words[1], "check"))) return std::cerr << "probe check|profiles|compare|exhaust|wrong|void|bench ...\n", 2;
     rados_t client;
     rados_create(&client, nullptr);
     ceph::global::g_ceph_context = rados_cct(client);
