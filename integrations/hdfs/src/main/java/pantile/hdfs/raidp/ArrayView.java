@@ -3,7 +3,6 @@ package pantile.hdfs.raidp;
 import java.io.Closeable;
 import java.io.IOException;
 import java.io.PrintStream;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -187,7 +186,7 @@ final class ArrayView implements Closeable {
         }
       }
     }
-    Map<Integer, Set<Long>> holes = new TreeMap<>();
+    Map<Integer, Set<List<Long>>> holes = new TreeMap<>();
     int compared = 0;
     for (Map.Entry<Integer, List<Entry>> one : entries.entrySet()) {
       holes.put(one.getKey(), holes(one.getKey(), one.getValue()));
@@ -203,11 +202,11 @@ final class ArrayView implements Closeable {
   }
 
   /** The blocks in a disk's parity of which the mirror has no version. */
-  private Set<Long> holes(int disk, List<Entry> entries) {
+  private Set<List<Long>> holes(int disk, List<Entry> entries) {
     Map<Integer, List<Entry>> ofPartners = new TreeMap<>();
     entries.forEach(
         entry -> ofPartners.computeIfAbsent(entry.partner, p -> new ArrayList<>()).add(entry));
-    Set<Long> holes = new HashSet<>();
+    Set<List<Long>> holes = new HashSet<>();
     for (Map.Entry<Integer, List<Entry>> one : ofPartners.entrySet()) {
       List<Entry> some = one.getValue();
       if (!states.containsKey(one.getKey())) {
@@ -226,7 +225,7 @@ final class ArrayView implements Closeable {
       }
       for (int i = 0; i < has.length; i++) {
         if (has[i] == Peer.NONE) {
-          holes.add(some.get(i).blockId);
+          holes.add(some.get(i).content());
           fault("disk " + disk + " counts " + some.get(i) + ", of which disk " + one.getKey()
               + " has no copy");
         }
@@ -236,7 +235,9 @@ final class ArrayView implements Closeable {
   }
 
   private int margin(
-      Map<Integer, List<Entry>> entries, Map<Long, Place> places, Map<Integer, Set<Long>> holes)
+      Map<Integer, List<Entry>> entries,
+      Map<Long, Place> places,
+      Map<Integer, Set<List<Long>>> holes)
       throws IOException {
     int missing = Missing.of(files).size();
     if (missing > 0) {
@@ -282,7 +283,7 @@ final class ArrayView implements Closeable {
       Set<Integer> more,
       Map<Integer, List<Entry>> entries,
       Map<Long, Place> places,
-      Map<Integer, Set<Long>> holes) {
+      Map<Integer, Set<List<Long>>> holes) {
     Map<Long, RecoveryPlan.Wanted> wanted = new HashMap<>();
     places.forEach(
         (block, place) -> {
@@ -291,20 +292,19 @@ final class ArrayView implements Closeable {
           }
         });
     Map<Integer, List<Entry>> ofLost = new TreeMap<>();
-    Set<Long> gone = new HashSet<>();
+    Set<List<Long>> gone = new HashSet<>();
     for (int disk : more) {
       ofLost.put(disk, entries.get(disk));
       gone.addAll(holes.get(disk));
       for (Entry entry : entries.get(disk)) {
         boolean isLost = more.contains(entry.partner) || !states.containsKey(entry.partner);
         if (isLost && !wanted.containsKey(entry.blockId)) {
-          gone.add(entry.blockId);
+          gone.add(entry.content());
         }
       }
     }
-    RecoveryPlan.Weights weights = (disk, partner) -> weight(code, disk, partner);
     while (!wanted.isEmpty()) {
-      RecoveryPlan plan = new RecoveryPlan(ofLost, wanted, gone, new HashMap<>(), weights);
+      RecoveryPlan plan = new RecoveryPlan(ofLost, wanted, gone, new HashMap<>(), code::weight);
       int before = wanted.size();
       plan.steps.forEach(step -> step.unknowns.forEach(one -> wanted.remove(one.blockId)));
       if (wanted.size() == before) {
@@ -312,14 +312,6 @@ final class ArrayView implements Closeable {
       }
     }
     return wanted.size();
-  }
-
-  private static int weight(RaidpCode code, int disk, int partner) {
-    ByteBuffer sum = ByteBuffer.allocateDirect(1);
-    ByteBuffer one = ByteBuffer.allocateDirect(1);
-    one.put(0, (byte) 1);
-    code.fold(disk, partner, sum, one);
-    return sum.get(0) & 0xff;
   }
 
   /** Has a disk's entries without a block taken out; returns how many are left. */

@@ -3,6 +3,8 @@ package pantile.hdfs.raidp;
 import java.io.DataInput;
 import java.io.DataOutput;
 import java.io.IOException;
+import java.util.Arrays;
+import java.util.List;
 
 /**
  * A block that is in the parity of an add-on: the first {@code length} bytes of it, in a row.
@@ -34,6 +36,11 @@ public final class Entry {
     this.partner = partner;
     this.row = row;
     this.crc = crc;
+  }
+
+  /** What stands for its bytes: block id, generation and length. */
+  List<Long> content() {
+    return Arrays.asList(blockId, generation, length);
   }
 
   static Entry read(DataInput from) throws IOException {

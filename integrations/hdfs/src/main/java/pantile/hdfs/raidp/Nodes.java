@@ -3,6 +3,8 @@ package pantile.hdfs.raidp;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants.DatanodeReportType;
@@ -42,6 +44,26 @@ final class Nodes {
   /** The node of a disk; null if it is not live. */
   DatanodeInfo of(int disk) {
     return byDisk.get(disk);
+  }
+
+  /** The disks that have a live node: a copy. */
+  Set<Integer> disks() {
+    return new TreeSet<>(byDisk.keySet());
+  }
+
+  /** A storage of a disk whose node is live, as {@link Pairs} wants it. */
+  Pairs.End<DatanodeInfo> end(int disk, int partner) {
+    DatanodeInfo node = byDisk.get(disk);
+    return new Pairs.End<>(
+        StorageName.of(array, disk, partner),
+        node,
+        node.getDatanodeUuid(),
+        node.getIpAddr(),
+        node.getHostName(),
+        node.getNetworkLocation(),
+        false,
+        Pairs.UNKNOWN,
+        0);
   }
 
   /** The storage of a disk for the blocks that it shares with a partner. */

@@ -25,6 +25,9 @@ public final class Pairs<S> {
 
   private static final int BUSY_MORE = 2;
 
+  /** The blocks of a storage whose blocks were not counted. */
+  public static final int UNKNOWN = -1;
+
   /** A storage that may take the block, and its node. */
   public static final class End<S> {
     final StorageName name;
@@ -194,15 +197,18 @@ public final class Pairs<S> {
   private static <S> String cost(
       String host, List<End<S>> there, int disks, Map<StorageName, End<S>> byName) {
     int used = 0;
+    boolean isCounted = true;
     for (End<S> a : there) {
       for (End<S> b : there) {
         End<S> storage = byName.get(a.name.to(b.name.disk));
+        isCounted &= storage == null || storage.blocks != UNKNOWN;
         used += a.name.disk < b.name.disk && storage != null && storage.blocks > 0 ? 1 : 0;
       }
     }
     int both = there.size() * (there.size() - 1) / 2;
     return "host " + host + " has " + there.size() + " of the " + disks
         + " disks of an array; its loss takes both copies of " + both + " of "
-        + disks * (disks - 1) / 2 + " pairs of disks, of which " + used + " hold blocks";
+        + disks * (disks - 1) / 2 + " pairs of disks"
+        + (isCounted ? ", of which " + used + " hold blocks" : "");
   }
 }

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.zip.CRC32;
 import org.apache.hadoop.hdfs.BlockReader;
@@ -17,6 +18,8 @@ import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.util.DataTransferThrottler;
 import org.apache.hadoop.security.token.Token;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import pantile.hdfs.Equations;
 import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Replica;
@@ -26,23 +29,46 @@ import pantile.hdfs.Replica;
  * lost to DataNodes.
  *
  * <p>For several threads. Memory: for each step that runs, at most {@link #STEP_BYTES} and the
- * packets of its connections: one to each mirror of its rows.
+ * packets of its connections, of which there are at most {@link #STREAMS_MOST}.
  */
-final class Rebuilder {
+final class Rebuilder implements Closeable {
+  private static final Logger LOG = LoggerFactory.getLogger(Rebuilder.class);
+
   /** Of each row at a time. */
   private static final int WINDOW_BYTES = 128 * 1024;
 
   private static final int STEP_BYTES = 64 << 20;
 
-  /** A block of a row that no node has any more: it was deleted since its disk failed. */
-  static final class Deleted extends IOException {
+  /** Connections of a step to mirrors; a step that reads more of them asks the nodes for pieces. */
+  private static final int STREAMS_MOST = 64;
+
+  /** No disk that a block belongs to has a live node; to try again at once is of no use. */
+  static final class NoNode extends IOException {
     private static final long serialVersionUID = 1;
 
-    final long blockId;
+    NoNode(String what) {
+      super(what);
+    }
+  }
 
-    Deleted(Entry entry) {
-      super("no node has " + entry + " any more: it was deleted after its disk failed");
-      blockId = entry.blockId;
+  /** A mirror could not be read. */
+  static final class Unreadable extends IOException {
+    private static final long serialVersionUID = 1;
+
+    final Entry entry;
+
+    Unreadable(Entry entry, String why, IOException cause) {
+      super(entry + ": " + why, cause);
+      this.entry = entry;
+    }
+  }
+
+  /** What was rebuilt is not what it was. */
+  static final class Wrong extends IOException {
+    private static final long serialVersionUID = 1;
+
+    Wrong(String what) {
+      super(what);
     }
   }
 
@@ -53,57 +79,85 @@ final class Rebuilder {
   private final DistributedFileSystem files;
   private final RaidpCode code;
   private final RecoveryPlan.Weights weights;
-  private final Nodes nodes;
   private final Map<Integer, AddOn> addOns;
-  private final Map<Long, Missing> missing;
   private final DataTransferThrottler throttle;
+
+  /** One connection to each node, for content that is no replica any more. */
+  private final Map<String, Peer> peers = new ConcurrentHashMap<>();
+
+  private volatile Nodes nodes;
+  private volatile Sources sources;
+  private volatile Map<Long, Missing> missing;
 
   /** The throttle may be null: as fast as it goes. */
   Rebuilder(
       DistributedFileSystem files,
       RaidpCode code,
       RecoveryPlan.Weights weights,
-      Nodes nodes,
       Map<Integer, AddOn> addOns,
-      Map<Long, Missing> missing,
       DataTransferThrottler throttle) {
     this.files = files;
     this.code = code;
     this.weights = weights;
-    this.nodes = nodes;
     this.addOns = addOns;
-    this.missing = missing;
     this.throttle = throttle;
+  }
+
+  /** Takes what is known of nodes and blocks, for the steps that follow. */
+  void look(Nodes nodes, Sources sources, Map<Long, Missing> missing) {
+    this.nodes = nodes;
+    this.sources = sources;
+    this.missing = missing;
+  }
+
+  /** Returns a connection to a node. */
+  Peer peer(DatanodeInfo node) throws IOException {
+    String address = node.getIpcAddr(false);
+    Peer peer = peers.get(address);
+    if (peer == null) {
+      peer = Peer.of(node, files.getConf());
+      Peer other = peers.putIfAbsent(address, peer);
+      if (other != null) {
+        peer.close();
+        peer = other;
+      }
+    }
+    return peer;
+  }
+
+  @Override
+  public void close() {
+    peers.values().forEach(Peer::close);
   }
 
   /**
    * Rebuilds the wanted blocks of a step.
    *
-   * @throws Deleted if a row has a block that is nowhere any more.
-   * @throws IOException if anything else is in the way; nothing of it is left.
+   * @param streams true to read live replicas as clients do, false to have nodes look for each
+   *     piece, which is slow and sees what was changed meanwhile.
+   * @throws IOException if anything is in the way; nothing of it is left.
    */
-  void run(RecoveryPlan.Step step) throws IOException {
+  void run(RecoveryPlan.Step step, boolean streams) throws IOException {
     Deque<Closeable> open = new ArrayDeque<>();
     try {
-      run(step, open);
+      run(step, streams, open);
     } finally {
-      for (Closeable one : open) {
-        one.close();
-      }
+      closeAll(open);
     }
   }
 
-  private void run(RecoveryPlan.Step step, Deque<Closeable> open) throws IOException {
+  private void run(RecoveryPlan.Step step, boolean streams, Deque<Closeable> open) throws IOException {
     int count = step.unknowns.size();
     int rows = step.rows.size();
     int most = Math.min(WINDOW_BYTES, STEP_BYTES / (count + rows + 1));
     Equations equations = new Equations(count, step.sums(weights));
     open.push(equations::close);
+    int known = step.rows.stream().mapToInt(row -> row.known.size()).sum();
     List<List<Mirror>> mirrors = new ArrayList<>();
     for (RecoveryPlan.Row row : step.rows) {
       List<Mirror> ofRow = new ArrayList<>();
       for (Entry entry : row.known) {
-        Mirror mirror = new Mirror(row.disk, entry);
+        Mirror mirror = new Mirror(row.disk, entry, streams && known <= STREAMS_MOST);
         ofRow.add(mirror);
         open.push(mirror);
       }
@@ -139,6 +193,17 @@ final class Rebuilder {
     for (Target target : targets) {
       if (target != null) {
         target.finish();
+      }
+    }
+  }
+
+  /** Closes all, also after one that fails: what was read or written does not depend on it. */
+  private static void closeAll(Deque<Closeable> open) {
+    for (Closeable one : open) {
+      try {
+        one.close();
+      } catch (IOException error) {
+        LOG.debug("a connection of a step did not close", error);
       }
     }
   }
@@ -184,63 +249,69 @@ final class Rebuilder {
     return new ExtendedBlock(pool, id, length, generation);
   }
 
-  /** A block of a row that is not lost: on the partner's node, or on the disk's own new one. */
+  /** A block of a row that is not lost: on the partner's disk, or on the disk's own new one. */
   private final class Mirror implements Closeable {
     final Entry entry;
-    private final List<DatanodeInfo> places = new ArrayList<>();
+    private final DatanodeInfo node;
+    private boolean streams;
     private BlockReader reader;
-    private boolean isNowhere = true;
 
-    Mirror(int disk, Entry entry) throws IOException {
+    Mirror(int disk, Entry entry, boolean streams) throws IOException {
       this.entry = entry;
-      for (int one : new int[] {entry.partner, disk}) {
-        if (nodes.of(one) != null) {
-          places.add(nodes.of(one));
-        }
+      Sources.Source source = sources.of(entry);
+      if (source == null) {
+        String why =
+            "disk " + entry.partner + ": " + sources.silent().get(entry.partner) + ", disk " + disk
+                + ": " + sources.silent().get(disk);
+        throw new Unreadable(entry, "its disks do not answer (" + why + ")", null);
       }
-      if (places.isEmpty()) {
-        throw new IOException(
-            "neither disk " + disk + " nor " + entry.partner + " has a live node, for " + entry);
-      }
+      node = nodes.of(source.disk);
+      this.streams = streams && source.isExact;
     }
 
     /** Fills a buffer with the bytes from an offset on; offsets ascend. */
     void read(long offset, ByteBuffer to) throws IOException {
-      while (true) {
+      if (streams) {
         try {
-          if (reader == null) {
-            reader =
-                new Replica(
-                        files,
-                        places.get(0),
-                        block(entry.blockId, entry.length, entry.generation),
-                        new Token<>())
-                    .open("raidp recover", offset, entry.length - offset);
-          }
-          while (to.hasRemaining()) {
-            if (reader.read(to) < 0) {
-              throw new EOFException(entry + " ends early on " + places.get(0));
-            }
-          }
-          isNowhere = false;
+          stream(offset, to);
           return;
-        } catch (IOException why) {
+        } catch (IOException gone) {
+          // It may have been deleted meanwhile, and kept.
           close();
+          streams = false;
           to.position(0);
-          isNowhere &= String.valueOf(why.getMessage()).contains("ReplicaNotFoundException");
-          places.remove(0);
-          if (places.isEmpty()) {
-            throw isNowhere ? new Deleted(entry) : why;
-          }
+        }
+      }
+      try {
+        peer(node).read(entry.blockId, entry.generation, entry.length, offset, to);
+      } catch (IOException error) {
+        throw new Unreadable(entry, error.getMessage(), error);
+      }
+    }
+
+    private void stream(long offset, ByteBuffer to) throws IOException {
+      if (reader == null) {
+        reader =
+            new Replica(
+                    files,
+                    node,
+                    block(entry.blockId, entry.length, entry.generation),
+                    new Token<>())
+                .open("raidp recover", offset, entry.length - offset);
+      }
+      while (to.hasRemaining()) {
+        if (reader.read(to) < 0) {
+          throw new EOFException(entry + " ends early on " + node);
         }
       }
     }
 
     @Override
     public void close() throws IOException {
-      if (reader != null) {
-        reader.close();
-        reader = null;
+      BlockReader closing = reader;
+      reader = null;
+      if (closing != null) {
+        closing.close();
       }
     }
   }
@@ -267,7 +338,7 @@ final class Rebuilder {
       }
       node = nodes.of(disk);
       if (node == null) {
-        throw new IOException(
+        throw new NoNode(
             "neither disk " + disk + " nor " + partner + " has a live node; start one in the place"
                 + " of one of them, with empty directories");
       }
@@ -287,7 +358,7 @@ final class Rebuilder {
     /** Parity may have changed while it was read, and mirrors may be rotten. */
     void check() throws IOException {
       if ((int) crc.getValue() != unknown.crc) {
-        throw new IOException(
+        throw new Wrong(
             "what was rebuilt has not the CRC of " + block.getLocalBlock() + ": a row was changed"
                 + " meanwhile, or one of its blocks is not what it was");
       }

@@ -18,6 +18,7 @@ import java.util.concurrent.Future;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.util.DataTransferThrottler;
 import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Triples;
@@ -45,8 +46,10 @@ final class Recover {
   private static final int MISSING = 1;
   private static final int FAILED = 2;
 
-  /** A step that was in the way of others, or whose row changed, is tried again. */
-  private static final int TRIES = 3;
+  /** A step whose row changed, or whose nodes do not answer, is tried again, later each time. */
+  private static final int TRIES = 5;
+
+  private static final int PAUSE_MS = 1_000;
 
   private static final int REPORT_MS = 60_000;
 
@@ -148,22 +151,43 @@ final class Recover {
     Header header = agree(addOns);
     RaidpCode code = RaidpCode.of(header.disks);
     sayTriples(code);
-    Nodes nodes = new Nodes(files, header.array);
-    TreeSet<Integer> without = new TreeSet<>();
+    try (Rebuilder rebuilder =
+        new Rebuilder(files, code, code::weight, addOns, throttle())) {
+      Wave wave = new Wave(rebuilder, code, header, addOns);
+      wave.look();
+      TreeSet<Integer> without = new TreeSet<>();
+      for (int disk = 0; disk < header.disks; disk++) {
+        if (wave.nodes.of(disk) == null) {
+          without.add(disk);
+        }
+      }
+      out.println("array " + header.array + ": disks without a live node: " + without);
+      sayHosts(wave.nodes, header);
+      out.println("blocks of which HDFS has no replica: " + wave.missing.size());
+      boolean isMissing = !wave.missing.isEmpty();
+      wave.all();
+      if (options.dryRun) {
+        return isMissing ? MISSING : GOOD;
+      }
+      return report(wave);
+    }
+  }
+
+  private DataTransferThrottler throttle() {
+    return options.bytesPerSecond == 0 ? null : new DataTransferThrottler(options.bytesPerSecond);
+  }
+
+  private void sayHosts(Nodes nodes, Header header) {
+    List<Pairs.End<DatanodeInfo>> ends = new ArrayList<>();
     for (int disk = 0; disk < header.disks; disk++) {
-      if (nodes.of(disk) == null) {
-        without.add(disk);
+      DatanodeInfo node = nodes.of(disk);
+      for (int partner = 0; node != null && partner < header.disks; partner++) {
+        if (partner != disk) {
+          ends.add(nodes.end(disk, partner));
+        }
       }
     }
-    out.println("array " + header.array + ": disks without a live node: " + without);
-    Map<Long, Missing> missing = Missing.of(files);
-    out.println("blocks of which HDFS has no replica: " + missing.size());
-    Wave wave = new Wave(code, nodes, addOns, missing);
-    wave.all();
-    if (options.dryRun) {
-      return missing.isEmpty() ? GOOD : MISSING;
-    }
-    return report(wave, missing);
+    Pairs.costsOfHosts(ends).forEach(out::println);
   }
 
   /** The header that all add-ons share, but for the disk. */
@@ -199,17 +223,17 @@ final class Recover {
             + " sets of three nodes");
   }
 
-  private int report(Wave wave, Map<Long, Missing> before) throws IOException {
+  private int report(Wave wave) throws IOException {
     Rebuilder did = wave.rebuilder;
     out.println(
         "rebuilt " + wave.rebuilt.size() + " blocks: read " + did.bytesFromMirrors
             + " bytes from mirrors and " + did.bytesFromAddOns + " from add-ons, wrote "
             + did.bytesWritten);
-    // DataNodes tell the NameNode what they have by and by.
+    // DataNodes report to the NameNode what they have by and by.
     Map<Long, Missing> left = Missing.of(files);
     long end = System.nanoTime() + REPORT_MS * 1_000_000L;
     while (left.keySet().stream().anyMatch(wave.rebuilt::contains) && System.nanoTime() < end) {
-      pause();
+      pause(500);
       left = Missing.of(files);
     }
     for (Map.Entry<Long, Missing> block : left.entrySet()) {
@@ -220,9 +244,9 @@ final class Recover {
     return left.isEmpty() ? GOOD : MISSING;
   }
 
-  private static void pause() throws IOException {
+  private static void pause(int millis) throws IOException {
     try {
-      Thread.sleep(500);
+      Thread.sleep(millis);
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
       throw new IOException("interrupted");
@@ -233,27 +257,59 @@ final class Recover {
   private final class Wave {
     final Rebuilder rebuilder;
     final Set<Long> rebuilt = new HashSet<>();
+    Nodes nodes;
+    Map<Long, Missing> missing;
+    private final Header header;
     private final Map<Integer, AddOn> addOns;
+    private final Sources sources;
     private final Map<Long, RecoveryPlan.Wanted> wanted = new LinkedHashMap<>();
-    private final Set<Long> holes = new HashSet<>();
     private final Map<Long, String> reasons = new HashMap<>();
     private final Map<Long, Integer> tries = new HashMap<>();
     private final Map<List<Integer>, Integer> failures = new HashMap<>();
     private final RecoveryPlan.Weights weights;
+
+    /** Steps with one of these blocks came out wrong: live replicas changed while they were read. */
+    private final Set<Long> wrong = new HashSet<>();
+
     private Set<Long> uncovered = new HashSet<>();
 
-    Wave(RaidpCode code, Nodes nodes, Map<Integer, AddOn> addOns, Map<Long, Missing> missing) {
+    Wave(Rebuilder rebuilder, RaidpCode code, Header header, Map<Integer, AddOn> addOns) {
+      this.rebuilder = rebuilder;
+      this.header = header;
       this.addOns = addOns;
       weights = code::weight;
+      sources =
+          new Sources(
+              (disk, blocks, generations, lengths) ->
+                  rebuilder.peer(nodes.of(disk)).generations(blocks, generations, lengths));
+    }
+
+    /** Asks the NameNode for live nodes and for what is missing, so that both are of one moment. */
+    void look() throws IOException {
+      nodes = new Nodes(files, header.array);
+      for (int again = 0; ; again++) {
+        missing = Missing.of(files);
+        Nodes after = new Nodes(files, header.array);
+        boolean isOneMoment = after.disks().equals(nodes.disks());
+        nodes = after;
+        if (isOneMoment) {
+          break;
+        }
+        if (again == TRIES) {
+          throw new IOException("nodes come and go; try again when they stay");
+        }
+        pause(PAUSE_MS);
+      }
+      wanted.clear();
       missing.forEach(
-          (id, one) ->
+          (id, one) -> {
+            if (!rebuilt.contains(id)) {
               wanted.put(
                   id,
                   new RecoveryPlan.Wanted(
-                      one.block.getGenerationStamp(), one.block.getNumBytes())));
-      DataTransferThrottler throttle =
-          options.bytesPerSecond == 0 ? null : new DataTransferThrottler(options.bytesPerSecond);
-      rebuilder = new Rebuilder(files, code, weights, nodes, addOns, missing, throttle);
+                      one.block.getGenerationStamp(), one.block.getNumBytes()));
+            }
+          });
     }
 
     void all() throws IOException {
@@ -264,8 +320,12 @@ final class Recover {
         }
         if (options.dryRun) {
           steps.forEach(this::done);
+        } else if (carryOut(steps)) {
+          look();
         } else {
-          carryOut(steps);
+          int most = tries.values().stream().mapToInt(times -> times).max().orElse(0);
+          pause(PAUSE_MS << Math.min(most, TRIES));
+          look();
         }
       }
     }
@@ -276,7 +336,14 @@ final class Recover {
       for (Map.Entry<Integer, AddOn> addOn : addOns.entrySet()) {
         entries.put(addOn.getKey(), addOn.getValue().entries());
       }
-      RecoveryPlan plan = new RecoveryPlan(entries, wanted, holes, failures, weights);
+      Set<Long> unasked = new HashSet<>(wanted.keySet());
+      if (options.dryRun) {
+        // No disk has them, and they are no holes.
+        unasked.addAll(rebuilt);
+      }
+      sources.refresh(entries, unasked, disk -> nodes.of(disk) != null);
+      rebuilder.look(nodes, sources, missing);
+      RecoveryPlan plan = new RecoveryPlan(entries, wanted, sources.gone(), failures, weights);
       uncovered = plan.uncovered;
       List<RecoveryPlan.Step> steps = new ArrayList<>(plan.steps);
       steps.removeIf(
@@ -299,7 +366,9 @@ final class Recover {
       }
     }
 
-    private void carryOut(List<RecoveryPlan.Step> steps) throws IOException {
+    /** Carries steps out; true if one of them was done. */
+    private boolean carryOut(List<RecoveryPlan.Step> steps) throws IOException {
+      boolean isOneDone = false;
       ExecutorService threads = Executors.newFixedThreadPool(options.threads);
       try {
         Map<RecoveryPlan.Step, Future<?>> running = new LinkedHashMap<>();
@@ -308,7 +377,8 @@ final class Recover {
               step,
               threads.submit(
                   () -> {
-                    rebuilder.run(step);
+                    rebuilder.run(
+                        step, step.unknowns.stream().noneMatch(u -> wrong.contains(u.blockId)));
                     return null;
                   }));
         }
@@ -316,10 +386,12 @@ final class Recover {
           try {
             one.getValue().get();
             done(one.getKey());
+            isOneDone = true;
           } catch (ExecutionException failed) {
             failed(one.getKey(), failed.getCause());
           }
         }
+        return isOneDone;
       } catch (InterruptedException interrupted) {
         Thread.currentThread().interrupt();
         throw new IOException("interrupted");
@@ -329,13 +401,14 @@ final class Recover {
     }
 
     private void failed(RecoveryPlan.Step step, Throwable why) {
-      if (why instanceof Rebuilder.Deleted) {
-        holes.add(((Rebuilder.Deleted) why).blockId);
+      if (why instanceof Rebuilder.Unreadable) {
+        sources.doubt(((Rebuilder.Unreadable) why).entry);
       }
       step.rows.forEach(row -> failures.merge(row.place(), 1, Integer::sum));
       for (RecoveryPlan.Unknown unknown : step.unknowns) {
-        if (!(why instanceof Rebuilder.Deleted)) {
-          tries.merge(unknown.blockId, 1, Integer::sum);
+        tries.merge(unknown.blockId, why instanceof Rebuilder.NoNode ? TRIES : 1, Integer::sum);
+        if (why instanceof Rebuilder.Wrong) {
+          wrong.add(unknown.blockId);
         }
         reasons.put(unknown.blockId, why.getMessage());
         err.println("pantile-hdfs: blk_" + unknown.blockId + ": " + why.getMessage());
@@ -354,7 +427,15 @@ final class Recover {
         return ": in the parity of none of the add-ons that were given";
       }
       return ": its rows lack more blocks than they have equations; give the add-ons of all failed"
-          + " disks";
+          + " disks" + lacking();
+    }
+
+    /** Counts the blocks whose lack makes rows say nothing. */
+    private String lacking() {
+      int gone = sources.gone().size();
+      return gone == 0
+          ? ""
+          : "; " + gone + " blocks that are in parity are on no disk any more" + sources.hope();
     }
   }
 }

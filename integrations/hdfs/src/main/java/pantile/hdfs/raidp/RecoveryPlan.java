@@ -120,13 +120,13 @@ final class RecoveryPlan {
    *
    * @param addOns the entries of the add-ons of failed disks, by disk.
    * @param wanted what the NameNode misses, by block id.
-   * @param holes blocks that nobody wants and nobody has: deleted since.
+   * @param holes contents ({@link Entry#content}) that are on no disk any more: deleted since.
    * @param failures how often something failed with a row (disk, row): others are preferred.
    */
   RecoveryPlan(
       Map<Integer, List<Entry>> addOns,
       Map<Long, Wanted> wanted,
-      Set<Long> holes,
+      Set<List<Long>> holes,
       Map<List<Integer>, Integer> failures,
       Weights weights) {
     this.weights = weights;
@@ -140,7 +140,7 @@ final class RecoveryPlan {
             Row row =
                 byPlace.computeIfAbsent(Arrays.asList(disk, entry.row), at -> new Row(disk, entry.row));
             Wanted want = wanted.get(entry.blockId);
-            if (want == null && !holes.contains(entry.blockId)) {
+            if (want == null && !holes.contains(entry.content())) {
               row.known.add(entry);
               continue;
             }

@@ -105,7 +105,7 @@ class LostBlocksAreFoundInTheRowsTest {
       Map<Integer, List<Entry>> given = new TreeMap<>();
       addOns.forEach(disk -> given.put(disk, entries.get(disk)));
       while (true) {
-        RecoveryPlan plan = new RecoveryPlan(given, wanted, deleted, Map.of(), this::weight);
+        RecoveryPlan plan = new RecoveryPlan(given, wanted, contents(deleted), Map.of(), this::weight);
         if (plan.steps.isEmpty()) {
           return wanted.keySet();
         }
@@ -117,6 +117,14 @@ class LostBlocksAreFoundInTheRowsTest {
           }
         }
       }
+    }
+
+    private Set<List<Long>> contents(Set<Long> blocks) {
+      Set<List<Long>> holes = new HashSet<>();
+      for (List<Entry> some : entries.values()) {
+        some.stream().filter(e -> blocks.contains(e.blockId)).forEach(e -> holes.add(e.content()));
+      }
+      return holes;
     }
 
     private void carryOut(RecoveryPlan.Step step) throws Exception {
