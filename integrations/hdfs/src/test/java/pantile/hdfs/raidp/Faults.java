@@ -5,6 +5,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -193,20 +194,36 @@ public final class Faults {
     }
   }
 
-  /** A block that is deleted stays in parity. */
+  /** The entry of a deleted block leaves, and its bytes stay in parity. */
   public static final class ForgottenDelete extends DatasetFactory {
+    private interface Call {
+      void make() throws IOException;
+    }
+
     @Override
     AddOn addOn(Settings settings, String pool) throws IOException {
       return new Changed(super.addOn(settings, pool)) {
         @Override
         public Change change() throws IOException {
           return new ChangedChange(real.change()) {
+            private final List<Call> calls = new ArrayList<>();
+
+            @Override
+            public void fold(int row, int partner, long offset, ByteBuffer content) {
+              ByteBuffer copy = ByteBuffer.allocate(content.remaining());
+              copy.put(content.duplicate()).flip();
+              calls.add(() -> real.fold(row, partner, offset, copy));
+            }
+
             @Override
             public void commit(Collection<Long> removed, Collection<Entry> added)
                 throws IOException {
               if (!added.isEmpty()) {
-                real.commit(removed, added);
+                for (Call call : calls) {
+                  call.make();
+                }
               }
+              real.commit(removed, added);
             }
           };
         }

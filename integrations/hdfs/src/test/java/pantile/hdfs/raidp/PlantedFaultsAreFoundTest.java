@@ -33,7 +33,7 @@ class PlantedFaultsAreFoundTest {
   @Test
   void aForgottenDelete() throws Exception {
     String said = faults(Faults.ForgottenDelete.class);
-    assertTrue(said.contains("is in parity and not on the disk"), said);
+    assertTrue(said.contains("parity is WRONG from byte 0 on"), said);
   }
 
   @Test
