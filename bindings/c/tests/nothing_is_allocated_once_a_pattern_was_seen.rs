@@ -16,6 +16,7 @@ struct Counting;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Of all threads.
@@ -23,6 +24,7 @@ static HELD_BYTES: AtomicIsize = AtomicIsize::new(0);
 
 fn count(bytes: isize) {
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+    let _ = LARGEST.try_with(|most| most.set(most.get().max(usize::try_from(bytes).unwrap_or(0))));
     HELD_BYTES.fetch_add(bytes, Ordering::Relaxed);
 }
 
@@ -193,6 +195,26 @@ fn whatever_the_code() {
         // SAFETY: it is not used any more.
         unsafe { pantile_plan_free(plan) };
     }
+}
+
+/// The result and the views of the cells are small.
+#[test]
+fn locating_in_a_clean_stripe_keeps_its_room() {
+    let _alone = alone();
+    let embedded = Embedded::new("rs:10+4", NONE);
+    let stripe = embedded.stripe();
+    let locate = || {
+        let mut need = NONE;
+        let (columns, count) = (stripe.columns.as_ptr().cast(), stripe.columns.len());
+        let codec = embedded.codec;
+        // SAFETY: buffers of rows times ELEMENT bytes, one per column.
+        ok(unsafe { pantile_locate(codec, columns, count, ELEMENT, null_mut(), 0, &mut need, null_mut()) });
+        assert_eq!(need, 0, "the stripe is clean");
+    };
+    locate();
+    LARGEST.set(0);
+    locate();
+    assert!(LARGEST.get() < ELEMENT, "{} bytes at once", LARGEST.get());
 }
 
 #[test]
