@@ -1,6 +1,6 @@
 """Writes everything in ../vectors.  Running it twice gives the same bytes.
 
-    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign hdfs custom, or one family of codes; default all
+    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign hdfs seaweedfs custom, or one family of codes; default all
     python3 make_vectors.py --check [...]   writes nothing, and fails if a file is not what it would write
 
 The foreign cases start from vectors/foreign/ceph_w8.json itself (profile, chunk, stripes, digests, which only Ceph can
@@ -15,6 +15,7 @@ from pathlib import Path
 import catalogue
 import codes
 import facts
+import seaweedfs
 from families import arrays
 from families.custom import read_custom
 from value import CodeError, digest, pattern
@@ -117,6 +118,11 @@ def hdfs_files():
     entries = [{"codec": codec, "k": k, "m": m, "generator": [row.hex() for row in codes.code(spec).generator()]}
                for codec, k, m, spec in hdfs_specs()]
     yield VECTORS / "hdfs.json", lines_of({}, "codecs", entries)
+
+
+def seaweedfs_files():
+    head = {"data": "byte i = (i*2654435761 >> 13) & 255", "digest": "first 16 hex digits of sha256 of each shard"}
+    yield VECTORS / "foreign" / "seaweedfs.json", lines_of(head, "cases", list(seaweedfs.entries()))
 
 
 # ---------------------------------------------------------------- Ceph
@@ -251,7 +257,7 @@ def facts_files():
 
 # Each gives paths and what is to be in them.
 PARTS = {"codes": codes_files, "specs": specs_files, "shortening": shortening_files, "facts": facts_files, "hdfs": hdfs_files,
-         "foreign": foreign_files, "custom": custom_files}
+         "seaweedfs": seaweedfs_files, "foreign": foreign_files, "custom": custom_files}
 # A family alone: what whoever adds one runs.
 FAMILIES = {family: lambda family=family: [(VECTORS / "codes" / f"{family}.json", family_text(family))] for family in catalogue.SPECS}
 

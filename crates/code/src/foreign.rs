@@ -6,6 +6,7 @@
 //! isal:cauchy k=10 m=4                            a matrix of ISA-L
 //! jerasure:cauchy_good k=6 m=3 w=8 packetsize=64  a technique of Jerasure
 //! klauspost:RS(10,4)                              a codec of klauspost/reedsolomon
+//! seaweedfs                                       the shards .ec00 to .ec13 of a SeaweedFS volume
 //! ```
 //!
 //! A [`Profile`] is the code with what these names say beside it: the order of bytes in a column
@@ -70,6 +71,14 @@ pub enum Cut {
         /// Every piece is a multiple of this.
         multiple_of: usize,
     },
+    /// Stripes of large blocks as long as the data fill them, then of small ones; the last stripe
+    /// is filled up with zeros.
+    Blocks {
+        /// The length of a large block.
+        large: usize,
+        /// The length of a small block, of which the large one is a multiple.
+        small: usize,
+    },
 }
 
 /// The code of one row whose parities are of the same columns, with coefficients of a Cauchy
@@ -109,7 +118,7 @@ pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
 }
 
 /// The systems whose names are known, as a name begins.
-pub const SYSTEMS: [&str; 5] = ["ceph", "hdfs", "isal", "jerasure", "klauspost"];
+pub const SYSTEMS: [&str; 6] = ["ceph", "hdfs", "isal", "jerasure", "klauspost", "seaweedfs"];
 
 impl Profile {
     /// Reads a name that says whose chunks are meant.
@@ -121,6 +130,7 @@ impl Profile {
         let (system, rest) = match text.split_once(':') {
             _ if of_ceph => ("ceph", text),
             Some((system, rest)) => (system.trim(), rest),
+            None if is_seaweedfs(text) => ("seaweedfs", "10+4"),
             None if is_policy(text) => ("hdfs", text),
             None => return Err(unknown_profile(text)),
         };
@@ -131,6 +141,7 @@ impl Profile {
             "isal" => isal(words),
             "jerasure" => jerasure(words),
             "klauspost" => klauspost(words),
+            "seaweedfs" => seaweedfs(words),
             _ => Err(unknown_profile(text)),
         }
     }
@@ -150,7 +161,8 @@ fn unknown_profile(text: &str) -> CodeError {
 /// The code that another system's name means; `None` if the text is no such name.
 pub(crate) fn code(text: &str) -> Option<Result<Code, CodeError>> {
     let system = text.split_once(':').map(|(system, _)| system);
-    if system.is_some_and(|system| SYSTEMS.contains(&system)) || text.starts_with("plugin=") {
+    let is_alone = is_seaweedfs(text) || text.starts_with("plugin=");
+    if is_alone || system.is_some_and(|system| SYSTEMS.contains(&system)) {
         return Some(Profile::parse(text).map(|profile| profile.code));
     }
     if let Some(copies) = text.strip_prefix("raid1:") {
@@ -190,6 +202,7 @@ impl Words {
         let prefix = match system {
             Some(system) if !name.trim_start().starts_with("plugin=") => format!("{system}:"),
             _ if is_policy(name) => "hdfs:".into(),
+            _ if is_seaweedfs(name) => "seaweedfs:".into(),
             _ => "ceph:".into(),
         };
         let words = Words { name: format!("{prefix}{}", words.join(" ")), words };
@@ -608,6 +621,28 @@ fn klauspost(mut words: Words) -> Result<Profile, CodeError> {
     };
     let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
     words.finish(code, Rows::Pieces, Cut::Pieces { multiple_of: 1 })
+}
+
+/// The name without a shape: SeaweedFS has 10+4 shards unless a volume says otherwise.
+fn is_seaweedfs(text: &str) -> bool {
+    text.trim() == "seaweedfs"
+}
+
+/// klauspost's default matrix over blocks of 1 GiB and then of 1 MiB, or in newer volumes over one
+/// block for each shard (`uniform`).
+fn seaweedfs(mut words: Words) -> Result<Profile, CodeError> {
+    const LARGE_BYTES: usize = 1 << 30;
+    const SMALL_BYTES: usize = 1 << 20;
+    let (k, m) = words.shape()?;
+    let cut = match words.alone().as_deref() {
+        None => Cut::Blocks { large: LARGE_BYTES, small: SMALL_BYTES },
+        Some("uniform") => Cut::Pieces { multiple_of: SMALL_BYTES },
+        Some(other) => {
+            return Err(words.wrong(format!("there is no layout '{other}'; leave it out, or say uniform")));
+        }
+    };
+    let code = Code::parse(&format!("rs:{k}+{m},backblaze"))?;
+    words.finish(code, Rows::Pieces, cut)
 }
 
 /// A name that other systems have, where the disks of it are counted: what it is, which number of

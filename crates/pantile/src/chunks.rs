@@ -5,18 +5,14 @@
 //! after another. Nothing is stored beside the chunks: who knows the profile, the length of chunks
 //! and that of the data can read them back.
 
-use crate::codec::{Codec, RecoverError};
-use crate::packets::PacketCodec;
-use crate::recovery::{PacketRecovery, Recovery};
+use crate::checked::{Check, Checked, Lengths, Purpose, Stripes};
+use crate::codec::Codec;
+use crate::coder::Coder;
 use crate::shards::{ShardError, read_up_to};
-use crate::stripe::{StripeError, split_columns};
-use crate::words::{rows_of_words, words_of_rows};
 use pantile_code::Code;
 use pantile_code::foreign::{Cut, Profile, Rows};
-use pantile_plan::PlanError;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::sync::Arc;
 
 /// The most bytes of a stripe, all columns together: what coding keeps in memory.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
@@ -41,6 +37,8 @@ pub enum ChunkError {
         /// The length that the profile has.
         cell: usize,
     },
+    /// The layout has blocks of its own.
+    None,
     /// A stripe would take more memory than is given to one.
     Stripe {
         /// The length of a chunk.
@@ -59,6 +57,9 @@ impl fmt::Display for ChunkError {
             }
             ChunkError::Fixed { given, cell } => {
                 write!(out, "chunks of {given} bytes where the profile has cells of {cell}; change its name")
+            }
+            ChunkError::None => {
+                write!(out, "this layout has blocks of its own lengths; leave the length of chunks out")
             }
             ChunkError::Stripe { chunk, columns } => write!(
                 out,
@@ -96,6 +97,7 @@ pub struct Chunks {
     /// The columns of data, in the order in which the data fill them.
     data: Vec<usize>,
     shape: Shape,
+    check: Check,
 }
 
 /// How long chunks are.
@@ -105,81 +107,27 @@ enum Shape {
     Stripes { chunk: usize, is_filled: bool },
     /// One stripe; coded in windows of each chunk.
     Pieces { multiple_of: usize, window: usize },
+    /// Stripes of large blocks as long as the data fill them, then of small ones; coded in windows.
+    Blocks { large: usize, small: usize, window: usize },
 }
 
-/// A code on whole columns.
-#[derive(Clone, Debug)]
-enum Coder {
-    Rows(Codec),
-    Packets(PacketCodec),
-    BitsOfWords(Codec),
+/// A part of every chunk that is coded at once.
+#[derive(Clone, Copy)]
+struct Part {
+    /// Bytes of each column.
+    coded: usize,
+    /// The place in the data of the part of the first data column.
+    start: u64,
+    /// The distance in the data from one data column to the next.
+    pitch: u64,
 }
 
-enum Decoder {
-    Rows(Code, Arc<Recovery>),
-    Packets(Arc<PacketRecovery>),
-    BitsOfWords(Code, Arc<Recovery>),
-}
-
-impl Coder {
-    fn codec(&self) -> &Codec {
-        match self {
-            Coder::Rows(codec) | Coder::BitsOfWords(codec) => codec,
-            Coder::Packets(packets) => packets.codec(),
-        }
+impl Part {
+    /// The place in the data of the part of a data column, and the bytes of data there.
+    fn data_of(&self, place: usize, data_len: u64) -> (u64, usize) {
+        let start = (place as u64).saturating_mul(self.pitch).saturating_add(self.start);
+        (start, data_len.saturating_sub(start).min(self.coded as u64) as usize)
     }
-
-    fn encode(&self, columns: &mut [&mut [u8]]) -> Result<(), ShardError> {
-        let coded = match self {
-            Coder::Rows(codec) => in_pieces(codec.code(), columns, |cells| codec.encode(cells)),
-            Coder::Packets(packets) => packets.encode(columns),
-            Coder::BitsOfWords(codec) => in_bits(codec.code(), columns, |cells| codec.encode(cells)),
-        };
-        coded.map_err(|error| ShardError::from(RecoverError::Stripe(error)))
-    }
-
-    fn decoder(&self, lost: &[usize]) -> Result<Decoder, PlanError> {
-        Ok(match self {
-            Coder::Rows(codec) => Decoder::Rows(codec.code().clone(), codec.decoder(lost)?),
-            Coder::Packets(packets) => Decoder::Packets(packets.decoder(lost)?),
-            Coder::BitsOfWords(codec) => Decoder::BitsOfWords(codec.code().clone(), codec.decoder(lost)?),
-        })
-    }
-}
-
-impl Decoder {
-    fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShardError> {
-        let coded = match self {
-            Decoder::Rows(code, recovery) => in_pieces(code, columns, |cells| recovery.run(cells)),
-            Decoder::Packets(recovery) => recovery.run(columns),
-            Decoder::BitsOfWords(code, recovery) => in_bits(code, columns, |cells| recovery.run(cells)),
-        };
-        coded.map_err(|error| ShardError::from(RecoverError::Stripe(error)))
-    }
-}
-
-/// Codes columns whose rows lie one behind the other.
-fn in_pieces(
-    code: &Code,
-    columns: &mut [&mut [u8]],
-    work: impl FnOnce(&mut [&mut [u8]]) -> Result<(), StripeError>,
-) -> Result<(), StripeError> {
-    let row_bytes = columns.first().map_or(0, |column| column.len() / code.rows_max());
-    work(&mut split_columns(code, columns, row_bytes)?)
-}
-
-/// Codes columns of words by their rows of bits.
-fn in_bits(
-    code: &Code,
-    columns: &mut [&mut [u8]],
-    work: impl FnOnce(&mut [&mut [u8]]) -> Result<(), StripeError>,
-) -> Result<(), StripeError> {
-    let bits = code.rows_max();
-    let mut rows: Vec<Vec<u8>> = columns.iter().map(|column| vec![0; column.len()]).collect();
-    rows.iter_mut().zip(&*columns).for_each(|(rows, words)| rows_of_words(words, bits, rows));
-    in_pieces(code, &mut rows.iter_mut().map(|rows| &mut rows[..]).collect::<Vec<_>>(), work)?;
-    columns.iter_mut().zip(&rows).for_each(|(words, rows)| words_of_rows(rows, bits, words));
-    Ok(())
 }
 
 impl Chunks {
@@ -217,12 +165,24 @@ impl Chunks {
             (Cut::Pieces { multiple_of }, None) => {
                 Shape::Pieces { multiple_of, window: WINDOW_BYTES.next_multiple_of(whole) }
             }
+            (Cut::Blocks { .. }, Some(_)) => return Err(ChunkError::None),
+            (Cut::Blocks { large, small }, None) => Shape::Blocks { large, small, window: WINDOW_BYTES },
         };
-        let (Shape::Stripes { chunk: part, .. } | Shape::Pieces { window: part, .. }) = shape;
+        let (Shape::Stripes { chunk: part, .. }
+        | Shape::Pieces { window: part, .. }
+        | Shape::Blocks { window: part, .. }) = shape;
         match part.checked_mul(columns) {
-            Some(bytes) if bytes <= STRIPE_BYTES_MOST => Ok(Chunks { coder, data, shape }),
+            Some(bytes) if bytes <= STRIPE_BYTES_MOST => {
+                Ok(Chunks { coder, data, shape, check: Check::Certain })
+            }
             _ => Err(ChunkError::Stripe { chunk: part, columns }),
         }
+    }
+
+    /// Replaces the treatment of chunks that do not fit one another when they are read:
+    /// [`Check::Certain`] unless this is called.
+    pub fn with_check(self, check: Check) -> Chunks {
+        Chunks { check, ..self }
     }
 
     /// The code.
@@ -235,7 +195,7 @@ impl Chunks {
     pub fn chunk_len(&self) -> Option<usize> {
         match self.shape {
             Shape::Stripes { chunk, .. } => Some(chunk),
-            Shape::Pieces { .. } => None,
+            Shape::Pieces { .. } | Shape::Blocks { .. } => None,
         }
     }
 
@@ -258,7 +218,22 @@ impl Chunks {
                 let piece = data_len.div_ceil(k);
                 piece.checked_next_multiple_of(multiple_of as u64).unwrap_or(u64::MAX)
             }
+            Shape::Blocks { large, small, .. } => {
+                let rows = |len: u64, block: usize| len / k.saturating_mul(block as u64);
+                let of_large = rows(data_len, large).saturating_mul(large as u64);
+                let rest = data_len - of_large.saturating_mul(k);
+                let of_small = rest.div_ceil(k * small as u64).saturating_mul(small as u64);
+                of_large.saturating_add(of_small)
+            }
         }
+    }
+
+    /// The most bytes of data for which every chunk has this length; `None` if the lengths of
+    /// chunks differ, or none has this one.
+    pub fn data_len_of(&self, chunk_len: u64) -> Option<u64> {
+        let len = chunk_len.checked_mul(self.data.len() as u64)?;
+        let is_filled = !matches!(self.shape, Shape::Stripes { is_filled: false, .. });
+        (is_filled && self.len_of(0, len) == chunk_len).then_some(len)
     }
 
     /// Bytes of a chunk in a stripe that has so many bytes of data: 0 if it has none.
@@ -270,8 +245,53 @@ impl Chunks {
             }
             (Shape::Stripes { chunk, is_filled: false }, None) => have.min(chunk),
             (Shape::Stripes { chunk, .. }, _) => chunk,
-            (Shape::Pieces { window, .. }, _) => window,
+            (Shape::Pieces { window, .. } | Shape::Blocks { window, .. }, _) => window,
         }
+    }
+
+    /// The parts of so many bytes of data, in order.
+    fn parts(&self, data_len: u64) -> impl Iterator<Item = Part> + use<> {
+        let (shape, k, piece) = (self.shape, self.data.len() as u64, self.len_of(0, data_len));
+        let (mut start, mut within) = (0u64, 0u64);
+        std::iter::from_fn(move || {
+            let left = data_len.saturating_sub(start);
+            if left == 0 {
+                return None;
+            }
+            let (block, pitch, window) = match shape {
+                Shape::Stripes { chunk, is_filled: false } => (left.min(chunk as u64), chunk as u64, chunk),
+                Shape::Stripes { chunk, .. } => (chunk as u64, chunk as u64, chunk),
+                Shape::Pieces { window, .. } => (piece, piece, window),
+                Shape::Blocks { large, small, window } => {
+                    let is_large = left >= k.saturating_mul(large as u64);
+                    let block = if is_large { large } else { small } as u64;
+                    (block, block, window)
+                }
+            };
+            let coded = (block - within).min(window as u64);
+            let part = Part { coded: coded as usize, start: start.saturating_add(within), pitch };
+            within += coded;
+            if within == block {
+                (start, within) = (start.saturating_add(k.saturating_mul(pitch)), 0);
+            }
+            Some(part)
+        })
+    }
+
+    /// Bytes of a column in its chunk, of a part.
+    fn stored(&self, column: usize, part: &Part, data_len: u64) -> usize {
+        match (self.shape, self.data.iter().position(|&of| of == column)) {
+            (Shape::Stripes { is_filled: false, .. }, Some(place)) => part.data_of(place, data_len).1,
+            _ => part.coded,
+        }
+    }
+
+    /// A stripe of zeros, with room for any part.
+    fn empty_stripe(&self) -> Vec<Vec<u8>> {
+        let (Shape::Stripes { chunk: room, .. }
+        | Shape::Pieces { window: room, .. }
+        | Shape::Blocks { window: room, .. }) = self.shape;
+        vec![vec![0; room]; self.code().columns()]
     }
 
     /// Encodes a stream to its end, stripe after stripe; the bytes of data.
@@ -284,7 +304,7 @@ impl Chunks {
     /// If there is but one stripe ([`Chunks::is_one_stripe`]).
     pub fn encode(&self, data: &mut dyn Read, chunks: &mut [&mut dyn Write]) -> Result<u64, ShardError> {
         let chunk = self.chunk_len().expect("one stripe is for encode_at");
-        self.check(chunks.len())?;
+        self.check_count(chunks.len())?;
         let mut stripe = vec![vec![0; chunk]; self.code().columns()];
         let mut total = 0;
         loop {
@@ -314,10 +334,13 @@ impl Chunks {
         }
     }
 
-    /// Decodes chunks, of which the lost ones are `None`, to `data_len` bytes.
+    /// Decodes chunks, of which the lost ones are `None`, to `data_len` bytes; the chunks that were
+    /// wrong.
     ///
-    /// Errors: too much is lost, a chunk ends too soon, reading or writing fails; what was written
-    /// by then stays. Cost: memory for one stripe.
+    /// Each stripe is checked before it is written, unless [`Chunks::with_check`] says otherwise.
+    /// Errors: too much is lost, a stripe has an error that is not located ([`ShardError::Doubt`]),
+    /// a chunk ends too soon, reading or writing fails; earlier output stays. Cost: memory
+    /// for one stripe; one encoding for the check.
     ///
     /// # Panics
     ///
@@ -327,25 +350,80 @@ impl Chunks {
         chunks: &mut [Option<&mut dyn Read>],
         data: &mut dyn Write,
         data_len: u64,
-    ) -> Result<(), ShardError> {
-        let chunk = self.chunk_len().expect("one stripe is for decode_at");
-        let decoder = self.decoder(chunks)?;
-        let mut stripe = vec![vec![0; chunk]; self.code().columns()];
-        let mut left = data_len;
-        while left > 0 {
-            let have = left.min((self.data.len() * chunk) as u64) as usize;
-            let coded = self.len_in(self.data[0], have);
-            read_all(chunks, &mut stripe, |column| self.len_in(column, have))?;
-            if let Some(decoder) = &decoder {
-                decoder.run(&mut views(&mut stripe, coded))?;
-            }
+    ) -> Result<Checked, ShardError> {
+        assert!(!self.is_one_stripe(), "one stripe is for decode_at");
+        self.decode_to(chunks, data_len, |_, bytes| data.write_all(bytes))
+    }
+
+    fn decode_to(
+        &self,
+        chunks: &mut [Option<&mut dyn Read>],
+        data_len: u64,
+        mut put: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> Result<Checked, ShardError> {
+        let mut stripes = Stripes::new(&self.coder, chunks, self.check, Purpose::Data)?;
+        let mut stripe = self.empty_stripe();
+        for part in self.parts(data_len) {
+            self.next(&mut stripes, chunks, &mut stripe, &part, data_len)?;
             for (place, &column) in self.data.iter().enumerate() {
-                let part = have.saturating_sub(place * chunk).min(chunk);
-                data.write_all(&stripe[column][..part]).map_err(ShardError::Data)?;
+                let (start, there) = part.data_of(place, data_len);
+                if there > 0 {
+                    put(start, &stripe[column][..there]).map_err(ShardError::Data)?;
+                }
             }
-            left -= have as u64;
         }
-        Ok(())
+        Ok(stripes.end())
+    }
+
+    fn next(
+        &self,
+        stripes: &mut Stripes,
+        chunks: &mut [Option<&mut dyn Read>],
+        stripe: &mut [Vec<u8>],
+        part: &Part,
+        data_len: u64,
+    ) -> Result<(), ShardError> {
+        let stored = |column| self.stored(column, part, data_len);
+        stripes.next(chunks, stripe, &Lengths { stored: &stored, coded: &|_| part.coded })
+    }
+
+    /// Computes chunks from the others: those for which there is a writer, lost or wrong.
+    ///
+    /// Each is byte for byte as it was encoded. The rest is as of [`Chunks::decode`], for any
+    /// profile.
+    pub fn rebuild(
+        &self,
+        chunks: &mut [Option<&mut dyn Read>],
+        rebuilt: &mut [Option<&mut dyn Write>],
+        data_len: u64,
+    ) -> Result<Checked, ShardError> {
+        self.check_count(rebuilt.len())?;
+        let mut stripes = Stripes::new(&self.coder, chunks, self.check, Purpose::Columns)?;
+        let mut stripe = self.empty_stripe();
+        for part in self.parts(data_len) {
+            self.next(&mut stripes, chunks, &mut stripe, &part, data_len)?;
+            for (column, writer) in rebuilt.iter_mut().enumerate() {
+                let Some(writer) = writer else { continue };
+                let bytes = &stripe[column][..self.stored(column, &part, data_len)];
+                writer.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
+            }
+        }
+        Ok(stripes.end())
+    }
+
+    /// Reads all chunks that are there, and reports those that are wrong.
+    ///
+    /// Errors that are not located are counted, and end nothing. Errors: a chunk cannot be read or
+    /// ends too soon. Cost: as of [`Chunks::decode`].
+    pub fn verify(&self, chunks: &mut [Option<&mut dyn Read>], data_len: u64) -> Result<Checked, ShardError> {
+        let mut stripes = Stripes::new(&self.coder, chunks, self.check, Purpose::Verification)?;
+        let mut stripe = self.empty_stripe();
+        for part in self.parts(data_len) {
+            let stored = |column| self.stored(column, &part, data_len);
+            let lengths = Lengths { stored: &stored, coded: &|_| part.coded };
+            stripes.verify_next(chunks, &mut stripe, &lengths)?;
+        }
+        Ok(stripes.end())
     }
 
     /// As [`Chunks::encode`], of so many bytes of data that can be read anywhere, for any profile.
@@ -357,33 +435,30 @@ impl Chunks {
         data_len: u64,
         chunks: &mut [&mut dyn Write],
     ) -> Result<(), ShardError> {
-        let Shape::Pieces { window, .. } = self.shape else {
+        if !self.is_one_stripe() {
             let read = self.encode(&mut data.take(data_len), chunks)?;
             return match read == data_len {
                 true => Ok(()),
                 false => Err(ShardError::Data(io::ErrorKind::UnexpectedEof.into())),
             };
-        };
-        self.check(chunks.len())?;
-        let piece = self.len_of(0, data_len);
-        let mut stripe = vec![vec![0; window]; self.code().columns()];
-        let mut from = 0;
-        while from < piece {
-            let coded = (piece - from).min(window as u64) as usize;
+        }
+        self.check_count(chunks.len())?;
+        let mut stripe = self.empty_stripe();
+        for part in self.parts(data_len) {
             for (place, &column) in self.data.iter().enumerate() {
-                let start = (place as u64 * piece).saturating_add(from);
-                let there = data_len.saturating_sub(start).min(coded as u64) as usize;
-                let (full, rest) = stripe[column][..coded].split_at_mut(there);
-                let read = data.seek(SeekFrom::Start(start)).and_then(|_| data.read_exact(full));
-                read.map_err(ShardError::Data)?;
+                let (start, there) = part.data_of(place, data_len);
+                let (full, rest) = stripe[column][..part.coded].split_at_mut(there);
                 rest.fill(0);
+                if there > 0 {
+                    let read = data.seek(SeekFrom::Start(start)).and_then(|_| data.read_exact(full));
+                    read.map_err(ShardError::Data)?;
+                }
             }
-            self.coder.encode(&mut views(&mut stripe, coded))?;
+            self.coder.encode(&mut views(&mut stripe, part.coded))?;
             for (column, writer) in chunks.iter_mut().enumerate() {
-                let part = &stripe[column][..coded];
-                writer.write_all(part).map_err(|error| ShardError::Shard { column, error })?;
+                let bytes = &stripe[column][..part.coded];
+                writer.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
             }
-            from += coded as u64;
         }
         Ok(())
     }
@@ -396,47 +471,18 @@ impl Chunks {
         chunks: &mut [Option<&mut dyn Read>],
         data: &mut D,
         data_len: u64,
-    ) -> Result<(), ShardError> {
-        let Shape::Pieces { window, .. } = self.shape else {
+    ) -> Result<Checked, ShardError> {
+        if !self.is_one_stripe() {
             return self.decode(chunks, data, data_len);
-        };
-        let decoder = self.decoder(chunks)?;
-        let piece = self.len_of(0, data_len);
-        let mut stripe = vec![vec![0; window]; self.code().columns()];
-        let mut from = 0;
-        while from < piece {
-            let coded = (piece - from).min(window as u64) as usize;
-            read_all(chunks, &mut stripe, |_| coded)?;
-            if let Some(decoder) = &decoder {
-                decoder.run(&mut views(&mut stripe, coded))?;
-            }
-            for (place, &column) in self.data.iter().enumerate() {
-                let start = (place as u64 * piece).saturating_add(from);
-                let there = data_len.saturating_sub(start).min(coded as u64) as usize;
-                if there > 0 {
-                    let part = &stripe[column][..there];
-                    let written = data.seek(SeekFrom::Start(start)).and_then(|_| data.write_all(part));
-                    written.map_err(ShardError::Data)?;
-                }
-            }
-            from += coded as u64;
         }
-        Ok(())
+        self.decode_to(chunks, data_len, |start, bytes| {
+            data.seek(SeekFrom::Start(start)).and_then(|_| data.write_all(bytes))
+        })
     }
 
-    fn check(&self, have: usize) -> Result<(), ShardError> {
+    fn check_count(&self, have: usize) -> Result<(), ShardError> {
         let need = self.code().columns();
         if have == need { Ok(()) } else { Err(ShardError::Count { have, need }) }
-    }
-
-    /// What recovers the chunks that are lost; `None` where none is.
-    fn decoder(&self, chunks: &[Option<&mut dyn Read>]) -> Result<Option<Decoder>, ShardError> {
-        self.check(chunks.len())?;
-        let lost: Vec<usize> = (0..chunks.len()).filter(|&column| chunks[column].is_none()).collect();
-        match lost.is_empty() {
-            true => Ok(None),
-            false => self.coder.decoder(&lost).map(Some).map_err(ShardError::Plan),
-        }
     }
 }
 
@@ -450,20 +496,4 @@ fn multiple(given: usize, of: usize) -> Result<usize, ChunkError> {
 /// The first bytes of every column.
 fn views(stripe: &mut [Vec<u8>], len: usize) -> Vec<&mut [u8]> {
     stripe.iter_mut().map(|column| &mut column[..len]).collect()
-}
-
-/// Reads the next part of every chunk that is there, and zeros behind it.
-fn read_all(
-    chunks: &mut [Option<&mut dyn Read>],
-    stripe: &mut [Vec<u8>],
-    len: impl Fn(usize) -> usize,
-) -> Result<(), ShardError> {
-    for (column, (chunk, buffer)) in chunks.iter_mut().zip(stripe).enumerate() {
-        if let Some(chunk) = chunk {
-            let (part, rest) = buffer.split_at_mut(len(column));
-            chunk.read_exact(part).map_err(|error| ShardError::Shard { column, error })?;
-            rest.fill(0);
-        }
-    }
-    Ok(())
 }

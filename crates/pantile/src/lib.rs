@@ -24,7 +24,8 @@
 //! |---|---|
 //! | bytes that shall become one shard per column, and back | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
 //! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
-//! | chunks as Ceph, HDFS, ISA-L, Jerasure or klauspost have them | [`Chunks`] |
+//! | shards of a stream that are lost or wrong | [`Codec::verify_stream`], [`Codec::rebuild_stream`] |
+//! | chunks as Ceph, HDFS, ISA-L, Jerasure, klauspost or SeaweedFS have them | [`Chunks`] |
 //! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
 //! | some buffers that must not be written, or are not there | [`Codec::encode_given`], [`Codec::decoder_of`], [`Recovery::run_given`] |
 //! | a small write | [`Codec::update`] |
@@ -59,8 +60,10 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod checked;
 mod chunks;
 mod codec;
+mod coder;
 #[cfg(feature = "fft")]
 mod cosets;
 #[cfg(not(feature = "fft"))]
@@ -78,6 +81,7 @@ mod stripe;
 mod transforms;
 pub mod words;
 
+pub use checked::{Check, Checked, Doubt, DoubtReason, WrongColumn};
 pub use chunks::{ChunkError, Chunks};
 pub use codec::{Codec, RecoverError};
 pub use locate::{Checker, Finding, Verdict};

@@ -10,7 +10,9 @@
 //! Who knows the code, the element length and the length of the data can read shards back; nothing
 //! else is stored.
 
+use crate::checked::{Check, Checked, Doubt, Lengths, Purpose, Stripes};
 use crate::codec::{Codec, RecoverError};
+use crate::coder::Coder;
 use crate::stripe::{StripeError, split_columns};
 use pantile_code::CellIndex;
 use pantile_kernel::Buffer;
@@ -51,6 +53,8 @@ pub enum ShardError {
     NoElement,
     /// Too much is missing.
     Plan(PlanError),
+    /// A stripe does not satisfy its equations, and its error was not located.
+    Doubt(Doubt),
     /// Reading the data, or writing it.
     Data(io::Error),
     /// Reading a shard, or writing it; the end of a shard before the end of the data is
@@ -89,6 +93,7 @@ impl fmt::Display for ShardError {
             }
             ShardError::NoElement => write!(out, "elements of 0 bytes; give at least 1"),
             ShardError::Plan(error) => error.fmt(out),
+            ShardError::Doubt(doubt) => doubt.fmt(out),
             ShardError::Data(error) => write!(out, "the data: {error}"),
             ShardError::Shard { column, error } => write!(out, "the shard of column {column}: {error}"),
         }
@@ -103,6 +108,12 @@ impl From<RecoverError> for ShardError {
             RecoverError::Plan(error) => ShardError::Plan(error),
             RecoverError::Stripe(error) => of_shards(error),
         }
+    }
+}
+
+impl From<StripeError> for ShardError {
+    fn from(error: StripeError) -> ShardError {
+        of_shards(error)
     }
 }
 
@@ -194,8 +205,7 @@ impl Codec {
 
     /// Bytes of the shard of a column that [`Codec::encode_stream`] makes of so many bytes of data.
     pub fn shard_len(&self, column: usize, element_len: usize, data_len: u64) -> u64 {
-        let stripe = (self.code().data().len() as u64).saturating_mul(element_len as u64).max(1);
-        let stripes = data_len.div_ceil(stripe);
+        let stripes = data_len.div_ceil(self.stripe_len(element_len));
         stripes.saturating_mul(self.code().rows(column) as u64).saturating_mul(element_len as u64)
     }
 
@@ -232,42 +242,105 @@ impl Codec {
         }
     }
 
-    /// Decodes a stream: reads shards stripe by stripe, makes the lost ones (`None`) anew and
-    /// writes `data_len` bytes.
+    /// Decodes a stream: reads shards stripe by stripe, computes the lost ones (`None`) and writes
+    /// `data_len` bytes; the shards that were wrong.
     ///
-    /// Errors: too much is lost, a shard ends before the data do, reading or writing fails; what
-    /// was written by then stays. Cost: memory for one stripe. Shards that decoding does not need
-    /// are read all the same, so that all stay in step.
+    /// As [`Codec::decode_stream_with`], with [`Check::Certain`].
     pub fn decode_stream(
         &self,
         shards: &mut [Option<&mut dyn Read>],
         data: &mut dyn Write,
         element_len: usize,
         data_len: u64,
-    ) -> Result<(), ShardError> {
+    ) -> Result<Checked, ShardError> {
+        self.decode_stream_with(shards, data, element_len, data_len, Check::Certain)
+    }
+
+    /// Decodes a stream, with this treatment of shards that do not fit one another.
+    ///
+    /// Each stripe is checked before it is written. Errors: too much is lost, a stripe has an error
+    /// that is not located ([`ShardError::Doubt`]), a shard ends before the data do, reading or
+    /// writing fails; what was written by then stays. Cost: memory for one stripe; all shards are
+    /// read, and the check is one encoding. [`Check::Off`] saves it, and reads no shard that
+    /// decoding does not need.
+    pub fn decode_stream_with(
+        &self,
+        shards: &mut [Option<&mut dyn Read>],
+        data: &mut dyn Write,
+        element_len: usize,
+        data_len: u64,
+        check: Check,
+    ) -> Result<Checked, ShardError> {
         self.check_stream(shards.len(), element_len)?;
-        let lost: Vec<usize> = (0..shards.len()).filter(|&column| shards[column].is_none()).collect();
-        let decoder = self.decoder(&lost).map_err(ShardError::Plan)?;
+        let mut stripes = Stripes::new(&self.coder(), shards, check, Purpose::Data)?;
         let mut stripe = self.empty_shards(element_len);
-        let per_stripe = (self.code().data().len() * element_len) as u64;
         let mut left = data_len;
         while left > 0 {
-            for (column, (shard, bytes)) in shards.iter_mut().zip(&mut stripe).enumerate() {
-                if let Some(shard) = shard {
-                    shard.read_exact(bytes).map_err(|error| ShardError::Shard { column, error })?;
-                }
-            }
-            if !lost.is_empty() {
-                let mut views: Vec<&mut [u8]> = stripe.iter_mut().map(Vec::as_mut_slice).collect();
-                let mut cells = split_columns(self.code(), &mut views, element_len).map_err(of_shards)?;
-                decoder.run(&mut cells).map_err(of_shards)?;
-            }
-            let here = left.min(per_stripe);
+            let len = |column| self.code().rows(column) * element_len;
+            stripes.next(shards, &mut stripe, &Lengths { stored: &len, coded: &len })?;
+            let here = left.min(self.stripe_len(element_len));
             let joined = self.join(&stripe, here as usize)?;
             data.write_all(&joined).map_err(ShardError::Data)?;
             left -= here;
         }
-        Ok(())
+        Ok(stripes.end())
+    }
+
+    /// Computes shards of a stream from the others: those for which there is a writer, lost or
+    /// wrong.
+    ///
+    /// Each is byte for byte as it was encoded. The rest is as of [`Codec::decode_stream_with`].
+    pub fn rebuild_stream(
+        &self,
+        shards: &mut [Option<&mut dyn Read>],
+        rebuilt: &mut [Option<&mut dyn Write>],
+        element_len: usize,
+        data_len: u64,
+        check: Check,
+    ) -> Result<Checked, ShardError> {
+        self.check_stream(shards.len(), element_len)?;
+        self.check_stream(rebuilt.len(), element_len)?;
+        let mut stripes = Stripes::new(&self.coder(), shards, check, Purpose::Columns)?;
+        let mut stripe = self.empty_shards(element_len);
+        for _ in 0..data_len.div_ceil(self.stripe_len(element_len)) {
+            let len = |column| self.code().rows(column) * element_len;
+            stripes.next(shards, &mut stripe, &Lengths { stored: &len, coded: &len })?;
+            for (column, (writer, bytes)) in rebuilt.iter_mut().zip(&stripe).enumerate() {
+                let Some(writer) = writer else { continue };
+                writer.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
+            }
+        }
+        Ok(stripes.end())
+    }
+
+    /// Reads all shards of a stream that are there, and reports those that are wrong.
+    ///
+    /// Errors that are not located are counted, and end nothing. Errors: a shard ends before the
+    /// data do, or reading fails. Cost: as of [`Codec::decode_stream_with`].
+    pub fn verify_stream(
+        &self,
+        shards: &mut [Option<&mut dyn Read>],
+        element_len: usize,
+        data_len: u64,
+        check: Check,
+    ) -> Result<Checked, ShardError> {
+        self.check_stream(shards.len(), element_len)?;
+        let mut stripes = Stripes::new(&self.coder(), shards, check, Purpose::Verification)?;
+        let mut stripe = self.empty_shards(element_len);
+        for _ in 0..data_len.div_ceil(self.stripe_len(element_len)) {
+            let len = |column| self.code().rows(column) * element_len;
+            stripes.verify_next(shards, &mut stripe, &Lengths { stored: &len, coded: &len })?;
+        }
+        Ok(stripes.end())
+    }
+
+    fn coder(&self) -> Coder {
+        Coder::Rows(self.clone())
+    }
+
+    /// Bytes of data in a stripe.
+    fn stripe_len(&self, element_len: usize) -> u64 {
+        (self.code().data().len() as u64).saturating_mul(element_len as u64).max(1)
     }
 
     /// Splits data into the cells of one stripe, in user order, parity included; behind the data

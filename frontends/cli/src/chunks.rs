@@ -1,19 +1,18 @@
-//! Folders of raw chunks: which code, how data were cut, and the small text that says so.
+//! Layouts of raw chunks: which code, how data were cut, and the small text that says so.
 //!
-//! `docs/chunks.md` is the reference of names and of the text.
+//! `docs/chunks.md` is the reference of names and of the text; [`crate::chunk_files`] has the files.
 
 use crate::args::{self, Reading};
-use crate::failure::{Failure, note};
+use crate::failure::Failure;
 use crate::files::{self, OutDir};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::sets;
 use pantile::code::foreign::Profile;
-use pantile::{Chunks, Code, Codec, ShardError};
+use pantile::{Check, Checked, Chunks, Code, Codec, ShardError};
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The name of the text that says how chunks were made.
 pub const MADE: &str = "chunks.txt";
@@ -27,17 +26,6 @@ const MADE_BYTES_MOST: u64 = 64 << 10;
 const CHUNK_USUAL: usize = 64 << 10;
 /// The most memory for a stripe.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
-
-/// The name of the file of a column. Numbers are not padded: `ceph-erasure-code-tool` and
-/// klauspost's examples have such names.
-pub fn name(column: usize) -> String {
-    format!("chunk.{column}")
-}
-
-/// The file of a column.
-pub fn path(folder: &Path, column: usize) -> PathBuf {
-    folder.join(name(column))
-}
 
 /// How chunks are made.
 pub struct Layout {
@@ -65,8 +53,8 @@ pub struct LayoutArgs {
     #[arg(long, value_name = "CODE", conflicts_with = "profile")]
     code: Option<String>,
     /// Chunks exactly as another system has them, such as 'ceph:plugin=isa k=8 m=3',
-    /// hdfs:RS-6-3-1024k, 'isal:cauchy k=10 m=4', 'jerasure:cauchy_good k=6 m=3 w=8 packetsize=64'
-    /// or 'klauspost:RS(10,4)'.
+    /// hdfs:RS-6-3-1024k, 'isal:cauchy k=10 m=4', 'jerasure:cauchy_good k=6 m=3 w=8 packetsize=64',
+    /// 'klauspost:RS(10,4)' or seaweedfs.
     #[arg(long = "as", value_name = "PROFILE", id = "profile")]
     profile: Option<String>,
     /// Bytes of a chunk in each stripe; 64K unless given, or what the system takes.
@@ -86,7 +74,31 @@ impl LayoutArgs {
         self.chunk.is_some()
     }
 
+    /// The name of another system's chunks, as it was given.
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
+    }
+
+    /// The options as a shell takes them, a blank before each.
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        for (option, value) in [("--code", &self.code), ("--as", &self.profile)] {
+            if let Some(value) = value {
+                let _ = write!(words, " {option} {}", sets::quoted(value));
+            }
+        }
+        if let Some(chunk) = self.chunk {
+            let _ = write!(words, " --chunk {chunk}");
+        }
+        words
+    }
+
     pub fn layout(&self) -> Result<Layout, Failure> {
+        self.layout_as(self.profile.as_deref())
+    }
+
+    /// As `layout`, with another profile in the place of the one that was given.
+    pub fn layout_as(&self, profile: Option<&str>) -> Result<Layout, Failure> {
         let chunk = match self.chunk.map(usize::try_from) {
             None => None,
             Some(Ok(chunk)) if chunk <= STRIPE_BYTES_MOST => Some(chunk),
@@ -96,7 +108,7 @@ impl LayoutArgs {
                 )));
             }
         };
-        match (&self.code, &self.profile) {
+        match (&self.code, profile) {
             (Some(code), _) => Layout::own(args::code(code, self.reading)?, chunk),
             (None, Some(profile)) => Layout::theirs(profile, chunk),
             (None, None) => Err(Failure::Input(
@@ -191,15 +203,28 @@ impl Layout {
         }
     }
 
+    /// The length of the data, filled up, of which every chunk has this length; `None` where the
+    /// length of a chunk does not say it.
+    pub fn data_len_of(&self, chunk_len: u64) -> Option<u64> {
+        let Cut::Own { codec, element } = &self.cut else {
+            let Cut::Theirs(theirs) = &self.cut else { return None };
+            return theirs.data_len_of(chunk_len);
+        };
+        let stripes = chunk_len / self.chunk()? as u64;
+        let data_len = stripes.checked_mul(codec.code().data().len() as u64)?.checked_mul(*element as u64)?;
+        (stripes * self.chunk()? as u64 == chunk_len).then_some(data_len)
+    }
+
     pub fn decode(
         &self,
         chunks: &mut [Option<&mut dyn Read>],
         data: &mut dyn Write,
         len: u64,
-    ) -> Result<(), ShardError> {
+        check: Check,
+    ) -> Result<Checked, ShardError> {
         match &self.cut {
-            Cut::Own { codec, element } => codec.decode_stream(chunks, data, *element, len),
-            Cut::Theirs(theirs) => theirs.decode(chunks, data, len),
+            Cut::Own { codec, element } => codec.decode_stream_with(chunks, data, *element, len, check),
+            Cut::Theirs(theirs) => theirs.clone().with_check(check).decode(chunks, data, len),
         }
     }
 
@@ -209,10 +234,37 @@ impl Layout {
         chunks: &mut [Option<&mut dyn Read>],
         data: &mut D,
         len: u64,
-    ) -> Result<(), ShardError> {
+        check: Check,
+    ) -> Result<Checked, ShardError> {
         match &self.cut {
-            Cut::Theirs(theirs) => theirs.decode_at(chunks, data, len),
-            Cut::Own { .. } => self.decode(chunks, data, len),
+            Cut::Theirs(theirs) => theirs.clone().with_check(check).decode_at(chunks, data, len),
+            Cut::Own { .. } => self.decode(chunks, data, len, check),
+        }
+    }
+
+    pub fn verify(
+        &self,
+        chunks: &mut [Option<&mut dyn Read>],
+        len: u64,
+        check: Check,
+    ) -> Result<Checked, ShardError> {
+        match &self.cut {
+            Cut::Own { codec, element } => codec.verify_stream(chunks, *element, len, check),
+            Cut::Theirs(theirs) => theirs.clone().with_check(check).verify(chunks, len),
+        }
+    }
+
+    /// Computes the chunks for which there is a writer.
+    pub fn rebuild(
+        &self,
+        chunks: &mut [Option<&mut dyn Read>],
+        rebuilt: &mut [Option<&mut dyn Write>],
+        len: u64,
+        check: Check,
+    ) -> Result<Checked, ShardError> {
+        match &self.cut {
+            Cut::Own { codec, element } => codec.rebuild_stream(chunks, rebuilt, *element, len, check),
+            Cut::Theirs(theirs) => theirs.clone().with_check(check).rebuild(chunks, rebuilt, len),
         }
     }
 
@@ -310,7 +362,8 @@ impl Layout {
     }
 }
 
-fn small_text(path: &Path) -> io::Result<String> {
+/// Reads a text that another user may have put in the place of one.
+pub fn small_text(path: &Path) -> io::Result<String> {
     let file = files::found(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
@@ -379,76 +432,5 @@ impl<F: Write> Write for Watched<'_, F> {
 impl<F: Seek> Seek for Watched<'_, F> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
-    }
-}
-
-/// What happened while chunks were made or read, in the words of the user's files.
-pub fn failure(error: ShardError, data: (&str, &Path), folder: &Path, verb: &str) -> Failure {
-    if interrupt::asked() {
-        return Failure::Interrupted("interrupted; nothing was changed".into());
-    }
-    match error {
-        ShardError::Data(error) => Failure::file(data.0, data.1, &error),
-        ShardError::Shard { column, error } => Failure::file(verb, &path(folder, column), &error),
-        ShardError::Plan(error) => Failure::Losses(error.to_string()),
-        other => Failure::input(other),
-    }
-}
-
-/// The chunks of a folder that are there, of the right length, open; and why others are not.
-pub struct Present {
-    pub files: Vec<Option<File>>,
-    /// Columns whose chunk cannot be used, and why.
-    pub lost: Vec<(usize, String)>,
-}
-
-impl Present {
-    /// Of a layout and so many bytes of data. Chunks of another length are as good as lost.
-    pub fn find(folder: &Path, layout: &Layout, data_len: u64) -> Result<Present, Failure> {
-        let mut present = Present { files: Vec::new(), lost: Vec::new() };
-        let mut other_lengths = Vec::new();
-        for column in 0..layout.code().columns() {
-            let (path, need) = (path(folder, column), layout.len_of(column, data_len));
-            let found = files::found(&path).and_then(|file| {
-                let meta = file.metadata()?;
-                match meta.is_file() {
-                    true => Ok((meta, file)),
-                    false => Err(io::Error::other("it is no file")),
-                }
-            });
-            let why = match found {
-                Ok((meta, file)) if meta.len() == need => {
-                    present.files.push(Some(file));
-                    continue;
-                }
-                Ok((meta, _)) => {
-                    let have = meta.len();
-                    other_lengths.push((column, have, need));
-                    format!("it has {have} bytes, not {need}")
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => "it is missing".into(),
-                Err(error) => error.to_string(),
-            };
-            present.files.push(None);
-            present.lost.push((column, why));
-        }
-        let none = present.files.iter().all(Option::is_none);
-        match other_lengths.first() {
-            Some((column, have, need)) if none => Err(Failure::Input(format!(
-                "{} has {have} bytes where these arguments make {need}, and no chunk has the length that they make; \
-                 give the code, --chunk and --length with which it was made",
-                path(folder, *column).display()
-            ))),
-            _ => Ok(present),
-        }
-    }
-
-    /// Says on standard error what is not used.
-    pub fn tell(&self, folder: &Path) {
-        for (column, why) in &self.lost {
-            let path = path(folder, *column);
-            let name = sets::name(&path.to_string_lossy());
-            note(&format!("{name}: {why}; it is computed from the others."));
-        }
     }
 }

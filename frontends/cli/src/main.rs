@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod chunk_files;
 mod chunks;
 mod commands;
 mod csv;

@@ -13,3 +13,4 @@ mod packets_keep_the_laws;
 mod plans_are_made_once;
 mod shards_come_back;
 mod the_speed_table_is_from_the_record;
+mod wrong_chunks_are_gone_round;

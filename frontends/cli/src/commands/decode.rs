@@ -1,6 +1,7 @@
 //! `pantile decode`: a file from raw chunks.
 
-use crate::chunks::{self, Layout, LayoutArgs, MADE, Present, Watched};
+use crate::chunk_files::{self, Present, Source, SourceArgs, doubt_in_words};
+use crate::chunks::Watched;
 use crate::describe::{count, set};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files::{self, NewFile, OutDir};
@@ -9,43 +10,52 @@ use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::disk::describe_real;
+use pantile::{Check, Checked, ShardError};
 use serde::Serialize;
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::PathBuf;
 
-/// Put a file together from raw chunks, with any that are missing computed from the others
+/// Put a file together from raw chunks, with those that are missing or wrong computed from others
 ///
 /// Answers: what was in these chunks? Chunks that are missing, or have another length than they
-/// should, are decoded around, as many as the code can bear. What is wrong inside a chunk is not
-/// seen: chunks have no checksums.
+/// should, are decoded around, as many as the code tolerates. If more are there than are needed, all
+/// are read and checked against each other before anything is written: a wrong one is named and
+/// decoded around where the code can locate it. Otherwise nothing is written, and the status is 2.
 #[derive(Args)]
 #[command(after_long_help = "\
 chunks.txt in the folder says how the chunks were made. Where it is missing, or the chunks come from another system, \
 --code or --as, --chunk and --length say it; what is given on the command line counts. The chunk of column N is the \
-file chunk.N.
+file chunk.N; with --as seaweedfs it is NAME.ec00, NAME.ec01 and so on, and NAME.vif says the length if it is there.
+
+Chunks have no checksums: they are checked by the equations of the code. Of f missing and e wrong chunks the wrong \
+ones are located if 2e + f is at most what may be lost. --out - writes each stripe after it was checked.
+
+Exit status: 0 the file is right, as far as chunks to spare can say; 2 too many chunks are missing, or it is not certain \
+which are wrong.
 
 Examples:
   pantile decode chunks --out trace.csv
   pantile decode chunks --out - | sha256sum
-  pantile decode from-ceph --as ceph:plugin=isa,k=4,m=2 --chunk 4K --length 1000000 --out object")]
+  pantile decode chunks --out trace.csv --no-check
+  pantile decode from-ceph --as ceph:plugin=isa,k=4,m=2 --chunk 4K --length 1000000 --out object
+  pantile decode /data/3 --as seaweedfs --size 1073741824 --out 3.dat")]
 pub struct Decode {
-    /// The folder of the chunks.
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
     #[command(flatten)]
-    layout: LayoutArgs,
-    /// Bytes of the data.
-    #[arg(long, value_name = "SIZE", value_parser = crate::args::size)]
-    length: Option<u64>,
+    source: SourceArgs,
     /// The file that is made; - for standard output.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Replace the file if it is there.
     #[arg(long)]
     overwrite: bool,
+    /// Do not check chunks, and read no more of them than are needed: for chunks whose checksums
+    /// were checked already.
+    #[arg(long, conflicts_with = "guess")]
+    no_check: bool,
+    /// Also decode around chunks that are only probably wrong.
+    #[arg(long)]
+    guess: bool,
     /// Print JSON: what was decoded; not with --out -.
     #[arg(long)]
     json: bool,
@@ -60,12 +70,21 @@ struct DecodeJson<'a> {
     chunk: Option<usize>,
     length: u64,
     lost: Vec<LostJson<'a>>,
+    wrong: Vec<WrongJson>,
+    checked: bool,
 }
 
 #[derive(Serialize)]
 struct LostJson<'a> {
     column: usize,
     reason: &'a str,
+}
+
+#[derive(Serialize)]
+struct WrongJson {
+    column: usize,
+    first: u64,
+    bytes: u64,
 }
 
 impl Decode {
@@ -76,36 +95,27 @@ impl Decode {
                 "--json and --out - both take standard output; name a file with --out".into(),
             ));
         }
-        let (layout, len) = self.how()?;
+        let source = self.source.source()?;
+        let Source { place, layout, length } = &source;
+        let len = *length;
         let free = match is_stream || self.overwrite {
             true => None,
             false => Some(self.free_place()?),
         };
-        let mut present = Present::find(&self.folder, &layout, len)?;
-        let lost: Vec<usize> = present.lost.iter().map(|&(column, _)| column).collect();
-        if lost.len() == layout.code().columns() {
-            return Err(Failure::Losses(format!(
-                "{} has no chunk of {}; chunks are named chunk.0 to chunk.{}",
-                self.folder.display(),
-                layout.code(),
-                lost.len() - 1
-            )));
-        }
-        let message = format!("decoding {}", sets::name(&self.folder.to_string_lossy()));
+        let mut present = Present::find(&source)?;
+        let message = format!("decoding {}", sets::name(&self.source.folder.to_string_lossy()));
         let progress = Progress::start(terminal, message.as_str());
+        let lost = present.lost_columns();
         let mut readers: Vec<Option<&mut dyn Read>> = present
             .files
             .iter_mut()
             .map(|file| file.as_mut().map(|file| -> &mut dyn Read { file }))
             .collect();
-        let fault = |error| {
-            let failure = chunks::failure(error, ("write", &self.out), &self.folder, "read");
-            match failure {
-                Failure::Losses(said) => {
-                    Failure::Losses(format!("chunks {} are missing: {said}", set(&lost)))
-                }
-                other => other,
-            }
+        let fault = |error| self.fault(error, &source, &lost);
+        let check = match (self.no_check, self.guess) {
+            (true, _) => Check::Off,
+            (false, true) => Check::Probable,
+            (false, false) => Check::Certain,
         };
         if is_stream {
             if layout.chunk().is_none() {
@@ -116,10 +126,12 @@ impl Decode {
             }
             let out = BufWriter::new(std::io::stdout().lock());
             let mut out = Watched::new(out, &progress, &message, len);
-            let done = layout.decode(&mut readers, &mut out, len);
-            done.and_then(|()| out.flush().map_err(pantile::ShardError::Data)).map_err(fault)?;
+            let done = layout.decode(&mut readers, &mut out, len, check);
+            // What was decoded before a fault is right, and goes out with it.
+            let flushed = out.flush().map_err(ShardError::Data);
+            let checked = done.and_then(|checked| flushed.map(|()| checked)).map_err(fault)?;
             drop(progress);
-            present.tell(&self.folder);
+            present.tell(place, &checked);
             return Ok(Verdict::Good);
         }
         let cannot = |verb, error| files::cannot(verb, &self.out, &error);
@@ -128,11 +140,27 @@ impl Decode {
             None => NewFile::create(&self.out)?,
         };
         let mut out = Watched::new(&mut new, &progress, &message, len);
-        layout.decode_file(&mut readers, &mut out, len).map_err(fault)?;
+        let checked = layout.decode_file(&mut readers, &mut out, len, check).map_err(fault)?;
         drop(progress);
         new.sync().map_err(|error| cannot("write", error))?;
         new.give_name().map_err(|error| cannot("name", error))?;
-        self.answer(&layout, len, &present)
+        self.answer(&source, &present, &checked)
+    }
+
+    fn fault(&self, error: ShardError, source: &Source, lost: &[usize]) -> Failure {
+        if let ShardError::Doubt(doubt) = &error {
+            let out = sets::quoted(&self.out);
+            let guess = format!("pantile decode {} --out {out} --guess", self.source.words());
+            let written = match self.out.as_os_str() == "-" {
+                true => "what was written before is right",
+                false => "nothing was written",
+            };
+            return Failure::Losses(format!("{written}: {}", doubt_in_words(doubt, &source.place, &guess)));
+        }
+        match chunk_files::failure(error, ("write", &self.out), &source.place, "read") {
+            Failure::Losses(said) => Failure::Losses(format!("chunks {} are missing: {said}", set(lost))),
+            other => other,
+        }
     }
 
     /// The directory in which a file is made that replaces nothing, and its name there.
@@ -144,63 +172,32 @@ impl Decode {
         Ok((dir, name))
     }
 
-    /// How the chunks were made and how long the data are: as given, or as the text beside them
-    /// says.
-    fn how(&self) -> Result<(Layout, u64), Failure> {
-        let meta = describe_real(&self.folder);
-        match meta {
-            Ok(meta) if meta.is_dir() => {}
-            Ok(_) => {
-                return Err(Failure::Input(format!(
-                    "{} is no folder; name the one that has the chunks",
-                    self.folder.display()
-                )));
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(Failure::Input(format!("there is no folder {}", self.folder.display())));
-            }
-            Err(error) => return Err(Failure::file("read", &self.folder, &error)),
-        }
-        if !self.layout.is_given() {
-            if self.layout.has_chunk() {
-                return Err(Failure::Input("--chunk is of the code; give --code or --as, too".into()));
-            }
-            let Some((layout, length)) = Layout::read(&self.folder, self.layout.reading())? else {
-                return Err(Failure::Input(format!(
-                    "{} has no {MADE} that says how the chunks were made; give --code or --as, --chunk and --length",
-                    self.folder.display()
-                )));
-            };
-            return Ok((layout, self.length.unwrap_or(length)));
-        }
-        match self.length {
-            Some(length) => Ok((self.layout.layout()?, length)),
-            None => Err(Failure::Input(
-                "--length is missing: how many bytes do the data have? what follows them in the chunks are zeros".into(),
-            )),
-        }
-    }
-
-    fn answer(&self, layout: &Layout, len: u64, present: &Present) -> Outcome {
+    fn answer(&self, source: &Source, present: &Present, checked: &Checked) -> Outcome {
+        let Source { place, layout, length } = source;
         if self.json {
+            let lost = present.lost.iter().map(|(column, reason)| LostJson { column: *column, reason });
+            let wrong = checked.wrong.iter();
+            let wrong = wrong.map(|w| WrongJson { column: w.column, first: w.first, bytes: w.bytes });
             print_json(&DecodeJson {
                 output_version: OUTPUT_VERSION,
                 code: layout.code().spec(),
                 profile: layout.profile(),
                 chunk: layout.chunk(),
-                length: len,
-                lost: present
-                    .lost
-                    .iter()
-                    .map(|(column, reason)| LostJson { column: *column, reason })
-                    .collect(),
+                length: *length,
+                lost: lost.collect(),
+                wrong: wrong.collect(),
+                checked: checked.is_complete,
             })?;
             return Ok(Verdict::Good);
         }
-        present.tell(&self.folder);
-        let used = present.files.iter().filter(|file: &&Option<File>| file.is_some()).count();
+        present.tell(place, checked);
+        let used = present.files.iter().flatten().count() - checked.wrong.len();
+        let unchecked = match checked.is_complete || self.no_check {
+            true => "",
+            false => " Not all of them could be checked: too few are there.",
+        };
         print(&format!(
-            "{len} bytes in {}, from {} of {}.\n",
+            "{length} bytes in {}, from {} of {}.{unchecked}\n",
             sets::name(&self.out.to_string_lossy()),
             count(used, "chunk"),
             layout.code(),

@@ -1,6 +1,7 @@
 //! `pantile encode`: raw chunks of a file.
 
-use crate::chunks::{self, Layout, LayoutArgs, MADE, Watched};
+use crate::chunk_files::{self, Place};
+use crate::chunks::{Layout, LayoutArgs, MADE, Watched};
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files::{self, NewFile, OutDir};
@@ -16,19 +17,20 @@ use std::path::{Path, PathBuf};
 
 /// Make raw chunks of a file, one for each column of a code
 ///
-/// Answers: give me the chunks that Ceph, HDFS, ISA-L, Jerasure or klauspost would make of this
-/// file, or those of any code here. A small text beside them says how they were made, and
+/// Answers: give me the chunks that Ceph, HDFS, ISA-L, Jerasure, klauspost or SeaweedFS would make
+/// of this file, or those of any code here. A small text beside them says how they were made, and
 /// 'pantile decode' needs nothing else. Chunks have no checksums; 'pantile seal' protects files.
 #[derive(Args)]
 #[command(after_long_help = "\
-The chunk of column N is the file chunk.N in the folder of --out, which is made if it is not there; chunks.txt says \
-how they were made. All are written under other names first: what is there before stays whole until all is done. \
+The chunk of column N is the file chunk.N in the folder of --out, which is made if it is not there; with --as \
+seaweedfs it is NAME.ec00, NAME.ec01 and so on, for a file NAME.dat. chunks.txt says how they were made. All are written under other names first: what is there before stays whole until all is done. \
 docs/chunks.md has the layouts byte by byte.
 
 Examples:
   pantile encode trace.csv --code rs:10+4 --chunk 64K --out chunks
   pantile encode trace.csv --as ceph:plugin=isa,k=4,m=2 --chunk 4K --out like-ceph
   pantile encode trace.csv --as hdfs:RS-6-3-1024k --out like-hdfs
+  pantile encode trace.csv --as seaweedfs --out like-seaweedfs
   pantile encode - --code raid6:4 --out from-a-pipe")]
 pub struct Encode {
     /// The file; - for standard input.
@@ -79,18 +81,19 @@ impl Encode {
         layout.code().check_stores().map_err(Failure::input)?;
         let source = self.source(&layout)?;
         let columns = layout.code().columns();
+        let place = Place::of_new(&self.out, &layout, &self.file);
         let out = OutDir::make(&self.out, self.overwrite);
         let out = out.map_err(|error| Failure::file("make", &self.out, &error))?;
-        out.check_free((0..columns).map(chunks::name))?;
+        out.check_free((0..columns).map(|column| place.name(column)))?;
         out.check_free(layout.texts())?;
         let mut new = Vec::with_capacity(columns);
         for column in 0..columns {
-            new.push(out.create(chunks::name(column))?);
+            new.push(out.create(place.name(column))?);
         }
-        let len = self.encode(&layout, source, &mut new, terminal)?;
+        let len = self.encode((&layout, &place), source, &mut new, terminal)?;
         let each = |verb: &str, done: &dyn Fn(&NewFile) -> std::io::Result<()>| {
             (0..).zip(&new).try_for_each(|(column, file)| {
-                done(file).map_err(|error| files::cannot(verb, &chunks::path(&self.out, column), &error))
+                done(file).map_err(|error| files::cannot(verb, &place.path(column), &error))
             })
         };
         each("write", &NewFile::sync)?;
@@ -100,7 +103,7 @@ impl Encode {
         }
         each("name", &NewFile::give_name)?;
         layout.write_made(&out, len)?;
-        self.answer(&layout, len)
+        self.answer(&layout, &place, len)
     }
 
     /// What is encoded, open.
@@ -134,7 +137,7 @@ impl Encode {
 
     fn encode(
         &self,
-        layout: &Layout,
+        (layout, place): (&Layout, &Place),
         source: Source,
         files: &mut [NewFile],
         terminal: &Terminal,
@@ -151,16 +154,16 @@ impl Encode {
                 layout.encode_file(&mut Watched::new(file, &progress, &message, len), len, &mut writers)
             }
         };
-        coded.map_err(|error| chunks::failure(error, ("read", &self.file), &self.out, "write"))
+        coded.map_err(|error| chunk_files::failure(error, ("read", &self.file), place, "write"))
     }
 
-    fn answer(&self, layout: &Layout, len: u64) -> Outcome {
+    fn answer(&self, layout: &Layout, place: &Place, len: u64) -> Outcome {
         let code = layout.code();
         let columns = 0..code.columns();
         if self.json {
             let chunk = |column| ChunkJson {
                 column,
-                path: chunks::path(&self.out, column).display().to_string(),
+                path: place.path(column).display().to_string(),
                 bytes: layout.len_of(column, len),
             };
             print_json(&EncodeJson {

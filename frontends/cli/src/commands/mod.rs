@@ -5,6 +5,7 @@ mod advise;
 mod assemble;
 mod bench;
 mod ceph;
+mod chunks;
 mod codes;
 mod compare;
 mod completions;
@@ -84,6 +85,7 @@ pub enum Command {
     Ceph(ceph::Ceph),
     Encode(encode::Encode),
     Decode(decode::Decode),
+    Chunks(chunks::ChunksCommand),
     Seal(seal::Seal),
     Verify(verify::Verify),
     Heal(heal::Heal),
@@ -127,6 +129,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Ceph(command) => command.run(terminal),
         Command::Encode(command) => command.run(terminal),
         Command::Decode(command) => command.run(terminal),
+        Command::Chunks(command) => command.run(terminal),
         Command::Seal(command) => command.run(terminal),
         Command::Verify(command) => command.run(terminal),
         Command::Heal(command) => command.run(terminal),

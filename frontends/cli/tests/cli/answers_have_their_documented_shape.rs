@@ -356,6 +356,11 @@ fn every_help_teaches() {
         assert!(["Examples:", "Answers:", "--json"].iter().all(|part| help.contains(part)), "{what}");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{what} has lines too long to read");
     }
+    for words in [&["encode"][..], &["decode"], &["chunks", "verify"], &["chunks", "rebuild"]] {
+        let help = text(&[words, &["--help"]].concat());
+        assert!(["Examples:", "Answers:", "--json"].iter().all(|part| help.contains(part)), "{words:?}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{words:?} has lines too long to read");
+    }
     assert!(text(&["search", "raidq4", "--help"]).contains("Examples:"));
     assert!(text(&["--version"]).starts_with("pantile "));
 }

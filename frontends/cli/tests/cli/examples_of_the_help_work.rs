@@ -11,11 +11,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set, what is to be sealed or a dump of a cluster.
-const NEED_MORE: [&str; 23] = [
+const NEED_MORE: [&str; 24] = [
     "add-spare",
     "assemble",
     "call-good",
     "ceph",
+    "chunks",
     "upgrade",
     "create",
     "decode",
@@ -100,5 +101,5 @@ fn what_needs_no_volume_and_no_set_works_as_shown() {
         done += 1;
     }
     println!("{done} examples, {cut} of them cut short after {LONG_ENOUGH:?}; {left_out} left out");
-    assert!(done >= 40 && left_out < 80, "{done} examples, {left_out} left out");
+    assert!(done >= 40 && left_out < 95, "{done} examples, {left_out} left out");
 }

@@ -24,3 +24,4 @@ mod the_reference_shows_real_output;
 mod volumes;
 mod what_strangers_made_costs_little;
 mod whatever_is_given_as_a_device;
+mod wrong_chunks;

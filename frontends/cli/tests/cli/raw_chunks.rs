@@ -343,7 +343,10 @@ fn answers_are_json_if_asked() {
     assert_eq!(made["chunks"][1]["bytes"], 5 * 1024 - 240 - 1024 + 1024);
     fs::remove_file(at.join("c/chunk.2")).expect("it goes");
     let run = ok(at, &["decode", "c", "--out", "b", "--json"]);
-    assert_eq!(keys_as_written(&run.stdout), ["output_version", "code", "as", "chunk", "length", "lost"]);
+    assert_eq!(
+        keys_as_written(&run.stdout),
+        ["output_version", "code", "as", "chunk", "length", "lost", "wrong", "checked"]
+    );
     assert!(run.stdout.contains("{\"column\": 2, \"reason\": \"it is missing\"}"), "{}", run.stdout);
 }
 
