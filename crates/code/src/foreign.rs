@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! ceph:plugin=isa k=8 m=3 technique=cauchy        a Ceph profile; commas do as well as blanks
+//! ceph:plugin=pantile code=shec:6,4,3             a profile of the plug-in here; blanks alone
 //! hdfs:RS-6-3-1024k                               a policy of HDFS or Ozone
 //! isal:cauchy k=10 m=4                            a matrix of ISA-L
 //! jerasure:cauchy_good k=6 m=3 w=8 packetsize=64  a technique of Jerasure
@@ -185,7 +186,8 @@ struct Words {
 
 impl Words {
     fn read(name: &str, rest: &str) -> Result<Words, CodeError> {
-        // A comma between brackets is not one between words.
+        // A comma between brackets is not one between words, nor is one of a spec.
+        let has_spec = rest.split_whitespace().any(|word| word == PLUGIN_HERE);
         let mut depth = 0usize;
         let split = |c: char| {
             match c {
@@ -193,7 +195,7 @@ impl Words {
                 ')' => depth = depth.saturating_sub(1),
                 _ => {}
             }
-            depth == 0 && (c == ',' || c.is_whitespace())
+            depth == 0 && (c == ',' && !has_spec || c.is_whitespace())
         };
         // As messages quote them: what that changes is no word of any name.
         let words: Vec<String> =
@@ -294,6 +296,19 @@ fn in_brackets(text: &str) -> Option<(usize, usize)> {
     Some((plain_number(k.trim())?, plain_number(m.trim())?))
 }
 
+/// The word of a Ceph profile that names the plug-in of Pantile.
+const PLUGIN_HERE: &str = "plugin=pantile";
+
+/// Returns the plug-in of Ceph that a name loads.
+///
+/// Files of jerasure and shec were made for several kinds of processors until release 12, and
+/// releases up to 20 still take their names.
+pub fn ceph_plugin(name: &str) -> &str {
+    let without_processor =
+        ["_generic", "_sse3", "_sse4", "_neon"].iter().find_map(|end| name.strip_suffix(end));
+    without_processor.filter(|name| ["jerasure", "shec"].contains(name)).unwrap_or(name)
+}
+
 /// The plug-ins and techniques of Ceph 16 to 20.
 fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     let Some(plugin) = words.value("plugin")? else {
@@ -302,15 +317,16 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     // What says where chunks go, and not what is in them.
     words.words.retain(|word| !["crush-", "ruleset-", "directory="].iter().any(|key| word.starts_with(key)));
     let unit = words.number("stripe_unit")?;
-    let (code, rows, align) = match plugin.as_str() {
+    let (code, rows, align) = match ceph_plugin(&plugin) {
         "jerasure" => ceph_jerasure(&mut words)?,
         "isa" => (ceph_isa(&mut words)?, Rows::Pieces, 32),
         "shec" => ceph_shec(&mut words)?,
         "lrc" => (ceph_lrc(&mut words)?, Rows::Pieces, 32),
         "clay" => ceph_clay(&mut words)?,
+        "pantile" => ceph_pantile(&mut words)?,
         other => {
             return Err(words.wrong(format!(
-                "there is no plug-in '{other}'; isa, jerasure, shec, lrc and clay are known"
+                "there is no plug-in '{other}'; isa, jerasure, shec, lrc, clay and pantile are known"
             )));
         }
     };
@@ -423,6 +439,60 @@ fn word_option(w: usize) -> String {
 
 fn rows_of_words(w: usize) -> Rows {
     if w == 8 { Rows::Pieces } else { Rows::BitsOfWords }
+}
+
+/// Chunks of a code of one row are whole vectors of 64 bytes in the plug-in of Pantile.
+const CHUNK_MULTIPLE_BYTES: usize = 64;
+
+/// Bytes of a packet of a code of several rows in that plug-in, unless a profile says otherwise:
+/// with up to 8 rows that divide it a chunk of 4096 bytes, Ceph's usual one, is whole groups.
+const PACKET_BYTES_USUAL: usize = 512;
+
+/// Returns where the plug-in of Pantile puts the rows of a code, and what chunks are multiples of.
+///
+/// `None` if `packet_bytes` is given for a code whose rows are stored in one piece.
+pub fn ceph_layout(code: &Code, packet_bytes: Option<usize>) -> Option<(Rows, usize)> {
+    let rows = code.rows_max();
+    // Rows that are read one by one are stored in one piece.
+    let has_parts = (0..code.columns()).any(|column| code.partial_repair(column).is_some());
+    match packet_bytes {
+        None if rows == 1 || has_parts => Some((Rows::Pieces, CHUNK_MULTIPLE_BYTES * rows)),
+        Some(_) if rows == 1 || has_parts => None,
+        packet => {
+            let packet = packet.unwrap_or(PACKET_BYTES_USUAL);
+            Some((Rows::Packets(packet), packet.saturating_mul(rows)))
+        }
+    }
+}
+
+/// The plug-in of Pantile: a code by its spec, or the words of Ceph's own plug-ins.
+fn ceph_pantile(words: &mut Words) -> Result<OfJerasure, CodeError> {
+    let Some(spec) = words.value("code")? else {
+        let has =
+            |key: &str| words.words.iter().any(|word| word.split_once('=').is_some_and(|(k, _)| k == key));
+        return match () {
+            _ if has("c") => ceph_shec(words),
+            _ if has("l") => Ok((ceph_lrc(words)?, Rows::Pieces, 32)),
+            _ if has("d") => ceph_clay(words),
+            _ if has("technique") => ceph_jerasure(words),
+            _ => {
+                let (k, m) = words.shape()?;
+                Ok((Code::parse(&format!("rs:{k}+{m}"))?, Rows::Pieces, CHUNK_MULTIPLE_BYTES))
+            }
+        };
+    };
+    let code = Code::parse(&spec)?;
+    let data = code.data().len() / code.rows_max();
+    for (key, need) in [("k", data), ("m", code.columns() - data)] {
+        if words.number(key)?.is_some_and(|value| value != need) {
+            return Err(words.wrong(format!("{key} of {spec} is {need}; leave {key}= out")));
+        }
+    }
+    let packet_bytes = words.number("packetsize")?;
+    let Some((rows, multiple)) = ceph_layout(&code, packet_bytes) else {
+        return Err(words.wrong(format!("{spec} has no packets; leave packetsize= out")));
+    };
+    Ok((code, rows, multiple))
 }
 
 fn ceph_isa(words: &mut Words) -> Result<Code, CodeError> {

@@ -11,7 +11,7 @@
 
 use crate::SHARDS_MOST;
 use crate::pool::Layout;
-use pantile::code::foreign::{Cut, Profile, Rows, is_plain_mapping};
+use pantile::code::foreign::{Cut, Profile, Rows, ceph_layout, is_plain_mapping};
 use pantile::code::{ColumnRole, StudyOnly};
 use pantile::{Code, CodeError};
 use std::collections::BTreeMap;
@@ -198,13 +198,6 @@ impl From<CodeError> for Refusal {
     }
 }
 
-/// Bytes of a packet of a code of several rows unless a profile says otherwise: with up to 8 rows
-/// that divide it a chunk of 4096 bytes, which is what Ceph takes, is whole groups.
-const PACKET_BYTES_USUAL: usize = 512;
-
-/// Chunks of a code of one row are whole vectors of 64 bytes.
-const CHUNK_MULTIPLE: usize = 64;
-
 /// Above it Ceph's unsigned counts end soon.
 const CHUNK_MULTIPLE_MOST: usize = 1 << 28;
 
@@ -364,17 +357,14 @@ fn named(spec: &str, words: &mut Words) -> Result<Layout, Refusal> {
         }
     }
     let code = Code::parse(spec)?;
-    let rows = code.rows_max();
-    // Rows that are read one by one lie in one piece.
-    let has_parts = (0..code.columns()).any(|column| code.partial_repair(column).is_some());
-    if rows == 1 || has_parts {
-        if words.contains_key("packetsize") {
-            return Err(Refusal::Excluded { word: "packetsize", with: "code" });
-        }
-        return Ok(Layout { code, rows: Rows::Pieces, chunk_multiple: CHUNK_MULTIPLE * rows });
+    let packet = number(words, "packetsize", None, 1)?;
+    let (rows, chunk_multiple) =
+        ceph_layout(&code, packet).ok_or(Refusal::Excluded { word: "packetsize", with: "code" })?;
+    // What a profile leaves out is written into it.
+    if let Rows::Packets(packet) = rows {
+        number(words, "packetsize", Some(packet), 1)?;
     }
-    let packet = number(words, "packetsize", Some(PACKET_BYTES_USUAL), 1)?.unwrap_or(PACKET_BYTES_USUAL);
-    Ok(Layout { code, rows: Rows::Packets(packet), chunk_multiple: packet.saturating_mul(rows) })
+    Ok(Layout { code, rows, chunk_multiple })
 }
 
 /// A code by the words that Ceph's own plug-ins take.
@@ -396,10 +386,7 @@ fn in_cephs_words(words: &mut Words) -> Result<Layout, Refusal> {
         }
         (Some(_), _) => clay(words),
         (None, true) => jerasure(words),
-        (None, false) => {
-            let code = Code::parse(&format!("rs:{k}+{m}"))?;
-            Ok(Layout { code, rows: Rows::Pieces, chunk_multiple: CHUNK_MULTIPLE })
-        }
+        (None, false) => foreign(&format!("ceph:plugin=pantile k={k} m={m}")),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The part of `ceph osd dump -f json` that is about pools and profiles. All else is passed over.
+//! Pools and profiles of `ceph osd dump -f json`, or of `ceph report -f json`, which has it inside.
 
 use super::{STRANDS, WARNS};
-use pantile::code::foreign::is_plain_mapping;
+use pantile::code::foreign::{ceph_plugin, is_plain_mapping};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
@@ -111,6 +111,11 @@ impl Profile {
         self.get(key)?.parse().ok()
     }
 
+    /// The plug-in that the profile names, without the processor in old names.
+    pub fn plugin(&self) -> Option<&str> {
+        self.get("plugin").map(ceph_plugin)
+    }
+
     /// What no two chunks of an object are to have in common, `host` unless it says otherwise.
     pub fn failure_domain(&self) -> &str {
         self.get("crush-failure-domain").unwrap_or("host")
@@ -118,7 +123,7 @@ impl Profile {
 
     /// What of it will be dropped, in words; `None` if nothing is.
     pub fn stranded(&self) -> Option<String> {
-        match self.get("plugin")? {
+        match self.plugin()? {
             plugin @ ("shec" | "clay") => Some(format!("plug-in {plugin}")),
             "jerasure" => dropped_technique(self.get("technique")),
             "lrc" => self.get("layers").and_then(stranded_layer),
@@ -130,12 +135,10 @@ impl Profile {
     ///
     /// Errors: in words, what cannot be said so.
     pub fn name_of_chunks(&self) -> Result<String, String> {
-        if self.get("plugin").is_none() {
-            return Err("the profile names no plugin".into());
-        }
+        let Some(plugin) = self.plugin() else { return Err("the profile names no plugin".into()) };
         // Layers are JSON; what cannot be a word of a name is said for what it is. Ceph's shec
         // ignores a mapping.
-        let is_layered = self.get("plugin") == Some("lrc") && self.get("mapping").is_some();
+        let is_layered = plugin == "lrc" && self.get("mapping").is_some();
         if self.get("layers").is_some() || is_layered {
             return Err(
                 "layers= and mapping= are not read here; Ceph keeps the plug-in lrc, and nobody replaces it"
@@ -143,7 +146,7 @@ impl Profile {
             );
         }
         if let Some(mapping) = self.get("mapping")
-            && self.get("plugin") != Some("shec")
+            && plugin != "shec"
             && !is_plain_mapping(mapping, self.number("k").unwrap_or(0))
         {
             return Err(
@@ -151,8 +154,9 @@ impl Profile {
                     .into(),
             );
         }
-        let is_word =
-            |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_whitespace() || c == ',');
+        // Commas of a spec separate no words.
+        let separates = |c: char| c.is_whitespace() || c == ',' && plugin != "pantile";
+        let is_word = |text: &str| !text.is_empty() && !text.contains(separates);
         let words = self.words.iter().filter(|(key, _)| !key.starts_with("crush-") && *key != "mapping");
         let mut name = String::from("ceph:");
         for (i, (key, value)) in words.enumerate() {
@@ -192,7 +196,7 @@ fn stranded_layer(layers: &str) -> Option<String> {
                 .collect(),
         };
         let words = Profile { words };
-        let dropped = match words.get("plugin") {
+        let dropped = match words.plugin() {
             None | Some("jerasure") => dropped_technique(words.get("technique")),
             _ => words.stranded(),
         };
@@ -200,8 +204,10 @@ fn stranded_layer(layers: &str) -> Option<String> {
     })
 }
 
+/// The map of OSDs, alone or in the report of a whole cluster.
 #[derive(Deserialize)]
 struct RawDump {
+    osdmap: Option<Box<RawDump>>,
     pools: Option<Vec<RawPool>>,
     erasure_code_profiles: Option<BTreeMap<String, BTreeMap<String, String>>>,
     require_osd_release: Option<String>,
@@ -237,6 +243,10 @@ impl Dump {
         }
         let raw: RawDump =
             serde_json::from_slice(text).map_err(|error| DumpError::Shape(error.to_string()))?;
+        let raw = match raw.osdmap {
+            Some(map) => *map,
+            None => raw,
+        };
         let pools = raw.pools.ok_or(DumpError::Missing("pools"))?;
         let profiles = raw.erasure_code_profiles.ok_or(DumpError::Missing("erasure_code_profiles"))?;
         if pools.len() > POOLS_MAX {

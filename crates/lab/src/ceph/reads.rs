@@ -55,7 +55,7 @@ pub(super) fn work_of(chunks: &foreign::Profile, profile: &Profile, lost: usize)
     let code = &read_like(chunks);
     let (columns, parities) = (code.columns(), code.parity().len() / code.rows_max());
     let sets = work::sets(columns, lost);
-    let ceph = match profile.get("plugin") {
+    let ceph = match profile.plugin() {
         // An elimination of k columns for each set of parities, at the most.
         Some("shec") => sets.saturating_mul((20 + columns.pow(3) as u64 / 10) << parities),
         _ => 0,
@@ -100,8 +100,10 @@ pub fn of_lost(chunks: &foreign::Profile, profile: &Profile, lost: usize) -> Rec
         true => Reads { is_exact: false, ..reads },
         false => reads,
     });
-    let ceph = match profile.get("plugin") {
+    let ceph = match profile.plugin() {
         Some("shec") if is_of_words => None,
+        // The plug-in of Pantile reads what the planner says.
+        Some("pantile") => planner,
         _ => of_ceph(code, profile, lost),
     };
     Recovery { ceph, planner }
@@ -131,7 +133,7 @@ fn is_too_large(code: &Code, lost: usize) -> bool {
 }
 
 fn of_ceph(code: &Code, profile: &Profile, lost: usize) -> Option<Reads> {
-    match profile.get("plugin")? {
+    match profile.plugin()? {
         "jerasure" | "isa" => Some(WHOLE),
         "shec" => mean_of(code, lost, |lost| shec_minimum(code, lost).map(|read| (read, true))),
         "lrc" if lost == 1 => {

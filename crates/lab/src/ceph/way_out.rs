@@ -86,7 +86,7 @@ pub fn ways_out(pool: &Pool) -> Result<Vec<String>, NoWayOut> {
     let used_for = |name: &str| pool.applications.iter().any(|application| application == name);
     if used_for("rbd") {
         commands.push(format!(
-            "rbd migration prepare IMAGE_POOL/IMAGE IMAGE_POOL/IMAGE --data-pool {new}   # each image"
+            "rbd migration prepare IMAGE_POOL/IMAGE IMAGE_POOL/IMAGE --data-pool {new}   # each image, closed by its clients"
         ));
         commands
             .push("rbd migration execute IMAGE_POOL/IMAGE && rbd migration commit IMAGE_POOL/IMAGE".into());

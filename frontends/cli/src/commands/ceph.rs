@@ -31,9 +31,9 @@ enum What {
     Report(Report),
 }
 
-/// Which pools a release of Ceph strands, what each bears and costs, and how to leave
+/// Which pools a release of Ceph strands, what each tolerates and costs, and how to leave
 ///
-/// Answers, from the output of 'ceph osd dump -f json' alone: which pools use a plug-in or
+/// Answers, from the output of 'ceph osd dump -f json' or 'ceph report -f json' alone: which pools use a plug-in or
 /// technique that Ceph 21 warns of and Ceph 22 has no more; how many OSDs of a placement group may
 /// be lost, proved; the space; what a recovery reads, with Ceph's own plug-in and at the least; how
 /// likely a loss is; and the commands that take the data elsewhere. Nothing is installed, and no
@@ -56,7 +56,7 @@ Examples:
   ceph osd tree -f json > tree.json; pantile ceph report dump.json --tree tree.json
   pantile ceph report dump.json --json")]
 struct Report {
-    /// The output of 'ceph osd dump -f json'; '-' is standard input.
+    /// The output of 'ceph osd dump -f json' or 'ceph report -f json'; '-' is standard input.
     dump: PathBuf,
     /// Hosts, racks and the size of disks for the nines, as 'ceph osd tree -f json' has them.
     #[arg(long, value_name = "FILE")]
@@ -344,6 +344,11 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
             _ => continue,
         };
         out += &hanging(&format!("{}: ", short(&row.pool.name, 40)), &why, 2, width);
+    }
+    if of_code.is_empty() {
+        // The lines below explain the columns of a table that is not there.
+        out.truncate(out.trim_end().len() + 1);
+        return out;
     }
     let mut say = |text: &str| {
         wrap(text, width).iter().for_each(|line| {

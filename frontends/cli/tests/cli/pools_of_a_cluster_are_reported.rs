@@ -84,6 +84,53 @@ fn the_table_fits_a_page_and_a_cluster_without_such_pools_is_well() {
     assert_eq!((status, answer["pools"].as_array().unwrap().len()), (0, 1));
 }
 
+fn pool_of(name: &str, profile: &str) -> Value {
+    value!({"pool": 1, "pool_name": name, "type": 3, "size": 8, "pg_num": 8, "erasure_code_profile": profile})
+}
+
+#[test]
+fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.json");
+    let map = value!({
+        "pools": [pool_of("own", "own"), pool_of("wide", "wide"), pool_of("old", "old"), pool_of("olds", "olds")],
+        "erasure_code_profiles": {
+            "own": {"plugin": "pantile", "code": "shec:6,4,3", "k": "6", "m": "4", "crush-failure-domain": "host"},
+            "wide": {"plugin": "pantile", "code": "evenodd:5", "k": "3", "m": "2", "packetsize": "512"},
+            "old": {"plugin": "jerasure_sse4", "technique": "cauchy_orig", "k": "4", "m": "2"},
+            "olds": {"plugin": "shec_generic", "k": "4", "m": "3", "c": "2"},
+        },
+    });
+    // The map of OSDs alone, and inside the report that support asks for.
+    for dump in [map.clone(), value!({"cluster_fingerprint": "x", "osdmap": map})] {
+        std::fs::write(&path, dump.to_string()).unwrap();
+        let (status, answer) = report(&path);
+        let pools = answer["pools"].as_array().unwrap();
+        let column = |of: fn(&Value) -> &Value| pools.iter().map(of).cloned().collect::<Vec<_>>();
+        assert_eq!(status, 1);
+        assert_eq!(
+            column(|pool| &pool["examined"]["code"]),
+            ["shec:6,4,c=3", "evenodd:5", "crs:4+2,orig", "shec:4,3,c=2"].map(Value::from)
+        );
+        assert_eq!(column(|pool| &pool["examined"]["proved"]), [3, 2, 2, 2].map(Value::from));
+        let is_stranded: Vec<bool> = pools.iter().map(|pool| !pool["stranded"].is_null()).collect();
+        assert_eq!(is_stranded, [false, false, true, true]);
+        // The plug-in of Pantile reads no more than the planner.
+        assert_eq!(pools[0]["examined"]["one_lost"]["ceph"], pools[0]["examined"]["one_lost"]["least"]);
+    }
+}
+
+#[test]
+fn a_cluster_without_erasure_coded_pools_has_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dump.json");
+    let copies = value!({"pool": 1, "pool_name": "rbd", "type": 1, "size": 3, "pg_num": 8});
+    std::fs::write(&path, value!({"pools": [copies], "erasure_code_profiles": {}}).to_string()).unwrap();
+    let run = pantile(&["ceph", "report", path.to_str().unwrap()]);
+    assert_eq!((run.status, run.stdout.lines().count()), (0, 1), "{}", run.stdout);
+    assert!(run.stdout.starts_with("1 pools: 0 erasure-coded"), "{}", run.stdout);
+}
+
 #[test]
 fn what_a_stranger_wrote_is_refused_or_said_to_be_odd() {
     let folder = tempfile::tempdir().unwrap();
