@@ -6,13 +6,15 @@
 //! beside the live one, and a new header then points to it.
 //!
 //! In version 2 the piece table follows, a CRC for each `PIECE_BYTES` of the manifest and then of
-//! the check table, and a third copy of the header, which ends the shard: whatever happens to its
-//! start, the end says what it is.
+//! the check table. The meta area holds all three twice, [`META_COPIES_APART_BYTES`] apart, and ends
+//! with a third copy of the header, which ends the shard. So no run of damage shorter than that
+//! distance costs a shard its metadata.
 
 use crate::layout::layout;
 use crate::version::FEATURES_BYTES;
 use crate::{
-    BlockLen, Column, Crc64, Features, FormatError, Generation, Part, SetId, Version, combine, pieces_of,
+    BlockLen, Column, Crc64, Features, FormatError, Generation, PIECE_BYTES, Part, SetId, Version, combine,
+    pieces_of,
 };
 
 /// The length of one copy of the header; a page, so that a copy is one sector of every device.
@@ -24,6 +26,11 @@ pub const HEADER_COPIES: u64 = 2;
 /// Where the blocks begin: block (stripe, stored row) lies at `BODY_OFFSET + (stripe * stored
 /// rows + row) * block`.
 pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
+
+/// The least distance between the beginnings of the two copies of manifest, check table and piece
+/// table: a piece more than the 64 KiB in a row that may be damaged, so that every piece is whole in
+/// one of them. That is longer than a sector, a flash page and the stripe unit of usual arrays.
+pub const META_COPIES_APART_BYTES: u64 = (64 << 10) + PIECE_BYTES;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTSHRD";
 
@@ -206,11 +213,32 @@ impl ShardHeader {
         (end <= i64::MAX as u64).then_some(end)
     }
 
-    /// The length of the meta area: manifest, check table and, in version 2, piece table and the
-    /// last copy of the header; `None` if it does not fit 64 bits.
+    /// The length of the meta area: manifest and check table; in version 2 both copies of these and
+    /// of the piece table, and the last copy of the header. `None` if it does not fit 64 bits.
     pub fn meta_len(&self) -> Option<u64> {
-        let trailer = if self.version == Version::V2 { HEADER_BYTES } else { 0 };
-        self.manifest_len.checked_add(self.checks_len)?.checked_add(self.pieces_len)?.checked_add(trailer)
+        let one = self.meta_copy_len()?;
+        match self.version {
+            Version::V1 => Some(one),
+            Version::V2 => self.meta_distance()?.checked_add(one)?.checked_add(HEADER_BYTES),
+        }
+    }
+
+    /// Where the copies of manifest, check table and piece table begin, in the order in which they
+    /// are written.
+    pub fn meta_copies(&self) -> Vec<u64> {
+        let second = || self.meta_offset.checked_add(self.meta_distance()?);
+        let second = if self.version == Version::V2 { second() } else { None };
+        [self.meta_offset].into_iter().chain(second).collect()
+    }
+
+    /// The length of manifest, check table and piece table.
+    fn meta_copy_len(&self) -> Option<u64> {
+        self.manifest_len.checked_add(self.checks_len)?.checked_add(self.pieces_len)
+    }
+
+    /// The distance between the beginnings of the two copies: a multiple of a page.
+    fn meta_distance(&self) -> Option<u64> {
+        self.meta_copy_len()?.max(META_COPIES_APART_BYTES).checked_next_multiple_of(HEADER_BYTES)
     }
 
     /// Where the copies of the header lie, in the order in which they are written.
@@ -285,9 +313,22 @@ mod tests {
     fn the_last_copy_of_version_2_ends_the_shard() {
         let (one, two) = (sample(), sample_2());
         assert_eq!(one.copy_offsets(), [0, 4096]);
-        let end = one.file_len().unwrap() + 16 + 4096;
+        let end = two.meta_offset + 69_632 + 1000 + 160 + 16 + 4096;
         assert_eq!(two.file_len(), Some(end));
         assert_eq!(two.copy_offsets(), [0, 4096, end - 4096]);
+    }
+
+    #[test]
+    fn the_copies_of_the_meta_area_do_not_overlap_and_lie_apart() {
+        assert_eq!(sample().meta_copies(), [sample().meta_offset]);
+        for manifest_len in [1, 1000, 65_000, 65_536, 70_001, 1 << 40] {
+            let header =
+                ShardHeader { manifest_len, pieces_len: pieces_len(manifest_len, 160), ..sample_2() };
+            let [first, second] = header.meta_copies()[..] else { panic!("two copies") };
+            let one = manifest_len + 160 + header.pieces_len;
+            assert!(second - first >= one.max(META_COPIES_APART_BYTES), "{manifest_len}");
+            assert_eq!(header.file_len(), Some(second + one + HEADER_BYTES));
+        }
     }
 
     #[test]

@@ -25,7 +25,10 @@ mod wire;
 
 pub use error::{FormatError, Part};
 pub use fields::{ENTRY_XATTR, FIELD_BYTES, FIELD_LAYOUT, FIELD_TAGS, Fields, SOURCE_COLUMNS, TaggedField};
-pub use header::{BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, HEADER2_LAYOUT, ShardHeader};
+pub use header::{
+    BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, HEADER2_LAYOUT, META_COPIES_APART_BYTES,
+    ShardHeader,
+};
 pub use journal::{
     JOURNAL_HEADER_BYTES, JOURNAL_LAYOUT, JournalHeader, RECORD_BYTES, RECORD_LAYOUT, RecordHead, RecordKind,
     TARGET_BYTES, TARGET_LAYOUT, Target,

@@ -20,7 +20,8 @@ use crate::{SealError, names};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet};
 use pantile_format::{
-    Column, Crc64, Entry, EntryKind, HEADER_BYTES, Manifest, Mode, ShardHeader, Target, Timestamp,
+    Column, Crc64, Entry, EntryKind, HEADER_BYTES, META_COPIES_APART_BYTES, Manifest, Mode, ShardHeader,
+    Target, Timestamp,
 };
 use std::ops::Range;
 use std::path::PathBuf;
@@ -202,8 +203,10 @@ impl Commit<'_> {
         let data = journaled.iter().filter(is_written).count() as u64;
         let parity = (geometry.cell_count() - geometry.lanes.len()) as u64;
         let columns = geometry.stored_columns().count() as u64;
-        let checks = manifest.stripes.saturating_mul(8 * parity);
-        let meta = columns.saturating_mul(manifest.encode().len() as u64 + 4 * HEADER_BYTES);
+        // Two copies of each, and the gap between them.
+        let checks = manifest.stripes.saturating_mul(2 * 8 * parity);
+        let manifest_bytes = manifest.encode().len() as u64;
+        let meta = columns.saturating_mul(2 * manifest_bytes + META_COPIES_APART_BYTES + 4 * HEADER_BYTES);
         let appended = (manifest.stripes - set.manifest.stripes).saturating_mul(geometry.stripe_bytes());
         let need = [parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block), checks, meta]
             .into_iter()

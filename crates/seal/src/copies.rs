@@ -1,7 +1,7 @@
 //! What every shard has a copy of, read from the good parts of all of them.
 //!
-//! The manifest is equal in all shards of a generation. As long as one copy is whole, that one is
-//! read; if none is, the pieces of which any copy is good make it (version 2), or the places at
+//! The manifest is equal in all shards of a generation, which have it twice (version 2). As long as
+//! one copy is whole, that one is read; if none is, the pieces of which any copy is good make it (version 2), or the places at
 //! which the copies differ are decided by the checksum of the whole (version 1).
 
 use crate::bounds::COMBINED_BYTES_MAX;
@@ -35,28 +35,31 @@ pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
             })
         };
         let most = COMBINED_BYTES_MAX / header.manifest_len.max(1);
-        let copies: Vec<&Candidate> = shards.iter().filter(has_it).copied().take(most as usize).collect();
+        let having = shards.iter().filter(has_it).copied();
+        let copies = having.flat_map(|shard| {
+            let header = shard.header.as_ref().ok().map(|(header, _)| header);
+            header.into_iter().flat_map(ShardHeader::meta_copies).map(move |at| (shard, at))
+        });
+        let copies: Vec<(&Candidate, u64)> = copies.take(most as usize).collect();
         combined_of(&copies, header)
     })
 }
 
-/// The manifest from these copies of it.
-fn combined_of(shards: &[&Candidate], header: &ShardHeader) -> Option<Manifest> {
+/// The manifest from copies of it: the shard of each, and where it begins.
+fn combined_of(places: &[(&Candidate, u64)], header: &ShardHeader) -> Option<Manifest> {
     let len = usize::try_from(header.manifest_len).ok()?;
-    let read = |shard: &&Candidate| -> Option<Vec<u8>> {
-        let (header, _) = shard.header.as_ref().ok()?;
-        let pieces =
-            read_pieces(&**shard.file.as_ref()?, header.meta_offset, header.manifest_len, shard.len)?;
+    let read = |(shard, at): &(&Candidate, u64)| -> Option<Vec<u8>> {
+        let pieces = read_pieces(&**shard.file.as_ref()?, *at, header.manifest_len, shard.len)?;
         let zeros = |index: usize| vec![0; (len - index * PIECE_BYTES as usize).min(PIECE_BYTES as usize)];
         // What cannot be read is as good as any other damage.
         Some(
             pieces.into_iter().enumerate().flat_map(|(i, piece)| piece.unwrap_or_else(|| zeros(i))).collect(),
         )
     };
-    let copies: Vec<Vec<u8>> = shards.iter().filter_map(read).collect();
+    let copies: Vec<Vec<u8>> = places.iter().filter_map(read).collect();
     let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
     let is_good = |bytes: &[u8]| Crc64::of(bytes) == header.manifest_crc;
-    let by_pieces = shards.iter().find_map(|shard| shard.piece_sums()).and_then(|sums| {
+    let by_pieces = places.iter().find_map(|(shard, _)| shard.piece_sums()).and_then(|sums| {
         let pieces: Option<Vec<Vec<u8>>> = combine_pieces(&views, len, &sums).into_iter().collect();
         pieces.map(|pieces| pieces.concat()).filter(|bytes| is_good(bytes))
     });

@@ -16,8 +16,8 @@ use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
-    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation, Manifest, Mode,
-    SetId, Timestamp, Version,
+    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
+    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Timestamp, Version,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,6 +198,7 @@ pub(crate) fn describe(
     report.manifest = crate::pin::told(manifest);
     let times = geometry.stored_columns().filter_map(|c| Some(disk.meta(&names.shard(c)).ok()?.mtime));
     report.state = crate::records::state(manifest, &report.manifest, times.min());
+    report.stored_manifest = if report.dry_run { Vec::new() } else { manifest.encode() };
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
     report.stripes = manifest.stripes;
@@ -253,8 +254,10 @@ fn check_room(
     names: &Names,
 ) -> Result<(), SealError> {
     let shards = geometry.stored_columns().count() as u64;
-    let meta = manifest.encode().len() as u64 + data_checksum_bytes(manifest) + BODY_OFFSET + 4096;
-    let checks = parity_checksum_bytes(geometry, manifest);
+    // Two copies of each, and the gap between them.
+    let manifest_bytes = manifest.encode().len() as u64 + data_checksum_bytes(manifest);
+    let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + BODY_OFFSET + 4096;
+    let checks = 2 * parity_checksum_bytes(geometry, manifest);
     let need = (geometry.stripe_bytes().checked_mul(manifest.stripes))
         .and_then(|n| n.checked_add(shards * meta + checks));
     let free = world.disk.free_bytes(&names.dir).ok();

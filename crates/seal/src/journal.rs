@@ -14,11 +14,11 @@ use crate::disk::{Disk, DiskFile, Meta, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::options::{Progress, Silent};
 use crate::set::{put_by, told_by};
-use crate::shard::{open_shard, open_shard_to_write, read_front};
+use crate::shard::{has_meta, open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
 use pantile::Codec;
 use pantile_format::{
-    BODY_OFFSET, Column, Crc64, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
+    BODY_OFFSET, Column, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
     Target, Timestamp,
 };
@@ -538,9 +538,12 @@ impl Replay<'_> {
             let file = open_shard(self.disk, self.shards.get(&column).filter(|_| has_it)?).ok()?;
             let bounds = Bounds::new(None);
             bounds.check_manifest(header.manifest_len).ok()?;
-            let place = (header.meta_offset, header.manifest_len);
-            let bytes = read_stored(&*file, place, file.meta().ok()?.size, Part::Manifest).ok()?;
-            let record = Manifest::decode(&bytes).ok()?.code;
+            let len = file.meta().ok()?.size;
+            let manifest = header.meta_copies().into_iter().find_map(|at| {
+                let bytes = read_stored(&*file, (at, header.manifest_len), len, Part::Manifest).ok()?;
+                Manifest::decode(&bytes).ok()
+            });
+            let record = manifest?.code;
             Some(Codec::new(&Codes::new(bounds).make(&record).ok()?))
         });
         let away = self.after.keys().filter(|&&column| self.state(column) == State::Away);
@@ -643,43 +646,6 @@ impl Replay<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether a shard has the meta area that a header describes.
-fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
-    let is_there = |at: u64, len: u64, crc: Crc64| {
-        // Whoever writes a journal may say any length; a commit writes all of it.
-        if !file.is_stored(at, len) {
-            return false;
-        }
-        let mut sum = CrcStream::new();
-        let mut buffer = vec![0; len.min(BUFFER_BYTES as u64) as usize];
-        let mut done = 0;
-        while done < len {
-            let piece = &mut buffer[..(len - done).min(BUFFER_BYTES as u64) as usize];
-            if file.read_at(piece, at.saturating_add(done)).ok() != Some(piece.len()) {
-                return false;
-            }
-            sum.update(piece);
-            done += piece.len() as u64;
-        }
-        sum.crc() == crc
-    };
-    // The checksum alone is the same of every whole manifest, since each ends with its own.
-    let mut begin = [0; Manifest::BEGIN_BYTES as usize];
-    let have = file.read_at(&mut begin, header.meta_offset).unwrap_or(0);
-    Manifest::announced(&begin[..have]) == Some((header.set, header.generation, header.manifest_len))
-        && is_there(header.meta_offset, header.manifest_len, header.manifest_crc)
-        && is_there(
-            header.meta_offset.saturating_add(header.manifest_len),
-            header.checks_len,
-            header.checks_crc,
-        )
-        && is_there(
-            header.meta_offset.saturating_add(header.manifest_len).saturating_add(header.checks_len),
-            header.pieces_len,
-            header.pieces_crc,
-        )
 }
 
 /// The longest journal that is read although it has holes.

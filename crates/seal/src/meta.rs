@@ -4,7 +4,7 @@ use crate::SealError;
 use crate::first::Output;
 use crate::grid::Geometry;
 use crate::set::header_of;
-use pantile_format::{Crc64, Manifest, ShardHeader, Version, piece_sums};
+use pantile_format::{Crc64, HEADER_COPIES, Manifest, ShardHeader, Version, piece_sums};
 use std::ops::Range;
 
 /// The check tables of all stored columns, ascending by column.
@@ -82,19 +82,16 @@ impl Meta {
             let Some(len) = header.meta_len() else { unreachable!("it is in memory") };
             header.meta_offset = place(output.column, end, len);
             let failed = |e| SealError::io("writing", &output.path, e);
-            let mut at = header.meta_offset;
-            for part in [&bytes, &table, &pieces] {
-                output.file.write_at(part, at).map_err(failed)?;
-                at += part.len() as u64;
+            for mut at in header.meta_copies() {
+                for part in [&bytes, &table, &pieces] {
+                    output.file.write_at(part, at).map_err(failed)?;
+                    at += part.len() as u64;
+                }
             }
-            if manifest.version == Version::V2 {
+            let last = header.copy_offsets().into_iter().skip(HEADER_COPIES as usize);
+            for at in last {
                 output.file.write_at(&header.encode(), at).map_err(failed)?;
             }
-            debug_assert_eq!(
-                header.file_len(),
-                Some(header.meta_offset + len),
-                "the last copy ends the shard"
-            );
             headers.push(header);
         }
         Ok(headers)

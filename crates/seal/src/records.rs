@@ -16,10 +16,12 @@
 //! or what the record before told, if a file that was touched since counts as unchanged and was not
 //! read.
 
-use crate::disk::{Access, Disk, EPOCH, Identity, Meta, MetaKind, ROOT_DIR};
+use crate::bounds::{Bounds, read_stored};
+use crate::disk::{Access, Disk, DiskFile, EPOCH, Identity, Meta, MetaKind, ROOT_DIR};
 use crate::links::is_led_to_by_nobody_else;
 use crate::names::{parent, temp};
-use pantile_format::{Manifest, Timestamp};
+use crate::shard::manifest_under;
+use pantile_format::{Crc64, Manifest, Part, SetId, ShardHeader, Timestamp};
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,50 @@ pub(crate) fn note(
     file.sync()?;
     file.give_name(&path)?;
     disk.sync_dir(records)
+}
+
+/// Keeps a copy of the manifest of a set, by which it is read where its shards have lost theirs.
+///
+/// A copy of this generation stays as it is.
+pub(crate) fn keep_manifest(disk: &dyn Disk, records: &Path, manifest: &[u8]) -> io::Result<()> {
+    let Some((set, generation, len)) = Manifest::announced(manifest) else { return Ok(()) };
+    disk.make_root(records, ROOT_DIR)?;
+    let path = manifest_path(records, set);
+    let mut begin = [0; Manifest::BEGIN_BYTES as usize];
+    let is_kept = |file: Box<dyn DiskFile>| {
+        let have = file.read_at(&mut begin, 0)?;
+        Ok(Manifest::announced(&begin[..have]) == Some((set, generation, len)) && file.meta()?.size == len)
+    };
+    if disk.open(&path).and_then(is_kept).unwrap_or(false) {
+        return Ok(());
+    }
+    let file = disk.create(&temp(&path))?;
+    file.write_at(manifest, 0)?;
+    file.sync()?;
+    file.give_name(&path)?;
+    disk.sync_dir(records)
+}
+
+/// The copy of the manifest that shards of these headers have, if it was kept and is whole.
+pub(crate) fn kept_manifest(
+    disk: &dyn Disk,
+    records: &Path,
+    headers: &[&ShardHeader],
+    bounds: Bounds,
+) -> Option<Manifest> {
+    disk.root(records, Access::Read).ok()?;
+    let file = disk.open(&manifest_path(records, headers.first()?.set)).ok()?;
+    let len = file.meta().ok()?.size;
+    bounds.check_manifest(len).ok()?;
+    let bytes = read_stored(&*file, (0, len), len, Part::Manifest).ok()?;
+    let crc = Crc64::of(&bytes);
+    let header = headers.iter().find(|header| (header.manifest_len, header.manifest_crc) == (len, crc))?;
+    manifest_under(&bytes, header).ok()
+}
+
+/// The name of the copy of a set's manifest.
+fn manifest_path(records: &Path, set: SetId) -> PathBuf {
+    records.join(format!("{set}.manifest"))
 }
 
 /// What a record tells.

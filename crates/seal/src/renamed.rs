@@ -1,123 +1,186 @@
-//! Originals that have another name now: their content is there, so they are not lost.
+//! Originals that have another name now, and copies of originals that are lost.
 //!
-//! A file is recognised as `seal` recognises it: nothing lies at its path, a path that was not
-//! sealed holds a file of its size, and every block of that has the checksum that was sealed, and
-//! fits the pin that the set is held against. Without checksums nothing tells, and nothing is
-//! recognised. Nor is what another user may have put there than whoever owns the directory that the
-//! original was in: a checksum is met by whoever knows the content.
+//! A file holds a lost original if its path was not sealed, it has the size, and every block has
+//! the checksum that was sealed and fits the pin. Without checksums nothing is recognised. Such a
+//! file is read in place of the original. It counts as the original *renamed* only if no copy can
+//! look so:
+//!
+//! - the disk is alive: the file lies in the same source, or another file of the source that the
+//!   original was in is still at its place;
+//! - its directory is alive, or was renamed as a whole: all its files are found in one directory of
+//!   the same source, each under its own name;
+//! - the file stands for it alone: no other lost original has this content, and no other new file.
+//!
+//! Otherwise the original is lost, and heal restores it: that costs a file, while a copy taken for
+//! a rename would leave the original lost.
 
 use crate::SealError;
+use crate::disk::MetaKind;
 use crate::names::parent;
 use crate::options::Progress;
 use crate::report::FileStatus;
-use crate::set::{Original, Set, put_by};
-use crate::tree::Way;
+use crate::set::{Original, Set};
 use crate::verify::tree_now;
 use crate::window::{join, read_source};
 use pantile_format::{Crc64, Entry, EntryKind, Mode};
-use pantile_trust::Caller;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// Read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Finds the originals that were renamed and lets them be read at their new paths.
+/// A file at a path that was not sealed.
+struct Candidate {
+    source: u32,
+    path: PathBuf,
+    size: u64,
+}
+
+/// Finds files that hold lost originals, lets these be read there, and says which were renamed.
 ///
-/// Reads the files of paths that were not sealed, as far as a missing file has their size and their
-/// start.
+/// Reads the files of paths that were not sealed, as far as a lost original has their size and
+/// their start.
 pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), SealError> {
     if set.manifest.mode != Mode::Beside || !set.judge {
         return Ok(());
     }
-    let mut missing: HashMap<u64, Vec<usize>> = HashMap::new();
-    for (index, entry) in set.manifest.entries.iter().enumerate() {
-        let is_missing =
-            matches!(&set.originals[index], Some(original) if original.status == FileStatus::Missing);
-        match entry.kind {
-            EntryKind::File { size, .. } if is_missing && size > 0 => {
-                missing.entry(size).or_default().push(index)
-            }
-            _ => {}
+    // Lost originals of one content, by its size: which file stands for which is not known.
+    let mut by_content: HashMap<(u64, &[Crc64]), Vec<usize>> = HashMap::new();
+    for index in 0..set.manifest.entries.len() {
+        let EntryKind::File { size, .. } = set.manifest.entries[index].kind else { continue };
+        if size > 0 && is_missing(set, index) {
+            by_content.entry((size, crcs(set, index))).or_default().push(index);
         }
+    }
+    let mut missing: HashMap<u64, Vec<Vec<usize>>> = HashMap::new();
+    for ((size, _), of) in by_content {
+        missing.entry(size).or_default().push(of);
     }
     if missing.is_empty() {
         return Ok(());
     }
+    missing.values_mut().for_each(|contents| contents.sort_unstable());
+    let alive = sources_alive(set);
     let candidates = candidates(set, &missing);
-    progress.phase("looking for renamed files", candidates.iter().map(|(_, size)| size).sum());
-    let mut owners = Owners::default();
-    for (path, size) in candidates {
-        let Some(same_size) = missing.get_mut(&size) else { continue };
-        // Asked before it is read: who has a file of hers read that holds a guess sees how far.
-        let putter = putter(set, &path);
-        let is_of_whom_it_was = |index: &usize| match putter {
-            Putter::Trusted => true,
-            Putter::Alone(user) => owners.of(set, *index) == Some(user),
-            Putter::Unknown => false,
-        };
-        let may_be: Vec<usize> = same_size.iter().copied().filter(is_of_whom_it_was).collect();
-        if let Some(at) = holds_one_of(set, &path, &may_be, progress)?
-            && fits_pin(set, may_be[at], &path, progress)?
+    progress.phase("looking for renamed files", candidates.iter().map(|candidate| candidate.size).sum());
+    let mut found: HashMap<usize, Vec<Candidate>> = HashMap::new();
+    for candidate in candidates {
+        let Some(contents) = missing.get(&candidate.size) else { continue };
+        let firsts: Vec<usize> = contents.iter().map(|of| of[0]).collect();
+        if let Some(at) = holds_one_of(set, &candidate.path, &firsts, progress)?
+            && fits_pin(set, firsts[at], &candidate.path, progress)?
         {
-            let index = may_be[at];
-            same_size.retain(|&other| other != index);
-            set.originals[index] = Some(Original { path, status: FileStatus::Renamed });
+            found.entry(firsts[at]).or_default().push(candidate);
+        }
+    }
+    let of_content: HashMap<usize, &[usize]> =
+        missing.values().flatten().map(|of| (of[0], of.as_slice())).collect();
+    let mut pairs = pair(set, &of_content, &found);
+    pairs.retain(|&index, became| {
+        let source = set.manifest.entries[index].source;
+        became.source == source || alive.contains(&source)
+    });
+    for (first, copies) in &found {
+        for &index in of_content[first] {
+            let (path, status) = match pairs.get(&index) {
+                Some(candidate) => (candidate.path.clone(), FileStatus::Renamed),
+                None => (copies[0].path.clone(), FileStatus::Missing),
+            };
+            set.originals[index] = Some(Original { path, status });
         }
     }
     Ok(())
 }
 
+fn is_missing(set: &Set<'_>, index: usize) -> bool {
+    matches!(&set.originals[index], Some(original) if original.status == FileStatus::Missing)
+}
+
+/// The checksums of a file's blocks.
+fn crcs<'s>(set: &'s Set<'_>, index: usize) -> &'s [Crc64] {
+    match &set.manifest.entries[index].kind {
+        EntryKind::File { crcs, .. } => crcs.as_slice(),
+        _ => &[],
+    }
+}
+
+/// The new file that each lost original may have become, as far as names tell.
+fn pair<'c>(
+    set: &Set<'_>,
+    of_content: &HashMap<usize, &[usize]>,
+    found: &'c HashMap<usize, Vec<Candidate>>,
+) -> HashMap<usize, &'c Candidate> {
+    let mut pairs: HashMap<usize, &Candidate> = HashMap::new();
+    // By directory that is gone: the lost files in it, and how many files were sealed in it.
+    let mut gone: HashMap<PathBuf, Vec<usize>> = HashMap::new();
+    for (first, copies) in found {
+        for &index in of_content[first] {
+            let dir = parent(&set.original_path(index));
+            let is_alive = set.world.disk.meta(&dir).is_ok_and(|meta| meta.kind == MetaKind::Dir);
+            match (is_alive, of_content[first], copies.as_slice()) {
+                (true, [_], [alone]) => drop(pairs.insert(index, alone)),
+                (true, ..) => {}
+                (false, ..) => gone.entry(dir).or_default().push(index),
+            }
+        }
+    }
+    let mut files: HashMap<PathBuf, usize> = HashMap::new();
+    for (index, entry) in set.manifest.entries.iter().enumerate().filter(|_| !gone.is_empty()) {
+        if matches!(entry.kind, EntryKind::File { size, .. } if size > 0) {
+            *files.entry(parent(&set.original_path(index))).or_default() += 1;
+        }
+    }
+    let first_of: HashMap<usize, usize> =
+        of_content.iter().flat_map(|(&first, of)| of.iter().map(move |&index| (index, first))).collect();
+    for (dir, lost) in gone {
+        if files.get(&dir) != Some(&lost.len()) {
+            continue;
+        }
+        // The copies of a file under its own name in its own source, by their directory.
+        let copies = |index: usize| {
+            let (source, path) = (set.manifest.entries[index].source, set.original_path(index));
+            let is_so = move |candidate: &&Candidate| {
+                candidate.source == source && candidate.path.file_name() == path.file_name()
+            };
+            found[&first_of[&index]].iter().filter(is_so)
+        };
+        let in_dir = |to: &Path| -> Option<Vec<(usize, &Candidate)>> {
+            let of = |&index: &usize| Some((index, copies(index).find(|copy| parent(&copy.path) == *to)?));
+            lost.iter().map(of).collect()
+        };
+        let dirs: HashSet<PathBuf> = copies(lost[0]).map(|copy| parent(&copy.path)).collect();
+        let mut whole = dirs.iter().filter_map(|to| in_dir(to));
+        if let (Some(renamed), None) = (whole.next(), whole.next()) {
+            pairs.extend(renamed);
+        }
+    }
+    pairs
+}
+
+/// The sources of which a file is at its place.
+fn sources_alive(set: &Set<'_>) -> HashSet<u32> {
+    let is_there = |(entry, original): &(&Entry, &Option<Original>)| {
+        matches!(entry.kind, EntryKind::File { .. })
+            && original.as_ref().is_some_and(|original| original.status != FileStatus::Missing)
+    };
+    let there = set.manifest.entries.iter().zip(&set.originals).filter(is_there);
+    there.map(|(entry, _)| entry.source).collect()
+}
+
 /// Files at paths that were not sealed, of the size of one that is missing.
-fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<usize>>) -> Vec<(PathBuf, u64)> {
+fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<Vec<usize>>>) -> Vec<Candidate> {
     let Some(tree) = tree_now(set) else { return Vec::new() };
     let known: HashSet<(u32, &[u8])> =
         set.manifest.entries.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
     let candidate = |entry: &Entry| match entry.kind {
         EntryKind::File { size, .. } if missing.contains_key(&size) => {
             let is_new = !known.contains(&(entry.source, entry.path.as_slice()));
-            is_new.then(|| (join(&set.sources[entry.source as usize], &entry.path), size))
+            let path = join(&set.sources[entry.source as usize], &entry.path);
+            is_new.then_some(Candidate { source: entry.source, path, size })
         }
         _ => None,
     };
     tree.entries.iter().filter_map(candidate).collect()
-}
-
-/// Who can have put a file where it is.
-enum Putter {
-    /// Nobody but whom the caller trusts.
-    Trusted,
-    /// This user, and nobody else but those.
-    Alone(u32),
-    Unknown,
-}
-
-fn putter(set: &Set<'_>, path: &Path) -> Putter {
-    let (disk, caller) = (set.world.disk, Caller::or_by_sudo());
-    let Ok(found) = disk.meta(path) else { return Putter::Unknown };
-    let putter = put_by(disk, &caller, &found, &parent(path));
-    let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&found, &above));
-    match caller.trusts(putter) {
-        true => Putter::Trusted,
-        false if is_at_home() => Putter::Alone(putter),
-        false => Putter::Unknown,
-    }
-}
-
-/// Whose the directories are in which originals were sealed, by path; none of one that is not there
-/// any more, or has another in its place: nothing tells whose that was.
-#[derive(Default)]
-struct Owners(HashMap<PathBuf, Option<u32>>);
-
-impl Owners {
-    fn of(&mut self, set: &Set<'_>, entry: usize) -> Option<u32> {
-        let dir = parent(&set.original_path(entry));
-        *self.0.entry(dir).or_insert_with_key(|dir| {
-            let was_in = set.world.disk.meta(dir).ok()?;
-            let way = set.ways([entry].into_iter()).pop().map_or(Way::Unknown, |(_, way)| way);
-            set.was_sealed_in(way, was_in.id).then_some(was_in.owner)
-        })
-    }
 }
 
 /// Whether every block of a file is what the pin says of an entry; without a pin it is.
@@ -163,10 +226,7 @@ fn holds_one_of(
     entries: &[usize],
     progress: &mut dyn Progress,
 ) -> Result<Option<usize>, SealError> {
-    let crcs = |index: usize| match &set.manifest.entries[index].kind {
-        EntryKind::File { crcs, .. } => crcs.as_slice(),
-        _ => &[],
-    };
+    let crcs = |index: usize| crcs(set, index);
     let mut left: Vec<usize> = (0..entries.len()).collect();
     let Some(&first) = entries.first() else { return Ok(None) };
     let (blocks, block) = (crcs(first).len(), set.geometry.block());

@@ -391,6 +391,9 @@ pub struct SealReport {
     /// The state after the work, as a record tells of it.
     #[serde(skip)]
     pub(crate) state: String,
+    /// The manifest after the work, as it is stored.
+    #[serde(skip)]
+    pub(crate) stored_manifest: Vec<u8>,
     /// Since when what was not touched is what the set has, if not since the work began.
     #[serde(skip)]
     pub(crate) known_since: Option<pantile_format::Timestamp>,

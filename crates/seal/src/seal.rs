@@ -83,6 +83,7 @@ fn seal_into(
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Without a record heal asks where the originals are.
         let at = report.known_since.unwrap_or(began);
+        let _ = crate::records::keep_manifest(world.disk, records, &report.stored_manifest);
         let _ = crate::records::note(world.disk, records, (&report.set, &report.state), &places, at);
     }
     done

@@ -510,10 +510,12 @@ impl<'w> Set<'w> {
             return ShardStatus::Truncated { have: candidate.len, need: need(header) };
         }
         match (candidate.manifest(self.bounds), candidate.checks()) {
-            (Ok(manifest), Some((_, true))) if manifest == self.manifest => match whole {
-                true => ShardStatus::Good,
-                false => ShardStatus::HeaderCopyDamaged,
-            },
+            (Ok(manifest), Some((_, true))) if manifest == self.manifest && candidate.has_whole_copies() => {
+                match whole {
+                    true => ShardStatus::Good,
+                    false => ShardStatus::HeaderCopyDamaged,
+                }
+            }
             _ => ShardStatus::MetaDamaged,
         }
     }

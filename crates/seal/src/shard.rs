@@ -6,8 +6,8 @@ use crate::copies::{last_copies, read_pieces};
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
 use crate::names::{SHARD, parent};
 use pantile_format::{
-    Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId, ShardHeader,
-    Timestamp, Version, pieces_of,
+    Crc64, CrcStream, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId,
+    ShardHeader, Timestamp, Version, pieces_of,
 };
 use pantile_trust::Caller;
 use std::ffi::OsStr;
@@ -165,56 +165,117 @@ impl Candidate {
             return Err(FormatError::NotPantile { part: Part::Manifest });
         };
         bounds.check_manifest(header.manifest_len)?;
-        // The beginning says the length once more: what is not a manifest is refused before its
-        // length is spent.
-        let begin = (header.meta_offset, Manifest::BEGIN_BYTES.min(header.manifest_len));
-        let begin = read_stored(&**file, begin, self.len, Part::Manifest)?;
-        match Manifest::announced(&begin) {
-            Some((.., len)) if len == header.manifest_len => {}
-            _ => return Err(FormatError::Checksum { part: Part::Manifest }),
+        let copy = |at: u64| {
+            // The beginning says the length once more: what is not a manifest is refused before its
+            // length is spent.
+            let begin = (at, Manifest::BEGIN_BYTES.min(header.manifest_len));
+            let begin = read_stored(&**file, begin, self.len, Part::Manifest)?;
+            match Manifest::announced(&begin) {
+                Some((.., len)) if len == header.manifest_len => {}
+                _ => return Err(FormatError::Checksum { part: Part::Manifest }),
+            }
+            let bytes = read_stored(&**file, (at, header.manifest_len), self.len, Part::Manifest)?;
+            if Crc64::of(&bytes) != header.manifest_crc {
+                return Err(FormatError::Checksum { part: Part::Manifest });
+            }
+            Ok(bytes)
+        };
+        let mut error = FormatError::NotPantile { part: Part::Manifest };
+        for at in header.meta_copies() {
+            match copy(at) {
+                Ok(bytes) => return manifest_under(&bytes, header),
+                Err(e) => error = e,
+            }
         }
-        let place = (header.meta_offset, header.manifest_len);
-        let bytes = read_stored(&**file, place, self.len, Part::Manifest)?;
-        if Crc64::of(&bytes) != header.manifest_crc {
-            return Err(FormatError::Checksum { part: Part::Manifest });
-        }
-        manifest_under(&bytes, header)
+        Err(error)
     }
 
-    /// The check table, and whether all of it is good. What is not is [`Crc64::UNKNOWN`] where the
-    /// piece table tells which part that is.
+    /// The check table, and whether all of it is good, by either copy. A checksum that is good in
+    /// neither is [`Crc64::UNKNOWN`] where the piece table tells which part that is.
     pub(crate) fn checks(&self) -> Option<(Vec<Crc64>, bool)> {
         let (header, _) = self.header.as_ref().ok()?;
         let file = &**self.file.as_ref()?;
-        let at = header.meta_offset + header.manifest_len;
-        let whole = read_stored(file, (at, header.checks_len), self.len, Part::Header).ok();
-        if let Some(bytes) = whole.filter(|bytes| Crc64::of(bytes) == header.checks_crc) {
-            return Some((crcs(&bytes), true));
+        let copies: Vec<u64> = header.meta_copies().iter().map(|at| at + header.manifest_len).collect();
+        for &at in &copies {
+            let whole = read_stored(file, (at, header.checks_len), self.len, Part::Header).ok();
+            if let Some(bytes) = whole.filter(|bytes| Crc64::of(bytes) == header.checks_crc) {
+                return Some((crcs(&bytes), true));
+            }
         }
         if header.checks_len > COMBINED_BYTES_MAX {
             return None;
         }
         let sums = self.piece_sums()?;
         let of_checks = sums.get(pieces_of(header.manifest_len) as usize..)?;
-        let mut table = Vec::new();
-        for (piece, sum) in read_pieces(file, at, header.checks_len, self.len)?.iter().zip(of_checks) {
-            let good = piece.as_ref().filter(|bytes| Crc64::of(bytes) == *sum);
+        let copies: Option<Vec<_>> =
+            copies.iter().map(|&at| read_pieces(file, at, header.checks_len, self.len)).collect();
+        let copies = copies?;
+        let (mut table, mut is_whole) = (Vec::new(), true);
+        for (index, sum) in of_checks.iter().enumerate() {
+            let mut pieces = copies.iter().filter_map(|copy| copy[index].as_ref());
+            let good = pieces.find(|bytes| Crc64::of(bytes) == *sum);
+            is_whole &= good.is_some();
             let left = header.checks_len - 8 * table.len() as u64;
             let unknown = || vec![Crc64::UNKNOWN; left.min(PIECE_BYTES) as usize / 8];
             table.extend(good.map_or_else(unknown, |bytes| crcs(bytes)));
         }
-        Some((table, false))
+        Some((table, is_whole))
     }
 
-    /// The piece table, if it is there and good.
+    /// The piece table, if a copy of it is good.
     pub(crate) fn piece_sums(&self) -> Option<Vec<Crc64>> {
         let (header, _) = self.header.as_ref().ok()?;
-        let at = header.meta_offset.checked_add(header.manifest_len)?.checked_add(header.checks_len)?;
         let is_v2 = header.version == Version::V2;
         let file = &**self.file.as_ref().filter(|_| is_v2)?;
-        let bytes = read_stored(file, (at, header.pieces_len), self.len, Part::Header).ok()?;
-        (Crc64::of(&bytes) == header.pieces_crc).then(|| crcs(&bytes))
+        header.meta_copies().into_iter().find_map(|copy| {
+            let at = copy.checked_add(header.manifest_len)?.checked_add(header.checks_len)?;
+            let bytes = read_stored(file, (at, header.pieces_len), self.len, Part::Header).ok()?;
+            (Crc64::of(&bytes) == header.pieces_crc).then(|| crcs(&bytes))
+        })
     }
+
+    /// True if every copy of manifest, check table and piece table is as the header says.
+    pub(crate) fn has_whole_copies(&self) -> bool {
+        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
+        header.meta_copies().into_iter().all(|at| has_meta_at(&**file, header, at))
+    }
+}
+
+/// True if a shard has a whole copy of the meta area that a header describes.
+pub(crate) fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
+    header.meta_copies().into_iter().any(|at| has_meta_at(file, header, at))
+}
+
+/// True if manifest, check table and piece table are whole in the copy that begins at `meta`.
+fn has_meta_at(file: &dyn DiskFile, header: &ShardHeader, meta: u64) -> bool {
+    const BUFFER_BYTES: u64 = 1 << 20;
+    let is_there = |at: u64, len: u64, crc: Crc64| {
+        // A header may announce any length; a commit writes all of it.
+        if !file.is_stored(at, len) {
+            return false;
+        }
+        let mut sum = CrcStream::new();
+        let mut buffer = vec![0; len.min(BUFFER_BYTES) as usize];
+        let mut done = 0;
+        while done < len {
+            let piece = &mut buffer[..(len - done).min(BUFFER_BYTES) as usize];
+            if file.read_at(piece, at.saturating_add(done)).ok() != Some(piece.len()) {
+                return false;
+            }
+            sum.update(piece);
+            done += piece.len() as u64;
+        }
+        sum.crc() == crc
+    };
+    // The checksum alone is the same of every whole manifest, since each ends with its own.
+    let mut begin = [0; Manifest::BEGIN_BYTES as usize];
+    let have = file.read_at(&mut begin, meta).unwrap_or(0);
+    let checks = meta.saturating_add(header.manifest_len);
+    let pieces = checks.saturating_add(header.checks_len);
+    Manifest::announced(&begin[..have]) == Some((header.set, header.generation, header.manifest_len))
+        && is_there(meta, header.manifest_len, header.manifest_crc)
+        && is_there(checks, header.checks_len, header.checks_crc)
+        && is_there(pieces, header.pieces_len, header.pieces_crc)
 }
 
 fn crcs(bytes: &[u8]) -> Vec<Crc64> {

@@ -642,13 +642,13 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
 /// The originals that have another name now, and which.
 fn renamed(set: &Set<'_>) -> Vec<Renamed> {
     let all = set.originals.iter().enumerate();
-    let renamed = all.filter_map(|(index, original)| match original {
+    all.filter_map(|(index, original)| match original {
         Some(Original { path, status: FileStatus::Renamed }) => {
             Some(Renamed::new(&set.original_path(index), path))
         }
         _ => None,
-    });
-    renamed.take(FILES_SHOWN).collect()
+    })
+    .collect()
 }
 
 /// What lies in the sources now and was not sealed.

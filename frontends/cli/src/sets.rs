@@ -538,6 +538,7 @@ fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String
 /// What verify found, as text.
 pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> String {
     const FILES_MOST: usize = 30;
+    const RENAMED_MOST: usize = 100;
     let mut out = format!(
         "{} ({}, {}), generation {}: {} read, {} checked by {}.\n\n",
         terminal.bold(name(&report.name)),
@@ -590,6 +591,10 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
                  name its source with --source to have it searched.\n",
             ),
             0 => {}
+            // Sealing refuses a set of which newer shards are there.
+            newer if report.newer.is_some() => {
+                let _ = writeln!(out, "{} new or changed since.", count(newer, "path"));
+            }
             newer => {
                 let _ = writeln!(
                     out,
@@ -601,7 +606,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             }
         }
     }
-    for file in &report.renamed {
+    for file in report.renamed.iter().take(RENAMED_MOST) {
         let _ = writeln!(out, "{} is called {} now.", name(&file.from), name(&file.to));
     }
     let unclear = report.files.iter().filter(|f| f.status == FileStatus::RotOrChange).count();
@@ -638,6 +643,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         }
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
         (false, true) if !report.needs_heal => changed_only(report, hint),
+        (false, true) if report.newer.is_some() => newer_only(report, hint),
         (false, true) if only_misnamed(report) => {
             format!("Verdict: nothing is damaged, but shards bear the names of others: run '{}'.", hint.heal())
         }
@@ -653,6 +659,17 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
     };
     let _ = writeln!(out, "\n{verdict}");
     out
+}
+
+/// The verdict where shards are newer than the state that is there: heal leaves them unless told.
+pub fn newer_only(report: &VerifyReport, hint: &Hint) -> String {
+    let newer = report.newer.as_ref().map_or(report.generation, |newer| newer.generation);
+    format!(
+        "Verdict: some shards are of generation {newer}, and too few to read it. Bring the others of generation {newer}; or run \
+         '{} --yes' to repair generation {} and lose what was sealed since.",
+        hint.heal(),
+        report.generation
+    )
 }
 
 /// Whether wrong names of shards are all there is to be healed.

@@ -95,7 +95,8 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
     let sets = by_set(&candidates);
     let bounds = Bounds::new(None);
     let mut codes = Codes::new(bounds);
-    let newest = sets.values().filter_map(|shards| newest(disk, shards, (bounds, None), &mut codes).ok());
+    let newest =
+        sets.values().filter_map(|shards| newest(disk, shards, (bounds, None, None), &mut codes).ok());
     let manifests = newest.map(|newest| newest.manifest);
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
@@ -119,7 +120,7 @@ pub(super) fn choose(
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
     let (mut first_error, mut disputes) = (None, HashMap::new());
     for shards in sets.values() {
-        match newest(disk, shards, (Bounds::new(paths.effort), pin), codes) {
+        match newest(disk, shards, (Bounds::new(paths.effort), pin, paths.records.as_deref()), codes) {
             Ok(Newest { manifest, disputed }) => {
                 disputes.extend(disputed.map(|error| (manifest.set, error)));
                 manifests.push((shards.len(), manifest));

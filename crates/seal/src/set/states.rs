@@ -12,12 +12,14 @@ use crate::copies::combined;
 use crate::disk::{Disk, resolve};
 use crate::names::parent;
 use crate::pin::{Pin, digest_of_manifest};
+use crate::records::kept_manifest;
 use crate::shard::Candidate;
 use pantile::{CellSet, Codec};
 use pantile_format::{DIGEST_BYTES, FormatError, Manifest, Mode, Part};
 use pantile_trust::{Caller, SOMEBODY};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// The state that counts.
 pub(super) struct Newest {
@@ -41,7 +43,7 @@ struct State<'c> {
 pub(super) fn newest(
     disk: &dyn Disk,
     shards: &[&Candidate],
-    (bounds, pin): (Bounds, Option<&Pin>),
+    (bounds, pin, records): (Bounds, Option<&Pin>, Option<&Path>),
     codes: &mut Codes,
 ) -> Result<Newest, FormatError> {
     // What a forger made of some of the shards is no reason to refuse the others.
@@ -63,7 +65,12 @@ pub(super) fn newest(
                 None
             }
         });
-        let Some(manifest) = found.or_else(|| combined(&state.shards)) else { continue };
+        let kept = || {
+            let headers = state.shards.iter().filter_map(|shard| shard.header.as_ref().ok());
+            let headers: Vec<_> = headers.map(|(header, _)| header).collect();
+            kept_manifest(disk, records?, &headers, bounds)
+        };
+        let Some(manifest) = found.or_else(|| combined(&state.shards)).or_else(kept) else { continue };
         if is_one_generation || suffices(&manifest, &state.shards, codes) {
             best = Some((state, manifest));
             break;

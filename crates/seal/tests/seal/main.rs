@@ -1,5 +1,6 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
+mod a_copy_is_no_rename;
 mod a_lost_source_comes_back;
 mod common;
 mod damage_is_found_and_repaired;
@@ -8,6 +9,7 @@ mod killed_at_any_moment_nothing_is_lost;
 mod metadata_is_used_in_parts;
 mod nobody_gets_in;
 mod odd_trees_and_shards_do_not_stop_the_work;
+mod one_flipped_byte_loses_nothing;
 mod originals_and_states_are_judged_fairly;
 mod pins_resist_a_forger;
 mod rights_are_never_wider;

@@ -33,13 +33,22 @@ fn spoil(place: &Place, column: usize, at: u64, len: u64) {
     file.write_all_at(&Seed(at).bytes(len as usize), at).unwrap();
 }
 
+/// Damages the same part of both copies of the metadata in a shard.
+fn spoil_copies(place: &Place, column: usize, at: u64, len: u64) {
+    header(place, column).meta_copies().into_iter().for_each(|copy| spoil(place, column, copy + at, len));
+}
+
 /// Damages another part of the manifest in every shard; no copy is whole afterwards.
 fn spoil_manifests(place: &Place, columns: usize) {
     for column in 0..columns {
-        let header = header(place, column);
-        let part = header.manifest_len / columns as u64;
-        spoil(place, column, header.meta_offset + column as u64 * part + 3, (part / 3).clamp(1, 3000));
+        let part = header(place, column).manifest_len / columns as u64;
+        spoil_copies(place, column, column as u64 * part + 3, (part / 3).clamp(1, 3000));
     }
+}
+
+/// The set without the copy of its manifest that is kept beside the record.
+fn forget_kept(place: &Place) {
+    fs::remove_dir_all(place.records()).unwrap();
 }
 
 #[test]
@@ -53,6 +62,7 @@ fn manifests_of_which_no_copy_is_whole_still_tell_everything() {
         let place = sealed(code, version, 150);
         let whole: Vec<Vec<u8>> = (0..columns).map(|column| fs::read(place.shard(column)).unwrap()).collect();
         spoil_manifests(&place, columns);
+        forget_kept(&place);
         let found = place.verify();
         assert!(found.shards.iter().all(|shard| shard.status == ShardStatus::MetaDamaged), "{found:?}");
         assert!(found.recoverable && found.needs_heal, "{version:?} {code}");
@@ -73,9 +83,10 @@ fn more_damage_than_choices_can_be_tried_for_is_borne_by_pieces() {
     for column in 0..3 {
         let header = header(&place, column);
         for at in (0..header.manifest_len).step_by(190).filter(|at| at / 4096 % 3 != column as u64) {
-            spoil(&place, column, header.meta_offset + at, 2);
+            spoil_copies(&place, column, at, 2);
         }
     }
+    forget_kept(&place);
     assert!(place.verify().recoverable);
     place.assert_restores();
     place.heal().unwrap();
@@ -86,7 +97,8 @@ fn more_damage_than_choices_can_be_tried_for_is_borne_by_pieces() {
 fn a_manifest_that_is_bad_in_one_place_everywhere_is_refused() {
     for version in [Version::V1, Version::V2] {
         let place = sealed("rs:3+2", version, 10);
-        (0..5).for_each(|column| spoil(&place, column, header(&place, column).meta_offset + 500, 100));
+        (0..5).for_each(|column| spoil_copies(&place, column, 500, 100));
+        forget_kept(&place);
         let error = place.unseal().unwrap_err();
         assert!(matches!(error, SealError::NoGoodShard { .. }), "{version:?}: {error}");
     }
@@ -153,7 +165,7 @@ fn a_check_table_damaged_in_part_costs_the_blocks_of_that_part_alone() {
     seal(&options, &mut Silent).unwrap();
     let header = header(&place, 2);
     assert!(header.checks_len > 4096);
-    spoil(&place, 2, header.meta_offset + header.manifest_len + header.checks_len - 100, 50);
+    spoil_copies(&place, 2, header.manifest_len + header.checks_len - 100, 50);
     let found = place.verify();
     assert_eq!(found.shards[2].status, ShardStatus::MetaDamaged);
     let last_piece = (header.checks_len % 4096) / 8;

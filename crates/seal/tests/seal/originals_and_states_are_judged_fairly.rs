@@ -202,6 +202,7 @@ fn newer_shards_whose_manifests_cannot_be_read_hold_back_the_healing_of_original
     let header =
         pantile_format::ShardHeader::decode(&bytes[..pantile_format::HEADER_BYTES as usize]).unwrap();
     spoil(&newer, header.meta_offset, header.manifest_len);
+    fs::remove_file(place.records().join(format!("{}.manifest", header.set))).unwrap();
     let found = place.verify();
     assert!(found.generation == 1 && found.newer.is_some(), "{found:?}");
     let lost = place.tree().join("deep");

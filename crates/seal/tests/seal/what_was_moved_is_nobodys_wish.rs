@@ -500,45 +500,6 @@ fn wait_a_tick() {
     std::thread::sleep(std::time::Duration::from_millis(20));
 }
 
-/// Her copy of a file of another's, or one that she made to have its checksums.
-#[test]
-fn a_file_of_a_user_is_not_what_another_is_called_now() {
-    if !is_root() {
-        return;
-    }
-    let place = Place::new();
-    for (dir, user) in [("hers", SHE), ("of another", ANOTHER)] {
-        fs::create_dir_all(place.tree().join(dir)).unwrap();
-        give_dir(&place.tree().join(dir), user);
-    }
-    let (lost, copy) = (place.tree().join("of another/doc"), place.tree().join("hers/copy"));
-    file(&lost, &Seed(4).bytes(3000), 0o644, ANOTHER);
-    seal(&SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") }, &mut Silent).unwrap();
-    fs::rename(&lost, lost.with_file_name("called so")).unwrap();
-    assert_eq!(place.verify().files[0].status, FileStatus::Renamed, "its owner did that");
-    fs::rename(lost.with_file_name("called so"), &copy).unwrap();
-    for user in [SHE, ANOTHER] {
-        chown(&copy, Some(user), None).unwrap();
-        assert_eq!(place.verify().files[0].status, FileStatus::Missing);
-    }
-    // Nor is it that if nothing tells any more whose the directory was.
-    let aside = place.dir.path().join("aside");
-    fs::rename(lost.parent().unwrap(), &aside).unwrap();
-    [place.tree(), copy.clone()].iter().for_each(|path| chown(path, Some(SHE), None).unwrap());
-    let files = place.verify().files;
-    assert_eq!((&*files[1].path, files[1].status), ("of another/doc", FileStatus::Missing));
-    // One of hers in its place tells as little.
-    fs::create_dir(lost.parent().unwrap()).unwrap();
-    give_dir(lost.parent().unwrap(), SHE);
-    let files = place.verify().files;
-    assert_eq!((&*files[0].path, files[0].status), ("of another/doc", FileStatus::Missing));
-    fs::remove_dir(lost.parent().unwrap()).unwrap();
-    chown(place.tree(), Some(0), None).unwrap();
-    fs::rename(&aside, lost.parent().unwrap()).unwrap();
-    place.heal().unwrap();
-    assert_eq!(fs::read(&lost).unwrap(), Seed(4).bytes(3000));
-}
-
 /// What a run that was cut off made is hers to move, where the target is hers in part.
 #[test]
 fn a_directory_of_a_run_that_was_cut_off_gets_no_rights_elsewhere() {

@@ -19,7 +19,8 @@ use std::path::PathBuf;
 /// also when not everything can be.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 2 not all could be repaired.
+Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or originals that were renamed were left,
+2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
 Originals beside their parity are written to only where --source names them, or where you sealed them on this machine
@@ -118,6 +119,8 @@ impl Heal {
                     (false, false) => print(&text(&report, &hint, terminal))?,
                 }
                 match report.blocks_left {
+                    // Their names are lost with the next seal: that is for a person to decide.
+                    0 if !report.found.renamed.is_empty() => Ok(Verdict::Bad),
                     0 => Ok(Verdict::Good),
                     left => Err(Failure::Losses(format!(
                         "wrong, but not to be put right with certainty: {}. Nothing was written in their stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable",
@@ -153,6 +156,7 @@ impl Heal {
 
     /// What is found is what would be repaired.
     fn rehearse(self, terminal: &Terminal) -> Outcome {
+        let yes = self.yes;
         let report = Examination {
             set: self.set,
             ignore_checksums: self.ignore_checksums,
@@ -163,6 +167,10 @@ impl Heal {
         .run(terminal)?;
         match (report.clean || !report.needs_heal, report.recoverable) {
             (true, _) => Ok(Verdict::Good),
+            // What heal itself would end with.
+            (false, true) if report.newer.is_some() && !yes => {
+                Err(Failure::System("shards of a newer generation are there; see the verdict".into()))
+            }
             (false, true) => Ok(Verdict::Bad),
             (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
         }
@@ -183,6 +191,9 @@ fn lines(report: &HealReport) -> String {
     report.left_changed.iter().for_each(|path| line("changed since it was sealed, left alone", path));
     for failed in &report.not_healed {
         line("not healed", &format!("{}: {}", failed.path, failed.reason));
+    }
+    for file in &report.found.renamed {
+        line("renamed, left alone", &format!("{} to {}", file.from, file.to));
     }
     if report.blocks_left > 0 {
         line("blocks that could not be put right", &report.blocks_left.to_string());
@@ -252,6 +263,13 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
             false => "changed since it was sealed; seal again to protect its new state",
         };
         let _ = writeln!(out, "  left alone {} ({why})", sets::name(path));
+    }
+    for file in &report.found.renamed {
+        let (from, to) = (sets::name(&file.from), sets::name(&file.to));
+        let _ = writeln!(
+            out,
+            "  left alone {from} (renamed to {to}; seal again to protect its new name, remove that file to have this one healed)"
+        );
     }
     if report.blocks_left > 0 {
         let _ = writeln!(out, "  not fixed  {}", count(report.blocks_left as usize, "block"));
