@@ -53,9 +53,9 @@ impl Rights {
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
     }
 
-    /// For the owner alone.
-    pub(crate) fn of_owner_alone(self) -> Rights {
-        Rights { most: self.most & 0o700, of_system: false }
+    /// True if `--modes` asked for all rights that may be given.
+    pub(crate) fn are_asked_for(self) -> bool {
+        self.of_system
     }
 
     /// Whether an attribute is given, if something is: of the owner alone no ACL, which gives its

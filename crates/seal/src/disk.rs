@@ -32,16 +32,6 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// What tells a directory from any other that has its path before or after, also after the next
-/// start of the system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Which file it is.
-    pub id: FileId,
-    /// When it was made; not every file system keeps that.
-    pub born: Option<Timestamp>,
-}
-
 /// A directory that is a root, made if it was not there.
 #[derive(Clone, Debug)]
 pub struct MadeRoot {
@@ -108,8 +98,13 @@ pub enum MetaKind {
 pub trait Disk: Send + Sync {
     /// Opens a directory as a root, or gives a root more access; its path without links.
     ///
-    /// Links on the way to it are followed if they belong to the user who runs this, or to root.
+    /// The kernel follows links on the way to it, once: from then on the opened directory counts.
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf>;
+    /// As [`root`](Disk::root), of an absolute path that had no link on it when it was written down:
+    /// one that has a link now leads elsewhere.
+    ///
+    /// Errors: `ELOOP` if there is a link on the way.
+    fn root_through_no_link(&self, path: &Path, access: Access) -> io::Result<()>;
     /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not
     /// there.
     ///
@@ -167,9 +162,6 @@ pub trait Disk: Send + Sync {
     /// Each is described when the next one was opened in it: a rename that led there has changed
     /// the times of both by then, whatever is exchanged meanwhile.
     fn way(&self, dir: &Path) -> io::Result<Vec<Meta>>;
-    /// Describes a directory and all above it, up to the topmost: where it is by now, whatever led
-    /// there.
-    fn above(&self, dir: &Path) -> io::Result<Vec<Meta>>;
     /// Where a link points.
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         self.look(path)?.target()
@@ -178,8 +170,6 @@ pub trait Disk: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.look(path)?.names()
     }
-    /// What tells a directory from others.
-    fn identity(&self, path: &Path) -> io::Result<Identity>;
     /// Keeps other commands that write from a directory, by a file of this user in it, until what
     /// is returned is dropped; `None` where nobody can write or nothing can be locked.
     ///
@@ -288,7 +278,7 @@ pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
 /// A path without links and dots, so that two spellings of one place are equal; as it is if there
 /// is nothing there, or links of others are on the way.
 pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
-    real_path(path).unwrap_or_else(|_| path.to_path_buf())
+    crate::links::kernel_path(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 /// Everything was changed since.

@@ -136,55 +136,6 @@ pub enum SealError {
         /// Where that is.
         sources: Vec<PathBuf>,
     },
-    /// Shards would be written, or originals read for them, where another user can have put them.
-    OfAnother {
-        /// Where.
-        path: PathBuf,
-        /// The number of its owner.
-        owner: u32,
-    },
-    /// Something would be made or replaced where others may have put what is there.
-    PlaceOfAnother {
-        /// Where.
-        path: PathBuf,
-        /// The number of the user who owns what is there, or a directory on the way.
-        owner: u32,
-    },
-    /// What others can have put there would be restored to a directory that holds something.
-    NotNew {
-        /// The directory.
-        path: PathBuf,
-        /// The number of the user who can have put the shards there.
-        owner: u32,
-    },
-    /// An original was in a directory that not everybody could search, and would be shown to
-    /// whoever may have put what is in the place of that.
-    NotShown {
-        /// Where.
-        path: PathBuf,
-    },
-    /// A change that was cut off would be finished as another user says, and not all shards that
-    /// it names belong to that user.
-    JournalOfAnother {
-        /// The journal.
-        path: PathBuf,
-        /// The number of its owner.
-        owner: u32,
-    },
-    /// Shards of several states lie there, and those of the one that would count were put there by
-    /// a user who did not put the others there.
-    StateOfAnother {
-        /// The first of them.
-        path: PathBuf,
-        /// The number of that user.
-        owner: u32,
-        /// Their generation.
-        generation: u64,
-        /// The first shard of the other state.
-        other: PathBuf,
-        /// The generation of that.
-        other_generation: u64,
-    },
     /// Files of the set are there and cannot be opened now.
     CannotOpen {
         /// The first.

@@ -196,9 +196,8 @@ pub(crate) fn describe(
     report.tolerance = geometry.codec.code().claim().tolerance as u64;
     report.generation = manifest.generation.0;
     report.manifest = crate::pin::told(manifest);
-    let times = geometry.stored_columns().filter_map(|c| Some(disk.meta(&names.shard(c)).ok()?.mtime));
-    report.state = crate::records::state(manifest, &report.manifest, times.min());
     report.stored_manifest = if report.dry_run { Vec::new() } else { manifest.encode() };
+    report.places = manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
     report.stripes = manifest.stripes;

@@ -14,14 +14,13 @@ use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
-use crate::set::{Set, put_by, refuse_dir_of_others, refuse_place_of_others};
+use crate::set::{Places, Set};
 use crate::shard::{Shard, read_header};
 use crate::tree::Way;
 use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
-use pantile_trust::Caller;
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -41,8 +40,6 @@ pub(crate) fn heal(
         let path = set.names.dir.clone();
         SealError::Format { path, error }
     })?;
-    set.refuse_shards_of_others()?;
-    let another = set.put_by_another();
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
@@ -71,14 +68,13 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
-            refuse_place_of_others(set.world.disk, out)?;
             // If it cannot be made, that is said of each shard.
             let _ = set.world.disk.make_root(out, ROOT_DIR);
             lock_out(set, options)?
         }
         _ => None,
     };
-    heal_shards(set, (&columns, another), options, &damage, &mut report, progress)?;
+    heal_shards(set, &columns, options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     }
@@ -94,7 +90,6 @@ fn heal_part(
     if set.manifest.mode == Mode::Full {
         return Err(SealError::NoOriginals);
     }
-    set.refuse_shards_of_others()?;
     let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
@@ -184,7 +179,7 @@ fn hold_back(
 ) -> Vec<(usize, Way)> {
     let have = set.manifest.generation.0;
     let reason = match set.newer_state().filter(|_| !options.yes) {
-        _ if !set.trust.may_search() => {
+        _ if !set.places.are_known() => {
             "only the set says that it belongs there: if that is so, say it with --source".to_string()
         }
         Some(newer) => format!(
@@ -208,7 +203,7 @@ fn hold_back(
 /// names.
 fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
-    if set.trust.may_search() {
+    if set.places.are_known() {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
         return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
@@ -219,10 +214,7 @@ fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
 fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
     match &options.out {
-        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => {
-            refuse_dir_of_others(set.world.disk, out)?;
-            set.lock(out).map(Some)
-        }
+        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
         _ => Ok(None),
     }
 }
@@ -240,15 +232,7 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
         let names = disk.list(&dir).unwrap_or_default();
         found.extend(names.iter().map(|name| dir.join(name)));
     }
-    // In the sources also others work, and what they left has the same names.
-    let caller = Caller::or_by_sudo();
-    let is_ours = |path: &PathBuf| {
-        let is_filled = |above: Vec<crate::disk::Meta>| caller.may_fill(&above[0], &above[1..]);
-        disk.meta(path).is_ok_and(|stray| caller.trusts(stray.owner))
-            && disk.above(&parent(path)).is_ok_and(is_filled)
-    };
-    let in_sources = crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default();
-    found.extend(in_sources.into_iter().filter(is_ours));
+    found.extend(crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
     let own = set.manifest.set.to_string();
     found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
     found.sort_unstable();
@@ -293,7 +277,7 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
 /// Makes shards anew; where root does that among those of a user, for that user.
 fn heal_shards(
     set: &Set<'_>,
-    (columns, another): (&[usize], Option<u32>),
+    columns: &[usize],
     options: &HealOptions,
     damage: &Damage,
     report: &mut HealReport,
@@ -305,7 +289,7 @@ fn heal_shards(
     let disk = set.world.disk;
     let mut outputs: Vec<Replacement> = Vec::new();
     for &column in columns {
-        match replacement(set, (column, another), options) {
+        match replacement(set, column, options) {
             Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
@@ -318,17 +302,7 @@ fn heal_shards(
             }
         }
     }
-    // What no checksum tells from anything else is not given away.
-    let (owner, is_given) = (set.owner_of_all(), set.is_content_sealed());
-    let done = write_shards(set, (&outputs, owner.filter(|_| is_given)), damage, report, progress);
-    if let Some((owner, _)) = owner.filter(|(owner, _)| !is_given && !Caller::alone().is_me(*owner)) {
-        let why = format!(
-            "without checksums it could tell what is in files of others, so it is root's; if it does not, chown gives \
-             it to user number {owner}, as the other shards"
-        );
-        let note = |path: &String| NotDone { path: path.clone(), reason: why.clone() };
-        report.not_kept.extend(report.shards_written.iter().map(note));
-    }
+    let done = write_shards(set, (&outputs, set.owner_of_all()), damage, report, progress);
     if done.is_err() {
         for output in &outputs {
             let _ = disk.remove(&output.temp);
@@ -354,7 +328,7 @@ struct Replacement {
 /// Where a shard is made anew; or the path at which it cannot be, and why.
 fn replacement(
     set: &Set<'_>,
-    (column, another): (usize, Option<u32>),
+    column: usize,
     options: &HealOptions,
 ) -> Result<Replacement, (PathBuf, String)> {
     let disk = set.world.disk;
@@ -450,21 +424,6 @@ fn replacement(
     if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
         return refuse("a directory stands where the shard belongs; move it away".into());
     }
-    // Newer shards of a user must not have those of somebody else replaced.
-    let caller = Caller::or_by_sudo();
-    let is_well = match (another, disk.meta(&to)) {
-        (Some(another), Ok(meta)) => put_by(disk, &caller, &meta, &dir) == another,
-        (Some(another), Err(_)) => {
-            disk.meta(&dir).map_or(true, |meta| meta.owner == another || caller.trusts(meta.owner))
-        }
-        (None, meta) => meta.map_or(true, |meta| caller.trusts(meta.owner)),
-    };
-    if !is_well {
-        return refuse(
-            "it, or its directory, belongs to another user than the newer shards, or who can have put them there; make them that user's (chown), or move them away"
-                .into(),
-        );
-    }
     let temp = stray(&dir, set.manifest.set, Some(column));
     let is_prepared = set.shards[column].as_ref().is_some_and(Shard::holds_next);
     Ok(Replacement { column, is_prepared, path: to, temp, aside })
@@ -494,7 +453,6 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
             to.display()
         ));
     }
-    refuse_dir_of_others(disk, &dir).map_err(|error| error.to_string())?;
     // One that leads to the shard of another column is refused by whoever asks.
     let is_read = || {
         let mut used = set.shards.iter().flatten();
@@ -504,12 +462,12 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         Ok(file) => read_header(&*file).is_ok_and(|(header, _)| {
             header.set == set.manifest.set && (header.column.0 as usize == column || is_read())
         }),
-        // Nothing is there: then she must have named the directory, or it must be her set and her
-        // link, to a shard by its name.
+        // Nothing is there: then the user must have named the directory, or have sealed the set
+        // here and made the link, which leads to a shard by its name.
         Err(error) => {
-            let is_hers = || disk.meta(path).is_ok_and(|link| is_own(&link));
             let is_shard = to.file_name() == set.names.shard(column).file_name();
-            let is_meant = || set.trust.recorded.is_some() && is_shard && is_hers();
+            let is_own_link = || disk.meta(path).is_ok_and(|link| is_own(&link));
+            let is_meant = || set.places == Places::Recorded && is_shard && is_own_link();
             error.kind() == std::io::ErrorKind::NotFound && (set.is_named(&dir) || is_meant())
         }
     };

@@ -10,10 +10,9 @@
 //! layout that the headers say; together they write no more to a shard than that is long.
 
 use crate::bounds::{Bounds, Codes, read_stored};
-use crate::disk::{Disk, DiskFile, Meta, resolve, set_back};
+use crate::disk::{Disk, DiskFile, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::options::{Progress, Silent};
-use crate::set::{put_by, told_by};
 use crate::shard::{has_meta, open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
 use pantile::Codec;
@@ -22,7 +21,6 @@ use pantile_format::{
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
     Target, Timestamp,
 };
-use pantile_trust::Caller;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -155,8 +153,7 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
 /// back, these are lost, and healed later. If one is among these that was made anew of the state
 /// before, by somebody who did not see the journal, the others do not suffice for the state after,
 /// and none has it yet, then none is touched: together they may have the state before. Errors:
-/// `BadJournal` if it is damaged, `JournalOfAnother`; nothing is then changed, unless it is changed
-/// meanwhile. `Cancelled`: whoever opens the set next goes on.
+/// `BadJournal` if it is damaged; nothing is then changed, unless it is changed meanwhile. `Cancelled`: whoever opens the set next goes on.
 pub(crate) fn replay(
     world: &World<'_>,
     path: &Path,
@@ -210,10 +207,7 @@ fn prepare<'w, 'p>(
     let (header, after) = check(&mut stream)?;
     let shards = find_shards(disk, path, dirs)?;
     let (left, open) = (BTreeMap::new(), BTreeMap::new());
-    let found = stream.file.meta().map_err(|e| SealError::io("reading", path, e))?;
-    let whose = (told_by(disk, &Caller::or_by_sudo(), &found, &parent(path)), found.owner);
-    let mut replay = Replay { disk, header, whose, after, shards, left, open, header_copy: None };
-    replay.check_owner(path)?;
+    let mut replay = Replay { disk, header, after, shards, left, open, header_copy: None };
     replay.check_layout(&mut stream)?;
     Ok((replay, stream))
 }
@@ -323,8 +317,6 @@ enum State {
 struct Replay<'w> {
     disk: &'w dyn Disk,
     header: JournalHeader,
-    /// Who can have put the journal there, and whose it is.
-    whose: (u32, u32),
     after: After,
     shards: BTreeMap<u32, PathBuf>,
     /// How long each shard is, and how much of that is not written yet; filled when the layout is
@@ -443,33 +435,6 @@ impl Replay<'_> {
                 let rule = "must be what the headers of the shards say of their layout";
                 Err(stream.bad(FormatError::Invalid { part: Part::Journal, field: "target", rule }))
             }
-        }
-    }
-
-    /// Refuses a journal that was not written for all shards that it names.
-    fn check_owner(&self, journal: &Path) -> Result<(), SealError> {
-        let is_for = |shard: &PathBuf| {
-            let Ok(real) = resolve(self.disk, shard) else { return false };
-            // One that gets its name by this journal has a temporary one still.
-            let found = self.disk.meta(&real).or_else(|_| self.disk.meta(&temp(&real)));
-            found.is_ok_and(|found| self.is_for(&found, &real))
-        };
-        let mut written = self.after.keys().filter_map(|column| self.shards.get(column));
-        let path = journal.to_path_buf();
-        match written.all(is_for) {
-            true => Ok(()),
-            false => Err(SealError::JournalOfAnother { path, owner: self.whose.0 }),
-        }
-    }
-
-    /// Whether a journal may say what is written to a shard: it is the caller's or root's, as the
-    /// shard, or both are of the same user. In a directory of another user it counts as that one's,
-    /// and so does the shard.
-    fn is_for(&self, shard: &Meta, path: &Path) -> bool {
-        let caller = Caller::or_by_sudo();
-        match caller.trusts(self.whose.0) {
-            true => caller.trusts(shard.owner),
-            false => (put_by(self.disk, &caller, shard, &parent(path)), shard.owner) == self.whose,
         }
     }
 

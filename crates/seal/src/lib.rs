@@ -155,7 +155,6 @@ impl World<'_> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
-        set.refuse_to_read()?;
         set.refuse_if_closed()?;
         let found = verify::scan(&mut set, progress).map(|(report, _)| report);
         set.refuse_if_changed().and(found)
@@ -168,7 +167,6 @@ impl World<'_> {
         let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
-        set.refuse_to_read()?;
         heal::heal(&mut set, options, progress)
     }
 
@@ -179,7 +177,6 @@ impl World<'_> {
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
-        set.refuse_to_read()?;
         set.refuse_unnamed_sources()?;
         renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
@@ -211,7 +208,6 @@ impl World<'_> {
         if manifest.is_some_and(|sealed| *sealed != pin::told(&set.manifest)) {
             return Err(SealError::ChangedMeanwhile { path: set.names.dir.clone() });
         }
-        set.refuse_to_read()?;
         let done = pin::pin(&set, file, progress);
         set.refuse_if_changed().and(done)
     }

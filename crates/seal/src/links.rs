@@ -1,26 +1,39 @@
-//! Where a path leads, link by link, if nobody else has a hand in it.
+//! Where a path leads that a user names, and the link that stands in the place of a shard.
 //!
-//! A path that a person names ([`real_path`], [`lead`]), and the link that stands in the place of a
-//! file in a directory that she names ([`resolve`]), goes through links of hers and root's alone
-//! that nobody else can have put where they are. `pantile_trust` has the rule.
-//!
-//! Invariant of a walk: each name is opened in the directory that the names before it led to, and
-//! what is told of a link or of a directory is told by its descriptor. Whoever exchanges names
-//! meanwhile has the walk end elsewhere, but never by a link that was not held to the rule.
+//! For sets the kernel follows the links of a directory that is named ([`kernel_dir`]) and of a shard
+//! ([`resolve`]). For chunks and other files a walk goes link by link, and only along links that no
+//! other user can have put there ([`kept_dir`], [`resolve_kept`], [`lead`]).
 
 use crate::disk::{Access, Disk, FileId, Meta, MetaKind};
 use crate::names::parent;
-use crate::system::{TO_SEARCH, describe};
+use crate::system::{SystemDisk, TO_SEARCH, describe};
 use pantile_trust::{Caller, Found};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+
+/// A path without links, as the kernel follows them.
+pub(crate) fn kernel_path(path: &Path) -> io::Result<PathBuf> {
+    fs::canonicalize(path)
+}
+
+/// The directory that a path leads to, as the kernel opened it, to be searched; and its path
+/// without links.
+///
+/// Errors: `NotADirectory` for anything else.
+pub(crate) fn kernel_dir(path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    let dir = open(CWD, path.as_os_str(), TO_SEARCH)?;
+    let real =
+        fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).or_else(|_| fs::canonicalize(path));
+    Ok((dir, real?))
+}
 
 /// A path without links, if all those on the way belong to the user who runs this or to root, and
 /// lie in directories in which nobody else may put them: whoever may put a link there, or one that
@@ -47,7 +60,7 @@ pub fn describe_real(path: &Path) -> io::Result<fs::Metadata> {
 /// searched; and its path without links.
 ///
 /// Errors: `NotADirectory` for anything else.
-pub(crate) fn real_dir(path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+pub(crate) fn kept_dir(path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
     match walk(Way::from(path)?, path, false)? {
         Walked::To(End { way, name: None, .. }) => Ok((way.dir, way.real)),
         Walked::To(_) => Err(Errno::NOTDIR.into()),
@@ -251,10 +264,34 @@ const LINKS_MOST: usize = 40;
 /// Where a path below a root leads: to itself, or along its links to a file that may not be there.
 /// The directories that links lead to become roots to be read.
 ///
+/// Errors: `PermissionDenied` for a link of the kernel's, such as those below `/proc/self/fd`.
+pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MOST {
+        let Ok(link) = disk.look(&path) else { return Ok(path) };
+        if link.meta()?.kind != MetaKind::Symlink {
+            return Ok(path);
+        }
+        if link.is_of_kernel() {
+            let why = "it is a link of the kernel's to what is open; name the file itself";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let to = parent(&path).join(link.target()?);
+        match disk.root(&parent(&to), Access::Read) {
+            // If the directory is not there, neither is what the link leads to.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => path = to,
+        }
+    }
+    Err(io::Error::other("its links lead in a circle"))
+}
+
+/// As [`resolve`], along links alone that no other user can have put there.
+///
 /// Errors: `PermissionDenied` for a link that somebody else may have put there, and for any on the
 /// way that it leads. Nothing on that way is looked at before: what is there would show in times of
 /// access, and in how long it takes.
-pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn resolve_kept(disk: &SystemDisk, path: &Path) -> io::Result<PathBuf> {
     let refused = |why: &str| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
     let caller = Caller::or_by_sudo();
     let mut path = path.to_path_buf();

@@ -4,11 +4,7 @@
 //! Rights go to no directory that merely looks like one of these: it may be private to whoever runs
 //! this.
 
-use crate::disk::{Disk, DiskFile, FileId, MetaKind};
-use crate::names::parent;
-use crate::records::is_ours;
-use crate::set::put_by;
-use pantile_trust::Caller;
+use crate::disk::{Disk, DiskFile, FileId, Meta, MetaKind, is_own};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -39,23 +35,17 @@ const BYTES_MOST: u64 = 64 << 20;
 impl Mark {
     /// The one that a run of this user left, or none yet.
     ///
-    /// One is obeyed if nobody else can have written it, or put it there. It is never written to,
-    /// since it may have another name elsewhere: what it names is copied to a new one, by way of a
-    /// temporary file.
+    /// One of this user's that no other may write to is obeyed. It is never written to, since it may
+    /// have another name elsewhere: what it names is copied to a new one, by way of a temporary file.
     pub(crate) fn found(disk: &dyn Disk, path: PathBuf, temp: &Path, state: String) -> Mark {
         let there = disk.meta(&path).ok();
-        let may_be_made = there.is_none_or(|meta| is_ours(&meta, MetaKind::File));
+        let may_be_made = there.is_none_or(|meta| is_ours(&meta));
         let made = if may_be_made { read(disk, &path).unwrap_or_default() } else { HashSet::new() };
         let mut mark = Mark { path, state, file: None, may_be_made, len: 0, made };
         if there.is_some() && may_be_made {
             mark.copy(disk, temp);
         }
         mark
-    }
-
-    /// Whether the mark at a path, if it is obeyed, names a directory for a state. Nothing is made.
-    pub(crate) fn names(disk: &dyn Disk, path: &Path, state: &str, (dir, below): (FileId, &[u8])) -> bool {
-        read(disk, path).is_some_and(|all| all.contains(&made(dir, state, below)))
     }
 
     /// Whether the run before named a directory, at this path below the target.
@@ -105,18 +95,21 @@ fn made(dir: FileId, state: &str, below: &[u8]) -> Made {
     bytes
 }
 
-/// What a mark names; `None` if it is not one that nobody but this user can have put there.
+/// What a mark names; `None` if it is not a file of this user's.
 fn read(disk: &dyn Disk, path: &Path) -> Option<HashSet<Made>> {
     let file = disk.open(path).ok()?;
     let meta = file.meta().ok()?;
-    let is_hers = is_ours(&meta, MetaKind::File)
-        && is_ours(&disk.meta(&parent(path)).ok()?, MetaKind::Dir)
-        && put_by(disk, &Caller::or_by_sudo(), &meta, &parent(path)) == meta.owner;
-    if !is_hers || meta.size > BYTES_MOST {
+    if !is_ours(&meta) || meta.size > BYTES_MOST {
         return None;
     }
     let mut bytes = vec![0; meta.size as usize];
     let have = file.read_at(&mut bytes, 0).ok()?;
     let made = bytes[..have].chunks_exact(DIR_BYTES);
     Some(made.map(|made| made.try_into().expect("as many bytes")).collect())
+}
+
+/// True for a file that only this user and root can write to.
+fn is_ours(meta: &Meta) -> bool {
+    const OTHERS_WRITE: u32 = 0o022;
+    meta.kind == MetaKind::File && is_own(meta) && meta.mode & OTHERS_WRITE == 0
 }

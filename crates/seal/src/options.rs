@@ -15,6 +15,8 @@ pub trait Progress {
     fn phase(&mut self, name: &'static str, total_bytes: u64);
     /// So many bytes more are done.
     fn advance(&mut self, bytes: u64);
+    /// Something that the user should know, in a line; the work goes on.
+    fn warn(&self, _text: &str) {}
     /// Asked often; `true` ends the work at a safe point with `SealError::Cancelled`.
     fn cancelled(&self) -> bool {
         false
@@ -52,7 +54,7 @@ pub struct SealOptions {
     /// The sources are those that were sealed, in another place now. Otherwise another place is
     /// refused: another tree of the same name would take the place of the one that was sealed.
     pub moved: bool,
-    /// Where this user's records of what she sealed lie; none is written unless given.
+    /// The directory of this user's records of sets; none is written unless given.
     pub records: Option<PathBuf>,
     /// Reads every file, and takes one that holds something else than was sealed for changed.
     /// Otherwise those are not read whose size and times are as they were; and one that was touched
@@ -136,8 +138,8 @@ pub struct SetPaths {
     /// How much work the set may make, in steps of about a microsecond, where it may be somebody
     /// else's; the least there is unless given. See docs/security.md.
     pub effort: Option<u64>,
-    /// Where this user's records of what she sealed lie. Originals are written to only if `sources`
-    /// names them, or if a record says that she sealed the set here and from where.
+    /// The directory of this user's records of sets. Originals are written to only if `sources`
+    /// names their places, or a record has them.
     pub records: Option<PathBuf>,
 }
 
@@ -216,7 +218,7 @@ impl System {
     /// No directory is open yet.
     pub fn new() -> System {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MOST);
-        System { disk: SystemDisk::new(), threads }
+        System { disk: SystemDisk::of_sets(), threads }
     }
 
     /// The world that the command works in.

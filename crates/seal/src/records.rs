@@ -1,65 +1,95 @@
-//! What this user sealed on this machine: a file for each set in a directory of hers, which nobody
-//! else can write.
+//! What this user sealed on this machine: for each set a record of where its sources are, and a
+//! copy of its manifest.
 //!
-//! A set names the places of its originals, and whoever made it may have named any place. A record
-//! says which directories these were when the set was sealed here. It fits as long as they are the
-//! same: a path that leads elsewhere now, by a link or because something else was put there, does
-//! not fit, and neither does anything on another machine. Nor does a record count that lies in a
-//! directory of another user, at any depth.
-//!
-//! A record is a text: a line for the format, a line for the [`state`] of the set, then a line for
-//! each source. That has `dir` or `file`; of the directory, or of that in which the file lies, the
-//! number of its inode and the time at which that was made, or the number of its device where the
-//! file system does not keep that time; and the path of the source. What is not there counts as a
-//! file, so that no record of a directory fits. A record is written anew by each seal. Its time of
-//! modification tells since when what was not touched is what that state has: when the seal began;
-//! or what the record before told, if a file that was touched since counts as unchanged and was not
-//! read.
+//! A set names the places of its originals, and its maker may have named any place. A record says
+//! from where this user sealed it, so that later commands need no `--source`. It is a text: a line
+//! for the format, a line with the digest of the manifest that was sealed last, and a line with the
+//! path of each source, in the order of the set. In a path `\` and line feeds are written `\\` and
+//! `\n`. Each seal writes it again.
 
 use crate::bounds::{Bounds, read_stored};
-use crate::disk::{Access, Disk, DiskFile, EPOCH, Identity, Meta, MetaKind, ROOT_DIR};
-use crate::links::is_led_to_by_nobody_else;
-use crate::names::{parent, temp};
+use crate::disk::{Access, Disk, DiskFile, ROOT_DIR};
+use crate::names::temp;
 use crate::shard::manifest_under;
-use pantile_format::{Crc64, Manifest, Part, SetId, ShardHeader, Timestamp};
-use std::fmt::Write;
+use pantile_format::{Crc64, Manifest, Part, SetId, ShardHeader};
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-const FIRST_LINE: &str = "pantile record 3\n";
-const FIRST_LINE_V2: &str = "pantile record 2\n";
-/// What the line of the state begins with.
-const STATE: &str = "state ";
+const FIRST_LINE: &str = "pantile record 4";
+const MANIFEST: &str = "manifest ";
+const SOURCE: &str = "source ";
 
-/// As many sources as a manifest can name have less.
+/// The longest record that is read: longer than the paths of all sources that a manifest names.
 const BYTES_MOST: u64 = 1 << 20;
 
-/// Notes where the sources of a set are, and that they are as this state has them as far as they
-/// were not touched since a time.
+/// What a record says.
+pub(crate) struct Record {
+    /// The digest of the manifest that this user sealed last.
+    pub(crate) manifest: String,
+    /// Where the sources were then.
+    pub(crate) sources: Vec<PathBuf>,
+}
+
+/// Writes the record of a set.
 ///
-/// Best effort: without a record the person is asked to name them when they are to be repaired.
+/// Best effort: without a record the user is asked for the sources when they are to be repaired.
 pub(crate) fn note(
     disk: &dyn Disk,
     records: &Path,
-    (set, state): (&str, &str),
+    (set, manifest): (&str, &str),
     sources: &[PathBuf],
-    at: Timestamp,
 ) -> io::Result<()> {
-    if !is_led_to_by_nobody_else(records) {
-        return Ok(());
+    let mut text = format!("{FIRST_LINE}\n{MANIFEST}{manifest}\n").into_bytes();
+    for source in sources {
+        text.extend_from_slice(SOURCE.as_bytes());
+        for &byte in source.as_os_str().as_bytes() {
+            match byte {
+                b'\\' => text.extend_from_slice(b"\\\\"),
+                b'\n' => text.extend_from_slice(b"\\n"),
+                byte => text.push(byte),
+            }
+        }
+        text.push(b'\n');
     }
-    let text = format!("{FIRST_LINE}{STATE}{state}\n{}", describe(disk, sources)?);
-    disk.make_root(records, ROOT_DIR)?;
-    let path = records.join(set);
-    if !is_ours(&disk.meta(records)?, MetaKind::Dir) {
-        return Ok(());
+    write(disk, records, &records.join(set), &text)
+}
+
+/// This user's record of a set, if there is one.
+pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: SetId) -> Option<Record> {
+    disk.root(records, Access::Read).ok()?;
+    let file = disk.open(&records.join(set.to_string())).ok()?;
+    let len = file.meta().ok()?.size;
+    if len > BYTES_MOST {
+        return None;
     }
-    let file = disk.create(&temp(&path))?;
-    file.write_at(text.as_bytes(), 0)?;
-    file.set_meta(file.meta()?.mode, at)?;
-    file.sync()?;
-    file.give_name(&path)?;
-    disk.sync_dir(records)
+    let mut bytes = vec![0; len as usize];
+    let have = file.read_at(&mut bytes, 0).ok()?;
+    let mut lines = bytes[..have].split(|&byte| byte == b'\n');
+    if lines.next()? != FIRST_LINE.as_bytes() {
+        return None;
+    }
+    let manifest = lines.next()?.strip_prefix(MANIFEST.as_bytes())?;
+    let manifest = String::from_utf8(manifest.to_vec()).ok()?;
+    let sources = lines.filter_map(|line| line.strip_prefix(SOURCE.as_bytes())).map(path).collect();
+    Some(Record { manifest, sources })
+}
+
+/// A path from its line.
+fn path(line: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(line.len());
+    let mut rest = line.iter();
+    while let Some(&byte) = rest.next() {
+        bytes.push(match (byte, byte == b'\\') {
+            (_, true) => match rest.next() {
+                Some(b'n') => b'\n',
+                _ => b'\\',
+            },
+            (byte, false) => byte,
+        });
+    }
+    PathBuf::from(OsString::from_vec(bytes))
 }
 
 /// Keeps a copy of the manifest of a set, by which it is read where its shards have lost theirs.
@@ -74,14 +104,10 @@ pub(crate) fn keep_manifest(disk: &dyn Disk, records: &Path, manifest: &[u8]) ->
         let have = file.read_at(&mut begin, 0)?;
         Ok(Manifest::announced(&begin[..have]) == Some((set, generation, len)) && file.meta()?.size == len)
     };
-    if disk.open(&path).and_then(is_kept).unwrap_or(false) {
-        return Ok(());
+    match disk.open(&path).and_then(is_kept) {
+        Ok(true) => Ok(()),
+        _ => write(disk, records, &path, manifest),
     }
-    let file = disk.create(&temp(&path))?;
-    file.write_at(manifest, 0)?;
-    file.sync()?;
-    file.give_name(&path)?;
-    disk.sync_dir(records)
 }
 
 /// The copy of the manifest that shards of these headers have, if it was kept and is whole.
@@ -106,105 +132,33 @@ fn manifest_path(records: &Path, set: SetId) -> PathBuf {
     records.join(format!("{set}.manifest"))
 }
 
-/// What a record tells.
-pub(crate) struct Record {
-    /// Since when what was not touched is what the state has that this user sealed last here.
-    /// Shards tell a time, too, but whoever may write to them may set it.
-    at: Timestamp,
-    /// That state; older records do not have it.
-    state: Option<String>,
-    /// Whether its sources are where they were.
-    pub(crate) fits: bool,
+fn write(disk: &dyn Disk, records: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    disk.make_root(records, ROOT_DIR)?;
+    let file = disk.create(&temp(path))?;
+    file.write_at(bytes, 0)?;
+    file.sync()?;
+    file.give_name(path)?;
+    disk.sync_dir(records)
 }
 
-/// A state of a set as a record tells of it: by the digest of its manifest; without checksums also
-/// by the first time of its shards, since nothing in the manifest is of what files hold.
-pub(crate) fn state(manifest: &Manifest, digest: &str, sealed_at: Option<Timestamp>) -> String {
-    match sealed_at.filter(|_| !manifest.checksums) {
-        Some(at) => format!("{digest} of {}.{:09}", at.seconds, at.nanos),
-        None => digest.into(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SystemDisk;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_record_gives_back_any_paths_and_is_for_its_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = dir.path().join("records");
+        let set = SetId([7; 16]);
+        let odd = OsString::from_vec(b"/a\nb\\n\\\xff".to_vec());
+        let sources = [PathBuf::from("/plain"), PathBuf::from(odd)];
+        note(&SystemDisk::new(), &records, (&set.to_string(), "digest"), &sources).unwrap();
+        let record = record_of(&SystemDisk::new(), &records, set).unwrap();
+        assert_eq!((record.manifest.as_str(), &record.sources[..]), ("digest", &sources[..]));
+        let mode = std::fs::metadata(records.join(set.to_string())).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(record_of(&SystemDisk::new(), &records, SetId([8; 16])).is_none());
     }
-}
-
-impl Record {
-    /// Since when what was not touched is what a state has.
-    pub(crate) fn known_since(&self, state: impl FnOnce() -> String) -> Timestamp {
-        let is_of_it = self.state.as_ref().is_some_and(|noted| *noted == state());
-        if is_of_it { self.at } else { EPOCH }
-    }
-}
-
-/// This user's record of a set, if there is one.
-pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: &str, sources: &[PathBuf]) -> Option<Record> {
-    let found = || {
-        disk.root(records, Access::Read)?;
-        let (text, at) = read(disk, &records.join(set))?;
-        // Whoever may exchange a directory on the way may put another one of this user there, in
-        // which she restored what somebody else made.
-        let is_hers = is_ours(&disk.meta(records)?, MetaKind::Dir) && is_led_to_by_nobody_else(records);
-        let with_state = text.strip_prefix(FIRST_LINE).and_then(|rest| rest.strip_prefix(STATE));
-        let (state, lines) = match with_state.and_then(|rest| rest.split_once('\n')) {
-            Some((state, lines)) => (Some(state.to_string()), Some(lines)),
-            None => (None, text.strip_prefix(FIRST_LINE_V2)),
-        };
-        let fits = || {
-            lines.is_some_and(|lines| describe(disk, sources).is_ok_and(|now| now == lines))
-                || describe_v1(disk, sources).is_some_and(|now| now == text)
-        };
-        Ok::<Option<Record>, io::Error>(is_hers.then(|| Record { at, state, fits: fits() }))
-    };
-    found().unwrap_or(None)
-}
-
-/// A line for each source, in the versions of the format that have paths.
-fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
-    let mut text = String::new();
-    for source in sources {
-        // A file is made anew whenever it is healed or saved; the directory that it lies in stays.
-        // Which name it has there counts as well: another name would be another file.
-        let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
-        let kind = if is_dir { "dir" } else { "file" };
-        let dir = if is_dir { source.clone() } else { parent(source) };
-        let path = source.as_os_str().as_encoded_bytes().escape_ascii();
-        let _ = writeln!(text, "{kind} {} {path}", identity(disk, &dir)?);
-    }
-    Ok(text)
-}
-
-/// The same as version 1 has it, which tells of a file only the directory that it lies in; `None`
-/// if a source is no directory.
-fn describe_v1(disk: &dyn Disk, sources: &[PathBuf]) -> Option<String> {
-    let mut text = String::from("pantile record 1\n");
-    for source in sources {
-        let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
-        let _ = writeln!(text, "source {}", identity(disk, source).ok().filter(|_| is_dir)?);
-    }
-    Some(text)
-}
-
-fn identity(disk: &dyn Disk, dir: &Path) -> io::Result<String> {
-    let Identity { id, born } = disk.identity(dir)?;
-    Ok(match born {
-        Some(born) => format!("{} born {}.{:09}", id.inode, born.seconds, born.nanos),
-        None => format!("{} device {}", id.inode, id.device),
-    })
-}
-
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<(String, Timestamp)> {
-    let file = disk.open(path)?;
-    let meta = file.meta()?;
-    if !is_ours(&meta, MetaKind::File) || meta.size > BYTES_MOST {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
-    let mut bytes = vec![0; meta.size as usize];
-    let have = file.read_at(&mut bytes, 0)?;
-    bytes.truncate(have);
-    let text = String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
-    Ok((text, meta.mtime))
-}
-
-/// Whether nobody but this user, and root, can have written it.
-pub(crate) fn is_ours(meta: &Meta, kind: MetaKind) -> bool {
-    const OTHERS_WRITE: u32 = 0o022;
-    meta.kind == kind && meta.owner == rustix::process::geteuid().as_raw() && meta.mode & OTHERS_WRITE == 0
 }

@@ -388,15 +388,12 @@ pub struct SealReport {
     pub manifest: String,
     /// Whether the set is new.
     pub first_time: bool,
-    /// The state after the work, as a record tells of it.
+    /// Where the sources are, in the order of the set.
     #[serde(skip)]
-    pub(crate) state: String,
+    pub(crate) places: Vec<std::path::PathBuf>,
     /// The manifest after the work, as it is stored.
     #[serde(skip)]
     pub(crate) stored_manifest: Vec<u8>,
-    /// Since when what was not touched is what the set has, if not since the work began.
-    #[serde(skip)]
-    pub(crate) known_since: Option<pantile_format::Timestamp>,
     /// The code that was given, or that the set had, where it got more data columns for more
     /// sources.
     pub widened_from: Option<String>,
@@ -518,6 +515,11 @@ pub struct VerifyReport {
     pub partial: bool,
     /// Sources that are not there, so that originals were not compared.
     pub sources_missing: Vec<String>,
+    /// True if the caller named the sources, or this user's record has them: heal may write there.
+    pub sources_known: bool,
+    /// Sources beside their parity of which nothing that was sealed is there: most likely a disk
+    /// that is not mounted, or was replaced.
+    pub sources_emptied: Vec<String>,
     /// Mode beside: originals that have another name now, the first 100.
     pub renamed: Vec<Renamed>,
     /// If there are shards of a later state, and not enough of them: which.
@@ -600,9 +602,6 @@ pub struct UnsealReport {
     /// Without checksums: whether so many shards are lost that no equation is left, and silent
     /// damage would not show.
     pub blind: bool,
-    /// Whether all of it is for whoever restores it alone, because another user may have put files
-    /// of others under this set; [`modes`](crate::UnsealOptions::modes) gives what was sealed.
-    pub for_owner_alone: bool,
     /// Attributes and ACLs that could not be given to what was restored.
     pub not_kept: Vec<NotDone>,
     /// What could not be restored: all of it, for whoever looks for it elsewhere.

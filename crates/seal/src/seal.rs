@@ -7,7 +7,7 @@ use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::report::SealReport;
-use crate::set::{Opening, Pending, Set, refuse_dir_of_others, refuse_place_of_others};
+use crate::set::{Opening, Pending, Set, warn_of_writers};
 use crate::tree::{Own, Tree, sources};
 use crate::{SealError, World};
 use pantile_format::Source;
@@ -38,10 +38,7 @@ pub(crate) fn seal(
     }
     let mut held = None;
     let (done, is_made) = match world.disk.make_root(&options.out, ROOT_DIR) {
-        Ok(out) => match refuse_dir_of_others(world.disk, &out.path) {
-            Ok(()) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
-            Err(error) => (Err(error), false),
-        },
+        Ok(out) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
         Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
     };
     // Who does not have the lock leaves the directories to whoever has it.
@@ -66,9 +63,6 @@ fn seal_into(
     *held = Some(lock(world.disk, std::slice::from_ref(&out), &[])?);
     let exists = exists(world, &out, &name)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
-    let places: Vec<PathBuf> =
-        sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect();
-    let began = crate::disk::next_tick();
     let done = if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let records = options.records.clone();
@@ -76,15 +70,15 @@ fn seal_into(
         let opening = Opening { locked: true, ..Opening::to_write(&paths) };
         reseal(world, options, &opening, &sources, (&out, &name), progress)
     } else {
+        warn_of_writers(world.disk, std::slice::from_ref(&out), progress);
         let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
         let tree = Tree::walk(world.disk, sources, &own)?;
         first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
     };
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Without a record heal asks where the originals are.
-        let at = report.known_since.unwrap_or(began);
         let _ = crate::records::keep_manifest(world.disk, records, &report.stored_manifest);
-        let _ = crate::records::note(world.disk, records, (&report.set, &report.state), &places, at);
+        let _ = crate::records::note(world.disk, records, (&report.set, &report.manifest), &report.places);
     }
     done
 }
@@ -100,11 +94,8 @@ fn reseal(
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let mut widened_from = None;
-    let mut recorded = None;
     loop {
-        let mut set = Set::open(world, opening, progress)?;
-        // It is of the state before, which was made wider.
-        set.trust.recorded = *recorded.get_or_insert(set.trust.recorded);
+        let set = Set::open(world, opening, progress)?;
         let tree = Tree::walk(world.disk, sources.to_vec(), &own(&set, options, out, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {
@@ -133,7 +124,6 @@ fn rehearse(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
         Err(error) => return Err(SealError::io("opening", &options.out, error)),
     };
-    refuse_place_of_others(world.disk, &out)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if is_there && exists(world, &out, &name)? {
         let paths = SetPaths {

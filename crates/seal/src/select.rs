@@ -7,7 +7,7 @@
 
 use crate::SealError;
 use crate::disk::MetaKind;
-use crate::links::real_path;
+use crate::links::kernel_path;
 use crate::names::{parent, path_of, shown};
 use crate::set::Set;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -177,7 +177,7 @@ fn absolute(path: &Path) -> PathBuf {
     let Some(name) = full.file_name() else { return full };
     let above = parent(&full);
     // The nearest directory that is there is spelt without links, as sources are.
-    match real_path(&above) {
+    match kernel_path(&above) {
         Ok(real) => real.join(name),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => absolute(&above).join(name),
         Err(_) => above.join(name),

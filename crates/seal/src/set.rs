@@ -3,15 +3,7 @@
 
 mod found;
 mod journals;
-mod owners;
 mod states;
-
-pub(crate) use found::sets_in;
-pub(crate) use owners::{
-    Readers, is_searched_by_all, may_be_exchanged, put_by, refuse_dir_of_others, refuse_place_of_others,
-    told_by,
-};
-use owners::{Told, putter};
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
@@ -30,17 +22,17 @@ use crate::shard::{Candidate, Shard, Unusable, is_for_now, need};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Moves, Way};
 use crate::{SealError, World};
+pub(crate) use found::sets_in;
 use found::{choose, directories, find, home, open_root};
 use journals::finish_journals;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
-use pantile_trust::Caller;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 
 /// An original file, compared with what was sealed.
 #[derive(Clone, Debug)]
@@ -91,19 +83,8 @@ pub(crate) struct Set<'w> {
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
     pub(crate) source_bytes_read: AtomicU64,
-    /// Why originals may be written to.
-    pub(crate) trust: Trust,
-    /// Directories of originals that cannot have been moved since this user sealed them, where
-    /// nothing tells of a block alone what it should be.
-    unmoved: HashSet<PathBuf>,
-    /// Whether an original was read for which another user may have put something else.
-    is_misled: AtomicBool,
-    /// What was found of who can have put the shards where they are.
-    is_hers_alone: OnceLock<bool>,
-    /// The user whom the caller does not trust and who can have put a shard where it is.
-    putter: Option<u32>,
-    /// All files that say something of it, used or not.
-    told: Vec<Told>,
+    /// How it is known where the sources are.
+    pub(crate) places: Places,
     /// Journals of changes that were decided and are not finished, where they are only told of.
     pending: Vec<PathBuf>,
     /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
@@ -114,29 +95,22 @@ pub(crate) struct Set<'w> {
     closed: Vec<(PathBuf, String)>,
 }
 
-/// Why originals may be written to.
-#[derive(Clone, Copy)]
-pub(crate) struct Trust {
-    /// Whether the person named them.
-    named: bool,
-    /// Since when what was not touched is what this state has, by this user's own record, if they
-    /// are where they were, and nobody else can have put the shards there.
-    pub(crate) recorded: Option<Timestamp>,
-    /// Whether she has such a record, wherever they are now.
-    is_sealed_here: bool,
+/// How it is known where the sources of a set are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// The caller named them.
+    Named,
+    /// This user's record of the set has them.
+    Recorded,
+    /// Only the set says so, and the maker of a set may name any place: nothing is searched or
+    /// written there.
+    Claimed,
 }
 
-impl Trust {
-    /// Whether the person named them.
-    pub(crate) fn is_named(self) -> bool {
-        self.named
-    }
-
-    /// Whether a person has named the sources, now or when she sealed the set. Then all that lies
-    /// there may be listed, files read that are not sealed, and originals be written: otherwise the
-    /// set alone says which directories these are, and whoever made it may have named any.
-    pub(crate) fn may_search(self) -> bool {
-        self.named || self.recorded.is_some()
+impl Places {
+    /// True if new files may be looked for there, and originals be written.
+    pub(crate) fn are_known(self) -> bool {
+        self != Places::Claimed
     }
 }
 
@@ -217,21 +191,23 @@ impl<'w> Set<'w> {
         pin.iter().try_for_each(|pin| pin.check(&manifest, geometry.cell_count()))?;
         let home = home(&candidates, manifest.set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
-        let of_set = candidates.iter().filter(|candidate| candidate.set() == Some(manifest.set));
-        let told: Vec<Told> = of_set.map(|candidate| Told::by(disk, candidate)).collect();
-        let putter = putter(disk, &told);
-        let sources = sources(disk, &manifest, &paths.sources, putter.is_none())?;
-        let set_name = manifest.set.to_string();
-        let record = (paths.records.as_ref())
-            .and_then(|records| crate::records::record_of(disk, records, &set_name, &sources));
-        let is_sealed_here = record.is_some();
-        let fitting = record.filter(|record| record.fits && putter.is_none());
-        let state = || {
-            let digest = crate::pin::told(&manifest);
-            crate::records::state(&manifest, &digest, sealed_at(&candidates, &manifest))
+        let record =
+            paths.records.as_ref().and_then(|records| crate::records::record_of(disk, records, manifest.set));
+        let record = record.filter(|record| record.sources.len() == manifest.sources.len());
+        let places = match (paths.sources.is_empty(), &record) {
+            (false, _) => Places::Named,
+            (true, Some(_)) => Places::Recorded,
+            (true, None) => Places::Claimed,
         };
-        let recorded = fitting.map(|record| record.known_since(state));
-        let trust = Trust { named: !paths.sources.is_empty(), recorded, is_sealed_here };
+        if opening.alone
+            && record.as_ref().is_some_and(|record| record.manifest != crate::pin::told(&manifest))
+        {
+            progress.warn("these shards are not of the state that you sealed last");
+        }
+        let recorded = record.map(|record| record.sources).filter(|_| places == Places::Recorded);
+        let (sources, is_led_away) = sources(disk, &manifest, &paths.sources, recorded)?;
+        let places = if is_led_away { Places::Claimed } else { places };
+        warn_of_writers(disk, &dirs, progress);
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -252,12 +228,7 @@ impl<'w> Set<'w> {
             manifest,
             shard_bytes_read: AtomicU64::new(0),
             source_bytes_read: AtomicU64::new(0),
-            trust,
-            unmoved: HashSet::new(),
-            is_misled: AtomicBool::new(false),
-            is_hers_alone: OnceLock::new(),
-            putter,
-            told,
+            places,
             pending,
             lock: held,
             opened: Vec::new(),
@@ -274,7 +245,6 @@ impl<'w> Set<'w> {
         opened.opened = opened.metas();
         if opened.manifest.mode == Mode::Beside {
             opened.look_at_originals();
-            opened.look_for_moves();
         }
         Ok(opened)
     }
@@ -329,7 +299,7 @@ impl<'w> Set<'w> {
             |original: &Option<Original>| original.as_ref().is_some_and(|o| o.status != FileStatus::Missing);
         let mut originals = self.originals.iter().enumerate();
         let would_read = originals.any(|(index, original)| is_file(index) && is_there(original));
-        match self.manifest.mode == Mode::Full || self.trust.may_search() || !would_read {
+        match self.manifest.mode == Mode::Full || self.places.are_known() || !would_read {
             true => Ok(()),
             false => Err(SealError::SourcesNotNamed { sources: self.sources.clone() }),
         }
@@ -343,7 +313,15 @@ impl<'w> Set<'w> {
 
     /// From here on originals may be repaired.
     pub(crate) fn open_sources_to_write(&self) {
-        self.sources.iter().for_each(|path| drop(open_root(self.world.disk, path, Access::Write)));
+        for (index, path) in self.sources.iter().enumerate() {
+            // What is not there stays lost.
+            let _ = match self.places {
+                Places::Named => open_root(self.world.disk, path, Access::Write).map(drop),
+                _ => (self.world.disk)
+                    .root_through_no_link(&source_dir(&self.manifest, index, path), Access::Write)
+                    .map_err(|e| SealError::io("opening", path, e)),
+            };
+        }
     }
 
     /// Gives every column the best shard there is for it, and says how it is.
@@ -521,14 +499,7 @@ impl<'w> Set<'w> {
     }
 
     /// Compares every original with what was sealed, by its size and time of modification.
-    ///
-    /// Nothing is looked at for shards that another user can have put there, who would learn by the
-    /// time that it takes what lies where they say; a caller other than root may name the sources.
     pub(crate) fn look_at_originals(&mut self) {
-        let may_look = self.trust.is_named() && !Caller::alone().rules_others();
-        if self.putter.is_some() && !may_look {
-            return;
-        }
         for index in 0..self.manifest.entries.len() {
             let path = self.original_path(index);
             let entry = &self.manifest.entries[index];
@@ -598,12 +569,11 @@ impl<'w> Set<'w> {
         }
         let within = dirs.iter().rev().filter(|(path, _)| path != own);
         let moves = within.fold(Moves::default(), |moves, (_, meta)| moves.through(meta));
-        let found = match dirs.first() {
-            Some((_, meta)) => Some(meta.id),
-            // The source is the file itself.
-            None => self.world.disk.meta(dir).ok().map(|meta| meta.id),
-        };
-        found.map_or(Way::Unknown, |dir| Way::To { moved_at: moves.moved_at, dir })
+        // The source may be the file itself.
+        match dirs.is_empty() && self.world.disk.meta(dir).is_err() {
+            true => Way::Unknown,
+            false => Way::To { moved_at: moves.moved_at },
+        }
     }
 
     /// Whether something tells of a block alone what it should be.
@@ -621,6 +591,15 @@ impl<'w> Set<'w> {
     /// Where an entry is restored, below the target.
     pub(crate) fn restored_path(&self, entry: usize) -> Vec<u8> {
         restored_path(&self.manifest, entry)
+    }
+
+    /// Whose a shard or journal is that root makes: the owner of all the shards that are there, and
+    /// the group of the first of them.
+    pub(crate) fn owner_of_all(&self) -> Option<(u32, u32)> {
+        let mut metas = self.shards.iter().flatten().map(|shard| shard.file.meta());
+        let first = metas.next()?.ok()?;
+        let is_of_one = metas.all(|meta| meta.is_ok_and(|meta| meta.owner == first.owner));
+        (rustix::process::geteuid().is_root() && is_of_one).then_some((first.owner, first.group))
     }
 
     /// The cells that no shard has: those of lost columns.
@@ -772,7 +751,32 @@ pub(crate) fn record_of(code: &Code) -> CodeRecord {
     }
 }
 
-/// Where the sources are now.
+/// Says once which directories of shards other users can write to.
+pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn Progress) {
+    let writers = dirs.iter().map(|dir| disk.meta(dir).ok().and_then(|meta| other_writer(&meta)));
+    if let Some((dir, writer)) = dirs.iter().zip(writers).find_map(|(dir, writer)| Some((dir, writer?))) {
+        let dir = crate::names::shown_path(dir);
+        progress.warn(&format!("{writer} can change the shards in {dir}; --pin detects it"));
+    }
+}
+
+/// Who can write to a directory beside the caller and root.
+fn other_writer(dir: &Meta) -> Option<String> {
+    use rustix::process::{getegid, geteuid};
+    const OTHERS_WRITE: u32 = 0o002;
+    const GROUP_WRITES: u32 = 0o020;
+    let (me, my_group) = (geteuid().as_raw(), getegid().as_raw());
+    if dir.mode & OTHERS_WRITE != 0 {
+        return Some("every user".into());
+    }
+    if dir.owner != me && dir.owner != 0 {
+        return Some(format!("user {}", dir.owner));
+    }
+    (dir.mode & GROUP_WRITES != 0 && dir.group != my_group).then(|| format!("group {}", dir.group))
+}
+
+/// Where the sources are now: as named, else as recorded, else as the set says. True beside them if
+/// a link leads away from where one was.
 ///
 /// Errors: their number is not that of the set, or one that was named is not there; the parent is
 /// enough for a file.
@@ -780,30 +784,39 @@ fn sources(
     disk: &dyn Disk,
     manifest: &Manifest,
     moved: &[PathBuf],
-    is_opened: bool,
-) -> Result<Vec<PathBuf>, SealError> {
+    recorded: Option<Vec<PathBuf>>,
+) -> Result<(Vec<PathBuf>, bool), SealError> {
     if moved.is_empty() {
-        let sealed: Vec<PathBuf> =
-            manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
-        // What is not there is missing.
-        sealed.iter().filter(|_| is_opened).for_each(|path| drop(open_root(disk, path, Access::Read)));
-        return Ok(sealed);
+        let sealed = || manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
+        let places: Vec<PathBuf> = recorded.unwrap_or_else(sealed);
+        let is_led_away = |(index, path): (usize, &PathBuf)| {
+            let opened = disk.root_through_no_link(&source_dir(manifest, index, path), Access::Read);
+            // What is not there is missing.
+            opened.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::LOOP))
+        };
+        let led_away = places.iter().enumerate().filter(|&(index, path)| is_led_away((index, path))).count();
+        return Ok((places, led_away > 0));
     }
     if moved.len() != manifest.sources.len() {
         return Err(SealError::SourceCount { have: moved.len(), need: manifest.sources.len() });
     }
     for (index, path) in moved.iter().enumerate() {
-        let is_file = manifest.entries.iter().any(|entry| {
-            entry.source as usize == index
-                && entry.path.is_empty()
-                && matches!(entry.kind, EntryKind::File { .. })
-        });
-        let needed = if is_file { parent(path) } else { path.clone() };
+        let needed = source_dir(manifest, index, path);
         if disk.root(&needed, Access::Read).is_err() {
             return Err(SealError::BadSource { path: needed });
         }
     }
-    Ok(moved.to_vec())
+    Ok((moved.to_vec(), false))
+}
+
+/// The directory of a source: the source itself, or that in which it lies if it is a file.
+fn source_dir(manifest: &Manifest, index: usize, path: &Path) -> PathBuf {
+    let is_file = manifest.entries.iter().any(|entry| {
+        entry.source as usize == index
+            && entry.path.is_empty()
+            && matches!(entry.kind, EntryKind::File { .. })
+    });
+    if is_file { parent(path) } else { path.to_path_buf() }
 }
 
 /// The header of a shard in a state of its set, without the places of its meta area.

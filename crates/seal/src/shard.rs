@@ -9,7 +9,6 @@ use pantile_format::{
     Crc64, CrcStream, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId,
     ShardHeader, Timestamp, Version, pieces_of,
 };
-use pantile_trust::Caller;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -311,8 +310,7 @@ pub(crate) fn open_shard(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn Dis
 }
 
 /// Opens the shard that a path is, or that its links lead to, to write to it, if it is the one that
-/// is meant: only then becomes the directory that a link leads to one that is written to. One that
-/// another user put there is not written to.
+/// is meant: only then becomes the directory that a link leads to one that is written to.
 pub(crate) fn open_shard_to_write(
     disk: &dyn Disk,
     path: &Path,
@@ -329,9 +327,6 @@ pub(crate) fn open_shard_to_write(
     }
     let file = disk.open_write(&to)?;
     let found = file.meta()?;
-    if !Caller::or_by_sudo().may_change(&found, &disk.meta(&parent(&to))?) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it belongs to another user"));
-    }
     if found.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
 }
 

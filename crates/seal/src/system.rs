@@ -10,17 +10,15 @@
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
 use crate::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, MetaKind, PRIVATE_DIR,
-    ROOT_DIR, SETGID, Seen,
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, Seen,
 };
-use crate::links::{Walked, real_dir, resolve};
+use crate::links::{Walked, kept_dir, kernel_dir, resolve_kept};
 use crate::names::LOCK;
 use pantile_format::Timestamp;
-use pantile_trust::Caller;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, StatxFlags,
-    Timespec, Timestamps, XattrFlags,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec,
+    Timestamps, XattrFlags,
 };
 use rustix::io::Errno;
 use std::collections::HashMap;
@@ -51,6 +49,8 @@ pub struct SystemDisk {
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
     /// Whether paths are walked name by name.
     walks: bool,
+    /// Whether the kernel follows the links of a root, whoever made them.
+    by_kernel: bool,
 }
 
 /// What a path leads to that a person names to have something written there.
@@ -116,6 +116,21 @@ impl SystemDisk {
     /// Without roots.
     pub fn new() -> SystemDisk {
         SystemDisk::default()
+    }
+
+    /// Without roots. The kernel follows the links of those that are named.
+    pub(crate) fn of_sets() -> SystemDisk {
+        SystemDisk { by_kernel: true, ..SystemDisk::default() }
+    }
+
+    /// The directory that a path leads to, and its path without links.
+    fn real_dir(&self, path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+        if self.by_kernel { kernel_dir(path) } else { kept_dir(path) }
+    }
+
+    /// Describes a directory and all above it, up to the topmost: where it is by now.
+    pub(crate) fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
+        all_above(&self.open_at(dir, Access::Read, TO_SEARCH)?)
     }
 
     /// The root that a path lies below, and the path from there.
@@ -220,7 +235,7 @@ impl SystemDisk {
     fn make_in(&self, dir: BorrowedFd<'_>, name: &OsStr, mode: u32) -> io::Result<(OwnedFd, Option<FileId>)> {
         rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(mode))?;
         let made = self.beneath(dir, Path::new(name), TO_LIST)?;
-        let id = is_new(&made, mode)?.then_some(describe(&rustix::fs::fstat(&made)?).id);
+        let id = is_empty(&made)?.then_some(describe(&rustix::fs::fstat(&made)?).id);
         Ok((made, id))
     }
 
@@ -282,7 +297,7 @@ impl SystemDisk {
         let disk = SystemDisk::new();
         let dir = disk.root(&crate::names::parent(path), Access::Read)?;
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-        disk.open_file(&resolve(&disk, &dir.join(name))?, Access::Read, TO_READ)
+        disk.open_file(&resolve_kept(&disk, &dir.join(name))?, Access::Read, TO_READ)
     }
 
     /// What a file is, whatever it is, and that there is no other by the time it is opened.
@@ -328,9 +343,17 @@ fn plain(path: &Path) -> PathBuf {
 
 impl Disk for SystemDisk {
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
-        let (dir, real) = real_dir(path)?;
+        let (dir, real) = self.real_dir(path)?;
         self.add_root([plain(path), real.clone()], self.listed(dir)?, access);
         Ok(real)
+    }
+
+    fn root_through_no_link(&self, path: &Path, access: Access) -> io::Result<()> {
+        let top = rustix::fs::open("/", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
+        let below = path.strip_prefix("/").map_err(|_| Errno::INVAL)?;
+        let dir = self.beneath(top.as_fd(), below, TO_SEARCH)?;
+        self.add_root([plain(path), path.to_path_buf()], self.listed(dir)?, access);
+        Ok(())
     }
 
     fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot> {
@@ -338,7 +361,7 @@ impl Disk for SystemDisk {
         let mut missing: Vec<OsString> = Vec::new();
         let mut above = path.as_path();
         let (dir, mut real) = loop {
-            match (real_dir(above), above.file_name()) {
+            match (self.real_dir(above), above.file_name()) {
                 (Err(error), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
                     missing.push(name.to_os_string());
                     above = above.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -497,20 +520,6 @@ impl Disk for SystemDisk {
         }
         way.push(describe(&rustix::fs::fstat(&dir)?));
         Ok(way)
-    }
-
-    fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
-        all_above(&self.open_at(dir, Access::Read, TO_SEARCH)?)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        let dir = self.open_at(path, Access::Read, OFlags::PATH)?;
-        let id = describe(&rustix::fs::fstat(&dir)?).id;
-        let found = rustix::fs::statx(&dir, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok();
-        let found = found.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
-        let born =
-            found.map(|found| Timestamp { seconds: found.stx_btime.tv_sec, nanos: found.stx_btime.tv_nsec });
-        Ok(Identity { id, born })
     }
 
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {
@@ -804,38 +813,17 @@ pub(crate) fn all_above(dir: &OwnedFd) -> io::Result<Vec<Meta>> {
 /// otherwise if this process is killed. Best effort.
 fn give_to_owner(file: &OwnedFd, dir: &OwnedFd) {
     if let Ok(dir) = rustix::fs::fstat(dir)
-        && Caller::alone().is_root()
+        && rustix::process::geteuid().is_root()
         && dir.st_uid != 0
     {
         let _ = std::os::unix::fs::fchown(file, Some(dir.st_uid), Some(dir.st_gid));
     }
 }
 
-/// Whether a directory that was made is the one that was opened: it is this user's, holds nothing,
-/// and has the mode that was asked for, or one that the file system does not change.
-fn is_new(made: &OwnedFd, mode: u32) -> io::Result<bool> {
-    let caller = Caller::or_by_sudo();
-    let there = || rustix::fs::fstat(made).map(|stat| describe(&stat));
-    // It inherits the group's bit of the directory that it is in.
-    let has_mode = |found: &Meta| found.mode & !(mode | SETGID) == 0;
-    let found = there()?;
-    let is_hers = caller.is_me(found.owner) || (caller.is_root() && caller.trusts(found.owner));
-    // One that holds something already is not the one that was made.
+/// True of a directory that holds nothing: one that does is not the one that was just made.
+fn is_empty(made: &OwnedFd) -> io::Result<bool> {
     let listed = rustix::fs::openat(made, ".", TO_LIST | OFlags::CLOEXEC, Mode::empty())?;
-    if !is_hers || !names_in(listed)?.is_empty() {
-        return Ok(false);
-    }
-    if has_mode(&found) {
-        return Ok(true);
-    }
-    // A file system may have one mode for everything (FAT). Of another one this is closed for a
-    // moment.
-    let _ = rustix::fs::fchmod(made, Mode::from_raw_mode(PRIVATE_DIR));
-    let keeps_modes = has_mode(&there()?);
-    if keeps_modes {
-        rustix::fs::fchmod(made, Mode::from_raw_mode(found.mode))?;
-    }
-    Ok(!keeps_modes)
+    Ok(names_in(listed)?.is_empty())
 }
 
 /// The names in a directory, sorted.

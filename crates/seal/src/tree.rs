@@ -1,15 +1,15 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Access, Disk, FileId, Meta, MetaKind, next_tick};
-use crate::links::real_path;
+use crate::disk::{Access, Disk, Meta, MetaKind, next_tick};
+use crate::links::kernel_path;
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
 use crate::times::is_since;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -40,28 +40,6 @@ pub(crate) struct Tree {
     pub(crate) excluded: u64,
     /// Directories on which another file system is mounted, which was left out.
     pub(crate) other_systems: Vec<PathBuf>,
-}
-
-/// The directories that not everybody can list and search, by source and path. A source itself is
-/// none of them: it is where this user says.
-pub(crate) fn closed_dirs(entries: &[Entry]) -> HashSet<(u32, &[u8])> {
-    const ALL_SEE: u32 = 0o055;
-    let is_closed = |entry: &&Entry| entry.kind == EntryKind::Dir && entry.mode & ALL_SEE != ALL_SEE;
-    let closed = entries.iter().filter(is_closed);
-    closed.filter(|entry| !entry.path.is_empty()).map(|entry| (entry.source, &*entry.path)).collect()
-}
-
-/// Whether everybody could read a file, as far as its mode and directories below its source tell.
-pub(crate) fn is_read_by_all(entry: &Entry, closed: &HashSet<(u32, &[u8])>) -> bool {
-    const ALL_READ: u32 = 0o044;
-    entry.mode & ALL_READ == ALL_READ && is_shown(entry, closed)
-}
-
-/// Whether an entry lies in none of these directories, nor in any below them.
-pub(crate) fn is_shown(entry: &Entry, closed: &HashSet<(u32, &[u8])>) -> bool {
-    let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut above = ends.map(|end| (entry.source, &entry.path[..end]));
-    !above.any(|dir| closed.contains(&dir))
 }
 
 /// The longest path below a source that a system opens.
@@ -118,7 +96,7 @@ fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealErro
         }
         _ => SealError::io("opening", path, error),
     };
-    let real = real_path(path).map_err(bad)?;
+    let real = kernel_path(path).map_err(bad)?;
     match disk.root(&real, Access::Read) {
         Ok(_) => return Ok((real, true)),
         Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
@@ -149,8 +127,6 @@ pub(crate) enum Way {
     To {
         /// When a directory on the way may last have been renamed; `None`: never.
         moved_at: Option<Timestamp>,
-        /// The directory that the original lies in.
-        dir: FileId,
     },
 }
 
@@ -159,13 +135,8 @@ impl Way {
     pub(crate) fn is_moved_since(&self, at: Timestamp) -> bool {
         match self {
             Way::Unknown => true,
-            Way::To { moved_at, .. } => moved_at.is_some_and(|moved_at| is_since(moved_at, at)),
+            Way::To { moved_at } => moved_at.is_some_and(|moved_at| is_since(moved_at, at)),
         }
-    }
-
-    /// Whether it ends in a directory.
-    pub(crate) fn is_to(&self, found: FileId) -> bool {
-        matches!(self, Way::To { dir, .. } if *dir == found)
     }
 }
 

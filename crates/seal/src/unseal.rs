@@ -9,15 +9,13 @@ use crate::mark::Mark;
 use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
-use crate::set::{Set, put_by};
+use crate::set::Set;
 use crate::times::is_same_time;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode, Version};
-use pantile_trust::{Caller, SOMEBODY};
-use std::collections::{HashMap, HashSet};
-use std::io::ErrorKind;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -112,20 +110,9 @@ pub(crate) fn unseal(
     let _ = set.world.disk.root(target, Access::Write);
     let state = crate::pin::told(&set.manifest);
     let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
-    let was_there = set.world.disk.meta(target).is_ok();
-    if was_there {
-        refuse_if_moved(set, target, true)?;
-    }
-    let is_meant = is_meant(set, options);
-    refuse_if_not_new(set, (target, is_meant), (&mark, &state))?;
     refuse_early(set, &entries, options)?;
     let made =
         set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
-    // What came meanwhile is not what was named.
-    refuse_if_moved(set, target, was_there || made.is_some())?;
-    if made.is_none() {
-        refuse_if_not_new(set, (target, is_meant), (&mark, &state))?;
-    }
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
@@ -136,11 +123,7 @@ pub(crate) fn unseal(
         _ => 0,
     };
     progress.phase("restoring", entries.iter().map(size).sum());
-    let mut mark = Mark::found(set.world.disk, mark, &temp, state);
-    if set.put_by_another().is_some() {
-        let dir = set.world.disk.meta(target).map_err(|e| SealError::io("reading", target, e))?;
-        mark.add(set.world.disk, dir.id, BEGUN);
-    }
+    let mark = Mark::found(set.world.disk, mark, &temp, state);
     let is_target = |entry: &usize| set.restored_path(*entry).is_empty();
     let root = made.and_then(|id| Some((entries.iter().copied().find(is_target)?, id)));
     // Of several sources: nothing says what rights it had.
@@ -153,21 +136,13 @@ pub(crate) fn unseal(
         set,
         options,
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
-        report: UnsealReport {
-            unchecked: !set.knows_blocks(),
-            blind,
-            for_owner_alone: !is_meant && set.is_content_sealed(),
-            ..UnsealReport::default()
-        },
+        report: UnsealReport { unchecked: !set.knows_blocks(), blind, ..UnsealReport::default() },
         made: root.into_iter().collect(),
-        begun: made.into_iter().collect(),
         fresh: made.is_some(),
         mark,
         opened: opened.into_iter().collect(),
         dirs: None,
-        kept: None,
         rights,
-        is_meant,
         damage,
         lost: Damage::default(),
         doubtful: None,
@@ -200,8 +175,6 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry, and which they are.
     made: Vec<(usize, FileId)>,
-    /// Those, and which a run before made that was cut off.
-    begun: HashSet<FileId>,
     /// Whether the target was not there before.
     fresh: bool,
     /// It names the directories that an earlier run made which was cut off, too.
@@ -210,11 +183,8 @@ struct Unsealing<'a, 'w> {
     opened: Vec<(PathBuf, Meta)>,
     /// The directories by where they are restored, if it was asked for.
     dirs: Option<HashMap<Vec<u8>, usize>>,
-    /// The directory of the last entry, which nobody else can have moved there.
-    kept: Option<PathBuf>,
     /// The most that is given.
     rights: Rights,
-    is_meant: bool,
     /// What the equations say where there are no checksums.
     damage: Option<Damage>,
     /// What more than the code can bear is lost of.
@@ -225,49 +195,11 @@ struct Unsealing<'a, 'w> {
     failed: Option<SealError>,
 }
 
-/// What the mark names in the place of a directory's path, if a run began in it that restores what
-/// others can have put there: the target, of which nothing else is known than that it was new.
-const BEGUN: &[u8] = b"/";
-
-/// Refuses to restore what others can have said to a directory that holds something: whoever made
-/// the set would see by what is read, made and left whether that has the names and the content that
-/// she guesses. Nor to one that others can look into, if they may have put together what is for the
-/// caller alone: they would see its names.
-fn refuse_if_not_new(
-    set: &Set<'_>,
-    (target, is_meant): (&Path, bool),
-    (mark, state): (&Path, &str),
-) -> Result<(), SealError> {
-    const OF_OTHERS: u32 = 0o077;
-    let Some(owner) = set.put_by_another() else { return Ok(()) };
-    let disk = set.world.disk;
-    let is_closed = || disk.meta(target).is_ok_and(|dir| dir.mode & OF_OTHERS == 0);
-    let is_new = match disk.list(target) {
-        Ok(names) => names.iter().all(|name| name.as_os_str() == LOCK) && (is_meant || is_closed()),
-        Err(error) => matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
-    };
-    let goes_on = || disk.meta(target).is_ok_and(|dir| Mark::names(disk, mark, state, (dir.id, BEGUN)));
-    match is_new || goes_on() {
-        true => Ok(()),
-        false => Err(SealError::NotNew { path: target.to_path_buf(), owner }),
-    }
-}
-
-/// Looks for what is in the way before anything is written; not in directories into which nothing
-/// is restored, since what is there is not for those to know who may have moved them.
+/// Looks for what is in the way before anything is written.
 fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
-    let mut known: Option<(PathBuf, bool)> = None;
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
-        let dir = parent(&path);
-        if path != options.target && known.as_ref().is_none_or(|(known, _)| *known != dir) {
-            let is_at_home = refuse_if_moved(set, &dir, dir == options.target).is_ok();
-            known = Some((dir, is_at_home));
-        }
-        if path != options.target && known.as_ref().is_some_and(|(_, is_at_home)| !is_at_home) {
-            continue;
-        }
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
             // The target itself may be a link to a directory: it was named by the user.
@@ -290,23 +222,6 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
     Ok(())
 }
 
-/// Refuses to restore into a directory of a user that lies where another may have moved it. One of
-/// root's counts as that of the user in whose directory it lies, and so does one's own, unless it
-/// was named.
-fn refuse_if_moved(set: &Set<'_>, dir: &Path, is_named: bool) -> Result<(), SealError> {
-    let caller = Caller::or_by_sudo();
-    let above = set.world.disk.above(dir).map_err(|e| SealError::io("reading", dir, e))?;
-    let Some((own, above)) = above.split_first() else { return Ok(()) };
-    match (is_named && caller.trusts(own.owner)) || caller.may_fill(own, above) {
-        true => Ok(()),
-        false => {
-            let mut owners = [own].into_iter().chain(above).map(|dir| dir.owner);
-            let owner = owners.find(|&owner| !caller.trusts(owner)).unwrap_or(SOMEBODY);
-            Err(SealError::PlaceOfAnother { path: dir.to_path_buf(), owner })
-        }
-    }
-}
-
 /// Whether what is there is of the kind that was sealed.
 fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
     match kind {
@@ -321,9 +236,6 @@ impl Unsealing<'_, '_> {
     /// that it gets its own; else the next run finishes all of them, and what others can have put
     /// there in any case.
     fn leave(&mut self) {
-        if self.set.put_by_another().is_some() {
-            return;
-        }
         let disk = self.set.world.disk;
         let &[(index, id)] = self.made.as_slice() else { return };
         if self.fresh && self.set.restored_path(index).is_empty() {
@@ -343,14 +255,6 @@ impl Unsealing<'_, '_> {
         if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
             return Err(SealError::InTheWay { path, asked: true });
         }
-        let dir = parent(&path);
-        if path != self.options.target && self.kept.as_ref() != Some(&dir) {
-            let there = disk.meta(&dir).map(|dir| dir.id);
-            if !there.is_ok_and(|there| self.begun.contains(&there)) {
-                refuse_if_moved(self.set, &dir, dir == self.options.target)?;
-            }
-            self.kept = Some(dir);
-        }
         match &self.set.manifest.entries[index].kind {
             EntryKind::Dir => {
                 match disk.meta(&path) {
@@ -358,7 +262,6 @@ impl Unsealing<'_, '_> {
                         let is_unfinished = self.mark.has(meta.id, &self.set.restored_path(index));
                         if is_unfinished && meta.mode & !SETGID == PRIVATE_DIR {
                             self.made.push((index, meta.id));
-                            self.begun.insert(meta.id);
                         }
                         self.report.dirs += u64::from(self.fresh && path == self.options.target);
                     }
@@ -370,7 +273,6 @@ impl Unsealing<'_, '_> {
                             .map_err(|e| SealError::io("creating", &path, e))?;
                         self.mark.add(disk, made, &self.set.restored_path(index));
                         self.made.push((index, made));
-                        self.begun.insert(made);
                         self.report.dirs += 1;
                     }
                 }
@@ -385,7 +287,7 @@ impl Unsealing<'_, '_> {
 
     fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), SealError> {
         let disk = self.set.world.disk;
-        if disk.read_link(path).is_ok_and(|there| there == to) && self.may_stay(path) {
+        if disk.read_link(path).is_ok_and(|there| there == to) {
             self.report.already_there += 1;
             return Ok(());
         }
@@ -451,7 +353,7 @@ impl Unsealing<'_, '_> {
         let entry = &entries[index];
         let Ok(opened) = disk.open_dir(&dir) else { return false };
         let Ok(there) = opened.meta() else { return false };
-        let is_as_sealed = is_own(&there) && there.mode == self.rights().of_mode(entry.mode);
+        let is_as_sealed = is_own(&there) && there.mode == self.rights.of_mode(entry.mode);
         if !is_as_sealed || opened.set_meta(PRIVATE_DIR, entry.mtime).is_err() {
             return false;
         }
@@ -475,9 +377,7 @@ impl Unsealing<'_, '_> {
         }
         // What is right is left as it is, however often the command is run.
         let compared = match disk.meta(path) {
-            Ok(there) if self.may_be_right(index, &there) && self.may_stay(path) => {
-                Some(self.compare(index, path, progress)?)
-            }
+            Ok(there) if self.may_be_right(index, &there) => Some(self.compare(index, path, progress)?),
             Ok(_) if !self.options.overwrite => return Err(self.in_the_way(index, path)),
             _ => None,
         };
@@ -555,34 +455,14 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// The rights of what is restored, of what was read so far.
-    fn rights(&self) -> Rights {
-        let is_as_sealed = self.is_meant && self.set.is_content_sealed();
-        if is_as_sealed { self.rights } else { self.rights.of_owner_alone() }
-    }
-
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
         let entry = &self.set.manifest.entries[index];
-        let rights = self.rights();
+        let rights = self.rights;
         let given = (within_group(made, rights.of_mode(entry.mode)), rights);
         // Also of version 1: what it inherited from the directory is taken away.
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
         give(made, &sealed, given, path, &mut self.report.not_kept)
-    }
-
-    /// Whether what is there may count as restored if it is what was sealed: whom the caller trusts
-    /// put it there; or, where nothing is overwritten and so nobody sees which it is, it belongs to
-    /// such a user or is at home.
-    fn may_stay(&self, path: &Path) -> bool {
-        let (disk, caller) = (self.set.world.disk, Caller::or_by_sudo());
-        let Ok(there) = disk.meta(path) else { return false };
-        let is_at_home = || disk.above(&parent(path)).is_ok_and(|above| caller.is_at_home(&there, &above));
-        let is_put_by_trusted = || caller.trusts(put_by(disk, &caller, &there, &parent(path)));
-        match self.options.overwrite {
-            true => is_put_by_trusted(),
-            false => caller.trusts(there.owner) || is_at_home(),
-        }
     }
 
     /// Whether what is there is a file of the size that was sealed.
@@ -603,7 +483,7 @@ impl Unsealing<'_, '_> {
         let entry = &self.set.manifest.entries[index];
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
         file.meta().is_ok_and(|there| is_same_time(entry.mtime, there.mtime))
-            && has(&*file, &sealed, (entry.mode, self.rights()))
+            && has(&*file, &sealed, (entry.mode, self.rights))
     }
 
     /// Compares a file that is there already with what was sealed, as far as that can be had;
@@ -665,7 +545,7 @@ impl Unsealing<'_, '_> {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }
         }
-        let rights = self.rights();
+        let rights = self.rights;
         for (path, was) in std::mem::take(&mut self.opened).into_iter().rev() {
             // A target of several sources has what is in it.
             let is_made = self.fresh && path == self.options.target;
@@ -697,11 +577,6 @@ impl Unsealing<'_, '_> {
             None => Ok(self.report),
         }
     }
-}
-
-/// Whether what the set says of rights is what the caller wants, or whoever owns the shards.
-fn is_meant(set: &Set<'_>, options: &UnsealOptions) -> bool {
-    options.modes || set.is_of_one_alone()
 }
 
 /// Opens a directory that this run made, to give it its rights.

@@ -11,10 +11,8 @@
 
 use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
-use crate::attributes::acl_in;
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
-use crate::disk::EPOCH;
 use crate::first::{check_readable, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
@@ -22,10 +20,10 @@ use crate::options::{Progress, RemovedMax, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
 use crate::select::Patterns;
-use crate::set::{Original, Readers, Set, is_searched_by_all, may_be_exchanged, mode_name};
+use crate::set::{Original, Set, mode_name};
 use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::{Tree, closed_dirs, is_read_by_all, let_times_pass};
+use crate::tree::{Tree, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
 use std::collections::{HashMap, HashSet};
@@ -65,7 +63,6 @@ pub(crate) fn update(
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_closed()?;
-    set.refuse_shards_of_others()?;
     check_settings(&set, options, &tree)?;
     if options.removed_max == RemovedMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
@@ -103,11 +100,6 @@ pub(crate) fn update(
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
     let began = tree.began;
-    let is_elsewhere = |(was, is): (&pantile_format::Source, &pantile_format::Source)| was.path != is.path;
-    if set.manifest.sources.iter().zip(&tree.sources).any(is_elsewhere) {
-        // The record is of other files.
-        set.trust.recorded = None;
-    }
     set.manifest.sources = tree.sources.clone();
     let version = options.version.unwrap_or(before.version);
     (set.manifest.version, set.manifest.features) = (version, before.features.known());
@@ -239,31 +231,6 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
     Ok(())
 }
 
-/// By entry: whether others than its owner may do more with it than when it was sealed, by its own
-/// rights or those of a directory above it. What is not read must not get such rights: another file
-/// may have its name by now.
-fn have_wider_rights(old: &[Entry], by_path: &HashMap<(u32, &[u8]), usize>, next: &[Entry]) -> Vec<bool> {
-    const OF_OWNER: u32 = 0o700;
-    let is_wider_itself = |entry: &Entry| {
-        let was = by_path.get(&(entry.source, &*entry.path)).map(|&index| &old[index]);
-        was.is_none_or(|was| {
-            entry.mode & !was.mode & !OF_OWNER != 0 || acl_in(&entry.fields) != acl_in(&was.fields)
-        })
-    };
-    // A directory comes before what it holds.
-    let mut dirs: HashSet<(u32, &[u8])> = HashSet::new();
-    let is_wider = |entry| {
-        let Entry { source, path, kind, .. }: &Entry = entry;
-        let end = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
-        let is_wider = is_wider_itself(entry) || dirs.contains(&(*source, &path[..end]));
-        if is_wider && *kind == EntryKind::Dir {
-            dirs.insert((*source, path));
-        }
-        is_wider
-    };
-    next.iter().map(is_wider).collect()
-}
-
 impl Plan {
     fn new(
         set: &Set<'_>,
@@ -289,16 +256,8 @@ impl Plan {
         // shows. Without checksums there is nothing to compare what is read with.
         let sealed_at = set.sealed_at.filter(|_| set.judge);
         let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| is_since(*ctime, at));
-        // Nothing but the record shows that a source was exchanged as a whole.
-        let disk = set.world.disk;
-        let is_unknown: Vec<bool> = (set.sources.iter())
-            .map(|source| set.judge && set.trust.recorded.is_none() && may_be_exchanged(disk, source))
-            .collect();
-        let to_be_read: Vec<bool> = (plan.next.iter().zip(&tree.ctimes))
-            .map(|(entry, ctime)| options.read_all || is_touched(ctime) || is_unknown[entry.source as usize])
-            .collect();
-        let recorded = set.trust.recorded.unwrap_or(EPOCH);
-        let has_wider_rights = have_wider_rights(old, &by_path, &plan.next);
+        let to_be_read: Vec<bool> =
+            tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
@@ -312,14 +271,10 @@ impl Plan {
                 Some(before)
                     if is_same_time(before.mtime, entry.mtime)
                         && size_of(before) == size
-                        && !to_be_read[index]
-                        && !has_wider_rights[index] =>
+                        && !to_be_read[index] =>
                 {
                     entry.kind = before.kind.clone();
                     report.unchanged += 1;
-                    if is_since(tree.ctimes[index], recorded) {
-                        report.known_since = Some(recorded);
-                    }
                 }
                 _ => fresh.push((index, before)),
             }
@@ -459,9 +414,7 @@ impl Plan {
     /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they
     /// keep their blocks.
     ///
-    /// Without checksums nothing tells that the content is the same, and they are sealed anew. So
-    /// is a file that may hold one user's guess of what another's held: how often a file is read
-    /// shows whether the guess is right.
+    /// Without checksums nothing tells that the content is the same, and they are sealed again.
     fn find_moved(
         &mut self,
         set: &Set<'_>,
@@ -486,27 +439,11 @@ impl Plan {
             progress.phase("looking for renamed files", bytes);
         }
         let mut found: HashMap<usize, usize> = HashMap::new();
-        let disk = set.world.disk;
-        let [closed, closed_before] = [&self.next, old].map(|entries| closed_dirs(entries));
-        let is_open: Vec<bool> = set.sources.iter().map(|path| is_searched_by_all(disk, path)).collect();
-        // Also of a file that is gone: a closed directory may have been moved onto its own.
-        let is_for_all = |entry: &Entry| is_open[entry.source as usize] && is_read_by_all(entry, &closed);
-        let mut readers: HashMap<usize, Readers> = HashMap::new();
         for &(index, before) in fresh.iter() {
             let entry = &self.next[index];
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
-            // All of one size at once.
-            if same_size.first().is_some_and(|i| !readers.contains_key(i)) {
-                let was_for_all = |i: usize| is_for_all(&old[i]) && is_read_by_all(&old[i], &closed_before);
-                let of = |i: usize| Readers::of(disk, &set.original_path(i), was_for_all(i));
-                readers.extend(same_size.iter().map(|&i| (i, of(i))));
-            }
-            let own = Readers::of(disk, &path_now(set, entry), is_for_all(entry));
-            if !same_size.iter().any(|i| own.know(readers[i])) {
-                continue;
-            }
             // In another source it would lie on the columns of the one that it came from.
-            let may_stay = |i: &usize| own.know(readers[i]) && (!is_bound || old[*i].source == entry.source);
+            let may_stay = |i: &usize| !is_bound || old[*i].source == entry.source;
             let starts_so = |i: &usize, crcs: &[Crc64]| may_stay(i) && crcs_of(&old[*i]).starts_with(crcs);
             let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
             let Some(crcs) = scan_file(set, entry, report, progress, hope)? else { continue };

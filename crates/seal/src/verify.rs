@@ -14,7 +14,7 @@ use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::{Window, join};
 use pantile::{CellIndex, CellSet, Finding, Verdict};
-use pantile_format::{EntryKind, Extent, LeftOut, Mode};
+use pantile_format::{Entry, EntryKind, Extent, LeftOut, Mode};
 use rangemap::{RangeMap, RangeSet};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -533,8 +533,15 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
     }
     let beside = set.manifest.mode == Mode::Beside;
     let disk = set.world.disk;
-    let missing = set.sources.iter().filter(|source| disk.meta(source).is_err());
-    let sources_missing: Vec<String> = missing.map(|source| crate::names::shown_path(&source)).collect();
+    // Beside its parity a source that is a file is an original like any other.
+    let is_file = |index: usize| {
+        let of_source = |entry: &&Entry| entry.source as usize == index && entry.path.is_empty();
+        let top = set.manifest.entries.iter().find(of_source);
+        top.is_some_and(|entry| matches!(entry.kind, EntryKind::File { .. }))
+    };
+    let missing = set.sources.iter().enumerate().filter(|(_, source)| disk.meta(source).is_err());
+    let missing = missing.filter(|(index, _)| !beside || !is_file(*index));
+    let sources_missing: Vec<String> = missing.map(|(_, source)| crate::names::shown_path(source)).collect();
     let sources_seen = beside || sources_missing.is_empty();
     let mut files = Vec::new();
     let mut files_unchanged = 0;
@@ -590,6 +597,8 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         renamed: renamed(set),
         newer: set.newer_state(),
         sources_missing,
+        sources_known: set.places.are_known(),
+        sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
         sources: set.sources.iter().map(crate::names::shown_path).collect(),
         partial: chosen.is_some(),
         exposed,
@@ -614,7 +623,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         files,
         files_unchanged,
         sources_seen,
-        sources_searched: sources_seen && chosen.is_none() && set.trust.may_search(),
+        sources_searched: sources_seen && chosen.is_none() && set.places.are_known(),
         findings: damage.findings.clone(),
         finding_count: damage.finding_count,
         stripes: set.manifest.stripes,
@@ -626,7 +635,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
 
 /// The tree as it is now, if all of it can be listed, and may be.
 pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
-    if !set.trust.may_search() {
+    if !set.places.are_known() {
         return None;
     }
     let own = |left_out| Own::new(set.names.dir.clone(), set.names.name.clone(), left_out).ok();
@@ -637,6 +646,20 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
         source.path = path.as_os_str().as_encoded_bytes().to_vec();
     }
     Tree::walk(set.world.disk, sources, &own).ok()
+}
+
+/// The sources of which no file that was sealed is at its place.
+fn sources_emptied(set: &Set<'_>) -> Vec<String> {
+    let mut files = vec![(0, 0); set.sources.len()];
+    for (entry, original) in set.manifest.entries.iter().zip(&set.originals) {
+        if let (EntryKind::File { .. }, Some(original)) = (&entry.kind, original) {
+            let (sealed, there) = &mut files[entry.source as usize];
+            *sealed += 1;
+            *there += usize::from(!matches!(original.status, FileStatus::Missing | FileStatus::Renamed));
+        }
+    }
+    let emptied = set.sources.iter().zip(files).filter(|(_, (sealed, there))| *sealed > 0 && *there == 0);
+    emptied.map(|(source, _)| crate::names::shown_path(source)).collect()
 }
 
 /// The originals that have another name now, and which.

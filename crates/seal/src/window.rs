@@ -6,7 +6,7 @@
 //! by having been readable at all.
 
 use crate::attributes::{acl_in, acl_of};
-use crate::disk::{Disk, Meta};
+use crate::disk::Disk;
 use crate::grid::Run;
 use crate::names::path_of;
 use crate::report::FileStatus;
@@ -307,8 +307,6 @@ pub(crate) struct FileRead {
     pub(crate) bytes: u64,
     /// Whether all of them were there.
     pub(crate) whole: bool,
-    /// The file that was read; `None` if the entry is none.
-    pub(crate) of: Option<Meta>,
 }
 
 /// Reads blocks of an original file, zeros behind its sealed size, and counts the bytes.
@@ -321,7 +319,6 @@ pub(crate) fn read_source(
 ) -> std::io::Result<FileRead> {
     let reader = Reader { disk: set.world.disk, listed: None };
     let read = read_file_blocks(reader, path, entry, set.geometry.block(), first_block, bytes)?;
-    read.of.iter().for_each(|file| set.note_read(path, file));
     set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
     Ok(read)
 }
@@ -355,7 +352,7 @@ pub(crate) fn read_file_blocks(
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
     let EntryKind::File { size, .. } = &entry.kind else {
-        return Ok(FileRead { bytes: 0, whole: false, of: None });
+        return Ok(FileRead { bytes: 0, whole: false });
     };
     let offset = first_block * block as u64;
     let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
@@ -372,7 +369,7 @@ pub(crate) fn read_file_blocks(
     }
     let have = file.read_at(&mut bytes[..within], offset)?;
     bytes[have..].fill(0);
-    Ok(FileRead { bytes: have as u64, whole: have == within, of: Some(there) })
+    Ok(FileRead { bytes: have as u64, whole: have == within })
 }
 
 /// The checksum of a block of a file.

@@ -89,6 +89,16 @@ impl Hint {
         format!("pantile heal {}", self.set)
     }
 
+    /// To repair what was found: with the places of the originals, if no record has them.
+    pub fn heal_found(&self, report: &VerifyReport) -> String {
+        let mut command = self.heal();
+        if report.mode == "beside" && !report.sources_known {
+            let named = |source: &String| format!(" --source {}", quoted(source));
+            command.extend(report.sources.iter().map(named));
+        }
+        command
+    }
+
     /// To have a file as it was sealed beside what is there now.
     pub fn unseal(&self, file: &str) -> String {
         let mut pattern = String::from("/");
@@ -306,6 +316,14 @@ impl Progress for Shown {
         }
     }
 
+    fn warn(&self, text: &str) {
+        match &self.lively {
+            Lively::Nothing => {}
+            Lively::Bar(bar) => bar.suspend(|| note(&format!("warning: {text}"))),
+            Lively::Lines { .. } => note(&format!("warning: {text}")),
+        }
+    }
+
     fn cancelled(&self) -> bool {
         interrupt::asked()
     }
@@ -361,12 +379,6 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }
-        | SealError::OfAnother { .. }
-        | SealError::PlaceOfAnother { .. }
-        | SealError::NotNew { .. }
-        | SealError::NotShown { .. }
-        | SealError::JournalOfAnother { .. }
-        | SealError::StateOfAnother { .. }
         | SealError::BadPattern { .. }
         | SealError::TooManyPatterns { .. }
         | SealError::NothingMeant { .. }
@@ -570,7 +582,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             let _ = writeln!(out, "\nOriginals: {}", name(source));
         }
     }
-    for source in &report.sources_missing {
+    for source in report.sources_missing.iter().filter(|_| report.mode != "beside") {
         let _ = writeln!(
             out,
             "\nThe originals were not compared: {} is not there; --source says where it is now.",
@@ -629,6 +641,13 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             numbers(&newer.lack)
         );
     }
+    for source in &report.sources_emptied {
+        let source = name(source);
+        let _ = writeln!(
+            out,
+            "Nothing that was sealed of {source} is there: is it mounted? If the disk was replaced, mount the new one there."
+        );
+    }
     out.push_str(&exposed(&report.exposed, report.exposed_count));
     out.push_str(&several_disk_losses(&report.disk_losses));
     let verdict = match (report.clean, report.recoverable) {
@@ -644,16 +663,21 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
         (false, true) if !report.needs_heal => changed_only(report, hint),
         (false, true) if report.newer.is_some() => newer_only(report, hint),
+        (false, true) if report.mode == "beside" && !report.sources_missing.is_empty() => format!(
+            "Verdict: damaged, and all of it can be repaired when {} is there: mount it, or make it for a new disk; then run '{}'.",
+            name(&report.sources_missing[0]),
+            hint.heal_found(report)
+        ),
         (false, true) if only_misnamed(report) => {
-            format!("Verdict: nothing is damaged, but shards bear the names of others: run '{}'.", hint.heal())
+            format!("Verdict: nothing is damaged, but shards bear the names of others: run '{}'.", hint.heal_found(report))
         }
         (false, true) if report.needs_seal => format!(
             "Verdict: damaged, and all of it can be repaired: run '{}', then '{}' for what was changed since.",
-            hint.heal(),
+            hint.heal_found(report),
             hint.seal(report)
         ),
         (false, true) => {
-            format!("Verdict: damaged, and all of it can be repaired: run '{}'.", hint.heal())
+            format!("Verdict: damaged, and all of it can be repaired: run '{}'.", hint.heal_found(report))
         }
         (false, false) => format!("Verdict: {}.", losses(report.losses.as_ref())),
     };
@@ -667,7 +691,7 @@ pub fn newer_only(report: &VerifyReport, hint: &Hint) -> String {
     format!(
         "Verdict: some shards are of generation {newer}, and too few to read it. Bring the others of generation {newer}; or run \
          '{} --yes' to repair generation {} and lose what was sealed since.",
-        hint.heal(),
+        hint.heal_found(report),
         report.generation
     )
 }

@@ -3,7 +3,6 @@
 use super::SealError;
 use crate::report::{Losses, Unfinished};
 use pantile_format::LeftOut;
-use pantile_trust::SOMEBODY;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -121,54 +120,9 @@ impl fmt::Display for SealError {
             }
             SealError::SourcesNotNamed { sources } => write!(
                 out,
-                "the set says that its originals are {}, but there is no record that you sealed it on this machine, or another user can \
-                 have put its shards there, who may have named any place; nothing was written: if they are to be read or repaired there, say so, with --source for each",
+                "the set says that its originals are {}, but you have no record of sealing it on this machine; nothing was \
+                 written: name their places with --source for each",
                 paths(sources)
-            ),
-            SealError::OfAnother { path, owner } => write!(
-                out,
-                "{} can put shards at {} or exchange them, and so would decide what this command does; nothing was done: use a \
-                 folder of your own, let that user run the command (by sudo root acts for who gave it, as for SUDO_UID), or \
-                 make folder and shards yours (chown) if you know that they are",
-                whom(*owner),
-                path.display()
-            ),
-            SealError::PlaceOfAnother { path, owner } => write!(
-                out,
-                "what is at {}, or a directory on its way, belongs to {}, and others may have moved it there; it was left \
-                 as it is: see whose it is; 'pantile heal --source' takes it as it is, and 'pantile unseal' restores to a \
-                 folder of your own",
-                path.display(),
-                whom(*owner)
-            ),
-            SealError::NotNew { path, owner } => write!(
-                out,
-                "{} can have put the shards there, and {} holds something, or others can look into it: by what becomes of \
-                 it others would learn what is in it or in the shards; nothing was restored: name a new directory",
-                whom(*owner),
-                path.display()
-            ),
-            SealError::NotShown { path } => write!(
-                out,
-                "{} was where not everybody could see it, and others may have put a directory on its way; it was \
-                 not made: 'pantile unseal' restores it to a folder of your own",
-                path.display()
-            ),
-            SealError::JournalOfAnother { path, owner } => write!(
-                out,
-                "{}, which says how a change of these shards is finished, belongs to {}, and not all of the shards do; \
-                 nothing was written: move it away, or make it yours (chown) if you know who wrote it",
-                path.display(),
-                whom(*owner)
-            ),
-            SealError::StateOfAnother { path, owner, generation, other, other_generation } => write!(
-                out,
-                "{} is of another state of the set (generation {generation}) than {} (generation {other_generation}), and was put \
-                 there by {}, whose the latter is not; nothing was done: name the shards that count, or hold the set against a \
-                 pin (--pin)",
-                path.display(),
-                other.display(),
-                whom(*owner)
             ),
             SealError::CannotOpen { path, reason, count } => write!(
                 out,
@@ -447,14 +401,6 @@ impl fmt::Display for SealError {
                 write!(out, ". {when} command on the set finishes it first, as {} says", journal.display())
             }
         }
-    }
-}
-
-/// A user by number.
-fn whom(owner: u32) -> String {
-    match owner {
-        SOMEBODY => "somebody (others may write there)".into(),
-        number => format!("user number {number}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which set is meant: what looks like a shard where a person says, and the manifest of the newest
 //! state that can be had from it.
 
-use super::states::{Newest, newest};
+use super::states::newest;
 use crate::SealError;
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, spelt_one_way};
@@ -95,9 +95,8 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
     let sets = by_set(&candidates);
     let bounds = Bounds::new(None);
     let mut codes = Codes::new(bounds);
-    let newest =
-        sets.values().filter_map(|shards| newest(disk, shards, (bounds, None, None), &mut codes).ok());
-    let manifests = newest.map(|newest| newest.manifest);
+    let newest = |shards: &Vec<&Candidate>| newest(disk, shards, (bounds, None, None), &mut codes).ok();
+    let manifests = sets.values().filter_map(newest);
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
     };
@@ -108,8 +107,6 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
 
 /// The one set that is meant, and its manifest of the newest generation that can be restored from
 /// what is there.
-///
-/// Errors: also `StateOfAnother`.
 pub(super) fn choose(
     disk: &dyn Disk,
     candidates: &[Candidate],
@@ -118,13 +115,10 @@ pub(super) fn choose(
 ) -> Result<Manifest, SealError> {
     let sets = by_set(candidates);
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
-    let (mut first_error, mut disputes) = (None, HashMap::new());
+    let mut first_error = None;
     for shards in sets.values() {
         match newest(disk, shards, (Bounds::new(paths.effort), pin, paths.records.as_deref()), codes) {
-            Ok(Newest { manifest, disputed }) => {
-                disputes.extend(disputed.map(|error| (manifest.set, error)));
-                manifests.push((shards.len(), manifest));
-            }
+            Ok(manifest) => manifests.push((shards.len(), manifest)),
             Err(error) => first_error = first_error.or(Some((shards[0].path.clone(), error))),
         }
     }
@@ -175,11 +169,7 @@ pub(super) fn choose(
             (None, None) => Err(SealError::NoShards { paths: paths.paths.clone() }),
         };
     }
-    let (_, manifest) = manifests.swap_remove(0);
-    match disputes.remove(&manifest.set) {
-        Some(error) => Err(error),
-        None => Ok(manifest),
-    }
+    Ok(manifests.swap_remove(0).1)
 }
 
 /// Where lost shards belong: beside most of the others.

@@ -2,7 +2,6 @@
 //! those that look.
 
 use super::found::is_uuid;
-use super::owners::refuse_dir_of_others;
 use super::{Opening, Pending};
 use crate::disk::{Access, Disk, spelt_one_way};
 use crate::journal::{has_shards, is_to_be_done, journals, replay};
@@ -52,9 +51,6 @@ pub(super) fn finish_journals(
     };
     let named = &opening.paths.paths;
     let lock = || lock(world.disk, dirs, named);
-    if opening.alone {
-        dirs.iter().try_for_each(|dir| refuse_dir_of_others(world.disk, dir))?;
-    }
     let mut held = Lock::default();
     match (opening.alone, opening.locked) {
         (_, true) => {}
@@ -76,13 +72,12 @@ pub(super) fn finish_journals(
     }
     for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
         world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
-        refuse_dir_of_others(world.disk, dir)?;
     }
     let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
     // Listed again: before it was locked another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
         replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error {
-            bad @ (SealError::BadJournal { .. } | SealError::JournalOfAnother { .. }) => bad,
+            bad @ SealError::BadJournal { .. } => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
         })
     })?;

@@ -1,6 +1,6 @@
 use super::*;
 use rustix::fs::CWD;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 
 /// With the kernel's help, and without.
 fn disks() -> [SystemDisk; 2] {
@@ -226,20 +226,6 @@ fn directories_that_were_made_for_a_root_go_again_as_far_as_they_are_empty() {
     disk.make_root(&deep, ROOT_DIR).unwrap();
     disk.unmake_root(&deep);
     assert!(dir.path().join("a").is_dir() && !dir.path().join("a/b").exists());
-}
-
-#[test]
-fn a_directory_that_is_wider_than_asked_is_another_where_modes_are_kept() {
-    let dir = tempfile::tempdir().unwrap();
-    for (asked, has, is_it) in [(0o700, 0o700, true), (0o755, 0o700, true), (0o700, 0o755, false)] {
-        fs::set_permissions(dir.path(), fs::Permissions::from_mode(has)).unwrap();
-        let opened = OwnedFd::from(File::open(dir.path()).unwrap());
-        assert_eq!(is_new(&opened, asked).unwrap(), is_it);
-        assert_eq!(fs::metadata(dir.path()).unwrap().permissions().mode() & 0o7777, has, "as it was");
-    }
-    // Nobody can change modes there, as on FAT; but it holds something.
-    let opened = OwnedFd::from(File::open("/proc/self/fd").unwrap());
-    assert!(!is_new(&opened, 0o100).unwrap());
 }
 
 #[test]

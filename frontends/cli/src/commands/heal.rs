@@ -23,9 +23,9 @@ Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or origi
 2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
-Originals beside their parity are written to only where --source names them, or where you sealed them on this machine
-and nothing else was put in their place since; what is replaced is otherwise kept beside as FILE.before-heal. A shard's
-link is followed if it leads to a shard of the set, and moved aside if not.
+Originals beside their parity are written to where you sealed them on this machine, or where --source names them.
+What was touched since it was sealed is kept beside as FILE.before-heal. A shard's link is followed if it leads to a
+shard of the set, and moved aside if not.
 
 Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
 too; those that are not found are made anew beside the others.
@@ -133,8 +133,8 @@ impl Heal {
                     let sources: Vec<String> =
                         sources.iter().map(|path| format!(" --source {}", sets::quoted(path))).collect();
                     return Err(Failure::Input(format!(
-                        "there is no record that you sealed this set on this machine, or another user can have put its shards there, \
-                         who may have named any place for its originals; nothing was written. To repair them there: {again}{}",
+                        "you have no record of sealing this set on this machine, so that only the set says where its originals \
+                         are; nothing was written. To repair them there: {again}{}",
                         sources.concat()
                     )));
                 }

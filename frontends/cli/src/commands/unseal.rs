@@ -110,12 +110,6 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     for lost in report.not_kept.iter().take(LINES_MOST) {
         let _ = writeln!(out, "Not kept: {}: {}.", sets::name(&lost.path), sets::name(&lost.reason));
     }
-    if report.for_owner_alone {
-        out.push_str(
-            "All of it is for you alone: another user may have put other people's files under this set. --modes restores the \
-             permissions that were sealed.\n",
-        );
-    }
     match report.already_there {
         0 => {}
         1 => out.push_str("1 file or link was there already with the same content.\n"),

@@ -10,7 +10,7 @@
 use super::Seed;
 use pantile_format::Timestamp;
 use pantile_seal::disk::{
-    Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, MadeRoot, Meta, Seen, SystemDisk,
+    Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, Seen, SystemDisk,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -116,9 +116,6 @@ struct State {
     opened: u64,
     pub bytes_written: u64,
     pub bytes_read: BTreeMap<PathBuf, u64>,
-    roots: Vec<PathBuf>,
-    looked_at: Vec<PathBuf>,
-    moved_in: Option<(PathBuf, PathBuf)>,
     delayed: Option<(PathBuf, PathBuf)>,
 }
 
@@ -187,21 +184,6 @@ impl FaultDisk {
 
     pub fn bytes_written(&self) -> u64 {
         self.state.lock().unwrap().bytes_written
-    }
-
-    /// The directories that were asked for as roots, there or not.
-    pub fn roots(&self) -> Vec<PathBuf> {
-        self.state.lock().unwrap().roots.clone()
-    }
-
-    /// Renames something when a directory is about to be made.
-    pub fn move_in(&self, from: &Path, to: &Path) {
-        self.state.lock().unwrap().moved_in = Some((from.to_path_buf(), to.to_path_buf()));
-    }
-
-    /// What was described, there or not.
-    pub fn looked_at(&self) -> Vec<PathBuf> {
-        self.state.lock().unwrap().looked_at.clone()
     }
 
     /// Bytes read from files whose path ends so.
@@ -324,15 +306,15 @@ impl FaultDisk {
 impl Disk for FaultDisk {
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
         self.alive()?;
-        self.state.lock().unwrap().roots.push(path.to_path_buf());
         self.inner.root(path, access)
+    }
+
+    fn root_through_no_link(&self, path: &Path, access: Access) -> io::Result<()> {
+        self.inner.root_through_no_link(path, access)
     }
 
     fn make_root(&self, path: &Path, mode: u32) -> io::Result<MadeRoot> {
         self.alive()?;
-        if let Some((from, to)) = self.state.lock().unwrap().moved_in.take() {
-            fs::rename(from, to).unwrap();
-        }
         self.inner.make_root(path, mode)
     }
 
@@ -423,7 +405,6 @@ impl Disk for FaultDisk {
 
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
         self.alive()?;
-        self.state.lock().unwrap().looked_at.push(path.to_path_buf());
         self.inner.look(path)
     }
 
@@ -460,15 +441,6 @@ impl Disk for FaultDisk {
     fn way(&self, dir: &Path) -> io::Result<Vec<Meta>> {
         self.alive()?;
         self.inner.way(dir)
-    }
-
-    fn above(&self, dir: &Path) -> io::Result<Vec<Meta>> {
-        self.alive()?;
-        self.inner.above(dir)
-    }
-
-    fn identity(&self, path: &Path) -> io::Result<Identity> {
-        self.inner.identity(path)
     }
 
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {

@@ -1,5 +1,4 @@
-//! Files of several users, for the tests of what one of them gets of another's: only root can make
-//! them.
+//! Files of several users: only root can make them.
 
 use super::{Place, Seed, write};
 use pantile_seal::*;
@@ -27,17 +26,12 @@ pub fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Gives a user a directory, or file, and everything below it.
-pub fn give_to(path: &Path, user: u32) {
-    lchown(path, Some(user), Some(user)).unwrap();
-    if fs::symlink_metadata(path).unwrap().is_dir() {
-        fs::read_dir(path).unwrap().for_each(|entry| give_to(&entry.unwrap().path(), user));
-    }
-}
-
-/// The same, to [`USER`].
+/// Gives [`USER`] a directory, or file, and everything below it.
 pub fn give(path: &Path) {
-    give_to(path, USER);
+    lchown(path, Some(USER), Some(USER)).unwrap();
+    if fs::symlink_metadata(path).unwrap().is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| give(&entry.unwrap().path()));
+    }
 }
 
 /// A tree of two files that everybody may read, sealed.
@@ -50,12 +44,4 @@ pub fn sealed(mode: Mode) -> Place {
     }
     seal(&SealOptions { mode: Some(mode), ..place.options("rs:3+2") }, &mut Silent).unwrap();
     place
-}
-
-pub fn unsealing(place: &Place, dir: &Path) -> UnsealOptions {
-    UnsealOptions { set: SetPaths::dir(dir), target: place.target(), ..Default::default() }
-}
-
-pub fn healing(dir: &Path) -> HealOptions {
-    HealOptions { set: SetPaths::dir(dir), ..Default::default() }
 }
