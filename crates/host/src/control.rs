@@ -72,6 +72,11 @@ pub enum Order {
         #[serde(default)]
         overwrite: bool,
     },
+    /// End the copy that is to take the place of a device, which stays.
+    CancelReplace {
+        /// The slot.
+        device: u32,
+    },
     /// Keep a device for the next loss.
     AddSpare {
         /// The device: an absolute path.
@@ -386,6 +391,9 @@ pub struct ReplacementReport {
     pub path: PathBuf,
     /// Bytes copied.
     pub copied_bytes: u64,
+    /// Bytes of the whole copy that were read back and are the same.
+    #[serde(default)]
+    pub verified_bytes: u64,
     /// Of so many.
     pub total_bytes: u64,
     /// Blocks that the old device could not read: they are made of the others when the copy is

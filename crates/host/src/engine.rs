@@ -36,8 +36,8 @@ use pantile_device::{
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
-    Action, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Reason, Reply,
-    Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
+    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
+    Reply, Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -83,7 +83,7 @@ pub(crate) fn unix_time() -> i64 {
 }
 
 /// Why a device is given up, as it is kept on the others.
-fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
+pub(crate) fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     match error {
         None => (Reason::OPERATOR, 0),
         Some(DeviceError::Gone { errno: TIMED_OUT, .. }) => (Reason::HANGS, TIMED_OUT),
@@ -735,6 +735,11 @@ impl Engine {
         self.known(slot)?;
         self.volume.handle(Event::DeviceChecked(slot));
         Ok(())
+    }
+
+    /// Keeps the new state of a copy that is to replace a device.
+    pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
+        self.volume.handle(Event::Copy { slot, what, reason, errno });
     }
 
     /// A person calls suspect blocks good.

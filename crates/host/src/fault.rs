@@ -204,7 +204,12 @@ pub enum FolderError {
         /// Its slot.
         slot: Slot,
     },
-    /// A device was to be replaced that is being replaced already.
+    /// No copy is to take the place of a device, so that none can be cancelled.
+    NotReplaced {
+        /// Its slot.
+        slot: Slot,
+    },
+    /// The replacement of a device is cancelled, and a device still owes an answer.
     BeingReplaced {
         /// Its slot.
         slot: Slot,
@@ -572,9 +577,14 @@ impl fmt::Display for FolderError {
             ),
             FolderError::BeingReplaced { slot, by } => write!(
                 out,
-                "device {} is being replaced by {} already; wait until it is, or take out the old one with 'pantile fail'",
+                "device {} is not replaced by {} any more, but one of the two does not answer yet; try again when 'pantile status' shows no copy",
                 slot.0,
                 by.display()
+            ),
+            FolderError::NotReplaced { slot } => write!(
+                out,
+                "device {} is not being replaced by a copy: there is nothing to cancel; 'pantile status' shows what is replaced",
+                slot.0
             ),
             FolderError::NotThatDevice { path, slot, found } => {
                 write!(

@@ -15,8 +15,8 @@ use crate::open_dir::{NewDir, OpenDir};
 use crate::opening::{CLOSING, open_as, open_device, open_soon, open_to_look, open_until};
 use crate::private::{LOCK, chosen_by, create_private, lock, lock_to_read, open_to_read};
 use crate::superblocks::{
-    DEFINITION_AT, TAIL_BLOCKS, copy_near_end, definition_of, geometry_of, newest_superblock,
-    newest_superblock_of, superblocks,
+    DEFINITION_AT, TAIL_BLOCKS, all_superblocks, copy_near_end, definition_of, geometry_of,
+    newest_superblock, newest_superblock_of, nothing_on,
 };
 use crate::timely::Timely;
 use crate::whose;
@@ -46,7 +46,7 @@ const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
 /// Bytes at the front of a device that say whether it holds anything: where file systems and
 /// partition tables have their marks.
-const FRONT_BYTES: u64 = 128 << 10;
+pub(crate) const FRONT_BYTES: u64 = 128 << 10;
 
 /// A device that was opened: the slot that the folder says, whether it is joining, and its
 /// superblock.
@@ -291,7 +291,7 @@ impl Folder {
         let config = Config {
             volume: found.superblock.volume,
             devices: devices.collect(),
-            replacing: BTreeMap::new(),
+            replacing: found.replacing.clone(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
@@ -314,7 +314,8 @@ impl Folder {
     /// A path by which this process reaches a name in the folder, as long as this lives; `None` if
     /// nothing is to be written in it.
     pub fn at(&self, name: &str) -> Option<PathBuf> {
-        self.dir_to_write().ok().map(|dir| dir.at(name))
+        // By the descriptor that this holds: that of a folder opened just now would be closed.
+        self.dir_to_write().ok().map(|_| self.dir.at(name))
     }
 
     /// What is where.
@@ -491,7 +492,7 @@ impl Folder {
                         Err(error) => drop(problems.insert(line, error.to_string())),
                     }
                 }
-                Some(_) => drop(problems.insert(line, "it holds nothing of this volume".into())),
+                Some(_) => drop(problems.insert(line, nothing_on(&Timely::of(&device)))),
             }
         }
         let places = self.follow(lines, &mut problems);
@@ -834,7 +835,7 @@ pub fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
     let wipe_block = |block: u64| device.write_at(block * BLOCK as u64, &[zeros.part(0..BLOCK)]);
     // The copy first: the front says where it is.
-    superblocks(device).into_iter().rev().try_for_each(|(block, _)| wipe_block(block))?;
+    all_superblocks(device).into_iter().rev().try_for_each(|(block, _)| wipe_block(block))?;
     let front = zeros.len().min(device.len_bytes() as usize);
     device.write_at(0, &[zeros.part(0..front)])?;
     if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {

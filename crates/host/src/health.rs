@@ -51,6 +51,8 @@ pub enum FindingKind {
     ScrubFound,
     /// A device is far slower than the others.
     DeviceSlow,
+    /// The copy that was to replace a device failed.
+    CopyFailed,
     /// A device has given wrong blocks or failed reads.
     DeviceErred,
     /// A spare cannot be used.
@@ -178,6 +180,7 @@ fn reason(reason: Reason, errno: i32) -> String {
         Reason::OLDER => "it was of an earlier time than the volume",
         Reason::NO_SPACE => "it was short of space",
         Reason::SLOW => "it was slower than the others for long",
+        Reason::DIFFERS => "it read back other bytes than were written",
         _ => "for a reason that this version does not know",
     };
     format!("{why}{system}")
@@ -213,6 +216,15 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::DATA_LOST => format!("Data could not be had any more, from byte {at_byte} on."),
         EventKind::DATA_SUSPECT => format!("Data became suspect after a crash, from byte {at_byte} on."),
         EventKind::UPGRADED => "The volume became one of format version 2.".into(),
+        EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
+        EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
+        EventKind::COPY_CANCELLED => {
+            format!("The copy that was to replace {which} was cancelled; {which} stays.")
+        }
+        EventKind::COPY_FAILED => {
+            let why = copy_reason(event);
+            format!("The copy that was to replace {which} failed{why}; {which} stays.")
+        }
         EventKind::CALLED_GOOD if event.slot.is_some() => {
             format!("A person called {which} good; its errors are counted anew.")
         }
@@ -220,6 +232,42 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         _ => "Something happened that this version does not know.".into(),
     };
     EventReport { at: event.at, text, device }
+}
+
+/// Why a copy failed, in words.
+fn copy_reason(event: &EventNote) -> String {
+    let is_known = event.reason != Reason::NONE;
+    if is_known { format!(": {}", reason(event.reason, event.errno)) } else { String::new() }
+}
+
+/// Copies that failed and that nothing followed: no new copy, no other device, no person who knows.
+pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -> Vec<Finding> {
+    let counts = |event: &&EventNote| {
+        matches!(
+            event.what,
+            EventKind::COPY_BEGUN
+                | EventKind::COPY_TAKEN
+                | EventKind::COPY_FAILED
+                | EventKind::COPY_CANCELLED
+                | EventKind::CALLED_GOOD
+                | EventKind::LOST
+                | EventKind::NEW
+        )
+    };
+    let say = |device: &DeviceReport| {
+        let slot = device.device;
+        let own = events.iter().filter(|event| event.slot.is_some_and(|of| of.0 == slot));
+        let last = own.filter(counts).next_back().filter(|last| last.what == EventKind::COPY_FAILED)?;
+        // Said already, with the name of the new device.
+        let is_said = device.state != DeviceWord::Present || device.problem.is_some();
+        let text = format!(
+            "The copy that was to replace device {slot} failed, {}{}; the device stays. Replace it by another, or 'pantile call-good --device {slot}' to keep it.",
+            when(last.at),
+            copy_reason(last)
+        );
+        (!is_said).then(|| Finding::of(FindingKind::CopyFailed, Verdict::Warned, slot, text))
+    };
+    devices.iter().filter_map(say).collect()
 }
 
 /// What devices, scrub and server are to be blamed for, beside what is wrong with the volume.

@@ -13,7 +13,7 @@
 use crate::folder::fresh_history;
 use crate::memory::BLOCK;
 use crate::opening::{CLOSING, open_as, open_soon};
-use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::superblocks::{copy_under_way, geometry_of, newest_superblock, newest_superblock_of, nothing_on};
 use crate::whose;
 use crate::{FolderError, Host, HostError, HostOptions, margin};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, Identity, OpKind, Part, PartMut, Site};
@@ -81,6 +81,11 @@ impl Plan {
         let geometry = geometry_of(&left, opened.iter().map(|(_, open)| &*open.device))?;
         let mut here: BTreeMap<Slot, Looked> = BTreeMap::new();
         for (path, open) in opened {
+            if copy_under_way(&*open.device).is_some() {
+                // Its chunks are those of the device that it is a copy of, as far as it is.
+                left_out.push((path, nothing_on(&*open.device)));
+                continue;
+            }
             match look_at(&path, open, &geometry) {
                 Err(why) => left_out.push((path, why)),
                 Ok((slot, looked)) => {

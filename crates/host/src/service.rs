@@ -333,6 +333,7 @@ impl Service {
             }
             Order::Fail { device, lose_data } => self.fail(*device, *lose_data).map(done),
             Order::Replace { device, path, overwrite } => self.replace(*device, path, *overwrite).map(done),
+            Order::CancelReplace { device } => self.cancel_replace(*device).map(done),
             Order::AddSpare { path, overwrite } => self.add_spare(path, *overwrite).map(done),
             Order::RemoveSpare { path } => self.remove_spare(path).map(done),
             Order::Rebuild { throttle_bytes_per_s } => self.rebuild(*throttle_bytes_per_s).map(done),
@@ -427,6 +428,11 @@ impl Service {
     fn call_device_good(&self, device: u32) -> Result<String, FolderError> {
         self.host().call_device_good(Slot(device))?;
         self.host().handle().flush()?;
+        let mut state = self.lock();
+        if state.devices.get(device as usize).is_some_and(Option::is_some) {
+            state.problems.remove(&device);
+        }
+        drop(state);
         let kept = match self.host().report()?.status.version {
             1 => " This volume of format version 1 forgets its errors when it is stopped.",
             _ => "",
@@ -528,14 +534,18 @@ impl Service {
         let mut state = self.lock();
         self.planted.panic_in(Part::Orders);
         let report = self.host().report()?;
+        let member = &report.members[slot.0 as usize];
+        let own = state.devices[slot.0 as usize].as_ref().map(|own| own.identity());
+        let is_own = member.attached && own.is_some() && identity_soon(path) == own;
+        if is_own && Service::is_being_replaced(&state, slot) {
+            // The device itself: what was to take its place is not wanted.
+            return self.cancel_in(&mut state, slot);
+        }
         check_strange(&state, &report, path)?;
-        if !report.members[slot.0 as usize].attached {
+        if !member.attached {
             // One that was given up may be the one that is given now: not to be in use by
             // ourselves.
             state.devices[slot.0 as usize] = None;
-        }
-        if let Some(one) = state.replacements.get(&slot.0) {
-            return Err(FolderError::BeingReplaced { slot, by: one.path.clone() });
         }
         let whole = |device: &DeviceStatus| device.slot == slot && device.state == DeviceState::Present;
         // What holds everything stays until another does, so that it need not be spared.
@@ -568,6 +578,9 @@ impl Service {
         // An opening anew needs the device to be closed first.
         drop(asked);
         if stays {
+            if Service::is_being_replaced(&state, slot) {
+                self.cancel_replacing(&mut state, slot)?;
+            }
             self.begin_replacing(&mut state, slot, path, new)?;
             return Ok(format!(
                 "{} becomes a copy of device {device}, which stays in the volume until the copy is whole.",
@@ -587,6 +600,17 @@ impl Service {
                 Err(why) => format!("{is}. The volume is not back in service: {why}."),
             },
         })
+    }
+
+    /// Ends the copy that is to take the place of a device.
+    fn cancel_replace(&self, device: u32) -> Result<String, FolderError> {
+        let slot = self.slot(device)?;
+        self.cancel_in(&mut self.lock(), slot)
+    }
+
+    fn cancel_in(&self, state: &mut State, slot: Slot) -> Result<String, FolderError> {
+        let new = self.cancel_replacing(state, slot)?;
+        Ok(format!("Device {} stays; {} is not part of the volume.", slot.0, new.display()))
     }
 
     /// Whether the volume could be opened from the devices that are here.

@@ -29,26 +29,51 @@ pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -
     found.max_by_key(|found| (found.session, found.update))
 }
 
+/// The superblock of a device that is being made a copy of the one in its slot, and is no member of
+/// the volume: any of its three places that says so counts.
+///
+/// The places are made those of a member one after the other, the one behind the last chunk last,
+/// so that a copy that a crash cuts off is one until it is whole.
+pub(crate) fn copy_under_way(device: &dyn Device) -> Option<Superblock> {
+    let copies = all_superblocks(device).into_iter().filter(|(_, found)| is_of_copy(found));
+    copies.map(|(_, found)| found).next()
+}
+
+fn is_of_copy(found: &Superblock) -> bool {
+    found.second.is_some_and(|second| second.copy_begun > 0)
+}
+
 /// The same, if the copy may lie where devices of this geometry have it: a device may be longer
 /// than its volume needs, and one whose front was overwritten does not say by how much.
 pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
     newest_superblock(device, Some(geometry.volume)).or_else(|| {
         if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
-            // It is of another volume now, whatever is left of this one.
+            // It is of another volume now, or no member of this one yet.
             return None;
         }
         let slots = (0..geometry.slots() as u32).map(Slot);
         let ends: BTreeSet<u64> = slots.map(|slot| geometry.device_blocks(slot) - 1).collect();
         let copies = ends.into_iter().filter_map(|block| copy_at(device, block));
         copies
-            .filter(|found| found.volume == geometry.volume)
+            .filter(|found| found.volume == geometry.volume && !is_of_copy(found))
             .max_by_key(|found| (found.session, found.update))
     })
 }
 
-/// The superblocks of a device, and the blocks that they lie in. Where the front has one it says
-/// where the copy is; where it has none the copy is looked for at the end.
-pub(crate) fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
+/// The superblocks of a device, and the blocks that they lie in; none of a device that is being
+/// made a copy.
+fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
+    let found = all_superblocks(device);
+    match found.iter().any(|(_, found)| is_of_copy(found)) {
+        true => Vec::new(),
+        false => found,
+    }
+}
+
+/// The superblocks of a device, member or copy under way, and the blocks that they lie in. Where
+/// the front has one it says where the copy is; where it has none the copy is looked for at the
+/// end.
+pub(crate) fn all_superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let at = |block: u64| Some((block, superblock_at(device, block)?));
     let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
     let last = (device.len_bytes() / BLOCK as u64).checked_sub(1);
@@ -66,7 +91,23 @@ fn superblock_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     }
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     device.read_at(block * BLOCK as u64, buffer.whole_mut()).ok()?;
-    Superblock::decode(&buffer).ok()
+    decode_any(&buffer)
+}
+
+fn decode_any(bytes: &[u8]) -> Option<Superblock> {
+    Superblock::decode(bytes).or_else(|_| Superblock::decode_copy(bytes)).ok()
+}
+
+/// Why nothing of a volume was found on a device, for people.
+pub(crate) fn nothing_on(device: &dyn Device) -> String {
+    if let Some(copy) = copy_under_way(device) {
+        return format!("it is an unfinished copy of device {} of the volume '{}'", copy.slot.0, copy.name);
+    }
+    let mut front = AlignedBuf::zeroed(BLOCK.min(device.len_bytes() as usize));
+    match device.read_at(0, front.whole_mut()) {
+        Err(error) => format!("whether it is of this volume cannot be read: {error}"),
+        Ok(()) => "it holds nothing of this volume".into(),
+    }
 }
 
 /// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a
@@ -99,7 +140,7 @@ pub(crate) fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
     device.read_at(first * BLOCK as u64, tail.whole_mut()).ok()?;
     let places = (first..blocks).rev().zip(tail.chunks_exact(BLOCK).rev());
     places
-        .filter_map(|(block, bytes)| Some((block, Superblock::decode(bytes).ok()?)))
+        .filter_map(|(block, bytes)| Some((block, decode_any(bytes)?)))
         .find(|(block, found)| is_copy(device, *block, found))
 }
 

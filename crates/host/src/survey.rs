@@ -9,7 +9,7 @@ use crate::geometry::policy_name;
 use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
 use crate::opening::open_to_look;
-use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of, nothing_on};
 use crate::timely::Timely;
 use crate::{Folder, FolderError, Margin};
 use pantile_device::Device;
@@ -111,7 +111,7 @@ impl Folder {
                 let superblock = newest_superblock(&asked, Some(self.config().volume));
                 let problem = superblock.is_none().then(|| match newest_superblock(&asked, None) {
                     Some(other) => format!("it belongs to the volume '{}' ({})", other.name, other.volume),
-                    None => "it holds nothing of this volume".into(),
+                    None => nothing_on(&asked),
                 });
                 Held { device: Some(device), superblock, problem }
             }

@@ -5,11 +5,12 @@
 //! old device, and, where the copy has passed, to the new one. So the old device has everything at
 //! every moment, and nothing is as near to being lost as it would be without it.
 //!
-//! Superblocks are copied last. Until then the new device is nobody's: a crash leaves the old
-//! device in the volume and beside it one that says nothing. [`Twin::finish`] holds writes back,
-//! flushes the new device, copies the superblocks, flushes it again, and only then lets its caller
-//! write down that the new device is the one; from then on the old device is neither read nor
-//! written. A crash before that leaves the old device, one after it the new one.
+//! The first thing that the new device gets is a mark in the places of its superblocks, by which it
+//! is a copy under way and no member. When all is copied it is read back and compared with the old
+//! device. [`Twin::finish`] holds writes back, flushes the new device, writes the superblocks of the
+//! old one over the marks, flushes and reads them back, and only then lets its caller write down
+//! that the new device is the one; from then on the old device is neither read nor written. A crash
+//! before that leaves the old device, one after it the new one.
 //!
 //! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is
 //! copied and was written before an acknowledged flush of the volume is on the old device until the
@@ -21,12 +22,14 @@
 //! old one is an error of the twin's, as it would be without the other; a read of what is copied is
 //! then answered by the new device.
 
+use crate::folder::FRONT_BYTES;
+use crate::locks::lock;
 use crate::memory::BLOCK;
 use crate::timely::Timely;
 use pantile_device::{AlignedBuf, Device, DeviceError, Identity, Part, PartMut, Remedy};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -40,10 +43,10 @@ const WRITES_END: Duration = Duration::from_secs(3);
 const HANGS: Duration = Duration::from_secs(20);
 
 /// How long each device may take for something while a finish holds writes back. All of it together
-/// is less than a volume waits for a device that hangs.
+/// is less than a volume waits for a device that hangs, as what hangs once is not asked again.
 const HELD: Duration = Duration::from_secs(5);
 
-/// How long the flush of a whole copy may take, for which nobody waits.
+/// Time for the flush of a whole copy; nothing waits for it.
 const COPY_FLUSHED: Duration = Duration::from_secs(600);
 
 /// How far a replacement is.
@@ -53,9 +56,24 @@ pub(crate) enum Phase {
     Copies,
     /// The new device is the volume's.
     Retired,
-    /// The old device is the volume's for good: the new one failed, or (`None`) nobody could write
-    /// down that it is the one.
-    Abandoned(Option<DeviceError>),
+    /// The old device is the volume's for good.
+    Abandoned(Ended),
+}
+
+/// Why a replacement ended without the new device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// The new device failed.
+    Failed(DeviceError),
+    /// It read back other bytes than were written to it.
+    Differs {
+        /// The first block that differs, in bytes.
+        at: u64,
+    },
+    /// The folder could not be made to name it.
+    NotNamed,
+    /// A person cancelled it.
+    Cancelled,
 }
 
 /// A bug on purpose, to see that the test of crashes is not blind.
@@ -68,6 +86,10 @@ pub(crate) enum Bug {
     NamesUnflushed,
     /// Superblocks are copied with everything else.
     CopiesSuperblocksFirst,
+    /// The new device is not marked before it is copied to.
+    MarksNothing,
+    /// It is not read back; nor is it with any other of these.
+    VerifiesNothing,
     /// From the first step on only the new device is written to, as if the old one had been taken
     /// out.
     DropsTheOld,
@@ -95,20 +117,29 @@ pub(crate) struct Twin {
     len_bytes: u64,
     /// Where superblocks lie, ascending.
     withheld: Vec<u64>,
+    /// The block written there while the new device is a copy under way; zeros in a volume that knows no
+    /// such mark.
+    mark: AlignedBuf,
     state: Mutex<State>,
     moved: Condvar,
-    unreadable: AtomicU64,
+    /// Blocks that the old device could not read when they were copied, in bytes.
+    unreadable: Mutex<BTreeSet<u64>>,
     #[cfg(test)]
     pub(crate) bug: Option<Bug>,
 }
 
 struct State {
     phase: Phase,
+    /// The mark is on the new device.
+    marked: bool,
     /// Everything before it is on the new device, but for superblocks.
     copied: u64,
+    /// The range that is being copied or compared.
     copying: Range<u64>,
     /// All of that is durable there.
     flushed: bool,
+    /// Everything before it was read back and is the same.
+    verified: u64,
     /// The superblocks are being copied: no write begins.
     finishing: bool,
     /// Writes under way, by name.
@@ -119,7 +150,7 @@ struct State {
 /// What a step of copying has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// So many bytes were copied.
+    /// Copied or compared, in bytes.
     Copied(u64),
     /// Nothing is left but superblocks.
     Ready,
@@ -140,20 +171,25 @@ struct Finishing<'t>(&'t Twin);
 
 impl Twin {
     /// `len_bytes`: what the volume uses of the devices, neither of which is shorter. `withheld`:
-    /// where superblocks lie, in bytes, one block each. The new device has none.
+    /// where superblocks lie, in bytes, one block each. `mark`: what lies there meanwhile, a block;
+    /// empty: zeros.
     pub(crate) fn new(
-        old: Arc<dyn Device>,
-        new: Arc<dyn Device>,
+        (old, new): (Arc<dyn Device>, Arc<dyn Device>),
         len_bytes: u64,
         mut withheld: Vec<u64>,
+        mark: &[u8],
         patience: Patience,
     ) -> Twin {
+        let mut mark_block = AlignedBuf::zeroed(BLOCK);
+        mark_block[..mark.len()].copy_from_slice(mark);
         withheld.sort_unstable();
         let state = State {
             phase: Phase::Copies,
+            marked: false,
             copied: 0,
             copying: 0..0,
             flushed: false,
+            verified: 0,
             finishing: false,
             writes: Vec::new(),
             named: 0,
@@ -165,9 +201,10 @@ impl Twin {
             new,
             len_bytes,
             withheld,
+            mark: mark_block,
             state: Mutex::new(state),
             moved: Condvar::new(),
-            unreadable: AtomicU64::new(0),
+            unreadable: Mutex::default(),
             #[cfg(test)]
             bug: None,
         }
@@ -179,52 +216,84 @@ impl Twin {
         (state.phase.clone(), state.copied)
     }
 
-    /// Whether everything but superblocks is copied, and was flushed.
+    /// Bytes that were read back and are the same.
+    pub(crate) fn verified_bytes(&self) -> u64 {
+        self.lock().verified
+    }
+
+    /// True if everything but superblocks is copied, was flushed, and was read back.
     pub(crate) fn is_copied(&self) -> bool {
         let state = self.lock();
-        state.phase == Phase::Copies && state.flushed
+        state.phase == Phase::Copies && state.flushed && state.verified == self.len_bytes
+    }
+
+    /// Ends the replacement, if it has not ended: the old device goes on alone.
+    pub(crate) fn cancel(&self) {
+        self.abandon(Ended::Cancelled);
+    }
+
+    /// Takes the marks from the new device, which is not the volume's, and makes its front blank.
+    pub(crate) fn let_go_of_new(&self) {
+        self.wipe_withheld();
+        let front = AlignedBuf::zeroed(FRONT_BYTES.min(self.len_bytes) as usize);
+        // One that cannot be written is not offered again before a person has seen to it.
+        let _ = self.asked.within(self.patience.held).write_at(0, &[front.whole()]);
     }
 
     /// Blocks that the old device could not read when they were copied. They are zeros on the new
     /// one, which is as bad and is found so.
     pub(crate) fn unreadable_blocks(&self) -> u64 {
-        self.unreadable.load(Ordering::Relaxed)
+        lock(&self.unreadable).len() as u64
     }
 
-    /// Copies the next [`STEP_BYTES`], or flushes the copy. By one thread at a time, and not before
-    /// writes to the old device have ended that did not pass the twin.
+    /// Copies the next [`STEP_BYTES`], flushes the copy, or compares the next [`STEP_BYTES`] of both
+    /// devices. By one thread at a time, and not before writes to the old device have ended that did
+    /// not pass the twin.
     ///
     /// Errors: the old device does not answer. The place is tried again by the next step.
     pub(crate) fn step(&self) -> Result<Step, DeviceError> {
-        let range = {
+        let (range, compares) = {
             let mut state = self.lock();
             if state.phase != Phase::Copies {
                 return Ok(Step::Over);
             }
-            if state.copied == self.len_bytes {
+            let compares = state.flushed;
+            let from = if compares { state.verified } else { state.copied };
+            if !state.marked {
                 drop(state);
-                // Most of what a finish has to flush, while nobody waits for it.
-                return Ok(self.flush_copy());
+                return Ok(self.mark_new());
             }
-            let range = state.copied..(state.copied + STEP_BYTES as u64).min(self.len_bytes);
+            if from == self.len_bytes {
+                drop(state);
+                // Most of what a finish has to flush, while no write waits for it.
+                return Ok(if compares { Step::Ready } else { self.flush_copy() });
+            }
+            let range = from..(from + STEP_BYTES as u64).min(self.len_bytes);
             // From here on no write begins there; those that have begun end.
             state.copying = range.clone();
             while state.writes.iter().any(|(_, other)| overlap(other, &range)) {
                 state = self.wait(state);
             }
-            range
+            (range, compares)
         };
-        let read = self.read_old(&range);
-        let written = read.as_ref().map_err(Clone::clone).map(|bytes| self.write_copy(range.start, bytes));
+        let result = self.read_old(&range).map(|(bytes, unreadable)| match compares {
+            true => self.compare(&range, &bytes, &unreadable),
+            false => {
+                lock(&self.unreadable).extend(unreadable);
+                self.write_copy(range.start, &bytes).map_err(Ended::Failed)
+            }
+        });
         let mut state = self.lock();
         state.copying = 0..0;
-        let step = match written {
+        let step = match result {
             Ok(Ok(())) => {
-                state.copied = range.end;
+                *if compares { &mut state.verified } else { &mut state.copied } = range.end;
                 Ok(Step::Copied(range.end - range.start))
             }
-            Ok(Err(error)) => {
-                state.phase = Phase::Abandoned(Some(error));
+            Ok(Err(why)) => {
+                if state.phase == Phase::Copies {
+                    state.phase = Phase::Abandoned(why);
+                }
                 Ok(Step::Over)
             }
             Err(error) => Err(error),
@@ -234,16 +303,57 @@ impl Twin {
         step
     }
 
+    /// Marks the new device as a copy under way, durably: whatever it was, it is no member now.
+    fn mark_new(&self) -> Step {
+        #[cfg(test)]
+        if self.bug == Some(Bug::MarksNothing) {
+            self.lock().marked = true;
+            return Step::Copied(0);
+        }
+        let write = |&at: &u64| self.asked.write_at(at, &[self.mark.whole()]);
+        let written = self.withheld.iter().try_for_each(write).and_then(|()| self.asked.flush());
+        self.goes_on(written, |state| state.marked = true)
+    }
+
     fn flush_copy(&self) -> Step {
-        match self.flush_new(self.patience.copy_flushed) {
+        let flushed = self.flush_new(self.patience.copy_flushed);
+        self.goes_on(flushed, |state| state.flushed = true)
+    }
+
+    fn goes_on(&self, done: Result<(), DeviceError>, then: impl FnOnce(&mut State)) -> Step {
+        match done {
             Ok(()) => {
-                self.lock().flushed = true;
-                Step::Ready
+                then(&mut self.lock());
+                Step::Copied(0)
             }
             Err(error) => {
-                self.abandon(Some(error));
+                self.abandon(Ended::Failed(error));
                 Step::Over
             }
+        }
+    }
+
+    /// Reads a range of the new device, and holds it against the bytes of the old one, but for
+    /// superblocks and blocks that the old one did not read, now or when it was copied.
+    fn compare(&self, range: &Range<u64>, bytes: &AlignedBuf, unreadable: &[u64]) -> Result<(), Ended> {
+        #[cfg(test)]
+        if self.bug.is_some() {
+            // Each bug is to be caught by the test of crashes alone.
+            return Ok(());
+        }
+        let mut there = AlignedBuf::zeroed(bytes.len());
+        self.asked.read_at(range.start, there.whole_mut()).map_err(Ended::Failed)?;
+        if there[..] == bytes[..] {
+            return Ok(());
+        }
+        let before = lock(&self.unreadable).clone();
+        let blocks = there.chunks_exact(BLOCK).zip(bytes.chunks_exact(BLOCK));
+        let mut differing = (range.start..).step_by(BLOCK).zip(blocks).filter(|(_, (a, b))| a != b);
+        let is_excused =
+            |at: &u64| self.withheld.contains(at) || unreadable.contains(at) || before.contains(at);
+        match differing.find(|(at, _)| !is_excused(at)) {
+            Some((at, _)) => Err(Ended::Differs { at }),
+            None => Ok(()),
         }
     }
 
@@ -277,14 +387,15 @@ impl Twin {
         let flush = || self.flush_new(self.patience.held);
         // What they speak of is durable before they are.
         let written = flush().and_then(|()| self.write_superblocks(&superblocks)).and_then(|()| flush());
-        if let Err(error) = written {
-            self.take_superblocks_back();
-            self.abandon(Some(error));
+        let written = written.map_err(Ended::Failed).and_then(|()| self.compare_superblocks(&superblocks));
+        if let Err(why) = written {
+            self.wipe_withheld();
+            self.abandon(why);
             return Ok(false);
         }
         if let Err(error) = name() {
-            self.take_superblocks_back();
-            self.abandon(None);
+            self.wipe_withheld();
+            self.abandon(Ended::NotNamed);
             return Err(error);
         }
         self.lock().phase = Phase::Retired;
@@ -299,10 +410,10 @@ impl Twin {
         self.moved.wait(state).expect("nothing panics under the lock")
     }
 
-    fn abandon(&self, error: Option<DeviceError>) {
+    fn abandon(&self, why: Ended) {
         let mut state = self.lock();
         if state.phase == Phase::Copies {
-            state.phase = Phase::Abandoned(error);
+            state.phase = Phase::Abandoned(why);
         }
     }
 
@@ -345,29 +456,30 @@ impl Twin {
         if writing.is_copied
             && let Err(error) = on_new()
         {
-            self.abandon(Some(error));
+            self.abandon(Ended::Failed(error));
         }
         Ok(())
     }
 
-    /// What the old device has in a range; zeros where it cannot read.
-    fn read_old(&self, range: &Range<u64>) -> Result<AlignedBuf, DeviceError> {
+    /// Reads a range of the old device: zeros where it cannot, and which blocks these are, in bytes.
+    fn read_old(&self, range: &Range<u64>) -> Result<(AlignedBuf, Vec<u64>), DeviceError> {
+        let mut unreadable = Vec::new();
         let mut bytes = AlignedBuf::zeroed((range.end - range.start) as usize);
         match self.old.read_at(range.start, bytes.whole_mut()) {
             Err(error) if error.remedy() == Remedy::RepairRange => {}
-            result => return result.map(|()| bytes),
+            result => return result.map(|()| (bytes, unreadable)),
         }
         for start in (0..bytes.len()).step_by(BLOCK) {
             let place = start..start + BLOCK;
             match self.old.read_at(range.start + start as u64, bytes.part_mut(place.clone())) {
                 Err(error) if error.remedy() == Remedy::RepairRange => {
                     bytes[place].fill(0);
-                    self.unreadable.fetch_add(1, Ordering::Relaxed);
+                    unreadable.push(range.start + start as u64);
                 }
                 result => result?,
             }
         }
-        Ok(bytes)
+        Ok((bytes, unreadable))
     }
 
     /// Writes a copy, but for superblocks. What is zeros already is left alone: a new device may be
@@ -446,9 +558,19 @@ impl Twin {
         self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| new.write_at(at, &[block.whole()]))
     }
 
-    /// The old device is written to from now on: the new one must not pass for it, whenever it does
-    /// what it owes.
-    fn take_superblocks_back(&self) {
+    /// Reads the superblocks of the new device back.
+    fn compare_superblocks(&self, blocks: &[AlignedBuf]) -> Result<(), Ended> {
+        let new = self.asked.within(self.patience.held);
+        self.withheld.iter().zip(blocks).try_for_each(|(&at, block)| {
+            let mut there = AlignedBuf::zeroed(BLOCK);
+            new.read_at(at, there.whole_mut()).map_err(Ended::Failed)?;
+            if there[..] == block[..] { Ok(()) } else { Err(Ended::Differs { at }) }
+        })
+    }
+
+    /// Takes marks and superblocks from the new device: it must not pass for the old one, which is
+    /// written to from now on. One that hangs is wiped when it answers.
+    fn wipe_withheld(&self) {
         if wipe(&self.asked.within(self.patience.held), &self.withheld).is_err() {
             let withheld = self.withheld.clone();
             self.asked.when_it_answers(move |new| drop(wipe(new, &withheld)));

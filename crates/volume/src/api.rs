@@ -1,5 +1,6 @@
 //! The events that a volume takes and the actions that it gives.
 
+use pantile_format::volume::{EventKind, Reason};
 use pantile_gf::Gf;
 
 pub use pantile_format::volume::{DeviceBlock, Slot, UserBlock};
@@ -154,6 +155,18 @@ pub enum Event {
     Upgrade,
     /// A person knows of a device's errors: they are counted from now on.
     DeviceChecked(Slot),
+    /// The state of a copy that is to replace a working device, to be kept as an event. After
+    /// `COPY_TAKEN` the device of the slot is another one.
+    Copy {
+        /// The slot.
+        slot: Slot,
+        /// One of the kinds `COPY_*`.
+        what: EventKind,
+        /// Reason of a failure.
+        reason: Reason,
+        /// Number of the system's error that came with it; 0: none.
+        errno: i32,
+    },
     /// A person has looked at suspect blocks of this range and calls them good.
     Checked {
         /// The first block.

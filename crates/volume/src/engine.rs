@@ -321,6 +321,7 @@ impl Engine {
             | Event::Idle
             | Event::Upgrade
             | Event::DeviceChecked(_)
+            | Event::Copy { .. }
             | Event::Checked { .. } => {}
         }
         self.begin_later();
@@ -390,6 +391,7 @@ impl Engine {
             }
             Event::Upgrade => self.upgrade(),
             Event::DeviceChecked(slot) => self.call_device_good(slot),
+            Event::Copy { slot, what, reason, errno } => self.note_copy(slot, what, (reason, errno)),
             Event::Checked { first, count } => self.call_good(first, count),
         }
         self.begin_what_waits();

@@ -374,6 +374,20 @@ impl Engine {
         self.note(Note::Device(known), true);
     }
 
+    /// Keeps the new state of a copy that is to replace a device.
+    pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
+        let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
+        if what == EventKind::COPY_TAKEN {
+            // The errors of the device before are not those of the new one.
+            (counts.checksum_errors, counts.media_errors) = (0, 0);
+            self.noting.before.remove(&slot);
+            let known = self.device_note(slot);
+            self.note(Note::Device(known), false);
+        }
+        let (at, slot, value) = (self.noting.now, Some(slot), 0);
+        self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
+    }
+
     /// Blocks that were computed from parity of a stripe that a crash caught, in the record that
     /// says that it is of one time again.
     pub(crate) fn note_suspect(&mut self, blocks: Vec<(UserBlock, u64)>) -> Vec<Change> {

@@ -254,6 +254,7 @@ impl Opening {
             | Event::Idle
             | Event::Upgrade
             | Event::DeviceChecked(_)
+            | Event::Copy { .. }
             | Event::Checked { .. } => {}
         }
     }

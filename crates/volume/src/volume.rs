@@ -176,6 +176,7 @@ impl Volume {
                 | Event::Scrub(..)
                 | Event::Upgrade
                 | Event::DeviceChecked(_)
+                | Event::Copy { .. }
                 | Event::Checked { .. }),
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {

@@ -46,8 +46,8 @@ layout! {
 layout! {
     /// Something that happened, behind the head.
     EVENT_LAYOUT {
-        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 8 data suspect, 9 upgraded, 10 range called good by a person";
-        E_REASON: "reason" @ 10 + 2, "of a loss, as above";
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 8 data suspect, 9 upgraded, 10 called good by a person, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
+        E_REASON: "reason" @ 10 + 2, "of a loss or a failed copy, as above";
         E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
         E_ERRNO: "system error" @ 16 + 4, "as above";
         E_RESERVED: "reserved" @ 20 + 4, "zero";
@@ -115,6 +115,8 @@ impl Reason {
     pub const NO_SPACE: Reason = Reason(7);
     /// It was slower than the others for long.
     pub const SLOW: Reason = Reason(8);
+    /// It read back other bytes than were written.
+    pub const DIFFERS: Reason = Reason(9);
 }
 
 /// What is known of a device.
@@ -159,6 +161,14 @@ impl EventKind {
     pub const UPGRADED: EventKind = EventKind(9);
     /// A person said of suspect data that they are good.
     pub const CALLED_GOOD: EventKind = EventKind(10);
+    /// A new device began to become a copy of one that works.
+    pub const COPY_BEGUN: EventKind = EventKind(11);
+    /// The copy took the place of the device.
+    pub const COPY_TAKEN: EventKind = EventKind(12);
+    /// The copy failed, and the old device stays.
+    pub const COPY_FAILED: EventKind = EventKind(13);
+    /// The copy was cancelled, and the old device stays.
+    pub const COPY_CANCELLED: EventKind = EventKind(14);
 }
 
 /// Something that happened.

@@ -25,8 +25,9 @@ pub struct Features {
 impl Features {
     /// Among `must_refuse`: records may patch stripes where they lie.
     pub const PATCHES: u64 = 1 << 0;
-    /// Among `must_refuse`: a device may be on its way to replace one that still works. Reserved;
-    /// not built here.
+    /// Among `must_refuse`, in the superblocks of one device alone: it is being made a copy of the
+    /// device in its slot, and is no member. [`super::Superblock::decode`] refuses it like any bit
+    /// that is not known, so that only [`super::Superblock::decode_copy`] reads it.
     pub const REPLACEMENT: u64 = 1 << 1;
     /// What this program knows of `read_only`.
     pub const KNOWN_READ_ONLY: u64 = 0;
@@ -61,6 +62,9 @@ pub struct Second {
     pub claim_at: u32,
     /// The state that goes with the snapshot; none without one.
     pub state: Option<StateRef>,
+    /// Of a device that is being made a copy of another ([`Features::REPLACEMENT`]): when that
+    /// began, in seconds since 1970, at least 1. Else 0.
+    pub copy_begun: u64,
 }
 
 impl Second {
@@ -76,6 +80,7 @@ impl Second {
             state_blocks: Second::STATE_BLOCKS,
             claim_at: CLAIM,
             state: None,
+            copy_begun: 0,
         };
         second.check(definition).is_ok().then_some(second)
     }
@@ -110,6 +115,8 @@ impl Second {
         )?;
         let is_free = claim >= DEFINITION_START + text && !(first..end).contains(&claim);
         rule(is_free && claim < JOURNAL_START, "claim block", "must lie apart in the definition area")?;
+        let is_copy = self.features.must_refuse & Features::REPLACEMENT != 0;
+        rule(is_copy == (self.copy_begun > 0), "copy begun", "must be 0 exactly for a member")?;
         let fits = self.state.is_none_or(|state| (1..=self.state_blocks).contains(&state.blocks));
         rule(fits, "state length", "must be 1 or more and fit its place")
     }

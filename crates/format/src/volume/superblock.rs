@@ -62,13 +62,14 @@ layout! {
         BASE: "base session" @ 2872 + 8, "the newest session that had written a record or a snapshot when this one began";
         MAY_IGNORE: "features to ignore" @ 2880 + 8, "version 2, like all that follow; a reader that does not know a bit may read and write";
         READ_ONLY: "features to read" @ 2888 + 8, "a reader that does not know a bit may read and must not write";
-        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 a replacement under way (reserved)";
+        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 the device is being made a copy of the one in its slot, and is no member";
         STATE_AT: "state block" @ 2904 + 4, "the first block of the first place for the state: 7";
         STATE_BLOCKS: "state blocks" @ 2908 + 4, "blocks of each place: 4";
         STATE_LEN: "state length" @ 2912 + 4, "blocks of the state that goes with the snapshot; 0 for none";
         CLAIM_AT: "claim block" @ 2916 + 4, "the block of the claim: 15";
         STATE_CRC: "state checksum" @ 2920 + 8, "the CRC at the end of the state; 0 for none";
-        REST: "reserved" @ 2928 + 1160, "zero";
+        COPY_BEGUN: "copy begun" @ 2928 + 8, "of a device that is being made a copy: when that began, seconds since 1970; else 0";
+        REST: "reserved" @ 2936 + 1152, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
@@ -316,11 +317,36 @@ impl Superblock {
     /// Errors: no magic, a newer version, features that must be known, cut off, a checksum that
     /// does not fit, or fields that contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, FormatError> {
+        Superblock::decode_knowing(bytes, Features::KNOWN_MUST_REFUSE)
+    }
+
+    /// Reads the superblock of a device that is being made a copy of the one in its slot.
+    ///
+    /// Errors: those of [`Superblock::decode`]; `Invalid` for that of a member.
+    pub fn decode_copy(bytes: &[u8]) -> Result<Superblock, FormatError> {
+        let known = Features::KNOWN_MUST_REFUSE | Features::REPLACEMENT;
+        let found = Superblock::decode_knowing(bytes, known)?;
+        let is_copy = found.second.is_some_and(|second| second.copy_begun > 0);
+        let rule = "must not be 0 for a copy";
+        is_copy.then_some(found).ok_or(FormatError::Invalid { part: PART, field: "copy begun", rule })
+    }
+
+    /// The superblock that marks a copy of this device; `None` in a volume of version 1.
+    ///
+    /// `begun`: seconds since 1970.
+    pub fn of_copy(&self, begun: i64) -> Option<Superblock> {
+        let mut second = self.second?;
+        second.features.must_refuse |= Features::REPLACEMENT;
+        second.copy_begun = u64::try_from(begun).unwrap_or(0).max(1);
+        Some(Superblock { second: Some(second), ..self.clone() })
+    }
+
+    fn decode_knowing(bytes: &[u8], known: u64) -> Result<Superblock, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
         let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, BLOCK_BYTES as u64)?;
         let bytes = &bytes[..BLOCK_BYTES];
         unseal(PART, bytes)?;
-        let unknown = MUST_REFUSE.u64(bytes) & !Features::KNOWN_MUST_REFUSE;
+        let unknown = MUST_REFUSE.u64(bytes) & !known;
         if version == VOLUME_VERSION && unknown != 0 {
             return Err(FormatError::Features { part: PART, unknown });
         }
@@ -456,6 +482,7 @@ fn put_second(bytes: &mut [u8], second: &Second) {
     STATE_AT.put_u32(bytes, second.state_at);
     STATE_BLOCKS.put_u32(bytes, second.state_blocks);
     CLAIM_AT.put_u32(bytes, second.claim_at);
+    COPY_BEGUN.put_u64(bytes, second.copy_begun);
     if let Some(state) = second.state {
         STATE_LEN.put_u32(bytes, state.blocks);
         STATE_CRC.put_u64(bytes, state.crc.0);
@@ -477,7 +504,8 @@ fn get_second(bytes: &[u8]) -> Result<Second, FormatError> {
         (blocks, crc) => Some(StateRef { blocks, crc }),
     };
     let (state_at, state_blocks) = (STATE_AT.u32(bytes), STATE_BLOCKS.u32(bytes));
-    Ok(Second { features, state_at, state_blocks, claim_at: CLAIM_AT.u32(bytes), state })
+    let (claim_at, copy_begun) = (CLAIM_AT.u32(bytes), COPY_BEGUN.u64(bytes));
+    Ok(Second { features, state_at, state_blocks, claim_at, state, copy_begun })
 }
 
 fn get_ancestors(bytes: &[u8]) -> Result<Vec<HistoryId>, FormatError> {

@@ -258,6 +258,26 @@ fn features_that_must_be_known_refuse_a_volume_and_the_others_do_not() {
 }
 
 #[test]
+fn the_superblock_of_a_copy_under_way_is_none_of_a_member() {
+    assert_eq!(superblock().of_copy(1_700_000_000), None, "version 1 has no room for it");
+    let copy = superblock_2().of_copy(1_700_000_000).unwrap();
+    assert_eq!(copy.second.unwrap().copy_begun, 1_700_000_000);
+    assert_eq!(superblock_2().of_copy(-5).unwrap().second.unwrap().copy_begun, 1);
+    let bytes = copy.encode();
+    assert_eq!(Superblock::decode_copy(&bytes), Ok(copy));
+    let (part, unknown) = (Part::Superblock, Features::REPLACEMENT);
+    assert_eq!(Superblock::decode(&bytes), Err(FormatError::Features { part, unknown }));
+    assert!(Superblock::decode_copy(&superblock_2().encode()).is_err(), "it is a member");
+    // A bit without a time, and a time without the bit.
+    for (name, value) in [("copy begun", 0), ("features to refuse", 0)] {
+        let mut bytes = bytes.clone();
+        put(&mut bytes, SUPERBLOCK_LAYOUT, name, value);
+        reseal(&mut bytes);
+        assert!(Superblock::decode(&bytes).is_err() && Superblock::decode_copy(&bytes).is_err(), "{name}");
+    }
+}
+
+#[test]
 fn an_entry_of_a_kind_that_may_be_ignored_is_passed_over() {
     let mut bytes = record_2().encode(&SHAPE);
     // The first entry becomes one of a kind that nobody knows.

@@ -96,6 +96,7 @@ fn orders_have_their_documented_form() {
             Order::Replace { device: 3, path: "/dev/sdx".into(), overwrite: false },
             r#"{"do":"replace","device":3,"path":"/dev/sdx","overwrite":false}"#,
         ),
+        (Order::CancelReplace { device: 3 }, r#"{"do":"cancel-replace","device":3}"#),
         (
             Order::AddSpare { path: "/dev/sdx".into(), overwrite: true },
             r#"{"do":"add-spare","path":"/dev/sdx","overwrite":true}"#,

@@ -3,7 +3,7 @@
 use super::ran_separately;
 use crate::margin::margin;
 use crate::opening::{CLOSING, open_to_look};
-use crate::superblocks::{geometry_of, newest_superblock, newest_superblock_of};
+use crate::superblocks::{copy_under_way, geometry_of, newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{FolderError, HostError};
 use pantile_device::Device;
@@ -23,6 +23,8 @@ pub struct Assembled {
     pub slots: usize,
     /// By slot.
     pub devices: BTreeMap<u32, PathBuf>,
+    /// By slot, devices that are being made copies of the one there; the copy begun last counts.
+    pub replacing: BTreeMap<u32, PathBuf>,
     /// Slots whose device is an older one, which will be caught up.
     pub stale: Vec<u32>,
     /// Whether the code bears what is missing or stale, so that the volume can be opened.
@@ -87,7 +89,19 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     }
     let asked: Vec<Timely> = found.iter().map(|(_, device, _)| Timely::of(device)).collect();
     let geometry = geometry_of(&newest, asked.iter().map(|device| device as &dyn Device))?;
+    let mut copies: BTreeMap<u32, (u64, PathBuf)> = BTreeMap::new();
     for (path, device) in without {
+        if let Some(copy) = copy_under_way(&Timely::of(&device)) {
+            let slot = copy.slot.0;
+            let begun = copy.second.map_or(0, |second| second.copy_begun);
+            if copy.volume == newest.volume && copies.get(&slot).is_none_or(|(before, _)| *before < begun) {
+                let path = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+                copies.insert(slot, (begun, path));
+            }
+            let why = format!("it is an unfinished copy of device {slot} of the volume '{}'", copy.name);
+            left_out.push((path, why));
+            continue;
+        }
         match newest_superblock_of(&Timely::of(&device), &geometry) {
             Some(superblock) => found.push((path, device, superblock)),
             None => left_out.push((path, nothing.into())),
@@ -120,5 +134,9 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let is_whole = |slot: &u32| devices.contains_key(slot) && !stale.contains(slot);
     let lost: Vec<Slot> = (0..geometry.slots() as u32).filter(|slot| !is_whole(slot)).map(Slot).collect();
     let enough = margin(&geometry.code, geometry.placement, &lost).survives;
-    Ok(Assembled { superblock: newest, slots: geometry.slots(), devices, stale, enough, left_out })
+    // Of a slot without its device nothing can be copied.
+    let here = copies.into_iter().filter(|(slot, _)| devices.contains_key(slot));
+    let replacing = here.map(|(slot, (_, path))| (slot, path)).collect();
+    let slots = geometry.slots();
+    Ok(Assembled { superblock: newest, slots, devices, replacing, stale, enough, left_out })
 }

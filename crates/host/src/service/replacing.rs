@@ -1,20 +1,27 @@
 //! Replacing a device that still works: it stays in the volume until the new one is a copy of it
 //! ([`crate::twin`]).
 //!
-//! The folder has a line for it, so that what a stop or a crash cut off begins again at the next
-//! start; the line of the slot names the old device until the copy is whole, and the new one from
-//! then on, by one renaming of the file. If the old device is lost meanwhile, the new one takes its
+//! The folder has a line for it, and the new device a mark, so that a copy that a stop or a crash cut
+//! off begins again at the next start, without the folder, too. The line of the slot names the old
+//! device until the copy is whole, and the new one from then on, by one renaming of the file. A new
+//! device with superblocks of the slot in spite of that was cut off between the two: it is the copy
+//! of a moment, and is copied to again. If the old device is lost meanwhile, the new one takes its
 //! place as a spare would.
+//!
+//! A replacement that failed or was cancelled leaves the old device, and an event on the devices.
 
 use super::{Service, State};
+use crate::engine::{reason_of, unix_time};
 use crate::folder::{check_offered, wipe};
 use crate::memory::BLOCK;
 use crate::opening::{CLOSING, open_soon};
+use crate::superblocks::newest_superblock;
 use crate::timely::Timely;
-use crate::twin::{Patience, Phase, Step, Twin};
+use crate::twin::{Ended, Patience, Phase, Step, Twin};
+use crate::whose;
 use crate::{FolderError, Host, HostError, Place, Report};
 use pantile_device::{Device, Identity};
-use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
+use pantile_volume::{DeviceState, EventKind, Found, Geometry, Reason, Scrub, Slot};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -24,6 +31,9 @@ use std::time::{Duration, Instant};
 /// How long a copy waits before it looks again whether writes have ended that the twin did not see,
 /// or whether the old device answers again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// Time that an order waits for the old device to be alone again.
+const ALONE_AGAIN: Duration = Duration::from_secs(10);
 
 /// A replacement under way. Dropped, its copying ends.
 pub(super) struct Replacement {
@@ -122,7 +132,8 @@ impl Service {
         let old = state.devices[slot.0 as usize].clone().ok_or(HostError::NoDevice { slot })?;
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         let rate = folder.config().throttle_bytes_per_s.unwrap_or(0);
-        if folder.config().replacing.get(&slot.0).is_none_or(|named| named != path) {
+        let is_new = folder.config().replacing.get(&slot.0).is_none_or(|named| named != path);
+        if is_new {
             folder.change(|config| {
                 config.replacing.insert(slot.0, path.to_path_buf());
                 config.spares.retain(|spare| spare != path);
@@ -130,7 +141,10 @@ impl Service {
         }
         let len_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
         let superblocks = superblocks(&self.geometry, slot);
-        let twin = Twin::new(old.clone(), new.clone(), len_bytes, superblocks, Patience::USUAL);
+        let own = newest_superblock(&Timely::of(&old), Some(self.geometry.volume));
+        let mark = own.and_then(|own| own.of_copy(unix_time())).map(|mark| mark.encode());
+        let both = (old.clone(), new.clone());
+        let twin = Twin::new(both, len_bytes, superblocks, &mark.unwrap_or_default(), Patience::USUAL);
         let twin = Arc::new(twin);
         self.host().exchange(slot, twin.clone(), false)?;
         let control = Control { stops: Mutex::new(false), told: Condvar::new(), rate: rate.into() };
@@ -143,7 +157,68 @@ impl Service {
         let (path, copier) = (path.to_path_buf(), Some(copier));
         state.problems.remove(&slot.0);
         state.replacements.insert(slot.0, Replacement { path, old, new, twin, control, copier });
+        if is_new {
+            self.note_copy(slot, EventKind::COPY_BEGUN, (Reason::NONE, 0));
+        }
         Ok(())
+    }
+
+    /// Keeps the new state of a replacement on the devices. A volume that has failed keeps nothing.
+    fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) {
+        let _ = self.host().note_copy(slot, what, why);
+    }
+
+    /// True if a device is being replaced, or is to be.
+    pub(super) fn is_being_replaced(state: &State, slot: Slot) -> bool {
+        let named =
+            state.folder.as_ref().is_some_and(|folder| folder.config().replacing.contains_key(&slot.0));
+        named || state.replacements.contains_key(&slot.0)
+    }
+
+    /// Ends the replacement of a device that works, which stays in the volume. Returns the path of
+    /// the new device, which the volume has let go of.
+    ///
+    /// Errors: `NotReplaced`; `BeingReplaced` if a device does not answer, so that the old one is
+    /// alone again only when it does.
+    pub(super) fn cancel_replacing(&self, state: &mut State, slot: Slot) -> Result<PathBuf, FolderError> {
+        let not_replaced = FolderError::NotReplaced { slot };
+        let named = state.folder.as_ref().and_then(|folder| folder.config().replacing.get(&slot.0));
+        let under_way = state.replacements.get(&slot.0).map(|one| &one.path);
+        let path = named.or(under_way).cloned().ok_or(not_replaced)?;
+        // In the folder first: what it does not name is not begun again.
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        folder.change(|config| drop(config.replacing.remove(&slot.0)))?;
+        state.problems.remove(&slot.0);
+        if let Some(one) = state.replacements.get(&slot.0) {
+            one.twin.cancel();
+        }
+        self.note_copy(slot, EventKind::COPY_CANCELLED, (Reason::NONE, 0));
+        let until = Instant::now() + ALONE_AGAIN;
+        while state.replacements.contains_key(&slot.0) && self.end_replacement(state, slot).is_none() {
+            if Instant::now() >= until {
+                return Err(FolderError::BeingReplaced { slot, by: path });
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(path)
+    }
+
+    /// Refuses a device that the folder names as the copy of a slot's, if it holds anything else.
+    ///
+    /// Superblocks of the slot are those of a copy that was cut off at its end. The old device works,
+    /// so that nothing is lost with them.
+    fn check_resumed(&self, state: &State, slot: Slot, new: &Arc<dyn Device>) -> Result<(), FolderError> {
+        let asked = Timely::of(new);
+        let old = state.devices[slot.0 as usize].as_ref();
+        let newest = |device: &dyn Device| newest_superblock(device, Some(self.geometry.volume));
+        let (Some(found), Some(old)) = (newest(&asked), old.and_then(|old| newest(&Timely::of(old)))) else {
+            return check_offered(&asked);
+        };
+        let goes_on = found.history == old.history || old.ancestors.contains(&found.history);
+        match found.slot == slot && goes_on {
+            true => whose::refuse_if_of_another(&asked),
+            false => check_offered(&asked),
+        }
     }
 
     /// Bytes a second that copies may read and write from now on; 0: as many as they can.
@@ -169,7 +244,7 @@ impl Service {
                 continue;
             }
             match one.twin.progress().0 {
-                Phase::Abandoned(why) => self.abandon(state, slot, why.map(|error| error.to_string())),
+                Phase::Abandoned(why) => self.abandon(state, slot, &why, None),
                 Phase::Copies if one.twin.is_copied() => self.finish(state, slot),
                 Phase::Copies | Phase::Retired => {}
             }
@@ -190,12 +265,13 @@ impl Service {
             let Some(folder) = &state.folder else { return };
             let tried = open_soon(&folder.path(&path), Instant::now());
             let tried = tried.map_err(FolderError::from).and_then(|new| {
-                check_offered(&Timely::of(&new))?;
                 self.check_len(Slot(number), &new)?;
-                match is_attached {
-                    true => self.begin_replacing(state, Slot(number), &path, new),
-                    false => self.put(state, Slot(number), &path, new, Found::Blank),
+                if is_attached {
+                    self.check_resumed(state, Slot(number), &new)?;
+                    return self.begin_replacing(state, Slot(number), &path, new);
                 }
+                check_offered(&Timely::of(&new))?;
+                self.put(state, Slot(number), &path, new, Found::Blank)
             });
             if let Err(error) = tried {
                 let why = format!("it is to be replaced by {}: {error}", path.display());
@@ -223,12 +299,13 @@ impl Service {
             }
             Err(error) => {
                 state.replacements.insert(slot.0, one);
-                return self.abandon(state, slot, Some(error.to_string()));
+                return self.abandon(state, slot, &Ended::NotNamed, Some(&error));
             }
         }
         state.devices[slot.0 as usize] = Some(one.new.clone());
         // Until it succeeds the twin goes on, and asks the new device alone.
         let _ = self.host().exchange(slot, one.new.clone(), true);
+        self.note_copy(slot, EventKind::COPY_TAKEN, (Reason::NONE, 0));
         // Nobody reads it any more; that it cannot be written is no harm: it is older from the next
         // session on.
         let _ = wipe(&Timely::of(&one.old));
@@ -238,22 +315,49 @@ impl Service {
         }
     }
 
-    /// The old device goes on alone.
-    fn abandon(&self, state: &mut State, slot: Slot, why: Option<String>) {
-        let Some(one) = state.replacements.get(&slot.0) else { return };
-        if !self.host().is_drained(slot).unwrap_or(false)
-            || self.host().exchange(slot, one.old.clone(), true).is_err()
-        {
-            // Tried again at the next look: the twin asks the old device alone meanwhile.
+    /// The old device goes on alone, and why is kept.
+    fn abandon(&self, state: &mut State, slot: Slot, why: &Ended, unnamed: Option<&FolderError>) {
+        let (reason, errno) = match why {
+            Ended::Failed(error) => reason_of(Some(error)),
+            Ended::Differs { .. } => (Reason::DIFFERS, 0),
+            Ended::NotNamed | Ended::Cancelled => (Reason::NONE, 0),
+        };
+        let Some(path) = self.end_replacement(state, slot) else { return };
+        if *why == Ended::Cancelled {
             return;
         }
-        let why = why.unwrap_or_else(|| "the folder cannot be written".into());
-        let text =
-            format!("it was to be replaced by {}, which failed: {why}; it goes on", one.path.display());
-        state.problems.insert(slot.0, text);
-        state.replacements.remove(&slot.0);
         if let Some(folder) = &mut state.folder {
             let _ = folder.change(|config| drop(config.replacing.remove(&slot.0)));
         }
+        let said = match why {
+            Ended::Failed(error) => error.to_string(),
+            Ended::Differs { at } => format!("from byte {at} on it reads back other bytes than were written"),
+            Ended::NotNamed | Ended::Cancelled => unnamed.map_or_else(
+                || "the folder cannot be written".into(),
+                |error| format!("the folder cannot be written: {error}"),
+            ),
+        };
+        let text = format!(
+            "it was to be replaced by {}, which failed: {said}; it goes on. Replace it by another, or 'pantile call-good --device {}' to keep it",
+            path.display(),
+            slot.0
+        );
+        state.problems.insert(slot.0, text);
+        self.note_copy(slot, EventKind::COPY_FAILED, (reason, errno));
+    }
+
+    /// Lets the old device go on alone, and lets go of the new one. Returns the path of that;
+    /// `None`: not yet, because a device owes something. The twin asks the old device alone
+    /// meanwhile.
+    fn end_replacement(&self, state: &mut State, slot: Slot) -> Option<PathBuf> {
+        let one = state.replacements.get(&slot.0)?;
+        if !self.host().is_drained(slot).unwrap_or(false)
+            || self.host().exchange(slot, one.old.clone(), true).is_err()
+        {
+            return None;
+        }
+        let one = state.replacements.remove(&slot.0)?;
+        one.twin.let_go_of_new();
+        Some(one.path.clone())
     }
 }

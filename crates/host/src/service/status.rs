@@ -116,6 +116,7 @@ impl Service {
         let scrub = status.scrub.as_ref().map(scrub_report);
         let mut findings = of_volume(&report, margin.survives, damaged);
         findings.extend(health::of_devices(&devices, self.only_looks));
+        findings.extend(health::of_failed_copies(&devices, &status.events));
         if status.suspect_stripes > 0 {
             let text = match status.suspect_stripes {
                 1 => "1 stripe waits to be written anew.".into(),
@@ -201,15 +202,18 @@ impl Service {
     /// How far the copy of a device is, if it is being replaced, or is to be.
     fn replacement(&self, known: &Known, slot: Slot) -> Option<ReplacementReport> {
         let total_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
-        let (path, copied_bytes, unreadable_blocks) = match known.replacements.get(&slot.0) {
+        let (path, copied_bytes, verified_bytes, unreadable_blocks) = match known.replacements.get(&slot.0) {
             // One that has just ended has copied all.
             Some((path, twin)) => match twin.upgrade() {
-                Some(twin) => (path.clone(), twin.progress().1, twin.unreadable_blocks()),
-                None => (path.clone(), total_bytes, 0),
+                Some(twin) => {
+                    let unreadable = twin.unreadable_blocks();
+                    (path.clone(), twin.progress().1, twin.verified_bytes(), unreadable)
+                }
+                None => (path.clone(), total_bytes, total_bytes, 0),
             },
-            None => (known.config.as_ref()?.replacing.get(&slot.0)?.clone(), 0, 0),
+            None => (known.config.as_ref()?.replacing.get(&slot.0)?.clone(), 0, 0, 0),
         };
-        Some(ReplacementReport { path, copied_bytes, total_bytes, unreadable_blocks })
+        Some(ReplacementReport { path, copied_bytes, verified_bytes, total_bytes, unreadable_blocks })
     }
 }
 

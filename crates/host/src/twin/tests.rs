@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 const BLOCKS: u64 = 3 * (STEP_BYTES / BLOCK) as u64;
 const WITHHELD: [u64; 3] = [0, 1, BLOCKS - 1];
+/// The byte of the blocks of a mark, and of no other block.
+const MARK: u8 = 251;
 const OLD: usize = 0;
 const NEW: usize = 1;
 
@@ -111,7 +113,8 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
     old.flush().expect("memory");
     tell(Did::Told);
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let mut twin = Twin::new(old, new, BLOCKS * BLOCK as u64, withheld, Patience::USUAL);
+    let mark = [MARK; BLOCK];
+    let mut twin = Twin::new((old, new), BLOCKS * BLOCK as u64, withheld, &mark, Patience::USUAL);
     twin.bug = bug;
     let use_it = |random: &mut Random, twin: &Twin| {
         for _ in 0..random.below(6) {
@@ -179,8 +182,17 @@ fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String
         })
     };
     is_right(named)?;
+    let is_marked = WITHHELD.iter().any(|at| left[NEW].get(at) == Some(&MARK));
     let says_something = WITHHELD.iter().any(|at| left[NEW].get(at).is_some_and(|&byte| byte != 0));
-    if named == OLD && says_something {
+    let last_copy = history.iter().rev().find_map(|did| match did {
+        Did::Wrote(NEW, at, byte) if *at == WITHHELD[2] => Some(*byte),
+        _ => None,
+    });
+    let has_some = history.iter().any(|did| matches!(did, Did::Wrote(NEW, at, _) if !WITHHELD.contains(at)));
+    if has_some && last_copy.is_none_or(|byte| byte == MARK) && !is_marked {
+        return Err("a copy under way has no mark".into());
+    }
+    if named == OLD && says_something && !is_marked {
         // Then it is a copy as good as the old one, whoever finds it.
         let is_copy = |(at, all): (&u64, &Vec<u8>)| {
             WITHHELD.contains(at) || all.contains(left[NEW].get(at).unwrap_or(&0))
@@ -221,7 +233,14 @@ fn a_crash_at_any_moment_of_a_replacement_leaves_the_old_device_or_the_new_one()
 
 #[test]
 fn bugs_planted_in_a_replacement_are_caught() {
-    for bug in [Bug::ForgetsTheCopy, Bug::NamesUnflushed, Bug::CopiesSuperblocksFirst, Bug::DropsTheOld] {
+    let bugs = [
+        Bug::ForgetsTheCopy,
+        Bug::NamesUnflushed,
+        Bug::CopiesSuperblocksFirst,
+        Bug::DropsTheOld,
+        Bug::MarksNothing,
+    ];
+    for bug in bugs {
         assert_ne!(first_fault(0..20, Some(bug)), None, "{bug:?}");
     }
 }
@@ -235,7 +254,8 @@ fn pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
         old.write_at(at * BLOCK as u64, &[fill(at as u8, 1).whole()]).expect("memory");
     }
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let twin = Twin::new(old.clone(), new.clone(), BLOCKS * BLOCK as u64, withheld, Patience::USUAL);
+    let both: (Arc<dyn Device>, Arc<dyn Device>) = (old.clone(), new.clone());
+    let twin = Twin::new(both, BLOCKS * BLOCK as u64, withheld, &[], Patience::USUAL);
     (old, new, twin)
 }
 
@@ -246,13 +266,95 @@ fn byte_at(device: &dyn Device, block: u64) -> Result<u8, DeviceError> {
 
 const EIO: i32 = 5;
 
+/// Writes by which the new device is marked.
+const MARKS: u64 = WITHHELD.len() as u64;
+
+fn steps_until_ready(twin: &Twin) -> bool {
+    loop {
+        match twin.step().expect("the old device works") {
+            Step::Copied(_) => {}
+            step => return step == Step::Ready,
+        }
+    }
+}
+
+#[test]
+fn a_copy_is_marked_as_one_until_it_is_finished_and_not_any_more_when_it_is_cancelled() {
+    let marked = |device: &dyn Device| WITHHELD.map(|at| byte_at(device, at).expect("memory"));
+    for is_cancelled in [false, true] {
+        let (old, new, twin) = pair();
+        let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
+        // It looks like the old device, as after a crash at the end of a copy.
+        WITHHELD
+            .iter()
+            .for_each(|&at| new.write_at(at * BLOCK as u64, &[fill(9, 1).whole()]).expect("memory"));
+        let both: (Arc<dyn Device>, Arc<dyn Device>) = (old.clone(), new.clone());
+        let twin = Twin::new(both, twin.len_bytes, withheld, &[MARK; BLOCK], Patience::USUAL);
+        assert_eq!(twin.step(), Ok(Step::Copied(0)));
+        assert_eq!(marked(&*new), [MARK; 3]);
+        assert!(steps_until_ready(&twin));
+        assert_eq!(marked(&*new), [MARK; 3], "a write of the volume to a superblock or a copy took it");
+        if is_cancelled {
+            twin.cancel();
+            assert_eq!(twin.progress().0, Phase::Abandoned(Ended::Cancelled));
+            twin.let_go_of_new();
+            assert_eq!(marked(&*new), [0; 3]);
+            twin.write_at(BLOCK as u64 * 99, &[fill(90, 1).whole()]).expect("memory");
+            assert_eq!((byte_at(&*old, 99), byte_at(&*new, 99)), (Ok(90), Ok(99)));
+            assert_eq!(byte_at(&*new, 9), Ok(0), "its front is blank again");
+            assert_eq!((twin.step(), twin.finish(|| Ok::<(), ()>(()))), (Ok(Step::Over), Ok(false)));
+        } else {
+            assert_eq!(twin.finish(|| Ok::<(), ()>(())), Ok(true));
+            assert_eq!(marked(&*new), marked(&*old));
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_lost_writes_is_found_and_the_old_device_stays() {
+    let at = |block: u64| block * BLOCK as u64..(block + 1) * BLOCK as u64;
+    // A block of the copy, one that was written beside it, and a superblock.
+    for lost in [BLOCKS / 2, 5, 1] {
+        for bug in [None, Some(Bug::VerifiesNothing)] {
+            let (old, new, mut twin) = pair();
+            twin.bug = bug;
+            assert_eq!(twin.step(), Ok(Step::Copied(0)), "the mark");
+            if lost == 5 {
+                assert_eq!(twin.step(), Ok(Step::Copied(STEP_BYTES as u64)));
+                new.fail_within(OpKind::Write, at(lost), Fault::Lost);
+                twin.write_at(lost * BLOCK as u64, &[fill(77, 1).whole()]).expect("memory");
+                new.heal();
+            } else {
+                new.fail_within(OpKind::Write, at(lost), Fault::Lost);
+            }
+            let is_ready = steps_until_ready(&twin);
+            let finished = twin.finish(|| Ok::<(), ()>(())).expect("it is named");
+            let is_superblock = lost == 1;
+            assert_eq!(is_ready, is_superblock || bug.is_some(), "block {lost}, {bug:?}");
+            assert_eq!(finished, !is_superblock && bug.is_some(), "block {lost}, {bug:?}");
+            if finished {
+                continue;
+            }
+            let Phase::Abandoned(Ended::Differs { at: differs }) = twin.progress().0 else {
+                panic!("{:?}", twin.progress())
+            };
+            // A step of the copy is one write, and was lost as one.
+            assert!((at(lost).start.saturating_sub(STEP_BYTES as u64)..at(lost).end).contains(&differs));
+            let want = if lost == 5 { 77 } else { lost as u8 };
+            assert_eq!((byte_at(&twin, lost), byte_at(&*old, lost)), (Ok(want), Ok(want)));
+            assert!(WITHHELD.iter().all(|&at| byte_at(&*new, at) == Ok(0)), "it passes for a member");
+        }
+    }
+}
+
 #[test]
 fn a_new_device_that_fails_leaves_the_old_one_alone() {
     let (old, new, twin) = pair();
-    assert!(matches!(twin.step(), Ok(Step::Copied(_))));
+    assert_eq!(twin.step(), Ok(Step::Copied(0)), "the mark");
+    assert_eq!(twin.step(), Ok(Step::Copied(STEP_BYTES as u64)));
     new.fail_from(OpKind::Write, 1, Fault::Errno(EIO));
     twin.write_at(2 * BLOCK as u64, &[fill(77, 1).whole()]).expect("the old device writes");
-    assert!(matches!(twin.progress().0, Phase::Abandoned(Some(_))));
+    assert!(matches!(twin.progress().0, Phase::Abandoned(Ended::Failed(_))));
     assert_eq!((byte_at(&*old, 2), byte_at(&twin, 2)), (Ok(77), Ok(77)));
     assert_eq!(twin.step(), Ok(Step::Over));
     assert_eq!(twin.finish(|| Ok::<(), ()>(())), Ok(false));
@@ -275,7 +377,7 @@ fn if_nobody_can_name_the_new_device_it_says_nothing_and_the_old_one_goes_on() {
     let (old, new, twin) = pair();
     while !matches!(twin.step().expect("memory"), Step::Ready) {}
     assert_eq!(twin.finish(|| Err("no room")), Err("no room"));
-    assert_eq!(twin.progress().0, Phase::Abandoned(None));
+    assert_eq!(twin.progress().0, Phase::Abandoned(Ended::NotNamed));
     assert!(WITHHELD.iter().all(|&at| byte_at(&*new, at) == Ok(0)));
     twin.write_at(0, &[fill(9, 1).whole()]).expect("memory");
     assert_eq!((byte_at(&*old, 0), byte_at(&*new, 0)), (Ok(9), Ok(0)));
@@ -343,7 +445,8 @@ fn impatient_pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Tw
     let len_bytes = twin.len_bytes;
     drop(twin);
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let twin = Twin::new(old.clone(), new.clone(), len_bytes, withheld, patience);
+    let both: (Arc<dyn Device>, Arc<dyn Device>) = (old.clone(), new.clone());
+    let twin = Twin::new(both, len_bytes, withheld, &[], patience);
     (old, new, twin)
 }
 
@@ -353,12 +456,13 @@ const LONG: Fault = Fault::Delay(Duration::from_secs(2));
 #[test]
 fn a_new_device_that_hangs_is_left_behind_before_the_volume_gives_both_up() {
     let (old, new, twin) = impatient_pair();
-    assert!(matches!(twin.step(), Ok(Step::Copied(_))));
-    new.fail_from(OpKind::Write, 2, LONG);
+    assert_eq!(twin.step(), Ok(Step::Copied(0)), "the mark");
+    assert_eq!(twin.step(), Ok(Step::Copied(STEP_BYTES as u64)));
+    new.fail_from(OpKind::Write, MARKS + 2, LONG);
     let begun = Instant::now();
     twin.write_at(2 * BLOCK as u64, &[fill(77, 1).whole()]).expect("the old device writes");
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited for the new one");
-    assert!(matches!(twin.progress().0, Phase::Abandoned(Some(DeviceError::Gone { .. }))));
+    assert!(matches!(twin.progress().0, Phase::Abandoned(Ended::Failed(DeviceError::Gone { .. }))));
     twin.write_at(3 * BLOCK as u64, &[fill(78, 1).whole()]).expect("it goes on");
     assert_eq!((byte_at(&*old, 2), byte_at(&*old, 3), byte_at(&twin, 2)), (Ok(77), Ok(78), Ok(77)));
     assert_eq!(twin.step(), Ok(Step::Over));
@@ -366,7 +470,8 @@ fn a_new_device_that_hangs_is_left_behind_before_the_volume_gives_both_up() {
 
 #[test]
 fn a_new_device_that_hangs_while_it_gets_superblocks_ends_without_them() {
-    for (kind, nth) in [(OpKind::Flush, 2), (OpKind::Write, 2), (OpKind::Flush, 3)] {
+    // Behind the flushes of the mark and of the copy.
+    for (kind, nth) in [(OpKind::Flush, 3), (OpKind::Write, MARKS + 2), (OpKind::Flush, 4)] {
         let (old, new, twin) = impatient_pair();
         while !matches!(twin.step().expect("memory"), Step::Ready) {}
         let copied = BLOCKS / (STEP_BYTES / BLOCK) as u64;
@@ -375,7 +480,7 @@ fn a_new_device_that_hangs_while_it_gets_superblocks_ends_without_them() {
         let begun = Instant::now();
         assert_eq!(twin.finish(|| -> Result<(), ()> { panic!("it is no copy") }), Ok(false), "{kind:?}");
         assert!(begun.elapsed() < Duration::from_secs(2), "{kind:?}: it waited for the new device");
-        assert!(matches!(twin.progress().0, Phase::Abandoned(Some(DeviceError::Gone { .. }))));
+        assert!(matches!(twin.progress().0, Phase::Abandoned(Ended::Failed(DeviceError::Gone { .. }))));
         twin.write_at(0, &[fill(9, 1).whole()]).expect("the old one goes on");
         assert_eq!(byte_at(&*old, 0), Ok(9));
         // When it does what it owes what says that it is the volume's is taken back.

@@ -2,7 +2,11 @@
 
 use crate::common::folders::*;
 use crate::common::painted;
-use pantile_host::{Answer, DeviceWord, FaultKind, Order, Service, StatusReport, Verdict};
+use pantile_host::{
+    Answer, DeviceWord, FaultKind, FindingKind, Folder, Order, Service, StatusReport, Verdict,
+};
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -139,4 +143,242 @@ fn a_device_that_is_lost_while_it_is_replaced_is_made_anew_on_the_new_one() {
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
     drop(root);
+}
+
+const BLOCK: u64 = 4096;
+
+/// Blocks that hold superblocks, in the order in which the end of a copy writes them.
+fn superblocks(device: &Path) -> [u64; 3] {
+    [0, 1, device.metadata().expect("a device").len() / BLOCK - 1]
+}
+
+/// Copies blocks from one device to another, as bytes of files.
+fn copy_blocks(from: &Path, to: &Path, blocks: impl IntoIterator<Item = u64>) {
+    let from = std::fs::File::open(from).expect("a device");
+    let to = OpenOptions::new().write(true).open(to).expect("a device");
+    for block in blocks {
+        let mut bytes = [0; BLOCK as usize];
+        from.read_exact_at(&mut bytes, block * BLOCK).expect("it reads");
+        to.write_all_at(&bytes, block * BLOCK).expect("it writes");
+    }
+}
+
+fn until_replaced(service: &Service, new: &Path) {
+    throttle(service, 0);
+    until(service, |report| {
+        service.look_after();
+        assert_eq!(report.verdict, Verdict::Clean, "{:?}", report.wrong);
+        is_replaced(report)
+    });
+    assert_eq!(status(service).devices[5].path.as_deref(), Some(new));
+}
+
+/// Events of device 5, the oldest first.
+fn events(service: &Service) -> Vec<String> {
+    let events = status(service).events;
+    events.into_iter().filter(|event| event.device == Some(5)).map(|event| event.text).collect()
+}
+
+#[test]
+fn a_crash_while_superblocks_of_a_copy_are_written_leaves_a_copy_that_goes_on_by_itself() {
+    // So many of the three are written, and the old device ran on without the new one or did not.
+    for (written, runs_on) in [(0, false), (1, false), (2, false), (3, false), (3, true)] {
+        let (_folder, root, service, data, new) = with_data(4);
+        let old = root.join("device-05.pantile");
+        throttle(&service, SLOW);
+        done(replace(&service, &new));
+        until(&service, |report| copied(report).is_some_and(|bytes| bytes > 0));
+        service.stop().expect("it stops");
+        drop(service);
+        let places = superblocks(&old);
+        copy_blocks(&old, &new, (0..=places[2]).filter(|block| !places.contains(block)));
+        copy_blocks(&old, &new, places[..written].iter().copied());
+        if runs_on {
+            let away = new.with_extension("away");
+            std::fs::rename(&new, &away).expect("it is renamed");
+            let service = start(&root);
+            service.handle().write(0, &data[..50_000], true).expect("it writes");
+            service.stop().expect("it stops");
+            std::fs::rename(&away, &new).expect("it is renamed");
+        }
+        let service = start(&root);
+        assert_eq!(status(&service).devices[5].path.as_deref(), Some(&*old), "{written} written");
+        service.look_after();
+        assert!(copied(&status(&service)).is_some(), "{written} written: {:?}", status(&service).wrong);
+        until_replaced(&service, &new);
+        assert!(read(&service, data.len()) == data, "{written} written");
+        service.stop().expect("it stops");
+    }
+}
+
+#[test]
+fn a_device_that_holds_another_device_of_the_volume_is_not_copied_to_under_the_name_of_the_new_one() {
+    let (_folder, root, service, data, new) = with_data(5);
+    throttle(&service, SLOW);
+    done(replace(&service, &new));
+    service.stop().expect("it stops");
+    // The name is that of a copy of device 4 by now.
+    std::fs::copy(root.join("device-04.pantile"), &new).expect("it is copied");
+    let service = start(&root);
+    service.look_after();
+    let report = status(&service);
+    assert!(report.wrong.iter().any(|line| line.contains("belongs to the volume")), "{:?}", report.wrong);
+    // Nothing waits for a person but what that person named.
+    done(service.obey(&Order::CancelReplace { device: 5 }));
+    assert_eq!(status(&service).verdict, Verdict::Clean, "{:?}", status(&service).wrong);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+    let same = std::fs::read(root.join("device-04.pantile")).expect("it reads").len();
+    assert_eq!(std::fs::read(&new).expect("it reads").len(), same);
+}
+
+#[test]
+fn a_replacement_is_cancelled_and_the_old_device_stays() {
+    let (_folder, root, service, mut data, new) = with_data(6);
+    let old = root.join("device-05.pantile");
+    let none = service.obey(&Order::CancelReplace { device: 5 });
+    assert!(matches!(none, Answer::Fault { kind: FaultKind::Input, .. }), "{none:?}");
+    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+    for by_the_old in [false, true] {
+        throttle(&service, SLOW);
+        // The new one is as blank as before each time.
+        done(replace(&service, &new));
+        until(&service, |report| copied(report).is_some_and(|bytes| bytes > 0));
+        match by_the_old {
+            false => done(service.obey(&Order::CancelReplace { device: 5 })),
+            true => done(replace(&service, &old)),
+        }
+        let report = status(&service);
+        assert!(
+            is_replaced(&report) && report.margin.lost == [1] && report.margin.any_more == 1,
+            "{report:?}"
+        );
+        assert_eq!(report.devices[5].path.as_deref(), Some(&*old));
+        assert!(report.devices[5].problem.is_none(), "{report:?}");
+        let piece = painted(60, 40_000);
+        service.handle().write(9000, &piece, true).expect("it writes");
+        data[9000..49_000].copy_from_slice(&piece);
+        assert!(
+            events(&service).last().is_some_and(|text| text.contains("cancelled")),
+            "{:?}",
+            events(&service)
+        );
+    }
+    service.stop().expect("it stops");
+    drop(service);
+    std::fs::remove_file(&new).expect("a file");
+    let service = start(&root);
+    service.look_after();
+    assert!(is_replaced(&status(&service)) && read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_replacement_by_the_wrong_device_is_corrected_to_another() {
+    let (folder, root, service, data, wrong) = with_data(7);
+    let right = file(folder.path().join("right"), wrong.metadata().expect("a device").len());
+    throttle(&service, SLOW);
+    done(replace(&service, &wrong));
+    until(&service, |report| copied(report).is_some_and(|bytes| bytes > 0));
+    // One that cannot take the place ends nothing.
+    let short = file(folder.path().join("short"), 1 << 20);
+    assert!(matches!(replace(&service, &short), Answer::Fault { .. }));
+    let by = |report: &StatusReport| report.devices[5].replacement.as_ref().map(|copy| copy.path.clone());
+    assert_eq!(by(&status(&service)), Some(wrong.clone()));
+    done(replace(&service, &right));
+    assert_eq!(by(&status(&service)), Some(right.clone()));
+    assert_eq!(status(&service).devices[5].state, DeviceWord::Present);
+    until_replaced(&service, &right);
+    assert!(read(&service, data.len()) == data);
+    // The wrong one is free, and as blank as it was.
+    done(service.obey(&Order::AddSpare { path: wrong, overwrite: false }));
+    service.stop().expect("it stops");
+    drop(root);
+}
+
+/// Lets a copy to a device fail that reads back other bytes than were written.
+fn fails(service: &Service, new: &Path) {
+    throttle(service, SLOW * 10);
+    done(service.obey(&Order::Replace { device: 5, path: new.to_path_buf(), overwrite: true }));
+    until(service, |report| copied(report).is_some_and(|bytes| bytes >= 2 << 20));
+    let device = OpenOptions::new().write(true).open(new).expect("a device");
+    device.write_all_at(&[0x5a; 16 * BLOCK as usize], 100 * BLOCK).expect("it writes");
+    throttle(service, 0);
+    until(service, |report| {
+        service.look_after();
+        is_replaced(report)
+    });
+}
+
+#[test]
+fn a_copy_that_reads_back_other_bytes_fails_and_that_is_remembered_until_it_is_known_or_another_succeeds() {
+    let (folder, root, mut service, data, new) = with_data(8);
+    let old = root.join("device-05.pantile");
+    let failed = |service: &Service| {
+        let report = status(service);
+        assert_eq!(report.devices[5].path.as_deref(), Some(&*old));
+        assert!(report.verdict > Verdict::Clean, "{report:?}");
+        assert!(
+            report.wrong.iter().any(|line| line.contains("other bytes than were written")),
+            "{:?}",
+            report.wrong
+        );
+        report.has(FindingKind::CopyFailed)
+    };
+    for is_known in [true, false] {
+        fails(&service, &new);
+        assert!(!failed(&service), "it is said once");
+        assert!(
+            events(&service).last().is_some_and(|text| text.contains("failed: it read back other bytes"))
+        );
+        service.stop().expect("it stops");
+        drop(service);
+        service = start(&root);
+        service.look_after();
+        assert!(failed(&service), "{:?}", status(&service).wrong);
+        assert!(read(&service, data.len()) == data);
+        match is_known {
+            true => done(service.obey(&Order::CallDeviceGood { device: 5 })),
+            false => {
+                let other = file(folder.path().join("other"), new.metadata().expect("a device").len());
+                done(replace(&service, &other));
+                until_replaced(&service, &other);
+                assert!(
+                    events(&service).last().is_some_and(|text| text.contains("was replaced by its copy"))
+                );
+            }
+        }
+        assert_eq!(status(&service).verdict, Verdict::Clean, "{:?}", status(&service).wrong);
+    }
+    service.stop().expect("it stops");
+    drop(service);
+    let service = start(&root);
+    assert_eq!(status(&service).verdict, Verdict::Clean, "{:?}", status(&service).wrong);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn devices_alone_say_which_of_them_is_a_copy_under_way() {
+    let (folder, root, service, data, new) = with_data(9);
+    throttle(&service, SLOW);
+    done(replace(&service, &new));
+    until(&service, |report| copied(report).is_some_and(|bytes| bytes > 0));
+    service.stop().expect("it stops");
+    drop(service);
+    let mut paths: Vec<PathBuf> = (0..6).map(|slot| root.join(format!("device-0{slot}.pantile"))).collect();
+    paths.insert(0, new.clone());
+    let again = folder.path().join("again");
+    let (made, found) = Folder::assemble(&again, &paths).expect("it is assembled");
+    assert!(found.enough && found.stale.is_empty() && found.devices.len() == 6, "{found:?}");
+    assert!(
+        found.left_out.iter().any(|(path, why)| *path == new && why.contains("copy of device 5")),
+        "{found:?}"
+    );
+    drop(made);
+    let service = start(&again);
+    assert_eq!(status(&service).devices[5].path.as_deref(), Some(&*paths[6]));
+    service.look_after();
+    until_replaced(&service, &new);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
 }

@@ -740,6 +740,7 @@ impl Engine for Toy {
             | Event::Pace(..)
             | Event::Upgrade
             | Event::DeviceChecked(_)
+            | Event::Copy { .. }
             | Event::Checked { .. } => {}
         }
         self.advance();
