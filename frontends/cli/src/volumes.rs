@@ -441,11 +441,12 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
             if served { "" } else { "; the copy waits until the volume is served, or for 'pantile rebuild'" };
         let _ = writeln!(
             out,
-            "Device {} is being replaced by {} and stays until that is a copy of it: {} of {} copied{waits}.",
+            "Device {} is being replaced by {} and stays until that is a copy of it: {} of {} copied, {} read back{waits}.",
             device.device,
             sets::name(&copy.path.display().to_string()),
             sets::bytes(copy.copied_bytes),
-            sets::bytes(copy.total_bytes)
+            sets::bytes(copy.total_bytes),
+            sets::bytes(copy.verified_bytes)
         );
     }
     if let Some(rate) = report.throttle_bytes_per_s {

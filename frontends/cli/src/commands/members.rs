@@ -41,9 +41,10 @@ pub struct Fail {
 ///
 /// Answers: here is the new disk, what now? The device that was there before, brought back, is
 /// caught up by what it has missed; any other is made anew from the rest. One that still works
-/// stays in the volume until the new one is a copy of it: nothing is nearer to being lost
-/// meanwhile, and a stop or a crash leaves the old one in its place, whose copy begins again at the
-/// next start.
+/// stays in the volume until the new one is a copy of it, read back and compared: nothing is nearer
+/// to being lost meanwhile. A stop or a crash leaves the old one in its place, and the copy begins
+/// again at the next start. Another device given meanwhile gets the copy instead; --cancel ends it,
+/// and the old device stays.
 #[derive(Args)]
 #[command(after_long_help = "\
 On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
@@ -51,6 +52,7 @@ Exit status: 0 the device is in the volume, 1 it is, and the volume still cannot
 
 Examples:
   pantile replace vol 3 /dev/sdx
+  pantile replace vol 3 --cancel            keep the old one: the copy ends
   pantile replace vol 3 new.img --yes       whatever new.img holds")]
 pub struct Replace {
     /// The folder of the volume.
@@ -60,8 +62,11 @@ pub struct Replace {
     #[arg(value_name = "INDEX")]
     device: u32,
     /// The new device.
-    #[arg(value_name = "DEVICE")]
-    path: PathBuf,
+    #[arg(value_name = "DEVICE", required_unless_present = "cancel")]
+    path: Option<PathBuf>,
+    /// End the copy that is to take the place of a device that works.
+    #[arg(long, conflicts_with_all = ["path", "yes"])]
+    cancel: bool,
     /// Destroy what the new device holds.
     #[arg(long)]
     yes: bool,
@@ -154,7 +159,10 @@ impl Fail {
 
 impl Replace {
     pub fn run(self) -> Outcome {
-        let path = absolute(&self.path)?;
+        let Some(path) = &self.path else {
+            return run_order(&self.folder, &Order::CancelReplace { device: self.device }, self.json);
+        };
+        let path = absolute(path)?;
         volumes::replace(&self.folder, self.device, &path, self.yes, self.json)
     }
 }
@@ -229,6 +237,9 @@ fn progress(report: &StatusReport) -> String {
     match &report.rebuild {
         Some(rebuild) => format!("rebuilt {} of {} stripes", rebuild.done_stripes, rebuild.total_stripes),
         None => match report.devices.iter().find_map(|device| device.replacement.as_ref()) {
+            Some(ReplacementReport { verified_bytes, total_bytes, .. }) if *verified_bytes > 0 => {
+                format!("read back {} of {}", sets::bytes(*verified_bytes), sets::bytes(*total_bytes))
+            }
             Some(ReplacementReport { copied_bytes, total_bytes, .. }) => {
                 format!("copied {} of {}", sets::bytes(*copied_bytes), sets::bytes(*total_bytes))
             }
