@@ -243,9 +243,6 @@ pub struct StatusReport {
     pub log_blocks: u64,
     /// Those of them that cannot be had, because more devices are lost than the log bears.
     pub log_blocks_lost: u64,
-    /// The log bears the loss of any so many devices, and perhaps of no more, whatever the stripes
-    /// bear.
-    pub log_bears: u32,
     /// Places for stripes in use.
     pub stripes_used: u64,
     /// Places for stripes that are free.
@@ -348,6 +345,10 @@ pub struct DeviceReport {
     pub checksum_errors: u64,
     /// Reads that failed, since it is this device.
     pub media_errors: u64,
+    /// Its chunks of stripes and blocks of the log that were wrong or unreadable when they were read
+    /// last, and that were not written since: the margin counts the device as lost there.
+    #[serde(default)]
+    pub bad_chunks: u64,
     /// Why it is not there, or what ails it.
     pub problem: Option<String>,
     /// How long its last reads took; none: it has read too little since it came.

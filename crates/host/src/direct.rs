@@ -22,8 +22,8 @@ use crate::work::Matrices;
 use pantile_device::{AlignedBuf, BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{
-    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Reason, Slot, State, Status, Stretch,
-    UserBlock, Volume,
+    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Reason, Slot, Standing, State, Status,
+    Stretch, UserBlock, Volume,
 };
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
@@ -85,6 +85,14 @@ impl SharedVolume {
 
     pub(crate) fn status(&self) -> Option<Status> {
         self.own().status()
+    }
+
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        self.own().standing()
+    }
+
+    pub(crate) fn unreadable_chunks(&self) -> Vec<u64> {
+        self.own().unreadable_chunks()
     }
 
     pub(crate) fn patched_stripes(&self) -> Option<u64> {

@@ -13,11 +13,13 @@
 mod claiming;
 mod exchange;
 mod pace;
+mod reads;
 mod shortage;
 mod transfers;
 
 use self::claiming::Claiming;
 use self::pace::Pace;
+use self::reads::FailedReads;
 use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
@@ -37,7 +39,7 @@ use pantile_device::{
 use pantile_format::volume::Claimant;
 use pantile_volume::{
     Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
-    Reply, Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
+    Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -132,6 +134,7 @@ pub(crate) struct Member {
     error: Option<DeviceError>,
     shortage: Shortage,
     pace: Pace,
+    failed_reads: FailedReads,
     /// Our claim has been written to it: another's that is there now was written since.
     is_claimed: bool,
 }
@@ -143,6 +146,8 @@ pub struct MemberReport {
     pub path: Option<PathBuf>,
     /// Whether there is a device.
     pub attached: bool,
+    /// True if it is to be taken out because too many of its reads failed.
+    pub fails_reads: bool,
     /// Its length.
     pub len_bytes: u64,
     /// Why it was given up, or what it is short of.
@@ -165,6 +170,8 @@ pub struct MemberReport {
 pub struct Report {
     /// What the engine says.
     pub status: Status,
+    /// Devices and known bad content that flushed data depend on.
+    pub standing: Standing,
     /// Epochs that are open.
     pub epochs: Vec<EpochReport>,
     /// The devices, by slot.
@@ -588,7 +595,7 @@ impl Engine {
         let Some(number) = member.number.take() else { return };
         member.owes.clear();
         (member.error, member.shortage) = (error, Shortage::default());
-        member.pace = Pace::default();
+        (member.pace, member.failed_reads) = (Pace::default(), FailedReads::default());
         self.direct.detach(slot);
         drop(self.pool.detach(number));
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
@@ -618,6 +625,7 @@ impl Engine {
             self.look_at_fence(now);
             self.let_go_of_drained();
             self.look_at_pace();
+            self.look_at_failed_reads(now);
         }
         self.look_at_epochs(now);
         let idle_at = self.look_whether_idle(now);
@@ -831,6 +839,7 @@ impl Engine {
         let members = (0..).map(Slot).zip(&self.members).map(|(slot, member)| MemberReport {
             path: member.path.clone(),
             attached: member.number.is_some(),
+            fails_reads: member.failed_reads.are_too_many(),
             len_bytes: member.len_bytes,
             error: member.error.clone(),
             is_short: !member.shortage.is_over(),
@@ -845,6 +854,7 @@ impl Engine {
         }
         Ok(Report {
             epochs: self.epochs.reports(&self.volume.epochs(), Instant::now()),
+            standing: self.volume.standing().ok_or(HostError::Stopped)?,
             status,
             members: members.collect(),
             throttle_bytes_per_s: self.throttle.bytes_per_s_max(),
@@ -873,6 +883,7 @@ impl Member {
             error: None,
             shortage: Shortage::default(),
             pace: Pace::default(),
+            failed_reads: FailedReads::default(),
             is_claimed: false,
         }
     }

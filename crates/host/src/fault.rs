@@ -192,8 +192,11 @@ pub enum FolderError {
     WouldLose {
         /// Its slot.
         slot: Slot,
-        /// Whether the equations bear it, so that only what is in the log would be lost.
+        /// Whether the equations bear it, so that only what is in the log, or bad on the others,
+        /// would be lost.
         bears: bool,
+        /// Stripes that could not be read because of what is bad on the others.
+        stripes: u64,
         /// Blocks in the log that could not be had.
         log_blocks: u64,
         /// Devices that may be taken out.
@@ -554,11 +557,21 @@ impl fmt::Display for FolderError {
                 second.display(),
                 slot.0
             ),
-            FolderError::WouldLose { slot, bears, log_blocks, instead } => {
-                match (bears, log_blocks) {
-                    (true, 1) => write!(out, "without device {}, 1 block in the log", slot.0)?,
-                    (true, _) => write!(out, "without device {}, {log_blocks} blocks in the log", slot.0)?,
-                    (false, _) => write!(out, "without device {}, data of every stripe", slot.0)?,
+            FolderError::WouldLose { slot, bears, stripes, log_blocks, instead } => {
+                let slot = slot.0;
+                match (bears, stripes, log_blocks) {
+                    (true, 0, 1) => write!(out, "without device {slot}, 1 block in the log")?,
+                    (true, 0, _) => write!(out, "without device {slot}, {log_blocks} blocks in the log")?,
+                    (true, 1, _) => {
+                        write!(out, "without device {slot}, 1 stripe that is bad on another device")?;
+                    }
+                    (true, ..) => {
+                        write!(
+                            out,
+                            "without device {slot}, {stripes} stripes that are bad on other devices"
+                        )?;
+                    }
+                    (false, ..) => write!(out, "without device {slot}, data of every stripe")?,
                 }
                 write!(out, " could not be read and the volume may not open; ")?;
                 match &instead[..] {
@@ -568,7 +581,10 @@ impl fmt::Display for FolderError {
                         rest.iter().try_for_each(|slot| write!(out, " {}", slot.0))?;
                     }
                 }
-                write!(out, "; bring a lost one back first, or give --yes")
+                match (bears, stripes) {
+                    (true, 1..) => write!(out, "; scrub with --repair first, or give --yes"),
+                    _ => write!(out, "; bring a lost one back first, or give --yes"),
+                }
             }
             FolderError::Needed { slot } => write!(
                 out,

@@ -53,6 +53,8 @@ pub enum FindingKind {
     DeviceSlow,
     /// The copy that was to replace a device failed.
     CopyFailed,
+    /// Some of a device's content is known to be bad, and counts as lost.
+    DeviceBad,
     /// A device has given wrong blocks or failed reads.
     DeviceErred,
     /// A spare cannot be used.
@@ -179,6 +181,7 @@ fn reason(reason: Reason, errno: i32) -> String {
         Reason::HANGS => "it answered nothing for longer than a device may",
         Reason::OLDER => "it was of an earlier time than the volume",
         Reason::NO_SPACE => "it was short of space",
+        Reason::READS_FAILED => "too many of its reads failed",
         Reason::SLOW => "it was slower than the others for long",
         Reason::DIFFERS => "it read back other bytes than were written",
         _ => "for a reason that this version does not know",
@@ -256,8 +259,8 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
     };
     let say = |device: &DeviceReport| {
         let slot = device.device;
-        let own = events.iter().filter(|event| event.slot.is_some_and(|of| of.0 == slot));
-        let last = own.filter(counts).next_back().filter(|last| last.what == EventKind::COPY_FAILED)?;
+        let mut own = events.iter().filter(|event| event.slot.is_some_and(|of| of.0 == slot));
+        let last = own.rfind(counts).filter(|last| last.what == EventKind::COPY_FAILED)?;
         // Said already, with the name of the new device.
         let is_said = device.state != DeviceWord::Present || device.problem.is_some();
         let text = format!(
@@ -295,6 +298,25 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
         findings.push(Finding::of(kind, Verdict::Degraded, slot, text));
     }
     findings
+}
+
+/// Content of devices that is known to be bad.
+pub(crate) fn of_content(devices: &[DeviceReport], fails_reads: impl Fn(u32) -> bool) -> Vec<Finding> {
+    let bad = devices.iter().filter(|device| device.state == DeviceWord::Present && device.bad_chunks > 0);
+    let say = |device: &DeviceReport| {
+        let slot = device.device;
+        let stays = match fails_reads(slot) {
+            true => " So many of its reads fail that it would be taken out if the others had everything.",
+            false => "",
+        };
+        let text = format!(
+            "Device {slot} counts as lost in {} that {} wrong or unreadable there: scrub with --repair, or replace it.{stays}",
+            count(device.bad_chunks, "chunk"),
+            if device.bad_chunks == 1 { "is" } else { "are" },
+        );
+        Finding::of(FindingKind::DeviceBad, Verdict::Degraded, slot, text)
+    };
+    bad.map(say).collect()
 }
 
 /// What the last scrub has found and not made good. What could not be made good is told as data

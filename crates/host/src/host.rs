@@ -258,6 +258,12 @@ impl Host {
         self.call(|engine| Ok(engine.is_clean()))
     }
 
+    /// Takes out a device whose reads fail again and again, if everything can be read without it;
+    /// whether it did.
+    pub fn give_up_unreadable(&self, slot: Slot) -> Result<bool, HostError> {
+        self.call(move |engine| engine.give_up_unreadable(slot))
+    }
+
     /// Declares a device failed and closes it.
     pub fn fail(&self, slot: Slot) -> Result<(), HostError> {
         self.call(move |engine| engine.fail(slot))

@@ -70,7 +70,7 @@ pub use health::{Finding, FindingKind, when};
 pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};
 pub use latency::Latency;
 pub use left::{LEFT_BEHIND, threads_waiting_for_devices};
-pub use margin::{Margin, NextLoss, margin};
+pub use margin::{Margin, NextLoss};
 pub use open_dir::{ScratchFolder, SocketFault, remove_dead_socket};
 pub use opening::open_device;
 pub use pantile_device::{AlignedBuf, BufferPool};

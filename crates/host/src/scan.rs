@@ -15,11 +15,11 @@ use crate::memory::BLOCK;
 use crate::opening::{CLOSING, open_as, open_soon};
 use crate::superblocks::{copy_under_way, geometry_of, newest_superblock, newest_superblock_of, nothing_on};
 use crate::whose;
-use crate::{FolderError, Host, HostError, HostOptions, margin};
+use crate::{FolderError, Host, HostError, HostOptions};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, Identity, OpKind, Part, PartMut, Site};
 use pantile_format::volume::{ChunkHeader, Superblock};
 use pantile_volume::{
-    Anew, ChunkFound, DeviceBlock, Geometry, OpenError, Slot, maps_anew, superblocks_again,
+    Anew, Bearing, ChunkFound, DeviceBlock, Geometry, OpenError, Slot, maps_anew, superblocks_again,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ impl Plan {
         }
         let all = (0..geometry.slots() as u32).map(Slot);
         let missing: Vec<Slot> = all.filter(|slot| !here.contains_key(slot)).collect();
-        if !margin(&geometry.code, geometry.placement, &missing).survives {
+        if !Bearing::new(&geometry.code, geometry.placement).bears(&missing) {
             let (have, need) = (here.len(), geometry.slots() - geometry.tolerance());
             let error = OpenError::TooFewDevices { have, need: need.max(have + 1), older: Vec::new() };
             return Err(HostError::Open(error).into());

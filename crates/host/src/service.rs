@@ -505,7 +505,8 @@ impl Service {
             self.host().losses(also)
         };
         let (before, after) = (self.host().losses(Vec::new())?, without(slot)?);
-        let is_worse = |after: Losses| !after.bears || after.log_blocks > before.log_blocks;
+        let is_worse =
+            |after: Losses| !after.bears || after.stripes > 0 || after.log_blocks > before.log_blocks;
         if devices().any(|d| d.slot == slot && d.state == DeviceState::Lost) || !is_worse(after) {
             return Ok(());
         }
@@ -515,8 +516,8 @@ impl Service {
                 instead.push(device.slot);
             }
         }
-        let Losses { bears, log_blocks } = after;
-        Err(FolderError::WouldLose { slot, bears, log_blocks, instead })
+        let Losses { bears, stripes, log_blocks } = after;
+        Err(FolderError::WouldLose { slot, bears, stripes, log_blocks, instead })
     }
 
     /// A device that was taken out on purpose does not come back by itself at the next start.

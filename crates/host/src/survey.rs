@@ -61,6 +61,7 @@ impl Folder {
                     blocks_read: 0,
                     checksum_errors: 0,
                     media_errors: 0,
+                    bad_chunks: 0,
                     problem,
                     reads: None,
                     writes: None,
@@ -74,6 +75,7 @@ impl Folder {
             lost: lost.map(|device| device.device).collect(),
             survives: false,
             any_more: 0,
+            log_any_more: None,
             next: None,
         };
         let text = format!("The volume cannot be opened: {why}.");

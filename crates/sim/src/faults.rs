@@ -127,6 +127,15 @@ impl Faults {
         self.kinds.clear();
     }
 
+    /// Stops faults until [`Faults::go_on`] is given the answer.
+    pub(crate) fn pause(&mut self) -> Vec<Fault> {
+        std::mem::take(&mut self.kinds)
+    }
+
+    pub(crate) fn go_on(&mut self, kinds: Vec<Fault>) {
+        self.kinds = kinds;
+    }
+
     /// Something may go wrong now; or a device may come back, which the caller then sees to.
     pub(crate) fn strike(&mut self, world: &mut World, session: u32) -> Option<(Slot, Found)> {
         self.behead(world.disks(), session);

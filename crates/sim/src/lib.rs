@@ -33,7 +33,7 @@ mod trace;
 mod workload;
 mod world;
 
-use pantile_volume::{Action, Event, Lookup, ScrubStatus, UserBlock};
+use pantile_volume::{Action, Event, Lookup, Margin, ScrubStatus, UserBlock};
 
 pub use breach::Breach;
 pub use content::{Content, Data, SECTORS};
@@ -76,6 +76,11 @@ pub trait Engine {
 
     /// How far a scrub is and what it has found; `None` if there was none.
     fn scrubbed(&self) -> Option<ScrubStatus> {
+        None
+    }
+
+    /// How many more devices can fail; `None`: it does not say.
+    fn margin(&self) -> Option<Margin> {
         None
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use pantile_volume::ScrubStatus;
+use pantile_volume::{ScrubStatus, Slot};
 
 use crate::{Breach, Counts, Fault, IoKind, Wrong};
 
@@ -24,6 +24,10 @@ pub struct Stats {
     pub kills: u32,
     /// Of these, before the engine was ready again.
     pub kills_in_recovery: u32,
+    /// Times that devices which could fail by the engine's word were taken away, and all was read.
+    pub margins: u32,
+    /// Devices that were taken away then.
+    pub margin_devices: u32,
     /// Faults.
     pub faults: BTreeMap<Fault, u32>,
     /// Steps from the last fault to clean.
@@ -48,6 +52,8 @@ impl Stats {
         self.direct_mixtures += other.direct_mixtures;
         self.kills += other.kills;
         self.kills_in_recovery += other.kills_in_recovery;
+        self.margins += other.margins;
+        self.margin_devices += other.margin_devices;
         other.faults.iter().for_each(|(&fault, &count)| *self.faults.entry(fault).or_default() += count);
         self.steps_to_clean = self.steps_to_clean.max(other.steps_to_clean);
         self.buffers_most = self.buffers_most.max(other.buffers_most);
@@ -107,6 +113,15 @@ pub enum Cause {
     ScrubNotDone(Option<Box<ScrubStatus>>),
     /// A scrub with repair has ended, and the next finds something bad.
     LeftBad(Box<ScrubStatus>),
+    /// The engine said that any so many more devices can fail; these did, and something was lost.
+    FalseMargin {
+        /// The number of devices that it said.
+        any_more: u32,
+        /// Those that were taken away.
+        taken: Vec<Slot>,
+        /// The failure without them.
+        cause: Box<Cause>,
+    },
     /// The volume was not opened although the promise was kept.
     NotOpened {
         /// What the maker of engines says.
@@ -137,6 +152,10 @@ impl fmt::Display for Cause {
             }
             Cause::LeftBad(status) => {
                 write!(out, "a scrub repaired what is bad, and the next finds {status:?}")
+            }
+            Cause::FalseMargin { any_more, taken, cause } => {
+                let taken: Vec<u32> = taken.iter().map(|slot| slot.0).collect();
+                write!(out, "any {any_more} more devices can fail, and without {taken:?}: {cause}")
             }
             Cause::NotOpened { says } => write!(out, "the volume was not opened: {says}"),
             Cause::Panicked { says } => write!(out, "the engine panicked: {says}"),

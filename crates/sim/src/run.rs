@@ -1,6 +1,8 @@
 //! One seed from beginning to end: load, faults and kills; then peace, and everything must be
 //! there.
 
+mod taken;
+
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,10 @@ use crate::workload::Workload;
 use crate::{
     Ask, Cause, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World, WorldConfig,
 };
+
+/// In one of so many seeds the engine is taken at its word while things go wrong, and in as many at
+/// the end. Each time costs a scrub, an opening and a look at all.
+const MARGIN_RARITY: u64 = 3;
 
 /// Actions that an engine may give after one event.
 const ACTIONS_MOST: u64 = 1 << 20;
@@ -238,6 +244,8 @@ pub(crate) struct Run<'a, E, M> {
     /// When devices are called slow, and how slow. Of its own, so that nothing else of a run
     /// depends on it.
     paces: Random,
+    /// When the engine is taken at its word, and without which devices. Of its own, too.
+    takes: Random,
     stats: Stats,
 }
 
@@ -273,6 +281,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             kill_in: None,
             scrub_rarity: rarity.filter(|_| config.scrubs),
             paces: Random::new(seed ^ 0x9a_ce),
+            takes: Random::new(seed ^ 0x7a_ce5),
             stills: config.idles.then(|| Random::new(seed ^ 0x57_111)),
             stats: Stats::default(),
             random,
@@ -340,7 +349,11 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.start()?;
         self.until(Weather::Calm, |run| run.ready())?;
         let mut left = self.config.requests;
+        let taken_at = self.takes.chance(1, MARGIN_RARITY).then(|| self.takes.below(left.into()) as u32);
         while left > 0 {
+            if taken_at == Some(left) {
+                self.take_at_its_word()?;
+            }
             while !self.workload.wants(self.world.open_requests(), self.world.is_idle()) || !self.ready() {
                 self.step(Weather::Storm)?;
             }
@@ -408,6 +421,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
         self.ask_and_rest(&Ask::Flush)?;
         self.world.check_leaks(self.config.buffers_kept).map_err(Cause::Breach)?;
+        if self.takes.chance(1, MARGIN_RARITY) {
+            self.take_at_its_word()?;
+        }
         self.lose_all_that_may_be_lost();
         self.kill(false)?;
         self.until(Weather::Calm, |run| run.ready())?;

@@ -34,6 +34,16 @@ impl Bearing {
         }
     }
 
+    /// Devices of the volume.
+    pub fn devices(&self) -> u32 {
+        self.devices
+    }
+
+    /// Any so many devices can be lost.
+    pub fn tolerance(&self) -> usize {
+        self.tolerance
+    }
+
     /// Whether every stripe can be had without these devices.
     ///
     /// Cost: none where the code bears any so many, or where more cells are lost than there are

@@ -18,6 +18,7 @@ use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
 use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
+use crate::notes::add_notes;
 use crate::span::Place;
 use crate::staging::{StageId, by_state};
 use crate::{
@@ -772,7 +773,7 @@ impl Engine {
             if !changes.is_empty() || !notes.is_empty() || commit.proves {
                 notes.extend(self.notes_for_record());
             }
-            changes.append(&mut notes);
+            add_notes(&mut changes, notes);
         }
         if commit.again {
             changes.clear();

@@ -491,10 +491,20 @@ impl Engine {
             self.release(buffer);
             self.lose(id, cell);
             if *result != IoResult::Gone {
+                if is_kept {
+                    self.word_is_bad(&word, slot, result);
+                }
                 self.suspect(&word);
             }
         }
         self.advance(id);
+    }
+
+    fn word_is_bad(&mut self, word: &Word, slot: Slot, result: &IoResult) {
+        match *word {
+            Word::Stripe { logical, mapping, .. } => self.chunk_is_bad(slot, logical, mapping, result),
+            Word::Row { row, generation, .. } => self.row_block_is_bad(slot, row, generation, result),
+        }
     }
 
     /// Whether nothing else can have been written where a fetch reads. A stripe that is read is
@@ -539,6 +549,9 @@ impl Engine {
             let word = fetch.word.clone();
             self.lose(id, cell);
             if *result != IoResult::Gone {
+                if is_kept {
+                    self.word_is_bad(&word, slot, result);
+                }
                 self.suspect(&word);
             }
         }

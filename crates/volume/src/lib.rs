@@ -16,6 +16,7 @@
 
 mod anew;
 mod api;
+mod bad;
 mod bearing;
 mod broken;
 mod commit;
@@ -43,6 +44,7 @@ mod room;
 mod scrub;
 mod span;
 mod staging;
+mod standing;
 mod status;
 mod stored;
 mod volume;
@@ -58,6 +60,7 @@ pub use open::{Birth, OpenError, choose_side, format_volume, format_volume_1, hi
 pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, Policy, RangeKind, RangeNote, Reason};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
+pub use standing::{Margin, NextLoss, Standing, margin};
 pub use status::{
     BadMetadata, DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus,
     Status,

@@ -142,7 +142,7 @@ impl StripeTable {
     }
 
     /// Every stripe from one to another that is mapped, ascending.
-    fn mapped_within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, Mapping)> {
+    pub(crate) fn mapped_within(&self, first: u32, last: u32) -> impl Iterator<Item = (u32, Mapping)> {
         let mut next = Some(first);
         std::iter::from_fn(move || {
             let found = self.mapped_from(next?).filter(|&(logical, _)| logical <= last)?;
@@ -186,7 +186,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    fn all_below(bound: u32) -> Numbers {
+    pub(crate) fn all_below(bound: u32) -> Numbers {
         let mut numbers = Numbers::default();
         if let Some(last) = bound.checked_sub(1) {
             numbers.insert_run(0, last);
@@ -216,7 +216,7 @@ impl Numbers {
         was_there
     }
 
-    fn insert_run(&mut self, first: u32, last: u32) {
+    pub(crate) fn insert_run(&mut self, first: u32, last: u32) {
         let (mut from, mut to) = (first, last);
         let touches = |other: &u32| other.saturating_add(1) >= first;
         while let Some((start, end)) = self.last_run(last.saturating_add(1)).filter(|(_, end)| touches(end)) {
@@ -226,7 +226,7 @@ impl Numbers {
         self.put_run(from, to);
     }
 
-    fn remove_run(&mut self, first: u32, last: u32) {
+    pub(crate) fn remove_run(&mut self, first: u32, last: u32) {
         while let Some((start, end)) = self.last_run(last).filter(|&(_, end)| end >= first) {
             self.take_run(start, end);
             if start < first {
@@ -259,7 +259,12 @@ impl Numbers {
 
     /// Ascending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
-        self.runs.iter().flat_map(|(&first, &last)| first..=last)
+        self.runs().flat_map(|(first, last)| first..=last)
+    }
+
+    /// The first and the last of each run, ascending.
+    pub(crate) fn runs(&self) -> impl ExactSizeIterator<Item = (u32, u32)> {
+        self.runs.iter().map(|(&first, &last)| (first, last))
     }
 }
 
@@ -426,7 +431,7 @@ impl Maps {
             free_rows: Numbers::all_below(geometry.log_rows()),
             members: vec![MemberState::Present; geometry.slots()],
             generation: 1,
-            notes: Notes::new(geometry.slots()),
+            notes: Notes::new(geometry),
         }
     }
 
@@ -514,6 +519,7 @@ impl Maps {
             }
             Change::Row { row, content } => {
                 self.free_rows.remove(*row);
+                self.notes.bad.row_is_written(*row);
                 self.generation = self.generation.max(content.generation + 1);
                 self.rows.insert(*row, content.clone());
                 for (index, &block) in content.blocks.iter().enumerate() {

@@ -244,6 +244,7 @@ impl Engine {
                     rebuild.buffers.push(buffer);
                 }
                 rebuild.blocks_written += 1;
+                self.row_block_is_good(slot, row);
                 // The part that is done is this write from now on.
                 let io = self.new_io(slot, IoOwner::RebuildRow);
                 let (pieces, urgency) = (vec![Piece::Block(content)], Urgency::Background);
@@ -253,7 +254,13 @@ impl Engine {
                 self.release(buffer);
                 self.rebuild_part_done();
             }
-            _ => self.rebuild_part_done(),
+            (place, _) => {
+                if let Some((slot, _)) = place {
+                    let first = u64::from(self.geometry.logical_stripes()) + u64::from(row);
+                    self.was_not_made_again(slot, first);
+                }
+                self.rebuild_part_done();
+            }
         }
     }
 
@@ -342,6 +349,9 @@ impl Engine {
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
             // More is lost than can be made again. What of it is data that cannot be had is found
             // when it is to be written anew.
+            for slot in stripe.slots.clone() {
+                self.was_not_made_again(slot, logical.into());
+            }
             if !self.broken.contains(&logical) {
                 self.repair.insert(logical);
             }
@@ -394,6 +404,7 @@ impl Engine {
         }
         for (slot, at, pieces) in writes {
             self.sums.remove(&(mapping.physical, slot));
+            self.chunk_is_good(slot, logical);
             let io = self.new_io(slot, IoOwner::RebuildStripe(logical));
             self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::Background });
         }

@@ -14,17 +14,23 @@
 //!   hole of [`crate::inplace`]). The note is in the record that takes away the stripe's mark.
 //!   Written since is not suspect any more once that is noted, which nobody waits for.
 //! * The last *scrub*, so that a restart goes on with it.
+//! * Chunks and log blocks that are *bad* ([`crate::bad`]).
 
+use crate::bad::BadChunks;
 use crate::engine::Engine;
 use crate::maps::{Change, Maps};
-use crate::{Slot, UserBlock};
+use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    DeviceNote, EventKind, EventNote, Note, RangeKind, RangeNote, Reason, ScrubNote, Second, State, StateRoom,
+    BadNote, DeviceNote, EventKind, EventNote, Note, RangeKind, RangeNote, Reason, ScrubNote, Second, State,
+    StateRoom,
 };
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of notes in one record, beside those of suspect data: what goes beyond is in the next.
 const RECORD_NOTE_BYTES: usize = 3072;
+
+/// Notes that are looked through for one that a note of bad chunks goes on: one of each device.
+const JOINED_NOTES: usize = 64;
 
 /// The most that is counted of anything: no device errs a million times a second for eight years. A
 /// record says where data lie, too, and is not refused for a count that cannot be; the count is
@@ -46,6 +52,7 @@ pub(crate) struct Notes {
     pub(crate) devices: BTreeMap<Slot, DeviceNote>,
     pub(crate) events: VecDeque<EventNote>,
     pub(crate) scrub: Option<ScrubNote>,
+    pub(crate) bad: BadChunks,
     /// By their first block; none overlap.
     ranges: BTreeMap<u64, Range>,
     /// They were read from a state.
@@ -55,9 +62,10 @@ pub(crate) struct Notes {
 }
 
 impl Notes {
-    pub(crate) fn new(devices: usize) -> Notes {
+    pub(crate) fn new(geometry: &Geometry) -> Notes {
         Notes {
-            room: StateRoom::of(Second::STATE_BLOCKS, devices as u32),
+            room: StateRoom::of(Second::STATE_BLOCKS, geometry.slots() as u32),
+            bad: BadChunks::new(geometry),
             devices: BTreeMap::new(),
             events: VecDeque::new(),
             scrub: None,
@@ -72,7 +80,11 @@ impl Notes {
             Note::Device(note) => {
                 let checksum_errors = kept_count(note.checksum_errors);
                 let media_errors = kept_count(note.media_errors);
-                self.devices.insert(note.slot, DeviceNote { checksum_errors, media_errors, ..note });
+                if note.all_bad {
+                    self.bad.all_are_bad(note.slot);
+                }
+                let all_bad = false;
+                self.devices.insert(note.slot, DeviceNote { all_bad, checksum_errors, media_errors, ..note });
             }
             Note::Event(note) => {
                 self.events.push_back(note);
@@ -83,6 +95,7 @@ impl Notes {
             Note::Scrub(note) => {
                 self.scrub = Some(ScrubNote { counts: note.counts.map(kept_count), ..note });
             }
+            Note::Bad(note) => self.bad.apply(&note),
             Note::Range(RangeNote { first, count, kind, since }) => {
                 self.cut(first.0, first.0 + count, |_| true);
                 if kind != RangeKind::Good {
@@ -174,30 +187,51 @@ impl Notes {
 
     /// All of them, for a snapshot.
     fn all(&self) -> Vec<Note> {
-        let devices = self.devices.values().copied().map(Note::Device);
+        let (all_bad, bad) = self.bad.kept(self.room.bad);
+        let mut devices = self.devices.clone();
+        for slot in all_bad {
+            devices.entry(slot).or_insert(nothing_known(slot)).all_bad = true;
+        }
+        let devices = devices.into_values().map(Note::Device);
         let events = self.events.iter().copied().map(Note::Event);
         let ranges = self.ranges().into_iter().map(Note::Range);
-        devices.chain(events).chain(self.scrub.map(Note::Scrub)).chain(ranges).collect()
+        let notes = devices.chain(events).chain(self.scrub.map(Note::Scrub)).chain(ranges);
+        notes.chain(bad.into_iter().map(Note::Bad)).collect()
     }
 
     /// Those of a state.
-    pub(crate) fn of_state(state: &State, devices: usize) -> Notes {
-        let mut notes = Notes::new(devices);
+    pub(crate) fn of_state(state: &State, geometry: &Geometry) -> Notes {
+        let mut notes = Notes::new(geometry);
         state.notes.iter().for_each(|note| notes.apply(note));
         notes.is_read = true;
         notes
     }
 }
 
+/// A device of which there is nothing to say.
+fn nothing_known(slot: Slot) -> DeviceNote {
+    DeviceNote {
+        slot,
+        reason: Reason::NONE,
+        errno: 0,
+        since: 0,
+        all_bad: false,
+        checksum_errors: 0,
+        media_errors: 0,
+    }
+}
+
 impl Maps {
     /// Blocks of a stripe are written anew.
     pub(crate) fn stripes_written(&mut self, first: u32, count: u32) {
+        self.notes.bad.stripes_are_written(first, count);
         let per_stripe = self.stripe_blocks();
         self.notes.written(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
     }
 
     /// Stripes read as zeros.
     pub(crate) fn stripes_unmapped(&mut self, first: u32, count: u32) {
+        self.notes.bad.stripes_are_written(first, count);
         let per_stripe = self.stripe_blocks();
         self.notes.unmapped(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
     }
@@ -226,6 +260,23 @@ impl Noting {
         let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
         Noting { before: before.collect(), ..Noting::default() }
     }
+
+    /// Queues a note for the next record. A note of bad chunks that continues the last one of its
+    /// device is merged with it, so that a scrub of a bad device needs few.
+    fn owe(&mut self, note: Note) {
+        if let Note::Bad(new) = note {
+            let of_device = |owed: &&mut Note| matches!(owed, Note::Bad(known) if known.slot == new.slot);
+            let last = self.owed.iter_mut().rev().take(JOINED_NOTES).find(of_device);
+            if let Some(Note::Bad(last)) = last
+                && last.is_bad == new.is_bad
+                && last.first + last.count == new.first
+            {
+                last.count += new.count;
+                return;
+            }
+        }
+        self.owed.push_back(note);
+    }
 }
 
 impl Engine {
@@ -238,7 +289,7 @@ impl Engine {
     pub(crate) fn note(&mut self, note: Note, at_once: bool) {
         self.maps.notes.apply(&note);
         if self.keeps_notes() {
-            self.noting.owed.push_back(note);
+            self.noting.owe(note);
             self.members_changed |= at_once;
         }
     }
@@ -256,15 +307,7 @@ impl Engine {
 
     /// What is known of a device, what it has done in this session included.
     pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
-        let nothing = DeviceNote {
-            slot,
-            reason: Reason::NONE,
-            errno: 0,
-            since: 0,
-            checksum_errors: 0,
-            media_errors: 0,
-        };
-        let known = self.maps.notes.devices.get(&slot).copied().unwrap_or(nothing);
+        let known = self.maps.notes.devices.get(&slot).copied().unwrap_or(nothing_known(slot));
         let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
         let counts = &self.counts[slot.0 as usize];
         DeviceNote {
@@ -299,6 +342,7 @@ impl Engine {
             (counts.checksum_errors, counts.media_errors) = (0, 0);
             let lost = self.device_note(slot);
             self.note(Note::Device(lost), false);
+            self.all_is_good(slot);
         }
         self.event(if is_new { EventKind::NEW } else { EventKind::BACK }, Some(slot), 0);
     }
@@ -443,10 +487,18 @@ impl Engine {
         self.refresh_notes();
         let mut left = RECORD_NOTE_BYTES;
         let mut changes = Vec::new();
-        while let Some(note) = self.noting.owed.front().filter(|note| note.len_bytes() <= left) {
-            left -= note.len_bytes();
-            changes.push(Change::Note(*note));
+        while let Some(note) = self.noting.owed.front().filter(|note| note.len_bytes() <= left).copied() {
             self.noting.owed.pop_front();
+            if let Note::Bad(bad @ BadNote { is_bad: true, .. }) = note {
+                // What was written since is good, by a record that may be older than this one.
+                let parts = self.maps.notes.bad.still_bad(&bad);
+                if parts[..] != [bad] {
+                    parts.into_iter().rev().for_each(|part| self.noting.owed.push_front(Note::Bad(part)));
+                    continue;
+                }
+            }
+            left -= note.len_bytes();
+            changes.push(Change::Note(note));
         }
         // What has no room is for the next.
         self.members_changed |= !self.noting.owed.is_empty();
@@ -463,6 +515,15 @@ impl Engine {
         self.noting.owed.clear();
         Some(self.maps.notes.all())
     }
+}
+
+/// Adds notes to the changes of a record. Those of bad chunks come first, so that the changes that
+/// write a stripe make it good when the record is read.
+pub(crate) fn add_notes(changes: &mut Vec<Change>, notes: Vec<Change>) {
+    let is_bad = |change: &Change| matches!(change, Change::Note(Note::Bad(_)));
+    let (bad, mut others) = notes.into_iter().partition::<Vec<Change>, _>(is_bad);
+    changes.splice(0..0, bad);
+    changes.append(&mut others);
 }
 
 /// Blocks as runs; ascending or not.
@@ -503,13 +564,19 @@ mod tests {
         Note::Range(RangeNote { first: UserBlock(first), count, kind, since: 7 })
     }
 
+    fn notes(code: &str) -> Notes {
+        let code = pantile_code::Code::parse(code).expect("a spec");
+        let new = crate::NewVolume { code, ..crate::NewVolume::small(pantile_format::volume::Policy::Wcl) };
+        Notes::new(&Geometry::new(new).expect("a geometry"))
+    }
+
     fn of(notes: &Notes) -> Vec<(u64, u64, RangeKind)> {
         notes.ranges().iter().map(|range| (range.first.0, range.count, range.kind)).collect()
     }
 
     #[test]
     fn what_is_written_is_not_lost_and_stays_suspect() {
-        let mut notes = Notes::new(4);
+        let mut notes = notes("raid6:2");
         notes.apply(&range(10, 10, RangeKind::Lost));
         notes.apply(&range(30, 10, RangeKind::Suspect));
         notes.written(UserBlock(12), 2);
@@ -527,7 +594,7 @@ mod tests {
     /// What a stranger says of his devices is counted on from, and added up.
     #[test]
     fn counts_that_cannot_be_are_the_most_that_may_be_and_never_none() {
-        let mut notes = Notes::new(4);
+        let mut notes = notes("raid6:2");
         let (slot, reason) = (Slot(1), Reason::NONE);
         let (checksum_errors, media_errors) = (u64::MAX, 1);
         notes.apply(&Note::Device(DeviceNote {
@@ -535,6 +602,7 @@ mod tests {
             reason,
             errno: 0,
             since: 0,
+            all_bad: false,
             checksum_errors,
             media_errors,
         }));
@@ -550,7 +618,7 @@ mod tests {
 
     #[test]
     fn with_too_many_ranges_more_is_called_lost_and_never_less() {
-        let mut notes = Notes::new(200);
+        let mut notes = notes("raid6:198");
         let most = notes.room.ranges as u64;
         for n in 0..3 * most {
             notes.apply(&range(n * n, 1, RangeKind::Lost));

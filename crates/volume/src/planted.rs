@@ -45,6 +45,12 @@ pub enum Bug {
     LooksPastMemory,
     /// The record that says of another that it is durable is written beside it.
     ProvesTooEarly,
+    /// The margin is one device too high.
+    PromisesOneMore,
+    /// The margin leaves the log out.
+    LeavesLogOut,
+    /// The margin counts known bad chunks as good.
+    TakesBadForGood,
     /// An epoch ends before the writes of its parity have been reported, so that no flush covers
     /// them. With epochs only, as those below, and not in [`Bug::ALL`] but in [`Bug::OF_EPOCHS`].
     EndsBeforeParity,
@@ -77,7 +83,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// All that a volume of the policy `wcl` can have.
-    pub const ALL: [Bug; 18] = [
+    pub const ALL: [Bug; 21] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
@@ -96,6 +102,9 @@ impl Bug {
         Bug::ScrubSeesNothing,
         Bug::LooksPastMemory,
         Bug::ProvesTooEarly,
+        Bug::PromisesOneMore,
+        Bug::LeavesLogOut,
+        Bug::TakesBadForGood,
     ];
 
     /// All that a volume can have in its patches.

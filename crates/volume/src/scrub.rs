@@ -22,7 +22,8 @@ use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::Mapping;
 use crate::span::Place;
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum, Urgency,
+    Action, BadMetadata, BufferId, Bug, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot,
+    Sum, Urgency,
 };
 use pantile_code::CellIndex;
 use pantile_format::volume::EventKind;
@@ -31,6 +32,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
+
+/// Superblocks of a device.
+const SUPERBLOCKS: u32 = 3;
 
 /// Windows between two records of where a scrub is: half a GiB of stripes.
 const RECORDED_WINDOWS: u64 = 64;
@@ -186,6 +190,25 @@ impl Engine {
         }
     }
 
+    /// Devices with most superblocks bad: an opening rebuilds them as empty ones.
+    pub(crate) fn with_bad_superblocks(&self) -> BTreeSet<Slot> {
+        let found = self.bad_metadata().filter(|bad| 2 * bad.superblocks > SUPERBLOCKS);
+        found.map(|bad| bad.slot).collect()
+    }
+
+    /// Devices whose maps an opening cannot use.
+    pub(crate) fn with_bad_maps(&self) -> BTreeSet<Slot> {
+        let is_bad = |bad: &&BadMetadata| bad.superblocks > 0 || bad.journal || bad.snapshot;
+        self.bad_metadata().filter(is_bad).map(|bad| bad.slot).collect()
+    }
+
+    /// Bad metadata that the scrub of this session has found and not written again.
+    fn bad_metadata(&self) -> impl Iterator<Item = &BadMetadata> {
+        let is_mended = |status: &ScrubStatus| status.repair && !status.running && !status.stopped;
+        let status = self.scrubbing.iter().map(|scrub| &scrub.status);
+        status.filter(move |status| !is_mended(status)).flat_map(|status| &status.metadata)
+    }
+
     fn scrub_rows(&mut self) {
         let Some(scrub) = &mut self.scrubbing else { return };
         let mut reads = Vec::new();
@@ -223,6 +246,10 @@ impl Engine {
             || self.planted.is(Bug::ScrubSeesNothing);
         // A row that was freed meanwhile may have been written again.
         let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
+        if is_good && current.is_some() {
+            self.row_block_is_good(slot, row);
+        }
+        let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
         if let (false, Some(current), true) = (is_good, current, self.maps.has(slot, generation, None)) {
             let homes: BTreeSet<u32> =
                 current.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0).collect();
@@ -237,6 +264,7 @@ impl Engine {
                     homes.into_iter().for_each(|logical| self.repair_for_scrub(logical));
                 }
             }
+            self.row_block_is_bad(slot, row, generation, result);
         }
         self.scrub_part_done();
     }
@@ -281,6 +309,11 @@ impl Engine {
         found: BTreeMap<Place, BufferId>,
     ) {
         let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        for slot in (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !bad.contains_key(slot)) {
+            if is_current && self.maps.has(slot, mapping.generation, Some(logical)) {
+                self.chunk_is_good(slot, logical);
+            }
+        }
         let should = |slot: &Slot| self.maps.has(*slot, mapping.generation, Some(logical));
         let judged: Vec<bool> =
             bad.iter().filter(|(slot, _)| should(slot)).map(|(_, &wrong)| wrong).collect();
@@ -384,8 +417,26 @@ impl Engine {
             }
             scrub.unnamed += u64::from(!repair);
         }
+        let explained: Vec<usize> = explained.into_iter().map(|(column, _)| column).collect();
+        self.equations_do_not_hold(logical, mapping, &explained);
         let repair = repair && self.scrubbing.as_ref().is_some_and(|scrub| scrub.status.repair);
         self.stripe_judged(logical, repair);
+    }
+
+    /// Blocks of a stripe are what their checksums say, and its equations do not hold: the one column
+    /// that explains it is bad, or else all that hold parity, because nothing can be recovered with
+    /// them.
+    fn equations_do_not_hold(&mut self, logical: u32, mapping: Mapping, explained: &[usize]) {
+        let code = self.geometry.code.clone();
+        let has_parity = |column: &usize| code.column_cells(*column).any(|cell| code.is_parity(cell));
+        let columns: Vec<usize> = match explained {
+            [column] => vec![*column],
+            _ => (0..code.columns()).filter(has_parity).collect(),
+        };
+        for column in columns {
+            let slot = self.geometry.slot(mapping.physical, column);
+            self.chunk_is_bad(slot, logical, mapping, &IoResult::Checksums(Vec::new()));
+        }
     }
 
     /// Whether a column that alone explains what is wrong may be made again from the others.

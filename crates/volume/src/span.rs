@@ -299,6 +299,7 @@ impl Engine {
             None => {
                 // What memory may have of it is not on the device.
                 self.sums.remove(&(mapping.physical, slot));
+                self.chunk_is_bad(slot, logical, mapping, result);
                 if let Some(span) = self.spans.get_mut(&id) {
                     *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Bytes(_));
                 }
@@ -318,8 +319,10 @@ impl Engine {
             _ => {
                 let buffers = std::mem::take(&mut run.buffers);
                 *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Checksums(_));
+                let (logical, mapping) = (span.logical, span.mapping);
                 self.counts[slot.0 as usize].media_errors += u64::from(*result == IoResult::MediaError);
                 buffers.into_iter().for_each(|buffer| self.release(buffer));
+                self.chunk_is_bad(slot, logical, mapping, result);
             }
         }
         self.span_part_done(id);
@@ -348,10 +351,15 @@ impl Engine {
                 self.counts[slot.0 as usize].checksum_errors += count;
             }
         }
-        for (slot, _, is_known) in wrong {
+        for &(slot, _, is_known) in &wrong {
             // Without its header nobody knows what a block must be.
             *span.bad.entry(slot).or_insert(!is_known) |= is_known;
         }
+        let (logical, mapping) = (span.logical, span.mapping);
+        for (slot, ..) in wrong.into_iter().filter(|&(.., is_known)| is_known) {
+            self.chunk_is_bad(slot, logical, mapping, &IoResult::Checksums(Vec::new()));
+        }
+        let Some(span) = self.spans.get_mut(&id) else { return };
         if matches!(span.purpose, Purpose::Check) {
             self.end_check(id);
         } else if span.bad.is_empty() {

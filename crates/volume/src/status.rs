@@ -16,6 +16,9 @@ pub struct DeviceCounts {
     pub checksum_errors: u64,
     /// Reads that failed.
     pub media_errors: u64,
+    /// Chunks and log blocks that were found to be bad by a read that failed, each once until it is
+    /// written or read again.
+    pub unreadable_chunks: u64,
 }
 
 /// Whether a device takes part.
@@ -231,6 +234,9 @@ pub struct Status {
 pub struct Losses {
     /// Whether the equations bear it: all stripes can be had, and what is written can.
     pub bears: bool,
+    /// Stripes that cannot be read in full because of what is known to be bad on the others, and of
+    /// which more can be read with the devices that were asked about.
+    pub stripes: u64,
     /// Blocks in the log that cannot be had: it bears as many losses as the code bears of any
     /// devices, and perhaps not these.
     pub log_blocks: u64,
@@ -242,16 +248,19 @@ impl Engine {
         let lost = self.absent_with(also);
         let all: Vec<Slot> = lost.iter().copied().collect();
         let bears = self.planners.stripes_bear.bears(&all);
-        if all.len() <= self.geometry.tolerance() {
-            return Losses { bears, log_blocks: 0 };
+        let stripes = self.stripes_at_risk(&lost, false);
+        if all.len() <= self.geometry.tolerance() && !self.maps.notes.bad.has_rows() {
+            return Losses { bears, stripes, log_blocks: 0 };
         }
         // By the cells that are lost, those of a row that cannot be had.
         let mut known: BTreeMap<Vec<CellIndex>, Vec<bool>> = BTreeMap::new();
         let copies = self.geometry.tolerance() + 1;
         let mut log_blocks = 0;
-        for row in self.maps.rows.values() {
-            let is_lost =
-                |cell: &RowCell| lost.contains(&cell.slot) || !self.maps.has(cell.slot, row.generation, None);
+        for (&number, row) in &self.maps.rows {
+            let is_lost = |cell: &RowCell| {
+                let is_bad = self.maps.notes.bad.has_row(cell.slot, number);
+                is_bad || lost.contains(&cell.slot) || !self.maps.has(cell.slot, row.generation, None)
+            };
             let gone: Vec<bool> = match row.kind {
                 RowKind::Copies => row.cells.chunks(copies).map(|of| of.iter().all(is_lost)).collect(),
                 RowKind::Coded => {
@@ -263,14 +272,16 @@ impl Engine {
             let live = row.blocks.iter().zip(gone).filter(|(block, gone)| block.is_some() && *gone);
             log_blocks += live.count() as u64;
         }
-        Losses { bears, log_blocks }
+        Losses { bears, stripes, log_blocks }
     }
 
-    /// Whether no more is lost without these devices than is already. Cost: looks through the log
-    /// only if the stripes bear more losses than it.
+    /// Whether no more is lost without these devices than is already; one that is not rebuilt yet
+    /// counts as lost. Cost: looks through the log only if the stripes tolerate more losses than it.
     pub(crate) fn can_spare(&self, also: &[Slot]) -> bool {
-        let all: Vec<Slot> = self.absent_with(also).into_iter().collect();
-        self.planners.stripes_bear.bears(&all) && self.losses(also).log_blocks <= self.losses(&[]).log_blocks
+        let all: BTreeSet<Slot> = self.not_whole().into_iter().chain(also.iter().copied()).collect();
+        let after = self.losses(&all.iter().copied().collect::<Vec<Slot>>());
+        let keeps_stripes = after.bears && self.stripes_at_risk(&all, true) == 0;
+        keeps_stripes && after.log_blocks <= self.losses(&[]).log_blocks
     }
 
     fn absent_with(&self, also: &[Slot]) -> BTreeSet<Slot> {

@@ -2,7 +2,7 @@
 
 use crate::{
     Action, BLOCK_BYTES, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Lookup, Losses,
-    OpenError, Opening, Reason, Reply, Request, RequestId, Slot, Status, UserBlock,
+    Margin, OpenError, Opening, Reason, Reply, Request, RequestId, Slot, Standing, Status, UserBlock,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -247,6 +247,33 @@ impl Volume {
     pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.losses(also)),
+            Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// State that flushed data depend on now, for [`margin`](crate::margin()); `None` unless it serves.
+    /// Cost: looks through the log and the known bad content.
+    pub fn standing(&self) -> Option<Standing> {
+        match &self.inner {
+            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.standing()),
+            Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// Chunks and log blocks of each device that were found to be bad by a read that failed, since it
+    /// was opened; each once until it is written or read again. None unless it serves.
+    pub fn unreadable_chunks(&self) -> Vec<u64> {
+        match &self.inner {
+            Inner::Serving(engine) => engine.counts.iter().map(|counts| counts.unreadable_chunks).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Devices that can fail beside those that are lost; `None` unless it serves. Cost: as that of
+    /// [`margin`](crate::margin()), up to half a second.
+    pub fn margin(&self) -> Option<Margin> {
+        match &self.inner {
+            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.margin()),
             Inner::Opening(_) | Inner::Refused(_) => None,
         }
     }

@@ -499,14 +499,13 @@ fn margin_lines(report: &StatusReport) -> String {
         let _ = write!(out, " That is true of the other stripes only: those that have lost data stay so.");
     }
     out.push('\n');
-    let next = report.margin.next.as_ref().map_or(0, |next| next.devices);
-    let beyond = next.saturating_add(report.margin.lost.len() as u32);
-    let counts_more = report.margin.next.as_ref().is_some_and(|next| next.survived > 0);
-    if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
+    let next_survives = report.margin.next.as_ref().is_none_or(|next| next.survived > 0);
+    if report.margin.log_any_more == Some(report.margin.any_more) && report.margin.survives && next_survives {
         let _ = writeln!(
             out,
-            "That is of stripes: what is in the log bears the loss of any {}, and perhaps of no more.",
-            count(report.log_bears as usize, "device")
+            "The {} in the log {} the loss of no more than that for certain.",
+            count(report.log_blocks as usize, "block"),
+            if report.log_blocks == 1 { "survives" } else { "survive" }
         );
     }
     out
@@ -552,6 +551,7 @@ pub fn margin_text(margin: &Margin) -> String {
         return "What is lost now is more than the code can bear.".into();
     }
     let mut text = match margin.any_more {
+        0 if margin.next.is_none() => "No further device may fail for certain".to_string(),
         0 => "It depends on which device fails next".to_string(),
         1 => "Any 1 more device may fail".to_string(),
         more => format!("Any {more} more devices may fail"),
@@ -719,7 +719,8 @@ mod tests {
     fn what_a_strangers_server_answers_is_shown_and_not_obeyed() {
         let strange = || String::from("\x1b[31m\x1b]0;owned\x07\n");
         let next = NextLoss { devices: u32::MAX, sets: 0, survived: u64::MAX, fatal: vec![vec![0]] };
-        let margin = Margin { lost: vec![1], survives: true, any_more: 1, next: Some(next) };
+        let next = Some(next);
+        let margin = Margin { lost: vec![1], survives: true, any_more: 1, log_any_more: Some(1), next };
         let report = StatusReport {
             name: strange(),
             code: strange(),
@@ -757,7 +758,8 @@ mod tests {
     #[test]
     fn the_margin_is_said_as_an_operator_wants_it() {
         let next = |devices, sets, survived, fatal| Some(NextLoss { devices, sets, survived, fatal });
-        let margin = |any_more, next| Margin { lost: vec![], survives: true, any_more, next };
+        let log_any_more = None;
+        let margin = |any_more, next| Margin { lost: vec![], survives: true, any_more, log_any_more, next };
         assert_eq!(
             margin_text(&margin(1, next(2, 21, 17, vec![vec![0, 1], vec![2, 3], vec![4, 5], vec![1, 6]]))),
             "Any 1 more device may fail; 17 of 21 pairs may; these kill it: {0,1} {2,3} {4,5} {1,6}."
@@ -767,7 +769,7 @@ mod tests {
             "Any 2 more devices may fail; none of the 20 triples may."
         );
         assert_eq!(margin_text(&margin(4, None)), "Any 4 more devices may fail.");
-        let gone = Margin { lost: vec![1], survives: false, any_more: 0, next: None };
+        let gone = Margin { lost: vec![1], survives: false, any_more: 0, log_any_more, next: None };
         assert!(margin_text(&gone).contains("more than the code can bear"));
     }
 }

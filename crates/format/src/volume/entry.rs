@@ -5,7 +5,7 @@
 //! checked apart from its bytes, by [`Entry::check`], so that encoder and decoder ask the same
 //! rules.
 
-use super::note::{KINDS as NOTE_KINDS, Note};
+use super::note::Note;
 use super::patch::{PATCH_BYTES, StripePatch};
 use super::{LogRow, LogicalStripe, PhysicalStripe, Shape, Slot, UserBlock, get_u16, must_be_zero};
 use crate::layout::layout;
@@ -357,8 +357,8 @@ impl Entry {
             KIND_MEMBER => (MEMBER_BYTES, false),
             KIND_MARK => (MARK_BYTES, false),
             KIND_PATCH => (PATCH_BYTES, true),
-            kind if NOTE_KINDS.contains(&kind) => (Note::len_of(kind), false),
-            _ => return Err(invalid("kind", "must be 1 to 10, or 12")),
+            kind if Note::is_kind(kind) => (Note::len_of(kind), false),
+            _ => return Err(invalid("kind", "must be 1 to 10, 12 or 13")),
         };
         if bytes.len() < fixed {
             return Err(invalid("length", "must fit the kind"));
@@ -384,7 +384,7 @@ impl Entry {
                 let (first, count) = (LogicalStripe(K_FIRST.u64(head)), K_COUNT.u64(head));
                 Entry::Mark { first, count, is_marked }
             }
-            kind if NOTE_KINDS.contains(&kind) => Entry::Note(Note::decode(part, kind, head)?),
+            kind if Note::is_kind(kind) => Entry::Note(Note::decode(part, kind, head)?),
             _ => Entry::Member(Member::decode(part, head)?),
         };
         Ok(entry)

@@ -38,8 +38,8 @@ pub use entry::{
     MARK_LAYOUT, MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
 };
 pub use note::{
-    DEVICE_NOTE_LAYOUT, DeviceNote, EVENT_LAYOUT, EventKind, EventNote, Note, RANGE_LAYOUT, RangeKind,
-    RangeNote, Reason, SCRUB_LAYOUT, ScrubNote, ScrubState,
+    BAD_LAYOUT, BadNote, DEVICE_NOTE_LAYOUT, DeviceNote, EVENT_LAYOUT, EventKind, EventNote, Note,
+    RANGE_LAYOUT, RangeKind, RangeNote, Reason, SCRUB_LAYOUT, ScrubNote, ScrubState,
 };
 pub use patch::{ChunkPatch, PATCH_BLOCK_LAYOUT, PATCH_CHUNK_LAYOUT, PATCH_LAYOUT, StripePatch};
 pub use record::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES, RECORD_HEAD_LAYOUT, Record, RecordHead};
@@ -244,6 +244,7 @@ mod tests {
             (EVENT_LAYOUT, 8, 40),
             (SCRUB_LAYOUT, 8, 136),
             (RANGE_LAYOUT, 8, 40),
+            (BAD_LAYOUT, 8, 32),
             (STATE_LAYOUT, 0, 64),
             (CLAIM_LAYOUT, 0, 4096),
             (PIECE_HEAD_LAYOUT, 0, 64),

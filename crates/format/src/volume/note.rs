@@ -11,17 +11,17 @@ use super::entry::ENTRY_HEAD_BYTES;
 use super::{LogicalStripe, Shape, Slot, UserBlock, must_be_zero};
 use crate::layout::layout;
 use crate::{FormatError, Part};
-use std::ops::RangeInclusive;
 
 const KIND_DEVICE: u16 = 7;
 const KIND_EVENT: u16 = 8;
 const KIND_SCRUB: u16 = 9;
 const KIND_RANGE: u16 = 10;
-pub(super) const KINDS: RangeInclusive<u16> = KIND_DEVICE..=KIND_RANGE;
+const KIND_BAD: u16 = 13;
 pub(super) const DEVICE_BYTES: usize = 48;
 pub(super) const EVENT_BYTES: usize = 40;
 pub(super) const SCRUB_BYTES: usize = 136;
 pub(super) const RANGE_BYTES: usize = 40;
+pub(super) const BAD_BYTES: usize = 32;
 
 /// In place of a slot: the event is of no device.
 const NO_SLOT: u32 = u32::MAX;
@@ -34,7 +34,7 @@ layout! {
     DEVICE_NOTE_LAYOUT {
         D_SLOT: "slot" @ 8 + 4, "the device";
         D_REASON: "reason" @ 12 + 2, "why it was lost the last time; 0: it never was";
-        D_RESERVED: "reserved" @ 14 + 2, "zero";
+        D_BAD: "all bad" @ 14 + 2, "1 if all that is on the device counts as bad, because there is no room to say what; else 0";
         D_ERRNO: "system error" @ 16 + 4, "number of the system's error that came with it; 0: none";
         D_RESERVED_2: "reserved" @ 20 + 4, "zero";
         D_SINCE: "lost at" @ 24 + 8, "when it was lost the last time";
@@ -79,6 +79,16 @@ layout! {
     }
 }
 
+layout! {
+    /// Bad chunks and log blocks of a device, behind the head.
+    BAD_LAYOUT {
+        B_SLOT: "slot" @ 8 + 4, "the device";
+        B_IS: "is" @ 12 + 4, "0 good, 1 bad: wrong, or it cannot be read";
+        B_FIRST: "first" @ 16 + 8, "the first logical stripe; a log row is its number and the number of logical stripes more";
+        B_COUNT: "count" @ 24 + 8, "how many, at least 1";
+    }
+}
+
 /// One note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
@@ -90,6 +100,8 @@ pub enum Note {
     Scrub(ScrubNote),
     /// How a range of the user's blocks is.
     Range(RangeNote),
+    /// Bad content of a device.
+    Bad(BadNote),
 }
 
 /// Why a device was lost. A number that is not known here was given by a later program.
@@ -117,6 +129,8 @@ impl Reason {
     pub const SLOW: Reason = Reason(8);
     /// It read back other bytes than were written.
     pub const DIFFERS: Reason = Reason(9);
+    /// Too many of its reads failed.
+    pub const READS_FAILED: Reason = Reason(10);
 }
 
 /// What is known of a device.
@@ -130,6 +144,8 @@ pub struct DeviceNote {
     pub errno: i32,
     /// When it was lost the last time.
     pub since: i64,
+    /// All of its content counts as bad.
+    pub all_bad: bool,
     /// Blocks and headers that were not what they should be.
     pub checksum_errors: u64,
     /// Reads that failed.
@@ -242,13 +258,33 @@ pub struct RangeNote {
     pub since: i64,
 }
 
+/// Chunks of stripes and blocks of log rows on a device that are bad: wrong or unreadable when they
+/// were read last, and not written since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BadNote {
+    /// The device.
+    pub slot: Slot,
+    /// The first logical stripe; log rows are numbered on from the last stripe.
+    pub first: u64,
+    /// How many, at least 1.
+    pub count: u64,
+    /// Bad, or good again.
+    pub is_bad: bool,
+}
+
 impl Note {
+    /// True for the kinds of entries that are notes.
+    pub(super) fn is_kind(kind: u16) -> bool {
+        matches!(kind, KIND_DEVICE..=KIND_RANGE | KIND_BAD)
+    }
+
     pub(super) fn kind(&self) -> u16 {
         match self {
             Note::Device(_) => KIND_DEVICE,
             Note::Event(_) => KIND_EVENT,
             Note::Scrub(_) => KIND_SCRUB,
             Note::Range(_) => KIND_RANGE,
+            Note::Bad(_) => KIND_BAD,
         }
     }
 
@@ -257,6 +293,7 @@ impl Note {
             KIND_DEVICE => DEVICE_BYTES,
             KIND_EVENT => EVENT_BYTES,
             KIND_SCRUB => SCRUB_BYTES,
+            KIND_BAD => BAD_BYTES,
             _ => RANGE_BYTES,
         }
     }
@@ -286,6 +323,13 @@ impl Note {
                 let fits = note.count >= 1 && end.is_some_and(|end| end <= shape.user_blocks());
                 rule(fits, "first user block", "must begin a range of the volume's")
             }
+            Note::Bad(note) => {
+                rule(known(note.slot), "slot", "must be below the number of devices")?;
+                let all = shape.logical_stripes + u64::from(shape.log_rows);
+                let end = note.first.checked_add(note.count);
+                let fits = note.count >= 1 && end.is_some_and(|end| end <= all);
+                rule(fits, "first", "must begin a range of the volume's stripes and log rows")
+            }
         }
     }
 
@@ -295,6 +339,7 @@ impl Note {
             Note::Device(note) => {
                 D_SLOT.put_u32(out, note.slot.0);
                 D_REASON.put(out, &note.reason.0.to_le_bytes());
+                D_BAD.put(out, &u16::from(note.all_bad).to_le_bytes());
                 D_ERRNO.put(out, &note.errno.to_le_bytes());
                 D_SINCE.put(out, &note.since.to_le_bytes());
                 D_CHECKSUM.put_u64(out, note.checksum_errors);
@@ -336,22 +381,32 @@ impl Note {
                 R_KIND.put_u32(out, kind);
                 R_SINCE.put(out, &note.since.to_le_bytes());
             }
+            Note::Bad(note) => {
+                B_SLOT.put_u32(out, note.slot.0);
+                B_IS.put_u32(out, note.is_bad.into());
+                B_FIRST.put_u64(out, note.first);
+                B_COUNT.put_u64(out, note.count);
+            }
         }
     }
 
-    /// Reads an entry of a kind of [`KINDS`], as long as it must be.
+    /// Reads an entry of a kind that [`Note::is_kind`], as long as it must be.
     pub(super) fn decode(part: Part, kind: u16, bytes: &[u8]) -> Result<Note, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         debug_assert!(bytes.len() >= ENTRY_HEAD_BYTES);
         Ok(match kind {
             KIND_DEVICE => {
-                must_be_zero(part, &D_RESERVED.get::<2>(bytes))?;
                 must_be_zero(part, &D_RESERVED_2.get::<4>(bytes))?;
                 Note::Device(DeviceNote {
                     slot: Slot(D_SLOT.u32(bytes)),
                     reason: Reason(u16::from_le_bytes(D_REASON.get(bytes))),
                     errno: i32::from_le_bytes(D_ERRNO.get(bytes)),
                     since: i64::from_le_bytes(D_SINCE.get(bytes)),
+                    all_bad: match u16::from_le_bytes(D_BAD.get(bytes)) {
+                        0 => false,
+                        1 => true,
+                        _ => return Err(invalid("all bad", "must be 0 or 1")),
+                    },
                     checksum_errors: D_CHECKSUM.u64(bytes),
                     media_errors: D_MEDIA.u64(bytes),
                 })
@@ -389,6 +444,16 @@ impl Note {
                     counts: std::array::from_fn(|_| counts.next().unwrap_or(0)),
                 })
             }
+            KIND_BAD => Note::Bad(BadNote {
+                slot: Slot(B_SLOT.u32(bytes)),
+                first: B_FIRST.u64(bytes),
+                count: B_COUNT.u64(bytes),
+                is_bad: match B_IS.u32(bytes) {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(invalid("is", "must be 0 or 1")),
+                },
+            }),
             _ => {
                 must_be_zero(part, &R_RESERVED.get::<4>(bytes))?;
                 Note::Range(RangeNote {

@@ -4,7 +4,7 @@
 //! It is one structure of a few blocks: a head, notes, zeros, a CRC over all of it. The records
 //! behind the snapshot go on from it.
 
-use super::note::{DEVICE_BYTES, EVENT_BYTES, RANGE_BYTES, SCRUB_BYTES};
+use super::note::{BAD_BYTES, DEVICE_BYTES, EVENT_BYTES, RANGE_BYTES, SCRUB_BYTES};
 use super::record::decode_entries;
 use super::{
     BLOCK_BYTES, Entry, Note, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start,
@@ -52,17 +52,20 @@ pub struct StateRoom {
     pub ranges: usize,
     /// Events.
     pub events: usize,
+    /// Runs of bad chunks, of all devices together.
+    pub bad: usize,
 }
 
 impl StateRoom {
-    /// In places of so many blocks, of a volume of so many devices: two thirds of what the devices
-    /// leave for ranges.
+    /// In places of so many blocks, of a volume of so many devices: of what the devices leave a
+    /// quarter for bad chunks, half for ranges, the rest for events.
     pub fn of(state_blocks: u32, devices: u32) -> StateRoom {
         let bytes = state_blocks as usize * BLOCK_BYTES;
         let fixed = HEAD_BYTES + 8 + SCRUB_BYTES + devices as usize * DEVICE_BYTES;
         let left = bytes.saturating_sub(fixed);
-        let ranges = left / 3 * 2 / RANGE_BYTES;
-        StateRoom { ranges, events: (left - ranges * RANGE_BYTES) / EVENT_BYTES }
+        let (bad, ranges) = (left / 4 / BAD_BYTES, left / 2 / RANGE_BYTES);
+        let events = (left - bad * BAD_BYTES - ranges * RANGE_BYTES) / EVENT_BYTES;
+        StateRoom { ranges, events, bad }
     }
 }
 
@@ -126,7 +129,7 @@ impl State {
         let (entries, _) = decode_entries(PART, ENTRIES.u32(bytes), &mut body, shape)?;
         let note = |entry: Entry| match entry {
             Entry::Note(note) => Ok(note),
-            _ => Err(invalid("kind", "must be 7 to 10")),
+            _ => Err(invalid("kind", "must be 7 to 10, or 13")),
         };
         let notes = entries.into_iter().map(note).collect::<Result<Vec<Note>, FormatError>>()?;
         let (session, record) = (Session(SESSION.u64(bytes)), RecordNumber(RECORD.u64(bytes)));

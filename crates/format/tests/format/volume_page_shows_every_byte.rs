@@ -29,6 +29,7 @@ const TABLES: &[(&str, &[Field])] = &[
     ("event", EVENT_LAYOUT),
     ("scrub", SCRUB_LAYOUT),
     ("range", RANGE_LAYOUT),
+    ("bad", BAD_LAYOUT),
     ("state", STATE_LAYOUT),
     ("claim", CLAIM_LAYOUT),
     ("piece", PIECE_HEAD_LAYOUT),

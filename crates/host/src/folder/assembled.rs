@@ -1,14 +1,13 @@
 //! A volume made out from its devices alone, given under any name and in any order.
 
 use super::ran_separately;
-use crate::margin::margin;
 use crate::opening::{CLOSING, open_to_look};
 use crate::superblocks::{copy_under_way, geometry_of, newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{FolderError, HostError};
 use pantile_device::Device;
 use pantile_format::volume::Superblock;
-use pantile_volume::{Slot, choose_side, histories_are_forgotten};
+use pantile_volume::{Bearing, Slot, choose_side, histories_are_forgotten};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -133,7 +132,7 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     }
     let is_whole = |slot: &u32| devices.contains_key(slot) && !stale.contains(slot);
     let lost: Vec<Slot> = (0..geometry.slots() as u32).filter(|slot| !is_whole(slot)).map(Slot).collect();
-    let enough = margin(&geometry.code, geometry.placement, &lost).survives;
+    let enough = Bearing::new(&geometry.code, geometry.placement).bears(&lost);
     // Of a slot without its device nothing can be copied.
     let here = copies.into_iter().filter(|(slot, _)| devices.contains_key(slot));
     let replacing = here.map(|(slot, (_, path))| (slot, path)).collect();

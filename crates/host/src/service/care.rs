@@ -36,6 +36,12 @@ impl Service {
         let Ok(report) = self.host().report() else { return };
         for device in &report.status.devices {
             let slot = device.slot;
+            let is_copied = state.replacements.contains_key(&slot.0);
+            if report.members[slot.0 as usize].fails_reads && !is_copied {
+                // A spare takes its place at the next look. What cannot be spared stays.
+                let _ = self.host().give_up_unreadable(slot);
+                continue;
+            }
             if report.members[slot.0 as usize].attached {
                 self.has_joined(&mut state, slot, device.state);
             } else if device.state == DeviceState::Lost {

@@ -10,10 +10,9 @@ use crate::control::{
 use crate::geometry::policy_name;
 use crate::health::{self, Finding, FindingKind};
 use crate::locks::lock;
-use crate::margin::{Margin, margin};
 use crate::memory::BLOCK;
-use crate::{FolderError, HostError, Latency, Report, Slow};
-use pantile_volume::{BadMetadata, DeviceState, RangeKind, ScrubStatus, Slot};
+use crate::{FolderError, HostError, Latency, Margin, Report, Slow};
+use pantile_volume::{BadMetadata, Bearing, DeviceState, RangeKind, ScrubStatus, Slot, margin};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -41,19 +40,14 @@ impl Service {
         let report = self.report_soon()?;
         let known = lock(&self.known).clone();
         let status = &report.status;
-        let not_whole = |device: &&pantile_volume::DeviceStatus| device.state != DeviceState::Present;
-        let lost: Vec<Slot> = status.devices.iter().filter(not_whole).map(|device| device.slot).collect();
-        let margin_of = |lost: &[Slot]| margin(&self.geometry.code, self.geometry.placement, lost);
-        let mut margin = margin_of(&lost);
-        let strays = known.strays.keys().map(|&slot| Slot(slot)).filter(|slot| !lost.contains(slot));
-        let with_strays: Vec<Slot> = lost.iter().copied().chain(strays).collect();
-        if with_strays.len() > lost.len() && margin.survives {
-            // They are read now, and gone when the server ends.
-            margin = match margin_of(&with_strays) {
-                counted if counted.survives => counted,
-                none_left => Margin { survives: true, ..none_left },
-            };
-        }
+        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
+        let counted = Margin::from(margin(&bearing, &report.standing));
+        let strays: Vec<Slot> = known.strays.keys().map(|&slot| Slot(slot)).collect();
+        // Strays are read now, and gone when the server ends.
+        let margin = match Margin::from(margin(&bearing, &report.standing.without(&strays))) {
+            with_strays if with_strays.survives || !counted.survives => with_strays,
+            none_left => Margin { survives: true, ..none_left },
+        };
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
             let listed = known.config.as_ref().and_then(|config| config.devices.get(&device.slot.0));
@@ -91,6 +85,7 @@ impl Service {
                 blocks_read: device.counts.blocks_read,
                 checksum_errors: device.known.checksum_errors,
                 media_errors: device.known.media_errors,
+                bad_chunks: report.standing.bad_chunks.get(&device.slot).copied().unwrap_or(0),
                 problem: problem.or_else(strays).or_else(told),
                 reads: member.reads.map(latency_report),
                 writes: member.writes.map(latency_report),
@@ -117,6 +112,8 @@ impl Service {
         let mut findings = of_volume(&report, margin.survives, damaged);
         findings.extend(health::of_devices(&devices, self.only_looks));
         findings.extend(health::of_failed_copies(&devices, &status.events));
+        let fails_reads = |slot: u32| report.members[slot as usize].fails_reads;
+        findings.extend(health::of_content(&devices, fails_reads));
         if status.suspect_stripes > 0 {
             let text = match status.suspect_stripes {
                 1 => "1 stripe waits to be written anew.".into(),
@@ -145,7 +142,6 @@ impl Service {
             log_rows: status.log_rows,
             log_blocks: status.log_blocks,
             log_blocks_lost: status.log_blocks_lost,
-            log_bears: self.geometry.tolerance() as u32,
             stripes_used: status.stripes_used,
             free_stripes: status.free_stripes,
             broken_stripes: damaged,

@@ -2,6 +2,7 @@
 
 mod a_device_is_what_its_superblock_says;
 mod a_device_that_works_is_replaced;
+mod a_device_whose_reads_fail_is_taken_out;
 mod a_file_and_its_loop_device_are_one;
 mod a_folder_is_a_volume;
 mod a_running_volume_gives_back_what_was_written;

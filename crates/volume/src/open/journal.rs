@@ -150,7 +150,7 @@ impl Opening {
         let found = State::decode(bytes, newest.volume, self.geometry.shape()).ok();
         let found = found.filter(|(state, crc)| Some(*crc) == wanted && Some(state.record) == record);
         if let (Some((state, _)), Some(maps)) = (found, &mut self.base) {
-            maps.notes = Notes::of_state(&state, self.geometry.slots());
+            maps.notes = Notes::of_state(&state, &self.geometry);
             self.state_sources = Some(Vec::new());
         }
     }

@@ -110,7 +110,7 @@ fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
         assert_eq!(status, 1);
         assert_eq!(
             column(|pool| &pool["examined"]["code"]),
-            ["shec:6,4,c=3", "evenodd:5", "crs:4+2,orig", "shec:4,3,c=2"].map(Value::from)
+            ["shec:6,4,3", "evenodd:5", "crs:4+2,orig", "shec:4,3,c=2"].map(Value::from)
         );
         assert_eq!(column(|pool| &pool["examined"]["proved"]), [3, 2, 2, 2].map(Value::from));
         let is_stranded: Vec<bool> = pools.iter().map(|pool| !pool["stranded"].is_null()).collect();

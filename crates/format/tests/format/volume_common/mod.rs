@@ -79,6 +79,7 @@ pub fn notes() -> Vec<Note> {
             reason: Reason::WRITE_FAILED,
             errno: 5,
             since: 1_700_000_100,
+            all_bad: true,
             checksum_errors: 3,
             media_errors: 1,
         }),
@@ -112,6 +113,7 @@ pub fn notes() -> Vec<Note> {
             kind: RangeKind::Lost,
             since: 1_700_000_200,
         }),
+        Note::Bad(BadNote { slot: Slot(1), first: 2, count: 5, is_bad: true }),
     ]
 }
 
@@ -386,10 +388,10 @@ pub fn any_note() -> impl Strategy<Value = Note> {
         Just(ScrubState::Ended),
         Just(ScrubState::Stopped)
     ];
-    let device = (0..SHAPE.devices, any::<(u16, i32, i64, u64, u64)>()).prop_map(
-        |(slot, (reason, errno, since, checksum_errors, media_errors))| {
+    let device = (0..SHAPE.devices, any::<(u16, i32, i64, bool, u64, u64)>()).prop_map(
+        |(slot, (reason, errno, since, all_bad, checksum_errors, media_errors))| {
             let (slot, reason) = (Slot(slot), Reason(reason));
-            Note::Device(DeviceNote { slot, reason, errno, since, checksum_errors, media_errors })
+            Note::Device(DeviceNote { slot, reason, errno, since, all_bad, checksum_errors, media_errors })
         },
     );
     let slot = proptest::option::of(0..SHAPE.devices);
@@ -407,7 +409,11 @@ pub fn any_note() -> impl Strategy<Value = Note> {
     let range = (range, kind, any::<i64>()).prop_map(|((first, count), kind, since)| {
         Note::Range(RangeNote { first: UserBlock(first), count, kind, since })
     });
-    prop_oneof![device, event, scrub, range]
+    let all = SHAPE.logical_stripes + u64::from(SHAPE.log_rows);
+    let bad = (0..SHAPE.devices, 0..all, 1..=all, any::<bool>()).prop_map(move |(slot, first, n, is_bad)| {
+        Note::Bad(BadNote { slot: Slot(slot), first, count: n.min(all - first), is_bad })
+    });
+    prop_oneof![device, event, scrub, range, bad]
 }
 
 pub fn any_claim() -> impl Strategy<Value = Claim> {

@@ -6,8 +6,8 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, NewVolume, Policy, ScrubStatus, Slot, State,
-    Status, UserBlock, Volume, format_volume, format_volume_1,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, Margin, NewVolume, Policy, ScrubStatus, Slot,
+    State, Status, UserBlock, Volume, format_volume, format_volume_1,
 };
 use std::cell::Cell;
 use std::sync::Once;
@@ -82,6 +82,10 @@ impl sim::Engine for Driven {
 
     fn scrubbed(&self) -> Option<ScrubStatus> {
         self.volume.status()?.scrub
+    }
+
+    fn margin(&self) -> Option<Margin> {
+        self.volume.margin()
     }
 
     fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {

@@ -1,0 +1,99 @@
+//! Takes the engine at its word: as many devices as it says can fail, any of them, are taken away
+//! in a copy of the world, and everything that was flushed must be read.
+//!
+//! What nobody has looked at may be bad without the engine's knowledge, so a scrub comes first. The
+//! copy ends with a power failure and is opened without the devices; the world itself goes on.
+
+use pantile_volume::{Event, Margin, Slot};
+
+use super::{Run, Weather};
+use crate::{Ask, Cause, Config, Disk, Engine, Kill, Model, Random, Refusal, Start};
+
+/// A maker of engines, of a copy as of the world.
+type Make<'m, E> = &'m mut dyn FnMut(Start<'_>) -> Result<E, Refusal>;
+
+impl<E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'_, E, M> {
+    /// Stops the weather, looks at everything, and takes the engine at its word.
+    pub(super) fn take_at_its_word(&mut self) -> Result<(), Cause> {
+        // Parity of an open epoch is not made, and what it writes is not flushed.
+        if !self.config.scrubs || self.model.has_epochs() {
+            return Ok(());
+        }
+        let kinds = self.faults.pause();
+        let is_at_rest = |run: &Self| run.ready() && run.world.is_idle() && run.world.open_requests() == 0;
+        self.until(Weather::Calm, is_at_rest)?;
+        // In place, an opening after a crash trusts the content of marked stripes, bad blocks included.
+        self.tell(Event::Still)?;
+        self.ask_and_rest(&Ask::Flush)?;
+        let scrub = self.scrub_to_the_end(false)?;
+        self.ask_and_rest(&Ask::Flush)?;
+        if let Some(margin) = self.engine().margin() {
+            let mut model = self.model.clone();
+            model.crashed(Kill::Power);
+            // What a scrub found of superblocks, journals and maps a restart has to find again.
+            let again = scrub.metadata_devices == 0 && self.takes.chance(1, 2);
+            let copy = Copy {
+                seed: self.seed,
+                config: self.config,
+                session: self.session + 1,
+                disks: self.world.disks().to_vec(),
+                model,
+                taken: Vec::new(),
+            };
+            let taken = copy.take(&mut self.make, &mut self.takes, &margin, again)?;
+            self.stats.margins += 1;
+            self.stats.margin_devices += taken;
+        }
+        self.faults.go_on(kinds);
+        Ok(())
+    }
+}
+
+/// A copy of the world after a power failure.
+struct Copy<'c> {
+    seed: u64,
+    config: &'c Config,
+    session: u32,
+    disks: Vec<Disk>,
+    model: Model,
+    /// Devices that were taken away before.
+    taken: Vec<Slot>,
+}
+
+impl Copy<'_> {
+    /// Takes devices away, opens what is left and reads all of it; how many were taken. `again`:
+    /// it is opened without some that can fail, and then taken at its word once more.
+    fn take<E: Engine>(
+        mut self,
+        make: Make<'_, E>,
+        random: &mut Random,
+        margin: &Margin,
+        again: bool,
+    ) -> Result<u32, Cause> {
+        let any_more = margin.any_more;
+        let count = if again { random.below(u64::from(any_more) + 1) } else { any_more.into() };
+        let is_there = |slot: &Slot| !margin.lost.contains(slot) && !self.taken.contains(slot);
+        let mut there: Vec<Slot> = (0..self.disks.len() as u32).map(Slot).filter(is_there).collect();
+        for _ in 0..count.min(there.len() as u64) {
+            self.taken.push(there.swap_remove(random.below(there.len() as u64) as usize));
+        }
+        for (slot, disk) in (0..).map(Slot).zip(&mut self.disks) {
+            match self.taken.contains(&slot) {
+                true => disk.vanish(random),
+                false => disk.crash(random),
+            }
+        }
+        let taken = self.taken.clone();
+        let failed = |cause| Cause::FalseMargin { any_more, taken: taken.clone(), cause: Box::new(cause) };
+        let mut run = Run::resumed(self.seed, &mut *make, self.config, self.disks, self.model.clone());
+        run.session = self.session;
+        if !again {
+            return run.open_and_read_all().map(|()| taken.len() as u32).map_err(failed);
+        }
+        run.start().map_err(failed)?;
+        run.until(Weather::Calm, |run| run.ready()).map_err(failed)?;
+        let Some(margin) = run.engine().margin() else { return Ok(0) };
+        let disks = run.world.disks().to_vec();
+        Copy { session: self.session + 1, disks, ..self }.take(make, random, &margin, false)
+    }
+}

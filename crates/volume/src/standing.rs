@@ -1,0 +1,379 @@
+//! State that flushed data depend on now: lost devices, and known bad content of the others.
+//!
+//! A stripe can be read as long as the equations tolerate the loss of all devices that lack it or
+//! have it bad; a log row as long as no more than t do; the volume opens as long as one device has
+//! good maps. [`margin`] counts how many more devices can fail with all of these read, so it never
+//! counts a device for what it cannot give.
+
+use crate::engine::Engine;
+use crate::maps::{Mapping, Row, RowKind};
+use crate::{Bearing, Bug, Slot, UserBlock};
+use pantile_format::volume::MemberState;
+use pantile_gf::choose;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Patterns of bad chunks that are counted each for itself; with more, the others count as one that
+/// has all of their devices.
+const PATTERNS_MOST: usize = 32;
+
+/// Sets that are tried, at most; more is not claimed.
+const SETS_MOST: u64 = 50_000;
+
+/// Products in GF(2^8) that are spent on them, at most: half a second of one processor.
+const PRODUCTS_MOST: f64 = 5e10;
+
+/// Fatal sets that are named.
+const NAMED_MOST: usize = 8;
+
+/// State that flushed data depend on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Devices that are not whole: lost, or not rebuilt yet.
+    pub lost: Vec<Slot>,
+    /// Sets of devices of which some stripe has bad chunks, but for stripes that have lost data
+    /// already; none is within another.
+    pub bad: Vec<BTreeSet<Slot>>,
+    /// Chunks that are known to be bad, by device.
+    pub bad_chunks: BTreeMap<Slot, u64>,
+    /// Number of devices that can fail with all of the log read; `None`: the log is empty.
+    pub log_more: Option<u32>,
+    /// Number of devices that can fail with good maps left.
+    pub maps_more: u32,
+}
+
+impl Standing {
+    /// Returns the state in which these devices are lost, too.
+    ///
+    /// The log and the maps may have nothing on them: each counts as one that they tolerate.
+    pub fn without(&self, slots: &[Slot]) -> Standing {
+        let more: Vec<Slot> = slots.iter().filter(|slot| !self.lost.contains(slot)).copied().collect();
+        let less = |tolerated: u32| tolerated.saturating_sub(more.len() as u32);
+        Standing {
+            lost: self.lost.iter().chain(&more).copied().collect(),
+            log_more: self.log_more.map(less),
+            maps_more: less(self.maps_more),
+            ..self.clone()
+        }
+    }
+}
+
+/// Devices that can fail beside those that are lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Margin {
+    /// Devices that are not whole now.
+    pub lost: Vec<Slot>,
+    /// True if the code tolerates the loss of these.
+    pub survives: bool,
+    /// Number of devices, whichever they are, that can fail.
+    pub any_more: u32,
+    /// Number of devices that can fail with all of the log read; `None`: the log is empty.
+    pub log_any_more: Option<u32>,
+    /// The first number of devices of which not every set can fail, as far as stripes go; `None`:
+    /// not counted, there are too many sets, or the log or the maps tolerate less.
+    pub next: Option<NextLoss>,
+}
+
+/// All sets of one more device than any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextLoss {
+    /// Devices in a set.
+    pub devices: u32,
+    /// Sets of so many of the devices that are there.
+    pub sets: u64,
+    /// Those that can fail.
+    pub survived: u64,
+    /// Some of those that cannot.
+    pub fatal: Vec<Vec<Slot>>,
+}
+
+/// Counts devices that can fail beside those that are lost.
+pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
+    let lost = standing.lost.clone();
+    let survives = bearing.bears(&lost);
+    let log_any_more = standing.log_more;
+    let mut margin = Margin { lost, survives, any_more: 0, log_any_more, next: None };
+    if !survives {
+        return margin;
+    }
+    // Without any bad chunk, and with each pattern of them.
+    let patterns: Vec<BTreeSet<Slot>> = match &standing.bad[..] {
+        [] => vec![BTreeSet::new()],
+        bad => bad.to_vec(),
+    };
+    let without = |set: &[Slot], pattern: &BTreeSet<Slot>| -> Vec<Slot> {
+        let all: BTreeSet<Slot> = margin.lost.iter().chain(set).chain(pattern).copied().collect();
+        all.into_iter().collect()
+    };
+    let bears = |set: &[Slot]| patterns.iter().all(|pattern| bearing.bears(&without(set, pattern)));
+    let there: Vec<Slot> =
+        (0..bearing.devices()).map(Slot).filter(|slot| !margin.lost.contains(slot)).collect();
+    let gone = patterns.iter().map(|pattern| without(&[], pattern).len()).max().unwrap_or(0);
+    let most = log_any_more.map_or(standing.maps_more, |log| log.min(standing.maps_more));
+    // What is promised of any set needs no trial: it was proved when the volume was made.
+    let mut more = bearing.tolerance().saturating_sub(gone) as u32;
+    let (mut tried, mut spent) = (0, 0.0);
+    let next = loop {
+        let devices = more + 1;
+        let sets = choose(there.len() as u64, devices.into());
+        tried += sets;
+        spent += patterns.len() as f64 * sets as f64 * bearing.products(gone + devices as usize);
+        let is_too_much = tried > SETS_MOST || spent > PRODUCTS_MOST;
+        if more > most || devices as usize > there.len() || is_too_much {
+            break None;
+        }
+        let mut next = NextLoss { devices, sets, survived: 0, fatal: Vec::new() };
+        each_set(&there, devices as usize, &mut |set| match bears(set) {
+            true => next.survived += 1,
+            false if next.fatal.len() < NAMED_MOST => next.fatal.push(set.to_vec()),
+            false => {}
+        });
+        if next.survived < next.sets {
+            break Some(next);
+        }
+        more += 1;
+    };
+    // A stripe with more bad chunks than the code tolerates may be read in part, and with one
+    // device less no more.
+    let is_read_in_part = !bears(&[]);
+    margin.any_more = if is_read_in_part { 0 } else { more.min(most) };
+    margin.next = next;
+    margin
+}
+
+/// Calls `each` with every set of so many of `of`, in order.
+fn each_set(of: &[Slot], count: usize, each: &mut impl FnMut(&[Slot])) {
+    fn go(of: &[Slot], count: usize, set: &mut Vec<Slot>, each: &mut impl FnMut(&[Slot])) {
+        if count == 0 {
+            return each(set);
+        }
+        for i in 0..of.len().saturating_sub(count - 1) {
+            set.push(of[i]);
+            go(&of[i + 1..], count - 1, set, each);
+            set.pop();
+        }
+    }
+    go(of, count, &mut Vec::new(), each);
+}
+
+impl Engine {
+    pub(crate) fn standing(&self) -> Standing {
+        let lost = self.not_whole();
+        let beheaded = self.with_bad_superblocks();
+        let bad = &self.maps.notes.bad;
+        let patterns = match self.planted.is(Bug::TakesBadForGood) {
+            true => Vec::new(),
+            false => self.bad_patterns(&beheaded),
+        };
+        let counts = bad.slots().map(|slot| (slot, self.bad_chunks(slot))).filter(|&(_, count)| count > 0);
+        let bad_maps = self.with_bad_maps();
+        let has_maps = |slot: &Slot| !lost.contains(slot) && !bad_maps.contains(slot);
+        let maps = (0..self.geometry.slots() as u32).map(Slot).filter(has_maps).count() as u32;
+        Standing {
+            bad: patterns,
+            bad_chunks: counts.collect(),
+            log_more: self.log_more(&beheaded).filter(|_| !self.planted.is(Bug::LeavesLogOut)),
+            maps_more: maps.saturating_sub(1),
+            lost: lost.into_iter().collect(),
+        }
+    }
+
+    /// Counts devices that can fail beside those that are lost.
+    pub(crate) fn margin(&self) -> Margin {
+        let mut margin = margin(&self.planners.stripes_bear, &self.standing());
+        margin.any_more += u32::from(self.planted.is(Bug::PromisesOneMore));
+        margin
+    }
+
+    /// Devices that are not whole.
+    pub(crate) fn not_whole(&self) -> BTreeSet<Slot> {
+        let members = (0..).map(Slot).zip(&self.maps.members);
+        members.filter(|(_, state)| **state != MemberState::Present).map(|(slot, _)| slot).collect()
+    }
+
+    /// Chunks of mapped stripes and blocks of log rows in use that are bad on a device.
+    fn bad_chunks(&self, slot: Slot) -> u64 {
+        let bad = &self.maps.notes.bad;
+        let runs = bad.stripes_of(slot).into_iter().flat_map(|stripes| stripes.runs());
+        let stripes = runs.map(|(first, last)| self.maps.stripes.mapped_within(first, last).count() as u64);
+        let rows = self.maps.rows.keys().filter(|&&row| bad.has_row(slot, row));
+        stripes.sum::<u64>() + rows.count() as u64
+    }
+
+    /// The devices of which some stripe has bad chunks, and always those that count as bad as a
+    /// whole.
+    fn bad_patterns(&self, always: &BTreeSet<Slot>) -> Vec<BTreeSet<Slot>> {
+        let runs = self.maps.notes.bad.stripes_by_devices().into_iter();
+        // What has lost data already is said apart.
+        let counts = |(logical, _)| !self.has_lost_data(logical);
+        let mapped =
+            runs.filter(|&(first, last, _)| self.maps.stripes.mapped_within(first, last).any(counts));
+        let all: BTreeSet<BTreeSet<Slot>> = mapped.map(|(_, _, slots)| &slots | always).collect();
+        let mut all: Vec<BTreeSet<Slot>> = all.into_iter().chain([always.clone()]).collect();
+        all.sort_by_key(|slots| std::cmp::Reverse(slots.len()));
+        let mut largest: Vec<BTreeSet<Slot>> = Vec::new();
+        for slots in all {
+            if slots.is_empty() || largest.iter().any(|other| slots.is_subset(other)) {
+                continue;
+            }
+            if largest.len() < PATTERNS_MOST {
+                largest.push(slots);
+            } else {
+                largest[PATTERNS_MOST - 1].extend(slots);
+            }
+        }
+        largest
+    }
+
+    /// How many more devices can fail with all of the log read, where these count as lost.
+    fn log_more(&self, beheaded: &BTreeSet<Slot>) -> Option<u32> {
+        let gone = &self.not_whole() | beheaded;
+        if gone.is_empty() && !self.maps.notes.bad.has_rows() {
+            return (!self.maps.rows.is_empty()).then(|| self.geometry.tolerance() as u32);
+        }
+        self.maps.rows.iter().map(|(&number, row)| self.row_more(number, row, &gone)).min()
+    }
+
+    fn row_more(&self, number: u32, row: &Row, gone: &BTreeSet<Slot>) -> u32 {
+        let tolerance = self.geometry.tolerance();
+        let is_gone = |slot: Slot| gone.contains(&slot) || self.maps.notes.bad.has_row(slot, number);
+        let missing = match row.kind {
+            RowKind::Coded => row.cells.iter().filter(|cell| is_gone(cell.slot)).count(),
+            RowKind::Copies => {
+                let blocks = row.cells.chunks(tolerance + 1).zip(&row.blocks);
+                let live = blocks.filter(|(_, block)| block.is_some());
+                let missing = live.map(|(of, _)| of.iter().filter(|cell| is_gone(cell.slot)).count());
+                missing.max().unwrap_or(0)
+            }
+        };
+        tolerance.saturating_sub(missing) as u32
+    }
+
+    /// True if some blocks of a stripe are known to be lost.
+    fn has_lost_data(&self, logical: u32) -> bool {
+        let per_stripe = self.geometry.stripe_blocks();
+        let first = UserBlock(u64::from(logical) * per_stripe);
+        self.broken.contains(&logical) || self.maps.notes.lost_within(first, per_stripe).next().is_some()
+    }
+
+    /// Stripes that cannot be read in full without some devices, and of which more can with them;
+    /// those that have lost data already only if `with_lost`.
+    pub(crate) fn stripes_at_risk(&self, without: &BTreeSet<Slot>, with_lost: bool) -> u64 {
+        let counts = |&(logical, _): &(u32, Mapping)| with_lost || !self.has_lost_data(logical);
+        let absent: BTreeSet<Slot> = self.maps.absent().into_iter().collect();
+        let mut stripes = 0;
+        for (first, last, slots) in self.maps.notes.bad.stripes_by_devices() {
+            let (before, after) = (&slots | &absent, &slots | without);
+            let all: Vec<Slot> = after.union(&before).copied().collect();
+            if all.len() > before.len() && !self.planners.stripes_bear.bears(&all) {
+                stripes += self.maps.stripes.mapped_within(first, last).filter(counts).count() as u64;
+            }
+        }
+        stripes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_code::Code;
+    use pantile_format::volume::Placement;
+    use pantile_plan::{ProveOptions, prove};
+
+    fn bearing(spec: &str, placement: Placement) -> Bearing {
+        Bearing::new(&Code::parse(spec).expect("a spec"), placement)
+    }
+
+    fn standing(lost: &[u32]) -> Standing {
+        let lost = lost.iter().copied().map(Slot).collect();
+        Standing { lost, maps_more: u32::MAX, ..Standing::default() }
+    }
+
+    fn slots(slots: &[u32]) -> BTreeSet<Slot> {
+        slots.iter().copied().map(Slot).collect()
+    }
+
+    #[test]
+    fn a_code_with_two_parities_tolerates_two() {
+        let raid6 = bearing("raid6:6", Placement::Rotate);
+        let whole = margin(&raid6, &standing(&[]));
+        assert_eq!((whole.any_more, whole.survives), (2, true));
+        let next = whole.next.expect("counted");
+        assert_eq!((next.devices, next.sets, next.survived), (3, 56, 0));
+        let one = margin(&raid6, &standing(&[3]));
+        assert_eq!(one.any_more, 1);
+        let next = one.next.expect("counted");
+        assert_eq!((next.devices, next.sets, next.survived), (2, 21, 0));
+        let gone = margin(&raid6, &standing(&[3, 4, 5]));
+        assert!(!gone.survives && gone.next.is_none());
+    }
+
+    #[test]
+    fn a_stripe_counts_with_its_bad_chunks() {
+        let raid6 = bearing("raid6:4", Placement::Rotate);
+        let with = |bad: &[&[u32]], lost: &[u32]| {
+            let bad = bad.iter().map(|of| slots(of)).collect();
+            margin(&raid6, &Standing { bad, ..standing(lost) })
+        };
+        assert_eq!(with(&[&[1]], &[]).any_more, 1);
+        assert_eq!(with(&[&[1]], &[1]).any_more, 1, "it is lost already");
+        assert_eq!(with(&[&[1]], &[2]).any_more, 0);
+        // Either of two, in other stripes: with another gone no stripe has three.
+        let apart = with(&[&[1], &[2]], &[]);
+        assert_eq!(apart.any_more, 1);
+        assert_eq!(apart.next.expect("counted").survived, 1, "the two of them");
+        let both = with(&[&[1, 2]], &[]);
+        assert_eq!((both.any_more, both.survives), (0, true));
+        assert_eq!(both.next.expect("counted").survived, 2, "of single devices those two");
+        let beyond = with(&[&[1, 2, 3]], &[]);
+        assert_eq!((beyond.any_more, beyond.survives), (0, true));
+    }
+
+    #[test]
+    fn the_log_and_the_maps_count_where_they_tolerate_less() {
+        let raidp = bearing("raidp:6", Placement::Fixed);
+        let stripes = margin(&raidp, &standing(&[8]));
+        let with = |log_more, maps_more| margin(&raidp, &Standing { log_more, maps_more, ..standing(&[8]) });
+        assert_eq!((stripes.any_more, stripes.log_any_more), (2, None));
+        let log = with(Some(1), 9);
+        assert_eq!((log.any_more, log.log_any_more, log.next), (1, Some(1), None));
+        assert_eq!(with(Some(5), 0).any_more, 0);
+        assert_eq!(with(Some(5), 9), Margin { log_any_more: Some(5), ..stripes });
+    }
+
+    /// Codes with thousands of elements: what cannot be survived is known without an elimination,
+    /// and what takes billions of products is not counted.
+    #[test]
+    fn a_code_of_thousands_of_elements_is_counted_where_that_is_cheap() {
+        let clay = bearing("clay:10,4,13", Placement::Rotate);
+        let whole = margin(&clay, &standing(&[]));
+        let next = whole.next.expect("no five are tolerated");
+        assert_eq!((whole.any_more, next.devices, next.sets, next.survived), (4, 5, 2002, 0));
+        assert_eq!(clay.products(5), 0.0);
+        let more = bearing("xorbas:10,6,5", Placement::Rotate);
+        assert_eq!(more.products(5), 16.0 * 25.0 * 6.0, "sixteen turns of five by five in six equations");
+    }
+
+    /// Codes that tolerate some sets beyond their promise: without turning, the numbers are those
+    /// of the proof.
+    #[test]
+    fn the_count_is_that_of_the_proof() {
+        for spec in ["shec:6,4,3", "lrc:4,2,2", "raidp:4", "mirror:3", "dcode:5"] {
+            let Ok(code) = Code::parse(spec) else { continue };
+            let certificate = prove(&code, &ProveOptions::default(), &|_, _, _| true);
+            let found = margin(&bearing(spec, Placement::Fixed), &standing(&[]));
+            assert_eq!(found.any_more as usize, certificate.tolerance(), "{spec}");
+            let level = certificate.levels.get(certificate.tolerance());
+            if let (Some(level), Some(next)) = (level, found.next) {
+                assert_eq!((next.sets, next.survived), (level.sets, level.survived), "{spec}");
+            }
+        }
+    }
+
+    /// Where columns turn, a set is survived only if every turn of it is.
+    #[test]
+    fn turning_can_only_lower_the_count() {
+        let of = |placement| margin(&bearing("shec:6,4,3", placement), &standing(&[])).next.expect("counted");
+        let (fixed, turned) = (of(Placement::Fixed), of(Placement::Rotate));
+        assert!(turned.survived < fixed.survived, "{turned:?} {fixed:?}");
+    }
+}
