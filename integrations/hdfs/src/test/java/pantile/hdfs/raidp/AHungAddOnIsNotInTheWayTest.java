@@ -143,11 +143,13 @@ class AHungAddOnIsNotInTheWayTest {
 
   @Test
   void closingDoesNotWaitForItAndWhatItOpensLaterIsClosed() throws Exception {
+    CountDownLatch opening = new CountDownLatch(1);
     CountDownLatch hangs = new CountDownLatch(1);
     CountDownLatch closed = new CountDownLatch(1);
     Keeper keeper =
         new Keeper(
             () -> {
+              opening.countDown();
               try {
                 hangs.await();
               } catch (InterruptedException stopped) {
@@ -164,13 +166,14 @@ class AHungAddOnIsNotInTheWayTest {
             },
             replicas, 0, 1 << 20, 100, STALL_MS);
     keeper.begin();
+    assertTrue(opening.await(60, java.util.concurrent.TimeUnit.SECONDS));
     put(1);
     // It was never opened: nothing waits at all.
     assertTrue(ms(() -> keeper.sync(1)) < 10_000);
     assertEquals(1, keeper.behind());
     assertTrue(ms(keeper::close) < 30_000);
     hangs.countDown();
-    assertTrue(closed.await(20, java.util.concurrent.TimeUnit.SECONDS));
+    assertTrue(closed.await(60, java.util.concurrent.TimeUnit.SECONDS));
     // Its lock is free again.
     AddOns.local(folder, null, false).close();
   }
