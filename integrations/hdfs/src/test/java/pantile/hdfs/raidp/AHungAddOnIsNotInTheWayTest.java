@@ -128,7 +128,9 @@ class AHungAddOnIsNotInTheWayTest {
               }
             });
     assertTrue(others < 20L * STALL_MS, others + " ms for 39 blocks");
-    assertEquals(40, keeper.behind() + 1, "the one under way is in the add-on's hands");
+    // The first one is in the add-on's hands, or was still queued when its writer gave up.
+    int behind = keeper.behind();
+    assertTrue(behind == 39 || behind == 40, behind + " blocks are behind");
     assertTrue(ms(() -> keeper.room(2)) < 5_000);
     // It works again: all are followed, and writers wait for their blocks again.
     hangs.countDown();
