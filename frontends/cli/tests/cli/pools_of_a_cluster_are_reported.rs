@@ -112,7 +112,7 @@ fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
             column(|pool| &pool["examined"]["code"]),
             ["shec:6,4,3", "evenodd:5", "crs:4+2,orig", "shec:4,3,c=2"].map(Value::from)
         );
-        assert_eq!(column(|pool| &pool["examined"]["proved"]), [3, 2, 2, 2].map(Value::from));
+        assert_eq!(column(|pool| &pool["examined"]["proved"]), [2, 2, 2, 2].map(Value::from));
         let is_stranded: Vec<bool> = pools.iter().map(|pool| !pool["stranded"].is_null()).collect();
         assert_eq!(is_stranded, [false, false, true, true]);
         // The plug-in of Pantile reads no more than the planner.
