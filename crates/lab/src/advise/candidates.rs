@@ -14,6 +14,8 @@ pub struct Candidate {
     pub code: Code,
     /// The commands that make it, words in capitals to be filled in.
     pub commands: Vec<String>,
+    /// A pool of Ceph takes it without the plug-in.
+    pub is_built_in: bool,
 }
 
 /// A code that was left out.
@@ -126,8 +128,9 @@ impl Candidates {
         match refused {
             Some(why) => self.skipped.push(Skipped { name, why }),
             None => {
+                let is_built_in = matches!(own, Some(Use::Profile(_)));
                 let commands = target.commands(&name, &code, own);
-                self.candidates.push(Candidate { name, code, commands });
+                self.candidates.push(Candidate { name, code, commands, is_built_in });
             }
         }
     }

@@ -88,6 +88,8 @@ pub struct Ranked {
     pub is_proved: bool,
     /// The lower the better, 1 at the least.
     pub score: f64,
+    /// Another candidate that is no worse in any criterion and in balance, and better in one.
+    pub beaten_by: Option<String>,
 }
 
 impl Ranked {
@@ -99,6 +101,18 @@ impl Ranked {
             Criterion::Rebuild => self.rebuild_hours,
             Criterion::Durability => 1.0 / self.nines.clamp(0.1, NINES_ENOUGH),
         }
+    }
+
+    fn beats(&self, other: &Ranked) -> bool {
+        // What has to be installed takes the place of nothing that is there.
+        if other.candidate.is_built_in && !self.candidate.is_built_in {
+            return false;
+        }
+        let costs = |one: &Ranked| Criterion::ALL.map(|of| one.cost(of)).into_iter().chain([one.busiest]);
+        let pairs = || costs(self).zip(costs(other));
+        // Differences below this are of the arithmetic.
+        let margin = |value: f64| 1e-9 * value.abs();
+        pairs().all(|(a, b)| a <= b + margin(b)) && pairs().any(|(a, b)| a < b - margin(b))
     }
 
     fn is_like(&self, other: &Ranked) -> bool {
@@ -113,7 +127,8 @@ impl Ranked {
 /// The answer.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// Codes by score, the best first; where scores are equal, as families are listed.
+    /// Codes by score, the best first; where scores are equal, as families are listed. Codes that
+    /// Ceph has itself come before those of the plug-in, and codes that are beaten last.
     pub ranked: Vec<Ranked>,
     /// What was left out, and why.
     pub skipped: Vec<Skipped>,
@@ -157,7 +172,16 @@ impl Advice {
             let worse = Criterion::ALL.map(|of| one.cost(of) / best[of as usize]);
             one.score = options.weights.mean(worse);
         }
-        ranked.sort_by(|a, b| a.score.total_cmp(&b.score));
+        for place in 0..ranked.len() {
+            let better = ranked.iter().filter(|other| other.beats(&ranked[place]));
+            let best = better.min_by(|a, b| a.score.total_cmp(&b.score));
+            ranked[place].beaten_by = best.map(|best| best.candidate.name.clone());
+        }
+        // Codes that the target has itself need nothing installed.
+        ranked.sort_by(|a, b| {
+            let key = |one: &Ranked| (!one.candidate.is_built_in, one.beaten_by.is_some());
+            key(a).cmp(&key(b)).then(a.score.total_cmp(&b.score))
+        });
         Some(Advice { ranked, skipped: candidates.skipped })
     }
 }
@@ -207,6 +231,7 @@ fn examined(
         tolerance: durable.tolerance.unwrap_or(code.claim().tolerance),
         is_proved: durable.is_proved,
         score: 1.0,
+        beaten_by: None,
     })
 }
 

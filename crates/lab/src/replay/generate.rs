@@ -56,6 +56,69 @@ pub struct Synthetic {
     pub seed: u64,
 }
 
+/// The workloads that have a name, for users without a trace of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workload {
+    /// A file server: requests of 16 to 320 KiB anywhere, 30 % of them writes.
+    #[default]
+    Files,
+    /// Virtual machines: 16 KiB, half of them writes, hot places.
+    Machines,
+    /// A database: 8 KiB, 30 % writes, hot places.
+    Database,
+    /// Films and music: 1 MiB, one stream, 2 % writes.
+    Media,
+    /// Backups: 1 MiB, one stream, 95 % writes.
+    Backup,
+    /// Checkpoints of a computation: 16 writers at once, single reads between.
+    Checkpoints,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: [Workload; 6] = [
+        Workload::Files,
+        Workload::Machines,
+        Workload::Database,
+        Workload::Media,
+        Workload::Backup,
+        Workload::Checkpoints,
+    ];
+
+    /// Returns the name that the option takes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Workload::Files => "files",
+            Workload::Machines => "vm",
+            Workload::Database => "database",
+            Workload::Media => "media",
+            Workload::Backup => "backup",
+            Workload::Checkpoints => "checkpoints",
+        }
+    }
+
+    /// Returns the requests that stand for it: 20,000 within 4 GiB, the same at each call.
+    pub fn requests(self) -> Synthetic {
+        let (pattern, element, writes_per_cent) = match self {
+            Workload::Files => (Pattern::Tuples, 16 << 10, 30),
+            Workload::Machines => (Pattern::Zipf, 16 << 10, 50),
+            Workload::Database => (Pattern::Zipf, 8 << 10, 30),
+            Workload::Media => (Pattern::Sequential, 1 << 20, 2),
+            Workload::Backup => (Pattern::Sequential, 1 << 20, 95),
+            Workload::Checkpoints => (Pattern::Checkpoint, 1 << 20, 100),
+        };
+        Synthetic {
+            pattern,
+            requests: 20_000,
+            space: 4 << 30,
+            element,
+            writes_per_cent,
+            gap_us: 1000,
+            seed: 1,
+        }
+    }
+}
+
 const LEN_MOST: u64 = 20;
 const TIMES_MOST: u64 = 10;
 const WRITERS: u64 = 16;

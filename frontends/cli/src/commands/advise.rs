@@ -19,19 +19,20 @@ use pantile_lab::advise::{
     Advice, Candidates, Criterion, Options, Ranked, Target, Timed, Timing, Weights, notes,
 };
 use pantile_lab::durability;
+use pantile_lab::replay::generate::Workload;
 use pantile_lab::replay::{self, BLOCK_BYTES, Latencies, Seen};
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Which code suits my workload, my disks and my risk, and how is it made
 ///
-/// Answers: the trace is replayed on every code that has so many disks and bears so many losses,
-/// whatever its family; codes are ranked by the space they take, the blocks that this trace moves,
-/// the hours of a rebuild and how unlikely a loss is. The reasons are told, and the command that
-/// makes the first.
+/// Answers: the requests are replayed on every code of this many disks that tolerates the losses,
+/// whatever its family. Codes are ranked by the space they take, the blocks that the requests move,
+/// the hours of a rebuild and how unlikely a loss is, with reasons and the command that makes the
+/// first. A code that another beats in every column is not proposed.
 #[derive(Args)]
 #[command(after_long_help = "\
-Traces are those of 'pantile lab replay', '-' is standard input. Requests are counted one by one, in place: the blocks of 'lab replay', \
+Without --trace, made-up requests stand for a workload. Traces are those of 'pantile lab replay'. Requests are counted one by one, in place: the blocks of 'lab replay', \
 'rebuild' as 'compare' plans it, 'nines' by 'lab durability'. Ranked by the weighted geometric mean of how many times worse than the best \
 candidate a code is; with --weights what is not named does not count.
 
@@ -45,15 +46,20 @@ the score.
 Exit status 1: lines of the trace could not be read.
 
 Examples:
+  pantile advise --disks 8 --survive 2
+  pantile advise --disks 8 --survive 2 --workload database
   pantile advise --trace trace.csv --disks 8 --survive 2
   pantile advise --trace trace.csv --disks 9 --survive 2 --weights io=1,rebuild=1 --top 3
   pantile advise --trace trace.csv --disks 8 --survive 2 --device hdd
   pantile advise --trace trace.csv --disks 14 --survive 3 --for ceph
   pantile advise --trace trace.csv --disks 9 --survive 3 --for hdfs --json")]
 pub struct Advise {
-    /// The trace, or '-'.
-    #[arg(long, value_name = "FILE")]
-    trace: PathBuf,
+    /// A trace of your requests, or '-' for standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    trace: Option<PathBuf>,
+    /// Without a trace: the named workload that is most like yours [default: files].
+    #[arg(long, value_enum, value_name = "NAME")]
+    workload: Option<Named>,
     /// Disks of an array; OSDs of a placement group, blocks of a group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     disks: u32,
@@ -73,9 +79,10 @@ pub struct Advise {
     #[arg(long, value_name = "SIZE", default_value = "16T", value_parser = args::some_bytes)]
     disk_size: f64,
     /// Bytes per second that all reads of a rebuild may take together; 'none': the disks alone are
-    /// the limit.
-    #[arg(long, value_name = "SIZE", default_value = "600M", value_parser = args::bandwidth)]
-    repair_bandwidth: args::Bandwidth,
+    /// the limit [default: none for a volume, whose disks are in one machine; else 600M, half of
+    /// a link of 10 Gb/s].
+    #[arg(long, value_name = "SIZE", value_parser = args::bandwidth)]
+    repair_bandwidth: Option<args::Bandwidth>,
     /// Devices whose times make latencies: the beginning of the trace is driven in virtual time.
     #[arg(long, value_enum, value_name = "MODEL")]
     device: Option<DeviceName>,
@@ -101,6 +108,35 @@ enum For {
     Ceph,
     /// An erasure-coding policy of HDFS.
     Hdfs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Named {
+    /// A file server: 16 to 320 KiB anywhere, 30 % writes.
+    Files,
+    /// Virtual machines: 16 KiB, half of them writes, hot places.
+    Vm,
+    /// 8 KiB, 30 % writes, hot places.
+    Database,
+    /// Films and music: 1 MiB, one stream, 2 % writes.
+    Media,
+    /// 1 MiB, one stream, 95 % writes.
+    Backup,
+    /// 16 writers at once with 1 MiB, single reads between.
+    Checkpoints,
+}
+
+impl Named {
+    fn workload(self) -> Workload {
+        match self {
+            Named::Files => Workload::Files,
+            Named::Vm => Workload::Machines,
+            Named::Database => Workload::Database,
+            Named::Media => Workload::Media,
+            Named::Backup => Workload::Backup,
+            Named::Checkpoints => Workload::Checkpoints,
+        }
+    }
 }
 
 fn weights(text: &str) -> Result<Weights, String> {
@@ -174,6 +210,7 @@ struct CodeJson {
     proved: bool,
     latency: Option<LatencyJson>,
     latency_missing: Option<String>,
+    beaten_by: Option<String>,
     reasons: Vec<String>,
     commands: Vec<String>,
 }
@@ -199,10 +236,18 @@ impl Advise {
         let codes: Vec<Code> = candidates.candidates.iter().map(|one| one.code.clone()).collect();
         let threads = threads();
         let how = replay::Options { element_bytes: self.element, threads, ..replay::Options::default() };
-        let Played { seen, replayed, content } = Given::open(&self.trace)?.play(&codes, &how, terminal)?;
+        let given = match &self.trace {
+            Some(path) => Given::open(path)?,
+            None => Given::named(self.named_workload())?,
+        };
+        let Played { seen, replayed, content } = given.play(&codes, &how, terminal)?;
         let mut durability = durability::Options { cycles: 0, ..durability::Options::default() };
         durability.disks.len_bytes = self.disk_size;
-        durability.disks.repair_bytes_per_s = self.repair_bandwidth;
+        durability.disks.repair_bytes_per_s = match (self.repair_bandwidth, self.target) {
+            (Some(given), _) => given,
+            (None, For::Volume) => None,
+            (None, For::Ceph | For::Hdfs) => durability.disks.repair_bytes_per_s,
+        };
         let device = match &self.service {
             Some(log) => Some(measured(log)?),
             None => self.device.map(DeviceName::device),
@@ -229,6 +274,10 @@ impl Advise {
         Ok(if seen.bad > 0 { Verdict::Bad } else { Verdict::Good })
     }
 
+    fn named_workload(&self) -> Workload {
+        self.workload.map(Named::workload).unwrap_or_default()
+    }
+
     fn in_json(&self, advice: &Advice, seen: &Seen, content: String, options: &Options) -> AdviceJson {
         let weight = |of| self.weights.of(of);
         let codes = advice.ranked.iter().enumerate().map(|(place, one)| CodeJson {
@@ -253,6 +302,7 @@ impl Advise {
                 Timing::Found(found) => Some(LatencyJson::of(found)),
                 Timing::NotAsked | Timing::NotComputed(_) => None,
             },
+            beaten_by: one.beaten_by.clone(),
             latency_missing: match &one.timing {
                 Timing::NotComputed(why) => Some(why.clone()),
                 Timing::NotAsked | Timing::Found(_) => None,
@@ -309,20 +359,33 @@ impl Advise {
                 out.push('\n');
             });
         };
+        let made_up = match &self.trace {
+            Some(_) => String::new(),
+            None => format!(
+                "Made-up requests of the workload '{}'; --trace FILE takes your own, --workload another.\n",
+                self.named_workload().name()
+            ),
+        };
+        out += &made_up;
         say(&mut out, &opening(seen, candidates, self.disks, self.survive));
         out.push('\n');
-        let shown = &advice.ranked[..advice.ranked.len().min(self.top as usize)];
-        out += &table(shown, options.timed.is_some(), terminal);
-        let others = advice.ranked.len() - shown.len();
+        let proposed = || advice.ranked.iter().enumerate().filter(|(_, one)| one.beaten_by.is_none());
+        let shown: Vec<(usize, &Ranked)> = proposed().take(self.top as usize).collect();
+        out += &table(&shown, options.timed.is_some(), terminal);
+        let (all, others) = (proposed().count(), proposed().count() - shown.len());
         if others > 0 {
-            out += &format!("{others} more with --top {}.\n", advice.ranked.len());
+            out += &format!("{others} more with --top {all}.\n");
         }
-        for one in shown.iter().filter(|one| !one.same.is_empty()) {
+        let beaten: Vec<String> = advice.ranked.iter().filter_map(beaten).collect();
+        if !beaten.is_empty() {
+            say(&mut out, &format!("Beaten in every column: {}.", beaten.join(", ")));
+        }
+        for (_, one) in shown.iter().filter(|(_, one)| !one.same.is_empty()) {
             let alike = format!("{} stands for {}.", one.candidate.name, one.same.join(", "));
             say(&mut out, &sets::name(&alike));
         }
         out.push('\n');
-        for (place, one) in shown.iter().enumerate().take(3) {
+        for &(place, one) in shown.iter().take(3) {
             let name = sets::name(&one.candidate.name);
             let reasons = advice.reasons(place);
             match place {
@@ -425,13 +488,19 @@ fn milliseconds(timing: &Timing, is_write: bool) -> String {
     both.map_or("-".into(), |(half, most)| format!("{half} / {most}"))
 }
 
-fn table(shown: &[Ranked], is_timed: bool, terminal: &Terminal) -> String {
+/// Returns the name of a code with the name of the code that is better, if there is one.
+fn beaten(one: &Ranked) -> Option<String> {
+    let better = one.beaten_by.as_ref()?;
+    Some(format!("{} by {}", sets::name(&one.candidate.name), sets::name(better)))
+}
+
+fn table(shown: &[(usize, &Ranked)], is_timed: bool, terminal: &Terminal) -> String {
     let mut head = vec![">", "code", ">space", ">I/O", ">rebuild", ">nines", ">score"];
     if is_timed {
         head.extend([">read ms", ">write ms"]);
     }
     let mut table = Table::new(&head);
-    for (place, one) in shown.iter().enumerate() {
+    for (place, (_, one)) in shown.iter().enumerate() {
         let mut row = vec![
             (place + 1).to_string(),
             sets::name(&one.candidate.name),
@@ -457,7 +526,7 @@ fn table(shown: &[Ranked], is_timed: bool, terminal: &Terminal) -> String {
 fn in_csv(advice: &Advice) -> String {
     let mut out = String::from(
         "rank,code,space,io,busiest,rebuild_hours,rebuild_disks,nines,mttdl_years,tolerance,score,\
-         read_p50_ms,read_p99_ms,write_p50_ms,write_p99_ms,same\n",
+         read_p50_ms,read_p99_ms,write_p50_ms,write_p99_ms,beaten_by,same\n",
     );
     for (place, one) in advice.ranked.iter().enumerate() {
         let numbers = [
@@ -482,7 +551,8 @@ fn in_csv(advice: &Advice) -> String {
         };
         let latency = latency.map(|ms| ms.map_or(String::new(), |ms| ms.to_string())).join(",");
         let (code, same) = (csv::field(&one.candidate.name), csv::field(&one.same.join(" ")));
-        out += &format!("{},{code},{numbers},{latency},{same}\n", place + 1);
+        let beaten_by = csv::field(one.beaten_by.as_deref().unwrap_or_default());
+        out += &format!("{},{code},{numbers},{latency},{beaten_by},{same}\n", place + 1);
     }
     out
 }

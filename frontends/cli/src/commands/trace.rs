@@ -7,8 +7,9 @@ use crate::progress::Progress;
 use crate::terminal::Terminal;
 use pantile::Code;
 use pantile_format::CrcStream;
-use pantile_lab::replay::{Options, ReplayError, Replayed, Seen, Trace, TraceError, run};
-use std::io::{BufRead, BufReader, Read};
+use pantile_lab::replay::generate::Workload;
+use pantile_lab::replay::{Format, Options, ReplayError, Replayed, Seen, Trace, TraceError, Writer, run};
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -56,6 +57,25 @@ impl Given {
             })
         })?;
         Ok(Given { path: path.to_path_buf(), trace, taken, len_bytes })
+    }
+
+    /// Returns the trace that stands for a named workload.
+    pub fn named(workload: Workload) -> Result<Given, Failure> {
+        let path = PathBuf::from(format!("the workload '{}'", workload.name()));
+        let fails = |error: &dyn std::fmt::Display| Failure::System(named(&path, error));
+        let write = || {
+            let mut bytes = Vec::new();
+            let mut writer = Writer::new(&mut bytes, Format::Fio3)?;
+            workload.requests().iter().try_for_each(|request| writer.push(&request))?;
+            writer.finish()?;
+            Ok(bytes)
+        };
+        let bytes: Vec<u8> = write().map_err(|error: std::io::Error| fails(&error))?;
+        let (taken, len_bytes) = (Arc::new(Taken::default()), bytes.len() as u64);
+        let counting = Counting { from: Box::new(Cursor::new(bytes)), taken: Arc::clone(&taken) };
+        let from: Box<dyn BufRead> = Box::new(BufReader::new(counting));
+        let trace = Trace::open(from).map_err(|error| fails(&error))?;
+        Ok(Given { path, trace, taken, len_bytes })
     }
 
     /// Replays it on codes; lines that cannot be read are shown.
