@@ -18,6 +18,9 @@ pub const TARGET_BYTES: u64 = 16;
 /// The most targets of one record, and the columns that they can name: more than any code has.
 pub const TARGETS_MAX: u32 = 4096;
 
+/// The longest payload of a record of an original: two blocks.
+const ORIGINAL_BYTES_MAX: u64 = 2 << 20;
+
 const MAGIC_BYTES: &[u8; 8] = b"PANTJRNL";
 
 layout! {
@@ -34,7 +37,7 @@ layout! {
 layout! {
     /// The head of a record; its targets and its payload follow.
     RECORD_LAYOUT {
-        KIND: "kind" @ 0 + 4, "0 end, 1 write, 2 zero, 3 length, 4 replace";
+        KIND: "kind" @ 0 + 4, "0 end, 1 write, 2 zero, 3 length, 4 replace, 5 original";
         TARGETS: "targets" @ 4 + 4, "number of targets";
         PAYLOAD_LEN: "payload length" @ 8 + 8, "bytes of the payload; of kind 2 the number of zeros, which are not stored";
     }
@@ -46,6 +49,14 @@ layout! {
         COLUMN: "column" @ 0 + 4, "the shard";
         TARGET_RESERVED: "reserved" @ 4 + 4, "zero";
         OFFSET: "offset" @ 8 + 8, "where to write; of kind 3 the new length of the file; of kind 4 zero";
+    }
+}
+
+layout! {
+    /// The one target of a record of kind 5, in place of those of a shard.
+    SPOT_LAYOUT {
+        SPOT_ENTRY: "entry" @ 0 + 8, "the file, by its number in the manifest";
+        SPOT_OFFSET: "offset" @ 8 + 8, "the first byte of the block in the file";
     }
 }
 
@@ -106,6 +117,8 @@ pub enum RecordKind {
     Length,
     /// Rename each target's temporary file over it, if the temporary file exists.
     Replace,
+    /// Write a block of an original; its one target is a [`Spot`].
+    Original,
 }
 
 /// The head of a record.
@@ -129,6 +142,7 @@ impl RecordHead {
             RecordKind::Zero => 2,
             RecordKind::Length => 3,
             RecordKind::Replace => 4,
+            RecordKind::Original => 5,
         };
         KIND.put_u32(&mut bytes, kind);
         TARGETS.put_u32(&mut bytes, self.targets);
@@ -146,7 +160,8 @@ impl RecordHead {
             2 => (RecordKind::Zero, payload_len <= i64::MAX as u64),
             3 => (RecordKind::Length, payload_len == 0),
             4 => (RecordKind::Replace, payload_len == 0),
-            _ => return Err(FormatError::Invalid { part, field: "kind", rule: "must be 0 to 4" }),
+            5 => (RecordKind::Original, targets == 1 && (1..=ORIGINAL_BYTES_MAX).contains(&payload_len)),
+            _ => return Err(FormatError::Invalid { part, field: "kind", rule: "must be 0 to 5" }),
         };
         if targets > TARGETS_MAX {
             return Err(FormatError::Invalid { part, field: "targets", rule: "must be 4096 at the most" });
@@ -203,6 +218,30 @@ impl Target {
     }
 }
 
+/// A block of an original.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The file, by its number in the manifest.
+    pub entry: u64,
+    /// The first byte of the block.
+    pub offset: u64,
+}
+
+impl Spot {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; TARGET_BYTES as usize] {
+        let mut bytes = [0; TARGET_BYTES as usize];
+        SPOT_ENTRY.put_u64(&mut bytes, self.entry);
+        SPOT_OFFSET.put_u64(&mut bytes, self.offset);
+        bytes
+    }
+
+    /// Reads it. The manifest says which entries and offsets there are.
+    pub fn decode(bytes: &[u8; TARGET_BYTES as usize]) -> Spot {
+        Spot { entry: SPOT_ENTRY.u64(bytes), offset: SPOT_OFFSET.u64(bytes) }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,13 +263,20 @@ mod tests {
             (RecordKind::Zero, 1 << 40),
             (RecordKind::Length, 0),
             (RecordKind::Replace, 0),
+            (RecordKind::Original, 8192),
         ] {
-            let targets = if kind == RecordKind::End { 0 } else { 3 };
+            let targets = match kind {
+                RecordKind::End => 0,
+                RecordKind::Original => 1,
+                _ => 3,
+            };
             let head = RecordHead { kind, targets, payload_len };
             assert_eq!(RecordHead::decode(&head.encode()), Ok(head));
         }
         let target = Target { column: Column(5), offset: 12345 };
         assert_eq!(Target::decode(&target.encode()), Ok(target));
+        let spot = Spot { entry: 70_000, offset: 1 << 40 };
+        assert_eq!(Spot::decode(&spot.encode()), spot);
     }
 
     #[test]
@@ -240,7 +286,8 @@ mod tests {
             KIND.put_u32(&mut bytes, kind);
             RecordHead::decode(&bytes)
         };
-        assert!(head(1, 5).is_ok() && head(5, 5).is_err() && head(0, 8).is_err());
+        assert!(head(1, 5).is_ok() && head(5, 5).is_ok() && head(6, 5).is_err() && head(0, 8).is_err());
+        assert!(head(5, 0).is_err() && head(5, ORIGINAL_BYTES_MAX + 1).is_err());
         let of_many = RecordHead { kind: RecordKind::Zero, targets: TARGETS_MAX + 1, payload_len: 1 };
         assert!(RecordHead::decode(&of_many.encode()).is_err(), "their list would fill memory");
         let of_none = RecordHead { kind: RecordKind::Zero, targets: 0, payload_len: i64::MAX as u64 };

@@ -31,7 +31,7 @@ pub use header::{
 };
 pub use journal::{
     JOURNAL_HEADER_BYTES, JOURNAL_LAYOUT, JournalHeader, RECORD_BYTES, RECORD_LAYOUT, RecordHead, RecordKind,
-    TARGET_BYTES, TARGET_LAYOUT, Target,
+    SPOT_LAYOUT, Spot, TARGET_BYTES, TARGET_LAYOUT, Target,
 };
 pub use layout::Field;
 pub use left_out::LeftOut;

@@ -24,7 +24,7 @@ const ACL: &[u8] = b"system.posix_acl_access";
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
 
 /// What a program may do that only root may.
-const CAPABILITIES: &[u8] = b"security.capability";
+pub(crate) const CAPABILITIES: &[u8] = b"security.capability";
 
 /// Bits that make no sense without the owner, which is not restored.
 pub(crate) const SETUID_SETGID: u32 = 0o6000;

@@ -157,6 +157,11 @@ pub enum SealError {
         /// What tells of it.
         journal: PathBuf,
     },
+    /// A repair of originals was cut off, and it is not known where they are.
+    RepairCutOff {
+        /// What tells of it.
+        journal: PathBuf,
+    },
     /// A name that cannot be part of a file name.
     BadName {
         /// The name.

@@ -41,6 +41,7 @@ pub(crate) fn heal(
         SealError::Format { path, error }
     })?;
     let held = lock_out(set, options)?;
+    crate::repair::finish(set, progress)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
     // Asked before anything is written or removed, which changes directories.
@@ -91,6 +92,7 @@ fn heal_part(
         return Err(SealError::NoOriginals);
     }
     let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
+    crate::repair::finish(set, progress)?;
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));

@@ -18,8 +18,8 @@ use crate::{SealError, World};
 use pantile::Codec;
 use pantile_format::{
     BODY_OFFSET, Column, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
-    JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
-    Target, Timestamp,
+    JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, Spot,
+    TARGET_BYTES, Target, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,22 @@ impl<'w> JournalWriter<'w> {
 
     pub(crate) fn replace(&mut self, column: Column) -> Result<(), SealError> {
         self.record(RecordKind::Replace, &[Target { column, offset: 0 }], 0)
+    }
+
+    /// A block of an original: what comes, and what is there if that can be read.
+    pub(crate) fn original(&mut self, spot: Spot, new: &[u8], old: Option<&[u8]>) -> Result<(), SealError> {
+        let old = old.unwrap_or_default();
+        let payload_len = (new.len() + old.len()) as u64;
+        self.push(&RecordHead { kind: RecordKind::Original, targets: 1, payload_len }.encode())?;
+        self.push(&spot.encode())?;
+        self.push(new)?;
+        self.push(old)
+    }
+
+    /// Removes it: nothing of it happens.
+    pub(crate) fn abandon(self) {
+        // Best effort: the next command that writes removes it.
+        let _ = self.disk.remove(&temp(&self.path));
     }
 
     fn record(&mut self, kind: RecordKind, targets: &[Target], payload_len: u64) -> Result<(), SealError> {
@@ -257,17 +273,8 @@ fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), SealError> {
             continue;
         }
         if head.kind == RecordKind::End {
-            let crc = stream.crc.crc();
-            let stored = u64::from_le_bytes(stream.take::<8>()?);
-            if crc.0 != stored {
-                return Err(stream.bad(FormatError::Checksum { part: Part::Journal }));
-            }
-            let mut behind = [0];
-            let more = stream.file.read_at(&mut behind, stream.at);
-            let more = more.map_err(|e| SealError::io("reading", stream.path, e))?;
-            let rule = "must be the last record";
-            let error = FormatError::Invalid { part: Part::Journal, field: "end", rule };
-            return if more == 0 { Ok((header, after)) } else { Err(stream.bad(error)) };
+            stream.end()?;
+            return Ok((header, after));
         }
         let mut left = head.stored_len();
         while left > 0 {
@@ -520,7 +527,8 @@ impl Replay<'_> {
     fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, SealError> {
         let Some(record) = self.next(stream)? else { return Ok(false) };
         match record.head.kind {
-            RecordKind::End => return Ok(false),
+            // What writes originals is refused with its layout.
+            RecordKind::End | RecordKind::Original => return Ok(false),
             RecordKind::Replace => {
                 record.targets.iter().try_for_each(|target| self.replace(target.column))?;
             }
@@ -617,7 +625,7 @@ impl Replay<'_> {
 pub const HOLES_BYTES_MAX: u64 = 256 << 20;
 
 /// A journal that is being read from the start.
-struct Stream<'p> {
+pub(crate) struct Stream<'p> {
     path: &'p Path,
     /// Whoever waits for it may end that.
     progress: &'p dyn Progress,
@@ -630,7 +638,11 @@ struct Stream<'p> {
 }
 
 impl<'p> Stream<'p> {
-    fn open(disk: &dyn Disk, path: &'p Path, progress: &'p dyn Progress) -> Result<Stream<'p>, SealError> {
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        path: &'p Path,
+        progress: &'p dyn Progress,
+    ) -> Result<Stream<'p>, SealError> {
         let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
         let len_bytes = file.meta().map_err(|e| SealError::io("reading", path, e))?.size;
         let stream =
@@ -643,7 +655,7 @@ impl<'p> Stream<'p> {
         }
     }
 
-    fn bad(&self, error: FormatError) -> SealError {
+    pub(crate) fn bad(&self, error: FormatError) -> SealError {
         SealError::BadJournal { path: self.path.to_path_buf(), error }
     }
 
@@ -656,12 +668,12 @@ impl<'p> Stream<'p> {
         if self.progress.cancelled() { Err(SealError::Cancelled) } else { Ok(()) }
     }
 
-    fn header(&mut self) -> Result<JournalHeader, SealError> {
+    pub(crate) fn header(&mut self) -> Result<JournalHeader, SealError> {
         let bytes = self.take::<{ JOURNAL_HEADER_BYTES as usize }>()?;
         JournalHeader::decode(&bytes).map_err(|error| self.bad(error))
     }
 
-    fn bytes(&mut self, len: usize) -> Result<&[u8], SealError> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&[u8], SealError> {
         self.refuse_if_cancelled()?;
         self.buffer.resize(len, 0);
         let need = self.at + len as u64;
@@ -685,9 +697,26 @@ impl<'p> Stream<'p> {
         Ok(bytes)
     }
 
-    fn head(&mut self) -> Result<RecordHead, SealError> {
+    pub(crate) fn head(&mut self) -> Result<RecordHead, SealError> {
         let bytes = self.take::<{ RECORD_BYTES as usize }>()?;
         RecordHead::decode(&bytes).map_err(|error| self.bad(error))
+    }
+
+    pub(crate) fn spot(&mut self) -> Result<Spot, SealError> {
+        Ok(Spot::decode(&self.take::<{ TARGET_BYTES as usize }>()?))
+    }
+
+    /// Checks the payload of the end record: the checksum of all before it, and nothing behind.
+    pub(crate) fn end(&mut self) -> Result<(), SealError> {
+        let crc = self.crc.crc();
+        if crc.0 != u64::from_le_bytes(self.take::<8>()?) {
+            return Err(self.bad(FormatError::Checksum { part: Part::Journal }));
+        }
+        let more = self.file.read_at(&mut [0], self.at);
+        let more = more.map_err(|e| SealError::io("reading", self.path, e))?;
+        let error =
+            FormatError::Invalid { part: Part::Journal, field: "end", rule: "must be the last record" };
+        if more == 0 { Ok(()) } else { Err(self.bad(error)) }
     }
 
     fn target(&mut self) -> Result<Target, SealError> {

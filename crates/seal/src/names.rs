@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const SHARD: &str = ".shard";
 pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
+pub(crate) const REPAIR: &str = ".repair";
 /// Locked by whoever writes in a directory, and there only as long.
 pub(crate) const LOCK: &str = ".pantile.lock";
 const STRAY: &str = ".pantile-";
@@ -46,6 +47,11 @@ impl Names {
 
     pub(crate) fn journal(&self) -> PathBuf {
         self.file(JOURNAL)
+    }
+
+    /// The journal of a repair of originals in place.
+    pub(crate) fn repair(&self) -> PathBuf {
+        self.file(REPAIR)
     }
 }
 
@@ -106,6 +112,7 @@ pub(crate) fn is_own(file: &OsStr, name: &[u8]) -> bool {
     let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
     column_of(OsStr::from_bytes(bytes), name).is_some()
         || journal_name(OsStr::from_bytes(bytes)) == Some(name)
+        || bytes.strip_suffix(REPAIR.as_bytes()) == Some(name)
 }
 
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {
@@ -196,6 +203,7 @@ mod tests {
         {
             assert_eq!(stray_of(OsStr::new(name)), None, "{name}");
         }
+        assert!(is_own(OsStr::new("a.repair.tmp"), b"a") && !is_own(OsStr::new("b.repair"), b"a"));
         assert!(is_own(OsStr::new("a.journal"), b"a") && !is_own(OsStr::new("a.b.journal"), b"a"));
         assert!(!is_own(OsStr::new("a.txt"), b"a") && !is_own(OsStr::new("a.+1.shard"), b"a"));
     }

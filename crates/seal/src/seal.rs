@@ -95,7 +95,11 @@ fn reseal(
 ) -> Result<SealReport, SealError> {
     let mut widened_from = None;
     loop {
-        let set = Set::open(world, opening, progress)?;
+        let mut set = Set::open(world, opening, progress)?;
+        crate::repair::finish(&mut set, progress)?;
+        if let Some(repair) = &set.repair {
+            return Err(SealError::RepairCutOff { journal: repair.path.clone() });
+        }
         let tree = Tree::walk(world.disk, sources.to_vec(), &own(&set, options, out, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {

@@ -13,6 +13,7 @@ use crate::lock::Lock;
 use crate::names::{Names, column_of, parent, path_of, shown};
 use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
+use crate::repair::UnderRepair;
 use crate::report::{
     DiskLoss, FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous,
     Unfinished, is_unborne,
@@ -87,6 +88,8 @@ pub(crate) struct Set<'w> {
     pub(crate) places: Places,
     /// Journals of changes that were decided and are not finished, where they are only told of.
     pending: Vec<PathBuf>,
+    /// A repair of originals that was cut off.
+    pub(crate) repair: Option<UnderRepair>,
     /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
     lock: Lock,
     /// By column: how each shard was when it was opened.
@@ -230,6 +233,7 @@ impl<'w> Set<'w> {
             source_bytes_read: AtomicU64::new(0),
             places,
             pending,
+            repair: None,
             lock: held,
             opened: Vec::new(),
             closed: Vec::new(),
@@ -243,6 +247,14 @@ impl<'w> Set<'w> {
             .collect();
         opened.assign(candidates);
         opened.opened = opened.metas();
+        opened.repair = UnderRepair::found(&opened, progress)?;
+        match (&opened.repair, opening.pending) {
+            (Some(repair), Pending::Refused) => {
+                return Err(SealError::Pending { journal: repair.path.clone() });
+            }
+            (Some(repair), Pending::Told) => opened.pending.push(repair.path.clone()),
+            _ => {}
+        }
         if opened.manifest.mode == Mode::Beside {
             opened.look_at_originals();
         }
@@ -518,7 +530,7 @@ impl<'w> Set<'w> {
                 (EntryKind::File { size, .. }, Some(meta)) => same(
                     meta.kind == MetaKind::File
                         && meta.size == *size
-                        && is_same_time(entry.mtime, meta.mtime),
+                        && (is_same_time(entry.mtime, meta.mtime) || self.is_under_repair(index)),
                 ),
                 (EntryKind::Dir, Some(meta)) => same(meta.kind == MetaKind::Dir),
                 (EntryKind::Symlink { target }, Some(Meta { kind: MetaKind::Symlink, .. })) => {
@@ -528,6 +540,11 @@ impl<'w> Set<'w> {
             };
             self.originals[index] = Some(Original { path, status });
         }
+    }
+
+    /// Whether an original has the time of a repair that was cut off, which says nothing.
+    fn is_under_repair(&self, entry: usize) -> bool {
+        self.repair.as_ref().is_some_and(|repair| repair.entries.contains(&entry))
     }
 
     /// Whether an original that has another time than was sealed may be rotten as well as changed:

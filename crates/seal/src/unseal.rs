@@ -10,7 +10,9 @@ use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
+use crate::sparse::Sparse;
 use crate::times::is_same_time;
+use crate::update::size_of;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
@@ -428,14 +430,19 @@ impl Unsealing<'_, '_> {
         let disk = self.set.world.disk;
         let file =
             self.in_opened(temp, |temp| disk.create(temp)).map_err(|e| SealError::io("creating", temp, e))?;
+        let mut sparse = Sparse::new(&*file);
         let sink = |offset: u64, bytes: &[u8]| {
             if progress.cancelled() {
                 return Err(SealError::Cancelled);
             }
             progress.advance(bytes.len() as u64);
-            file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+            sparse.write(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
         };
         let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink);
+        let size = size_of(&self.set.manifest.entries[index]);
+        let restored = restored.and_then(|restored| {
+            sparse.end(size).map_err(|e| SealError::io("writing", temp, e)).map(|()| restored)
+        });
         let done = restored.and_then(|restored| {
             if restored.gone.is_empty() {
                 let path = join(&self.options.target, &self.set.restored_path(index));

@@ -605,7 +605,8 @@ fn path_now(set: &Set<'_>, entry: &Entry) -> PathBuf {
     join(&set.sources[entry.source as usize], &entry.path)
 }
 
-fn size_of(entry: &Entry) -> u64 {
+/// The bytes of a file; of anything else none.
+pub(crate) fn size_of(entry: &Entry) -> u64 {
     if let EntryKind::File { size, .. } = entry.kind { size } else { 0 }
 }
 

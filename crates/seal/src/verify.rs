@@ -382,7 +382,7 @@ fn length(run: &Range<u64>) -> u64 {
 }
 
 /// The part of a run that lies within some stripes, which it overlaps.
-fn within(run: &Range<u64>, stripes: &Range<u64>) -> Range<u64> {
+pub(crate) fn within(run: &Range<u64>, stripes: &Range<u64>) -> Range<u64> {
     run.start.max(stripes.start)..run.end.min(stripes.end)
 }
 

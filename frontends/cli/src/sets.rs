@@ -376,6 +376,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::RotOrChange { .. }
         | SealError::ShardsElsewhere { .. }
         | SealError::Pending { .. }
+        | SealError::RepairCutOff { .. }
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::SourcesNotNamed { .. }

@@ -20,6 +20,7 @@ const TABLES: &[(&str, &[Field])] = &[
     ("journal", JOURNAL_LAYOUT),
     ("record", RECORD_LAYOUT),
     ("target", TARGET_LAYOUT),
+    ("spot", SPOT_LAYOUT),
 ];
 
 fn table(fields: &[Field]) -> String {

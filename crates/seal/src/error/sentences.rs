@@ -142,6 +142,11 @@ impl fmt::Display for SealError {
                  may be of two states: heal finishes it, and so do seal and unseal",
                 journal.display()
             ),
+            SealError::RepairCutOff { journal } => write!(
+                out,
+                "a repair of files was cut off, and {} says how it goes on: run 'pantile heal' on this set first",
+                journal.display()
+            ),
             SealError::BadName { name } => write!(
                 out,
                 "'{name}' cannot be the name of a set; a name is part of a file name: not empty, without '/', \

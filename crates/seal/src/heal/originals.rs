@@ -1,5 +1,5 @@
-//! Originals of a set sealed beside them: missing ones made anew, rotten ones put right,
-//! directories and links among them.
+//! Originals of a set sealed beside them: bad blocks repaired in place, missing and exchanged files
+//! made anew, directories and links among them.
 
 use super::not_done;
 use crate::SealError;
@@ -7,11 +7,14 @@ use crate::attributes::{self, Rights, SETUID_SETGID, give};
 use crate::batch::{self, Batch, Written};
 use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, within_group};
 use crate::options::Progress;
+use crate::repair::heal_in_place;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
+use crate::sparse::Sparse;
 use crate::times::is_since;
 use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
+use crate::update::size_of;
 use crate::verify::Damage;
 use crate::window::Window;
 use pantile_format::{EntryKind, Timestamp};
@@ -41,11 +44,9 @@ pub(super) fn heal_files(
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
-    let size_of = |&(entry, _): &(usize, Way)| match set.manifest.entries[entry].kind {
-        EntryKind::File { size, .. } => size,
-        _ => 0,
-    };
-    progress.phase("healing files", files.iter().map(size_of).sum());
+    let files = heal_in_place(set, files, (damage, rights), report, progress)?;
+    let sizes = files.iter().map(|&(entry, _)| size_of(&set.manifest.entries[entry]));
+    progress.phase("healing files", sizes.sum());
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
     let mut batch = Batch::new(set.world.disk, set.manifest.set);
     let mut dirs = Vec::new();
@@ -261,14 +262,16 @@ fn write_original(
 ) -> Result<Restored, SealError> {
     let (index, path) = (original.entry, original.path);
     let entry = &set.manifest.entries[index];
+    let mut sparse = Sparse::new(file);
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
         progress.advance(bytes.len() as u64);
-        file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+        sparse.write(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
     };
     let restored = restore(set, index, Some(damage), window, sink)?;
+    sparse.end(size_of(entry)).map_err(|e| SealError::io("writing", temp, e))?;
     let mut lost = Damage::default();
     lost.take_gone(set, index, &restored.gone);
     if let Some(losses) = lost.losses(set) {

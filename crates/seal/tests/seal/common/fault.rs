@@ -53,10 +53,15 @@ struct Content {
     durable: Vec<u8>,
     pending: Vec<Change>,
     meta: Option<(u32, Timestamp)>,
+    /// The time that a write gave it, if none was set since. Before it is synced it may be lost.
+    written: Option<Timestamp>,
 }
 
 impl Content {
     fn make_durable(&mut self) {
+        if let (Some(time), Some((_, mtime))) = (self.written.take(), &mut self.meta) {
+            *mtime = time;
+        }
         for change in std::mem::take(&mut self.pending) {
             match change {
                 Change::Length(len) => self.durable.resize(len as usize, 0),
@@ -156,6 +161,7 @@ impl FaultDisk {
                     let content = Content {
                         durable: fs::read(&path).unwrap(),
                         pending: vec![],
+                        written: None,
                         meta: Some((meta.mode() & 0o7777, mtime)),
                     };
                     state.contents.insert(state.next, content);
@@ -218,7 +224,8 @@ impl FaultDisk {
                 fs::write(path, bytes).unwrap();
             }
             if let Some((mode, mtime)) = content.meta {
-                set_meta(path, mode, mtime);
+                let written = content.written.filter(|_| seed.below(2) == 0);
+                set_meta(path, mode, written.unwrap_or(mtime));
             }
         }
         assert!(self.root.is_dir());
@@ -511,6 +518,7 @@ impl DiskFile for FaultFile {
         self.inner.write_at(bytes, offset)?;
         state.bytes_written += bytes.len() as u64;
         let content = state.contents.get_mut(&self.number).unwrap();
+        content.written = Some(self.inner.meta()?.mtime);
         content.pending.push(Change::Write(offset, bytes.to_vec()));
         Ok(())
     }
@@ -544,7 +552,7 @@ impl DiskFile for FaultFile {
         self.inner.set_meta(mode, mtime)?;
         // A directory has no content.
         if let Some(content) = state.contents.get_mut(&self.number) {
-            content.meta = Some((mode, mtime));
+            (content.meta, content.written) = (Some((mode, mtime)), None);
         }
         Ok(())
     }
