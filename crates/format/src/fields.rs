@@ -25,6 +25,9 @@ pub const SOURCE_COLUMNS: u32 = 1;
 /// Of an entry: an extended attribute, as the length of its name in 4 bytes, its name, its value.
 pub const ENTRY_XATTR: u32 = 1;
 
+/// Of an entry: its user and group; valid with [`OWNERS`](crate::Features::OWNERS).
+pub const ENTRY_OWNER: u32 = 2;
+
 /// Of a set: a pattern of what it leaves out; valid with [`LEFT_OUT`](crate::Features::LEFT_OUT).
 pub const SET_PATTERN: u32 = 2;
 
@@ -51,7 +54,7 @@ pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
         "extended attribute",
         "the length of the name (4 bytes), the name, the value; ACLs are such",
     ),
-    ("entry", 2, "owner", "not written yet: user and group, 4 bytes each"),
+    ("entry", ENTRY_OWNER, "owner", "user and group, 4 bytes each. With ignorable feature 2"),
     ("entry", 3, "hard link", "not written yet: the number of the entry that has the content, 8 bytes"),
     ("entry", 4, "holes", "not written yet: pairs of first byte and length, 8 bytes each"),
     ("set", 1, "pins", "not written yet: what must not be changed or forgotten"),
@@ -148,6 +151,18 @@ impl Fields {
         })
     }
 
+    /// Of an entry: its user and group, if the set says them.
+    pub(crate) fn owner(&self) -> Option<(u32, u32)> {
+        let (user, group) = self.get(ENTRY_OWNER).next()?.split_at_checked(4)?;
+        let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));
+        Some((number(user)?, number(group)?))
+    }
+
+    /// Adds user and group of an entry.
+    pub fn push_owner(&mut self, (user, group): (u32, u32)) {
+        self.push(ENTRY_OWNER, &[user.to_le_bytes(), group.to_le_bytes()].concat());
+    }
+
     /// Adds an extended attribute of an entry.
     pub fn push_xattr(&mut self, name: &[u8], value: &[u8]) {
         let mut bytes = (name.len() as u32).to_le_bytes().to_vec();
@@ -168,6 +183,9 @@ mod tests {
         fields.push_xattr(b"user.note", b"kept");
         fields.push_xattr(b"user.empty", b"");
         fields.set_columns(&[7]);
+        fields.push_owner((1500, 1600));
+        assert_eq!(fields.owner(), Some((1500, 1600)));
+        assert_eq!(Fields(vec![TaggedField { tag: ENTRY_OWNER, bytes: vec![1; 7] }]).owner(), None);
         fields.0.push(TaggedField { tag: 900, bytes: vec![1, 2, 3] });
         let mut bytes = Vec::new();
         fields.encode(&mut bytes);
@@ -190,7 +208,7 @@ mod tests {
         #[test]
         fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
             if let Ok(fields) = Fields::decode(&bytes) {
-                let _ = (fields.columns(), fields.xattrs().count());
+                let _ = (fields.columns(), fields.xattrs().count(), fields.owner());
             }
         }
     }

@@ -230,6 +230,14 @@ pub struct Manifest {
     pub fields: Fields,
 }
 
+impl Manifest {
+    /// User and group that an entry was sealed with; `None` if the set does not say them.
+    pub fn owner_of(&self, entry: usize) -> Option<(u32, u32)> {
+        let says = self.features.ignorable & Features::OWNERS != 0;
+        self.entries.get(entry).filter(|_| says)?.fields.owner()
+    }
+}
+
 /// One commit a nanosecond would take 290 years to get there.
 const GENERATION_MAX: u64 = i64::MAX as u64;
 

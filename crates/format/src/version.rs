@@ -67,11 +67,14 @@ pub struct Features {
 }
 
 /// The bits that this program knows.
-const KNOWN: Features = Features { ignorable: Features::LEFT_OUT, read_only: 0, required: 0 };
+const KNOWN: Features =
+    Features { ignorable: Features::LEFT_OUT | Features::OWNERS, read_only: 0, required: 0 };
 
 impl Features {
     /// Among the ignorable: the set says what it leaves out of its sources, by its fields 2 and 3.
     pub const LEFT_OUT: u64 = 1;
+    /// Among the ignorable: entries say their user and group, by their field 2.
+    pub const OWNERS: u64 = 2;
 
     pub(crate) fn put(self, bytes: &mut [u8]) {
         IGNORABLE.put_u64(bytes, self.ignorable);

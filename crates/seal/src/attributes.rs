@@ -9,13 +9,13 @@
 //! stood there before it was healed.
 //!
 //! `security.*` and `trusted.*` of a set are given to what is made anew only if all rights are
-//! asked for, and as far as the system lets, which it lets root; capabilities never are, as no
-//! setuid bit is. What is not given is told.
+//! asked for, and as far as the system lets, which it lets root. Capabilities and setuid bits beside
+//! that only with the owner that was sealed. What is not given is told.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, SETGID, within_group};
 use crate::names::{shown, shown_path};
 use crate::report::NotDone;
-use pantile_format::Fields;
+use pantile_format::{EntryKind, Fields, Manifest};
 use std::path::Path;
 
 /// The ACL of a file or directory.
@@ -46,11 +46,17 @@ impl Rights {
     /// are not those of whoever starts it: others may have chosen its content.
     pub(crate) const BUT_PROGRAMS: Rights = Rights { most: 0o7777 & !SETUID_SETGID, of_system: true };
 
-    /// For what is made anew: all but to run as an owner who may be another, and no more than the
-    /// umask leaves unless `modes` are asked for.
+    /// For what is made anew and does not get its owner: all but to run as an owner who may be
+    /// another, and no more than the umask leaves unless `modes` are asked for.
     pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
         let most = Rights::ALL.most & !SETUID_SETGID;
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
+    }
+
+    /// For what has the owner and the group again that were sealed: its mode as it was, and to run as
+    /// its owner if that was asked for.
+    pub(crate) fn of_owner(self) -> Rights {
+        if self.of_system { Rights::ALL } else { Rights { of_system: false, ..Rights::BUT_PROGRAMS } }
     }
 
     /// True if `--modes` asked for all rights that may be given.
@@ -113,6 +119,30 @@ pub(crate) fn to_fields(attributes: &[Attribute]) -> Fields {
     let mut fields = Fields::default();
     attributes.iter().for_each(|(name, value)| fields.push_xattr(name, value));
     fields
+}
+
+/// Gives what was made anew the owner and the group that were sealed, as far as the system lets
+/// this user, and then its attributes; the mode that it may have.
+///
+/// A folder keeps the bit by which it gives its group to what is made in it. Without its owner
+/// something is narrowed by the umask, and its group gets no more than everybody if it is another.
+pub(crate) fn give_sealed(
+    made: &dyn DiskFile,
+    (manifest, index): (&Manifest, usize),
+    rights: Rights,
+    called: &Path,
+    not_kept: &mut Vec<NotDone>,
+) -> u32 {
+    let entry = &manifest.entries[index];
+    let attributes = of_fields(&entry.fields);
+    let owner = manifest.owner_of(index);
+    if owner.is_some_and(|(user, group)| made.set_owner(user, group).is_ok()) {
+        let setgid = if entry.kind == EntryKind::Dir { entry.mode & SETGID } else { 0 };
+        let rights = rights.of_owner();
+        return setgid | give(made, &attributes, (rights.of_mode(entry.mode), rights), called, not_kept);
+    }
+    let mode = within_group(made, rights.of_mode(entry.mode));
+    give(made, &attributes, (mode, rights), called, not_kept)
 }
 
 /// The attributes that an entry was sealed with.

@@ -149,6 +149,8 @@ pub trait Disk: Send + Sync {
     /// The link gets a time of modification as far as the file system keeps times of links, and
     /// unless another user has put something else in its place by then.
     fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()>;
+    /// Gives a symbolic link an owner and a group.
+    fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()>;
     /// Sets the time of modification of a directory.
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()>;
     /// Opens whatever stands at a path to describe it; a link itself.

@@ -131,6 +131,7 @@ pub(crate) fn first_seal(
         entries: tree.entries,
     };
     manifest.set_left_out(&tree.left_out);
+    manifest.features.ignorable |= if version == Version::V1 { 0 } else { Features::OWNERS };
     check_room(world, &geometry, &manifest, &names)?;
     report.added = manifest.entries.len() as u64;
     if options.dry_run {

@@ -175,8 +175,8 @@ pub struct HealOptions {
     pub guess: bool,
     /// Mode beside: heals these originals alone, and reads no more than that needs.
     pub select: Select,
-    /// Originals that are made anew get the permissions that were sealed. Otherwise they get no
-    /// more of them than the umask leaves to any new file.
+    /// Originals that are made anew get all permissions that were sealed: setuid and setgid with
+    /// their owner, and without it those that the umask denies.
     pub modes: bool,
 }
 
@@ -191,8 +191,8 @@ pub struct UnsealOptions {
     pub overwrite: bool,
     /// What is restored.
     pub select: Select,
-    /// What is restored gets the permissions that were sealed. Otherwise it gets no more of them
-    /// than the umask leaves to any new file.
+    /// What is restored gets all permissions that were sealed, as
+    /// [`HealOptions::modes`](HealOptions::modes) says.
     pub modes: bool,
 }
 

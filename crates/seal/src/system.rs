@@ -20,6 +20,7 @@ use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, Timespec,
     Timestamps, XattrFlags,
 };
+use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -490,6 +491,13 @@ impl Disk for SystemDisk {
             let _ = rustix::fs::utimensat(&made, "", &modified(mtime), AtFlags::EMPTY_PATH);
         }
         Ok(())
+    }
+
+    fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()> {
+        let (dir, name) = self.at(path, Access::Write)?;
+        let (owner, group) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)));
+        // Never what it leads to.
+        Ok(rustix::fs::chownat(&dir, &name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {

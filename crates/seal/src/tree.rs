@@ -245,7 +245,7 @@ impl Tree {
                     todo.push((below, here));
                 }
             }
-            let fields = match kind {
+            let mut fields = match kind {
                 EntryKind::Symlink { .. } => Fields::default(),
                 _ => match seen.attributes() {
                     Ok(found) => attributes::to_fields(&attributes::kept(found)),
@@ -255,6 +255,7 @@ impl Tree {
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
+            fields.push_owner((meta.owner, meta.group));
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }

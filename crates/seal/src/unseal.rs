@@ -1,7 +1,7 @@
 //! Restoring files: block by block from wherever the content can be had.
 
 use crate::SealError;
-use crate::attributes::{Attribute, Rights, give, has, of_fields};
+use crate::attributes::{Attribute, Rights, give, give_sealed, has, of_fields};
 use crate::disk::{
     Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, SETGID, is_own, within_group,
 };
@@ -311,6 +311,10 @@ impl Unsealing<'_, '_> {
                 SealError::io("creating", path, e)
             })?;
         }
+        if let Some((user, group)) = self.set.manifest.owner_of(index) {
+            // Only root may give it away.
+            let _ = disk.set_link_owner(path, user, group);
+        }
         self.report.links += 1;
         Ok(())
     }
@@ -355,7 +359,9 @@ impl Unsealing<'_, '_> {
         let entry = &entries[index];
         let Ok(opened) = disk.open_dir(&dir) else { return false };
         let Ok(there) = opened.meta() else { return false };
-        let is_as_sealed = is_own(&there) && there.mode == self.rights.of_mode(entry.mode);
+        let rights = [self.rights, self.rights.of_owner()];
+        let is_as_sealed = is_own(&there)
+            && rights.iter().any(|rights| (there.mode & !SETGID) == rights.of_mode(entry.mode) & !SETGID);
         if !is_as_sealed || opened.set_meta(PRIVATE_DIR, entry.mtime).is_err() {
             return false;
         }
@@ -464,12 +470,8 @@ impl Unsealing<'_, '_> {
 
     /// Gives what was made the attributes that it was sealed with; the mode that it may have.
     fn give_attributes(&mut self, index: usize, made: &dyn DiskFile, path: &Path) -> u32 {
-        let entry = &self.set.manifest.entries[index];
-        let rights = self.rights;
-        let given = (within_group(made, rights.of_mode(entry.mode)), rights);
-        // Also of version 1: what it inherited from the directory is taken away.
-        let sealed = sealed_attributes(self.set, index).unwrap_or_default();
-        give(made, &sealed, given, path, &mut self.report.not_kept)
+        let sealed = (&self.set.manifest, index);
+        give_sealed(made, sealed, self.rights, path, &mut self.report.not_kept)
     }
 
     /// Whether what is there is a file of the size that was sealed.
@@ -489,8 +491,13 @@ impl Unsealing<'_, '_> {
         let Ok(file) = self.set.world.disk.open(path) else { return false };
         let entry = &self.set.manifest.entries[index];
         let sealed = sealed_attributes(self.set, index).unwrap_or_default();
-        file.meta().is_ok_and(|there| is_same_time(entry.mtime, there.mtime))
-            && has(&*file, &sealed, (entry.mode, self.rights))
+        let Ok(there) = file.meta() else { return false };
+        let owner = self.set.manifest.owner_of(index);
+        let is_owners = owner == Some((there.owner, there.group));
+        // Root gives it back its owner.
+        let may_be = is_owners || owner.is_none() || !rustix::process::geteuid().is_root();
+        let rights = if is_owners { self.rights.of_owner() } else { self.rights };
+        may_be && is_same_time(entry.mtime, there.mtime) && has(&*file, &sealed, (entry.mode, rights))
     }
 
     /// Compares a file that is there already with what was sealed, as far as that can be had;

@@ -25,7 +25,9 @@ use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time, is_since};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
-use pantile_format::{Crc64, Entry, EntryKind, Extent, LeftOut, Manifest, Mode, Timestamp, Version};
+use pantile_format::{
+    Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp, Version,
+};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -104,6 +106,7 @@ pub(crate) fn update(
     let version = options.version.unwrap_or(before.version);
     (set.manifest.version, set.manifest.features) = (version, before.features.known());
     set.manifest.set_left_out(&tree.left_out);
+    set.manifest.features.ignorable |= if version == Version::V1 { 0 } else { Features::OWNERS };
     if version == Version::V1 {
         tree.without_fields();
     }

@@ -3,7 +3,7 @@
 
 use super::not_done;
 use crate::SealError;
-use crate::attributes::{self, Rights, SETUID_SETGID, give};
+use crate::attributes::{self, Rights, SETUID_SETGID, give, give_sealed};
 use crate::batch::{self, Batch, Written};
 use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, within_group};
 use crate::options::Progress;
@@ -13,7 +13,7 @@ use crate::set::Set;
 use crate::sparse::Sparse;
 use crate::times::is_since;
 use crate::tree::Way;
-use crate::unseal::{make_parents, open_made, restore, sealed_attributes};
+use crate::unseal::{make_parents, open_made, restore};
 use crate::update::size_of;
 use crate::verify::Damage;
 use crate::window::Window;
@@ -148,9 +148,8 @@ fn give_times_back(set: &Set<'_>, filled: Vec<(usize, FileMeta)>) {
 fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, report: &mut HealReport) {
     let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
     let done = open_made(disk, &path, made).and_then(|dir| {
-        let given = (within_group(&*dir, rights.of_mode(entry.mode)), rights);
-        let sealed = sealed_attributes(set, index).unwrap_or_default();
-        let mode = give(&*dir, &sealed, given, &path, &mut report.not_kept);
+        let sealed = (&set.manifest, index);
+        let mode = give_sealed(&*dir, sealed, rights, &path, &mut report.not_kept);
         dir.set_meta(mode, entry.mtime)
     });
     if let Err(error) = done {
@@ -219,6 +218,10 @@ fn heal_file(
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path, entry.mtime)
                 .map_err(|e| SealError::io("creating", path, e))?;
+            if let Some((user, group)) = set.manifest.owner_of(original.entry) {
+                // Only root may give it away.
+                let _ = disk.set_link_owner(path, user, group);
+            }
             return Ok(Done::Link);
         }
         EntryKind::File { size, .. } => *size,
@@ -280,27 +283,28 @@ fn write_original(
     // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
     let seen = file.beside(path.file_name()).ok();
     let there = seen.as_ref().and_then(|seen| seen.meta().ok());
-    // Best effort: only root may give files away.
-    let owned = there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
-    // A file that is replaced keeps its own rights. Who made the set chose its content, so that it
-    // does not run as its owner unless that was asked for.
-    let kept = if rights.are_asked_for() { Rights::ALL } else { Rights::BUT_PROGRAMS };
-    let (mode, rights) = there.map_or((entry.mode, rights), |meta| (meta.mode, kept));
-    if there.is_some_and(|meta| rights.of_mode(meta.mode) != meta.mode) {
-        let why = "its setuid and setgid bits were not kept; --modes keeps them, chmod sets them again";
-        not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
-    }
-    // Without its owner, a program must not run as its owner.
-    let given = rights;
-    let mode = if owned { mode } else { within_group(file, given.of_mode(mode & !SETUID_SETGID)) };
-    // Those that it has now, like its mode; those that were sealed if it is not there.
-    let attributes = match seen {
-        Some(seen) => {
-            attributes::kept(seen.attributes().map_err(|e| SealError::io("reading attributes of", path, e))?)
+    let mode = match seen.zip(there) {
+        None => give_sealed(file, (&set.manifest, index), rights, path, not_kept),
+        Some((seen, there)) => {
+            // Best effort: only root may give files away.
+            let owned = file.set_owner(there.owner, there.group).is_ok();
+            // A file that is replaced keeps its own rights. Who made the set chose its content, so
+            // that it does not run as its owner unless that was asked for.
+            let rights = if rights.are_asked_for() { Rights::ALL } else { Rights::BUT_PROGRAMS };
+            if rights.of_mode(there.mode) != there.mode {
+                let why =
+                    "its setuid and setgid bits were not kept; --modes keeps them, chmod sets them again";
+                not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
+            }
+            // Without its owner, a program must not run as its owner.
+            let mode = match owned {
+                true => there.mode,
+                false => within_group(file, rights.of_mode(there.mode & !SETUID_SETGID)),
+            };
+            let found = seen.attributes().map_err(|e| SealError::io("reading attributes of", path, e))?;
+            give(file, &attributes::kept(found), (mode, rights), path, not_kept)
         }
-        None => sealed_attributes(set, index).unwrap_or_default(),
     };
-    let mode = give(file, &attributes, (mode, given), path, not_kept);
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     Ok(Restored { there, blocks: restored.reconstructed })
 }

@@ -1,6 +1,8 @@
-//! Claim: extended attributes and ACLs are sealed, restored and kept by healing, and nobody may do
-//! more with what is restored than before.
+//! Claim: owners, groups, modes, extended attributes and ACLs are sealed, restored and kept by
+//! healing, and no user may do more with what is restored than before.
 
+use crate::common::fault::{FaultDisk, Faults};
+use crate::common::users::is_root;
 use crate::common::*;
 use pantile_seal::*;
 use rustix::fs::{XattrFlags, getxattr, listxattr, setxattr};
@@ -132,34 +134,117 @@ fn a_change_of_attributes_alone_is_sealed() {
     assert_eq!(place.reseal().generation, 1);
 }
 
-/// The umask of this test is that of whoever runs it.
-#[test]
-fn without_modes_what_is_made_anew_has_no_bit_that_the_umask_denies() {
-    let umask = disk::Disk::umask(&disk::SystemDisk::new());
+/// A set beside a tree of odd modes, of which all but one file is lost then.
+fn odd_modes() -> (Place, Vec<&'static str>, Rights) {
     let place = Place::new();
     let paths = tree(&place);
-    for (path, bits) in [("secret", 0o660), ("plain", 0o666), ("dir", 0o1777), ("dir/sub/f", 0o6777)] {
+    for (path, bits) in
+        [("secret", 0o660), ("plain", 0o666), ("dir", 0o1777), ("dir/sub", 0o2775), ("dir/sub/f", 0o6777)]
+    {
         fs::set_permissions(place.tree().join(path), fs::Permissions::from_mode(bits)).unwrap();
     }
     let before = rights(&place.tree(), &paths);
     let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") };
     seal(&options, &mut Silent).unwrap();
-    // One that is there keeps its own rights, whatever the umask denies.
+    // Those that are there keep their own rights.
     flip(&place.tree().join("plain"), 5000);
     fs::remove_file(place.tree().join("secret")).unwrap();
     place.heal().unwrap();
     assert_eq!(mode(&place.tree().join("plain")), 0o666);
+    fs::remove_file(place.tree().join("secret")).unwrap();
     fs::remove_dir_all(place.tree().join("dir")).unwrap();
-    place.heal().unwrap();
+    (place, paths, before)
+}
+
+#[test]
+fn what_gets_its_owner_back_has_the_mode_that_was_sealed_but_for_programs() {
+    for modes in [false, true] {
+        let (place, paths, before) = odd_modes();
+        let faults = Faults { umask: Some(0o077), ..Faults::default() };
+        let disk = FaultDisk::new(place.dir.path(), faults);
+        let options = HealOptions { set: place.set(), modes, ..HealOptions::default() };
+        World { disk: &disk, threads: 1 }.heal(&options, &mut Silent).unwrap();
+        let healed = rights(&place.tree(), &paths);
+        for path in paths {
+            // A folder keeps the bit by which it gives its group.
+            let denied = if path == "dir/sub/f" && !modes { 0o6000 } else { 0 };
+            assert_eq!(healed[path].1, before[path].1 & !denied, "{path}, --modes {modes}");
+            assert_eq!(healed[path].0, before[path].0, "{path}");
+        }
+        assert!(place.verify().clean);
+    }
+}
+
+#[test]
+fn what_does_not_get_its_owner_back_has_no_bit_that_the_umask_denies() {
+    let (place, paths, before) = odd_modes();
+    let umask = 0o027;
+    let faults = Faults { umask: Some(umask), owners_stay: true, ..Faults::default() };
+    let disk = FaultDisk::new(place.dir.path(), faults);
+    let options = HealOptions { set: place.set(), ..HealOptions::default() };
+    World { disk: &disk, threads: 1 }.heal(&options, &mut Silent).unwrap();
     let healed = rights(&place.tree(), &paths);
     for path in ["secret", "dir", "dir/inherits", "dir/sub", "dir/sub/f"] {
         assert_eq!(healed[path].1, before[path].1 & !umask & !0o6000, "{path}");
     }
     // What is made in the directory later asks its ACL, not the umask.
-    let denied = |shift: u32| !(umask >> shift) as u16 & 7;
-    let inherited = &healed["dir"].0[DEFAULT_ACL];
-    assert_eq!(*inherited, acl(7 & denied(3), 7 & denied(3)));
+    assert_eq!(healed["dir"].0[DEFAULT_ACL], acl(5, 5));
     assert!(place.verify().clean);
+}
+
+#[test]
+fn root_gives_back_owners_and_groups() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let root = place.tree();
+    fs::create_dir_all(root.join("share")).unwrap();
+    let owned = |path: &Path| {
+        let meta = fs::symlink_metadata(path).unwrap();
+        (meta.uid(), meta.gid(), if meta.is_symlink() { 0 } else { meta.mode() & 0o7777 })
+    };
+    write(&root.join("share/letter"), &Seed(1).bytes(9000));
+    write(&root.join("program"), &Seed(2).bytes(9000));
+    write(&root.join("kept"), &Seed(3).bytes(9000));
+    std::os::unix::fs::symlink("letter", root.join("share/link")).unwrap();
+    for (path, user, group, bits) in [
+        ("share", 1500, 1600, 0o2770),
+        ("share/letter", 1501, 1600, 0o640),
+        ("share/link", 1501, 1601, 0),
+        ("program", 1500, 1600, 0o4755),
+    ] {
+        std::os::unix::fs::lchown(root.join(path), Some(user), Some(group)).unwrap();
+        if bits > 0 {
+            fs::set_permissions(root.join(path), fs::Permissions::from_mode(bits)).unwrap();
+        }
+    }
+    let paths = ["share", "share/letter", "share/link", "program"];
+    let before = paths.map(|path| owned(&root.join(path)));
+    let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+3") };
+    seal(&options, &mut Silent).unwrap();
+    for modes in [false, true] {
+        fs::remove_dir_all(root.join("share")).unwrap();
+        fs::remove_file(root.join("program")).unwrap();
+        heal(&HealOptions { set: place.set(), modes, ..HealOptions::default() }, &mut Silent).unwrap();
+        let mut expected = before;
+        expected[3].2 = if modes { 0o4755 } else { 0o755 };
+        assert_eq!(paths.map(|path| owned(&root.join(path))), expected, "--modes {modes}");
+        assert!(place.verify().clean);
+    }
+    let full = SealOptions { out: place.dir.path().join("full"), ..place.options("rs:3+2") };
+    seal(&full, &mut Silent).unwrap();
+    let set = SetPaths::dir(&full.out);
+    unseal(&UnsealOptions { set, target: place.target(), ..Default::default() }, &mut Silent).unwrap();
+    let mut expected = before;
+    expected[3].2 = 0o755;
+    assert_eq!(paths.map(|path| owned(&place.target().join(path))), expected);
+    // A new owner alone is sealed.
+    std::os::unix::fs::chown(root.join("kept"), Some(1502), None).unwrap();
+    assert_eq!(place.reseal().generation, 2);
+    fs::remove_file(root.join("kept")).unwrap();
+    place.heal().unwrap();
+    assert_eq!(owned(&root.join("kept")).0, 1502);
 }
 
 #[test]

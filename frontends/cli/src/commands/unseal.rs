@@ -21,11 +21,11 @@ Files that are there already with the same content are left as they are; others 
 the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
 more is lost than the code can bear, or nobody can tell what is wrong.
 
-Permissions and access control lists are restored as far as the umask allows; --modes restores them as they were \
-sealed.
+Owners and groups are restored as far as the system allows, and with them the permissions that were sealed; what \
+does not get its owner back has none that the umask denies. --modes gives all permissions, setuid and setgid bits \
+and capabilities with their owner.
 
-Not kept: owners and groups, setuid and setgid bits, times other than that of the last change, holes (they become \
-zeros), and that two names were hard links of one file.
+Not kept: times other than that of the last change, and that two names were hard links of one file.
 
 Examples:
   pantile unseal shards --to restored
@@ -42,7 +42,8 @@ pub struct Unseal {
     /// Replace files of other content that are in the way.
     #[arg(long)]
     overwrite: bool,
-    /// Give what is restored the permissions that were sealed, also those that the umask denies.
+    /// Give all permissions that were sealed: setuid and setgid with their owner, and without it
+    /// those that the umask denies.
     #[arg(long)]
     modes: bool,
     /// Print nothing but one line for each path that is not restored, and no progress.

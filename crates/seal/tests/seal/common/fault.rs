@@ -38,6 +38,8 @@ pub struct Faults {
     pub skip_sync_of: Option<&'static str>,
     /// The umask that is told.
     pub umask: Option<u32>,
+    /// Nothing gets another owner, nor is it given the one that it has.
+    pub owners_stay: bool,
     /// A planted bug: the journal gets its name only when everything was applied.
     pub journal_late: bool,
 }
@@ -438,6 +440,11 @@ impl Disk for FaultDisk {
         self.inner.make_link(target, path, mtime)
     }
 
+    fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()> {
+        self.alive()?;
+        self.inner.set_link_owner(path, owner, group)
+    }
+
     fn set_time(&self, path: &Path, mtime: Timestamp) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
@@ -574,7 +581,10 @@ impl DiskFile for FaultFile {
     }
 
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()> {
-        self.inner.set_owner(owner, group)
+        match self.faults.owners_stay {
+            true => Err(io::ErrorKind::PermissionDenied.into()),
+            false => self.inner.set_owner(owner, group),
+        }
     }
 
     fn discard(&self) -> io::Result<()> {
