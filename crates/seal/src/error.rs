@@ -162,6 +162,11 @@ pub enum SealError {
         /// What tells of it.
         journal: PathBuf,
     },
+    /// Files were healed from others that may be wrong, and nothing can tell.
+    HealedInDoubt {
+        /// What was done.
+        report: Box<HealReport>,
+    },
     /// A name that cannot be part of a file name.
     BadName {
         /// The name.

@@ -122,6 +122,7 @@ fn before_healing(set: &Set<'_>, found: VerifyReport, damage: &Damage) -> HealRe
         stripes_guessed: damage.stripes_guessed(),
         blocks_left: damage.blocks_left(),
         not_healed: Vec::new(),
+        doubtful: Vec::new(),
         not_kept: Vec::new(),
         strays_removed: Vec::new(),
     }
@@ -142,7 +143,8 @@ fn verdict(report: HealReport) -> Result<HealReport, SealError> {
         Some(losses) => {
             Err(SealError::TooMuchLost { losses: Box::new(losses), healed: Some(Box::new(report)) })
         }
-        None if report.not_healed.is_empty() => Ok(report),
+        None if report.not_healed.is_empty() && report.doubtful.is_empty() => Ok(report),
+        None if report.not_healed.is_empty() => Err(SealError::HealedInDoubt { report: Box::new(report) }),
         None => Err(SealError::NotHealed { report: Box::new(report) }),
     }
 }

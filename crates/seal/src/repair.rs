@@ -214,7 +214,7 @@ fn is_in_place(set: &Set<'_>, entry: usize, way: Way, damage: &Damage) -> bool {
 }
 
 /// Whether what is there was changed since it was sealed, or may have been moved there.
-fn is_touched(set: &Set<'_>, way: Way, there: &Meta) -> bool {
+pub(crate) fn is_touched(set: &Set<'_>, way: Way, there: &Meta) -> bool {
     set.sealed_at.is_none_or(|at| is_since(there.ctime, at) || way.is_moved_since(at))
 }
 

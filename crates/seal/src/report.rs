@@ -576,6 +576,9 @@ pub struct HealReport {
     pub blocks_left: u64,
     /// Shards and files that could have been healed, but something stood in the way.
     pub not_healed: Vec<NotDone>,
+    /// Files that were healed without checksums and with no equation left, from files that were
+    /// touched since they were sealed: they may be wrong.
+    pub doubtful: Vec<NotDone>,
     /// Temporary files of commands that were killed, which were removed, by path.
     pub strays_removed: Vec<String>,
     /// Attributes and ACLs that could not be given to files that were healed.

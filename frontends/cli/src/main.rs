@@ -20,6 +20,7 @@ mod files;
 mod interrupt;
 mod json;
 mod progress;
+mod records;
 mod render;
 mod sets;
 mod terminal;

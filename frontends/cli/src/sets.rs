@@ -7,6 +7,7 @@ use crate::failure::{Failure, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
 use crate::progress::{LIVE_TICK, Speaker};
+pub use crate::records::records;
 use crate::render::table::Table;
 use crate::terminal::Terminal;
 use clap::Args;
@@ -128,13 +129,6 @@ impl Hint {
         }
         command
     }
-}
-
-/// Where this user's records of what she sealed lie: in her own state directory, not in a set.
-pub fn records() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("pantile/sealed"))
 }
 
 /// A word for a shell, which no terminal obeys: what one would is written as bash, zsh and the
@@ -368,6 +362,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::TooMuchLost { .. }
         | SealError::ManifestNotPinned { .. }
         | SealError::Doubtful { .. }
+        | SealError::HealedInDoubt { .. }
         | SealError::NoGoodShard { .. }
         | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
         SealError::Format { .. }

@@ -372,6 +372,13 @@ impl fmt::Display for SealError {
                     None => Ok(()),
                 }
             }
+            SealError::HealedInDoubt { report } => {
+                write!(out, "files that were healed and may be wrong: {}", report.doubtful.len())?;
+                match report.doubtful.first() {
+                    Some(first) => write!(out, "; the first, {}: {}", first.path, first.reason),
+                    None => Ok(()),
+                }
+            }
             SealError::NotWithoutOriginals { path } => write!(
                 out,
                 "the set holds parity only, and {} is missing or changed beyond what parity can restore; \

@@ -7,7 +7,7 @@ use crate::attributes::{self, Rights, SETUID_SETGID, give, give_sealed};
 use crate::batch::{self, Batch, Written};
 use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, within_group};
 use crate::options::Progress;
-use crate::repair::heal_in_place;
+use crate::repair::{heal_in_place, is_touched};
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
 use crate::sparse::Sparse;
@@ -15,7 +15,7 @@ use crate::times::is_since;
 use crate::tree::Way;
 use crate::unseal::{make_parents, open_made, restore};
 use crate::update::size_of;
-use crate::verify::Damage;
+use crate::verify::{Damage, within};
 use crate::window::Window;
 use pantile_format::{EntryKind, Timestamp};
 use std::collections::{HashMap, HashSet};
@@ -44,6 +44,7 @@ pub(super) fn heal_files(
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
+    let doubtful = Doubt::new(set, damage).of(&files);
     let files = heal_in_place(set, files, (damage, rights), report, progress)?;
     let sizes = files.iter().map(|&(entry, _)| size_of(&set.manifest.entries[entry]));
     progress.phase("healing files", sizes.sum());
@@ -92,6 +93,8 @@ pub(super) fn heal_files(
         finish_dir(set, made, rights, report);
     }
     give_times_back(set, filled);
+    let is_healed = |file: &NotDone| report.files_healed.contains(&file.path);
+    report.doubtful.extend(doubtful.into_iter().filter(is_healed));
     Ok(())
 }
 
@@ -155,6 +158,76 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
     if let Err(error) = done {
         let error = SealError::io("setting the mode of", &path, error);
         report.not_healed.push(not_done(&path, &error));
+    }
+}
+
+/// Without checksums: which files are computed from others that nothing can judge.
+struct Doubt<'s, 'w> {
+    set: &'s Set<'w>,
+    damage: &'s Damage,
+    /// By entry: whether it was touched since it was sealed.
+    touched: HashMap<usize, bool>,
+}
+
+impl<'s, 'w> Doubt<'s, 'w> {
+    fn new(set: &'s Set<'w>, damage: &'s Damage) -> Doubt<'s, 'w> {
+        Doubt { set, damage, touched: HashMap::new() }
+    }
+
+    /// Those of some files of which a block is computed from a touched file while no equation is
+    /// left that would show a wrong one.
+    fn of(&mut self, files: &[(usize, Way)]) -> Vec<NotDone> {
+        if self.set.knows_blocks() {
+            return Vec::new();
+        }
+        let told = |(entry, from): (usize, usize)| NotDone {
+            path: crate::names::shown_path(&self.set.original_path(entry)),
+            reason: format!(
+                "it was computed without checksums from {}, which was touched since it was sealed, and may be wrong",
+                crate::names::shown_path(&self.set.original_path(from))
+            ),
+        };
+        let from: Vec<(usize, usize)> =
+            files.iter().filter_map(|&(entry, _)| Some((entry, self.touched_source(entry)?))).collect();
+        from.into_iter().map(told).collect()
+    }
+
+    fn touched_source(&mut self, entry: usize) -> Option<usize> {
+        let EntryKind::File { extents, .. } = &self.set.manifest.entries[entry].kind else { return None };
+        for extent in extents {
+            let cell = self.set.geometry.lanes[extent.lane.0 as usize];
+            let stripes = extent.first.0..extent.first.0 + extent.count;
+            for (run, wrong) in self.damage.cells.overlapping(&stripes) {
+                let mut lost = self.set.lost_cells();
+                wrong.iter().for_each(|cell| lost.insert(cell));
+                let has_checks = || !self.set.geometry.checker(&lost).locator().checks().is_empty();
+                if !wrong.contains(cell) || has_checks() {
+                    continue;
+                }
+                let lanes: Vec<u32> = (0u32..)
+                    .zip(&self.set.geometry.lanes)
+                    .filter(|(_, cell)| !lost.contains(**cell))
+                    .map(|(lane, _)| lane)
+                    .collect();
+                for lane in lanes {
+                    for of_lane in self.set.grid.runs(lane, within(run, &stripes)) {
+                        if self.is_touched(of_lane.entry) {
+                            return Some(of_lane.entry);
+                        }
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn is_touched(&mut self, entry: usize) -> bool {
+        let set = self.set;
+        *self.touched.entry(entry).or_insert_with(|| {
+            let way = set.ways(std::iter::once(entry)).first().map_or(Way::Unknown, |&(_, way)| way);
+            let there = set.world.disk.meta(&set.original_path(entry));
+            there.is_ok_and(|there| is_touched(set, way, &there))
+        })
     }
 }
 

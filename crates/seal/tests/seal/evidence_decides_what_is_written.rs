@@ -154,3 +154,43 @@ fn a_forged_checksum_does_not_hide_from_the_equations() {
         assert!(look(&place).clean);
     }
 }
+
+/// Two disks with a file each, a parity, no checksums; the file of the second is lost.
+fn without_checksums(code: &str) -> (Place, Vec<u8>) {
+    let place = Place::new();
+    let dirs = [place.dir.path().join("d1"), place.dir.path().join("d2")];
+    for (i, dir) in dirs.iter().enumerate() {
+        fs::create_dir(dir).unwrap();
+        write(&dir.join("f"), &Seed(i as u64).bytes(20_000));
+    }
+    let mut options = SealOptions::new(dirs.to_vec(), place.out());
+    (options.code, options.mode) = (Some(code_of(code)), Some(Mode::Beside));
+    (options.checksums, options.records) = (Some(false), Some(place.records()));
+    options.name = Some("tree".into());
+    seal(&options, &mut Silent).unwrap();
+    let lost = fs::read(dirs[1].join("f")).unwrap();
+    fs::remove_file(dirs[1].join("f")).unwrap();
+    (place, lost)
+}
+
+#[test]
+fn what_is_computed_without_checksums_from_a_touched_file_is_named_as_doubtful() {
+    let healed = |place: &Place| fs::read(place.dir.path().join("d2/f")).unwrap();
+    let (place, lost) = without_checksums("raid5:2");
+    make_shards_younger(&place);
+    place.heal().unwrap();
+    assert!(healed(&place) == lost, "nothing was touched");
+    let (place, lost) = without_checksums("raid5:2");
+    let touched = place.dir.path().join("d1/f");
+    flip(&touched, 999);
+    let Err(SealError::HealedInDoubt { report }) = place.heal() else { panic!("it may be wrong") };
+    assert!(healed(&place) != lost);
+    let [doubtful] = &report.doubtful[..] else { panic!("{report:?}") };
+    assert!(doubtful.path.ends_with("d2/f") && doubtful.reason.contains("d1/f"), "{doubtful:?}");
+    // An equation more shows that something is wrong: nothing is written.
+    let (place, _) = without_checksums("raid6:2");
+    flip(&place.dir.path().join("d1/f"), 999);
+    let report = place.heal().unwrap();
+    assert!(report.blocks_left > 0 && report.doubtful.is_empty(), "{report:?}");
+    assert!(!place.dir.path().join("d2/f").exists());
+}

@@ -140,7 +140,9 @@ impl Heal {
                 }
                 let (losses, healed) = match &error {
                     SealError::TooMuchLost { losses, healed } => (Some(&**losses), healed.as_deref()),
-                    SealError::NotHealed { report } => (None, Some(&**report)),
+                    SealError::NotHealed { report } | SealError::HealedInDoubt { report } => {
+                        (None, Some(&**report))
+                    }
                     _ => return Err(sets::failure(&error)),
                 };
                 match (self.json, healed) {
@@ -191,6 +193,9 @@ fn lines(report: &HealReport) -> String {
     report.left_changed.iter().for_each(|path| line("changed since it was sealed, left alone", path));
     for failed in &report.not_healed {
         line("not healed", &format!("{}: {}", failed.path, failed.reason));
+    }
+    for file in &report.doubtful {
+        line("healed, may be wrong", &format!("{}: {}", file.path, file.reason));
     }
     for file in &report.found.renamed {
         line("renamed, left alone", &format!("{} to {}", file.from, file.to));
@@ -277,7 +282,13 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
     for failed in &report.not_healed {
         let _ = writeln!(out, "  not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason));
     }
+    for file in &report.doubtful {
+        let _ = writeln!(out, "  may be wrong {}: {}", sets::name(&file.path), sets::name(&file.reason));
+    }
     let verdict = match report.blocks_left == 0 && report.not_healed.is_empty() {
+        true if !report.doubtful.is_empty() => {
+            "Verdict: all is there, but what was computed from touched files may be wrong.".to_string()
+        }
         true if !report.found.needs_heal => sets::changed_only(&report.found, hint),
         true if report.found.needs_seal => {
             let seal = hint.seal(&report.found);
