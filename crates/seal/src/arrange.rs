@@ -65,6 +65,7 @@ pub(crate) fn arrange(
         return Err(SealError::SourceNotNamed { path: path_of(&known[first].path).to_path_buf() });
     }
     tree.entries.iter_mut().for_each(|entry| entry.source = place[entry.source as usize]);
+    tree.unreadable.iter_mut().for_each(|unread| unread.source = place[unread.source as usize]);
     tree.sources = all;
     let code = set.geometry.codec.code();
     let need = tree.sources.len();

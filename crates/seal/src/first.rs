@@ -11,7 +11,7 @@ use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport, is_unborne};
 use crate::set::{file_bytes, record_of, sets_in};
-use crate::tree::{Tree, let_times_pass};
+use crate::tree::{Tree, Unreadable, let_times_pass};
 use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
@@ -72,6 +72,7 @@ pub(crate) fn first_seal(
     if is_bound {
         bind(code, &mut tree.sources)?;
     }
+    tree.leave_out_unreadable(world.disk, |_, _| true)?;
     let codec = Codec::new(code);
     let sizes = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
     let bytes: u64 = tree.entries.iter().map(sizes).sum();
@@ -135,9 +136,6 @@ pub(crate) fn first_seal(
     check_room(world, &geometry, &manifest, &names)?;
     report.added = manifest.entries.len() as u64;
     if options.dry_run {
-        let files = manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
-        let files: Vec<PathBuf> = files.map(|entry| source_path(&manifest, entry)).collect();
-        check_readable(world.disk, &files)?;
         let added = |index: usize| {
             let path = crate::names::shown(&crate::set::restored_path(&manifest, index));
             PathChange { path, is: Change::Added, from: None }
@@ -175,6 +173,8 @@ pub(crate) fn left_out(tree: &Tree) -> SealReport {
         skipped: shown(&tree.skipped),
         too_long: shown(&tree.too_long.0),
         too_long_count: tree.too_long.1,
+        unreadable: tree.unreadable.iter().take(100).map(Unreadable::report).collect(),
+        unreadable_count: tree.unreadable.len() as u64,
         strays: shown(&tree.strays),
         other_systems: shown(&tree.other_systems),
         excluded: tree.excluded,
@@ -280,9 +280,6 @@ fn write_all(
 ) -> Result<(), SealError> {
     remove_temporaries(world.disk, names)?;
     let paths: Vec<PathBuf> = manifest.entries.iter().map(|entry| source_path(manifest, entry)).collect();
-    let is_file = |i: &usize| matches!(manifest.entries[*i].kind, EntryKind::File { .. });
-    let files: Vec<PathBuf> = (0..paths.len()).filter(is_file).map(|i| paths[i].clone()).collect();
-    check_readable(world.disk, &files)?;
     let mut outputs = Vec::new();
     for column in geometry.stored_columns() {
         let path = temp(&names.shard(column));
@@ -320,27 +317,6 @@ fn write_all(
     }
     journal.commit(began)?;
     journal::finish(&world, &names.journal())
-}
-
-/// Opens every file that is to be sealed: what cannot be read is said before the work begins.
-pub(crate) fn check_readable(disk: &dyn Disk, files: &[PathBuf]) -> Result<(), SealError> {
-    let (mut count, mut first) = (0, None);
-    for path in files {
-        match disk.open(path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(SealError::ChangedMeanwhile { path: path.clone() });
-            }
-            Err(error) => {
-                count += 1;
-                first.get_or_insert((path, error));
-            }
-        }
-    }
-    match first {
-        Some((path, error)) => Err(SealError::CannotRead { path: path.clone(), error, count }),
-        None => Ok(()),
-    }
 }
 
 /// Where an entry's original is.

@@ -72,9 +72,9 @@ pub use options::{
     VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, Change, DiskLoss, FileReport, FileStatus, HealReport, ListedPath, Listing, Losses,
-    NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport, ShardStatus,
-    StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
+    BlockPlace, Change, DiskLoss, FileReport, FileStatus, HealReport, LeftUnread, ListedPath, Listing,
+    Losses, NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport,
+    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
 };
 
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that

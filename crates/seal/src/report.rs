@@ -438,6 +438,10 @@ pub struct SealReport {
     pub too_long: Vec<String>,
     /// How many there are.
     pub too_long_count: u64,
+    /// Paths that cannot be read now; what was sealed of them before is kept. The first 100.
+    pub unreadable: Vec<LeftUnread>,
+    /// How many there are.
+    pub unreadable_count: u64,
     /// Temporary files that a killed command left, which were left out. The first 100.
     pub strays: Vec<String>,
     /// Paths that a pattern leaves out; what lies in a directory that is left out is not counted.
@@ -583,6 +587,17 @@ pub struct HealReport {
     pub strays_removed: Vec<String>,
     /// Attributes and ACLs that could not be given to files that were healed.
     pub not_kept: Vec<NotDone>,
+}
+
+/// A path that `seal` could not read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftUnread {
+    /// Where it is.
+    pub path: String,
+    /// What the system says.
+    pub reason: String,
+    /// The pattern by which it is left out.
+    pub exclude: String,
 }
 
 /// What `unseal` did.

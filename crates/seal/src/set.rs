@@ -289,6 +289,20 @@ impl<'w> Set<'w> {
         }
     }
 
+    /// Refuses to write where shards are there that cannot be opened now.
+    pub(crate) fn refuse_if_shards_closed(&self) -> Result<(), SealError> {
+        let is_shard =
+            |path: &Path| path.file_name().is_some_and(|file| column_of(file, &self.manifest.name).is_some());
+        let closed: Vec<&(PathBuf, String)> = self.closed.iter().filter(|(path, _)| is_shard(path)).collect();
+        match closed.first() {
+            Some((path, reason)) => {
+                let (path, reason, count) = (path.clone(), reason.clone(), closed.len());
+                Err(SealError::CannotOpen { path, reason, count })
+            }
+            None => Ok(()),
+        }
+    }
+
     fn metas(&self) -> Vec<Option<Meta>> {
         self.shards.iter().map(|shard| shard.as_ref()?.file.meta().ok()).collect()
     }

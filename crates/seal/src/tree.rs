@@ -1,15 +1,17 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Access, Disk, Meta, MetaKind, next_tick};
+use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, next_tick};
 use crate::links::kernel_path;
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
+use crate::report::LeftUnread;
 use crate::select::Patterns;
 use crate::times::is_since;
 use crate::window::join;
 use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
-use std::collections::BTreeSet;
+use rustix::io::Errno;
+use std::collections::{BTreeSet, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -32,6 +34,10 @@ pub(crate) struct Tree {
     /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how
     /// many there are.
     pub(crate) too_long: (Vec<PathBuf>, u64),
+    /// Paths that cannot be read now, with all that lies in them.
+    pub(crate) unreadable: Vec<Unreadable>,
+    /// Entries that are as they were sealed because they cannot be read now.
+    pub(crate) kept: HashSet<usize>,
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
     /// What is left out, as it was asked for.
@@ -40,6 +46,38 @@ pub(crate) struct Tree {
     pub(crate) excluded: u64,
     /// Directories on which another file system is mounted, which was left out.
     pub(crate) other_systems: Vec<PathBuf>,
+}
+
+/// A path that cannot be read now.
+pub(crate) struct Unreadable {
+    pub(crate) source: u32,
+    /// Below the source.
+    path: Vec<u8>,
+    full: PathBuf,
+    is_dir: bool,
+    error: std::io::Error,
+}
+
+impl Unreadable {
+    pub(crate) fn report(&self) -> LeftUnread {
+        let mut exclude = String::from("/");
+        for c in crate::names::shown(&self.path).chars() {
+            // As it stands, in the words of a pattern.
+            if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
+                exclude.push('\\');
+            }
+            exclude.push(c);
+        }
+        exclude.extend(self.is_dir.then_some('/'));
+        LeftUnread { path: crate::names::shown_path(&self.full), reason: self.error.to_string(), exclude }
+    }
+}
+
+/// Whether a fault says that one path cannot be read, and nothing of others.
+fn is_of_path(error: &std::io::Error) -> bool {
+    const DAMAGED: [Errno; 3] = [Errno::IO, Errno::UCLEAN, Errno::BADMSG];
+    error.kind() == std::io::ErrorKind::PermissionDenied
+        || Errno::from_io_error(error).is_some_and(|errno| DAMAGED.contains(&errno))
 }
 
 /// The longest path below a source that a system opens.
@@ -163,6 +201,8 @@ impl Tree {
             ctimes: Vec::new(),
             skipped: Vec::new(),
             too_long: (Vec::new(), 0),
+            unreadable: Vec::new(),
+            kept: HashSet::new(),
             strays: Vec::new(),
             left_out: own.left_out.clone(),
             excluded: 0,
@@ -196,6 +236,10 @@ impl Tree {
                 Ok(seen) => seen,
                 // It went away since the directory was read.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
+                Err(error) if is_of_path(&error) && !path.is_empty() => {
+                    self.unreadable.push(Unreadable { source, path, full, is_dir: false, error });
+                    continue;
+                }
                 Err(error) => return Err(SealError::io("reading", &full, error)),
             };
             let meta = seen.meta().map_err(|e| SealError::io("reading", &full, e))?;
@@ -228,7 +272,14 @@ impl Tree {
                 // Sealing itself writes to the directory of the shards, and who renames that
                 // renames the shards with it.
                 let here = if full == own.out { above } else { above.through(&meta) };
-                let mut names = seen.names().map_err(|e| SealError::io("reading", &full, e))?;
+                let mut names = match seen.names() {
+                    Err(error) if is_of_path(&error) && !path.is_empty() => {
+                        let (path, full) = (path.clone(), full.clone());
+                        self.unreadable.push(Unreadable { source, path, full, is_dir: true, error });
+                        Vec::new()
+                    }
+                    names => names.map_err(|e| SealError::io("reading", &full, e))?,
+                };
                 if full == own.out {
                     let others = own.leave_out(&mut names);
                     self.skipped.extend(others.iter().map(|name| full.join(name)));
@@ -252,6 +303,11 @@ impl Tree {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => {
                         continue;
                     }
+                    Err(error) if is_of_path(&error) && !path.is_empty() => {
+                        let is_dir = kind == EntryKind::Dir;
+                        self.unreadable.push(Unreadable { source, path, full, is_dir, error });
+                        continue;
+                    }
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
@@ -264,6 +320,65 @@ impl Tree {
 }
 
 impl Tree {
+    /// Opens the files that are to be read, and leaves out those that cannot be.
+    ///
+    /// Errors: `ChangedMeanwhile` if one is gone; `CannotRead` if no file can be read at all.
+    pub(crate) fn leave_out_unreadable(
+        &mut self,
+        disk: &dyn Disk,
+        is_read: impl Fn(&Entry, Timestamp) -> bool,
+    ) -> Result<(), SealError> {
+        let mut stays = vec![true; self.entries.len()];
+        let mut files = 0;
+        for (index, entry) in self.entries.iter().enumerate() {
+            if !matches!(entry.kind, EntryKind::File { .. }) {
+                continue;
+            }
+            files += 1;
+            let full = join(path_of(&self.sources[entry.source as usize].path), &entry.path);
+            match is_read(entry, self.ctimes[index]).then(|| disk.open(&full)) {
+                None | Some(Ok(_)) => {}
+                Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                    return Err(SealError::ChangedMeanwhile { path: full });
+                }
+                Some(Err(error)) => {
+                    (stays[index], files) = (false, files - 1);
+                    let (source, path) = (entry.source, entry.path.clone());
+                    self.unreadable.push(Unreadable { source, path, full, is_dir: false, error });
+                }
+            }
+        }
+        if files == 0 && !self.unreadable.is_empty() {
+            let count = self.unreadable.len();
+            let Unreadable { full, error, .. } = self.unreadable.swap_remove(0);
+            return Err(SealError::CannotRead { path: full, error, count });
+        }
+        let mut each = stays.iter();
+        self.entries.retain(|_| *each.next().unwrap_or(&true));
+        let mut each = stays.iter();
+        self.ctimes.retain(|_| *each.next().unwrap_or(&true));
+        Ok(())
+    }
+
+    /// Keeps what was sealed of all that cannot be read now: nothing says that it is gone.
+    pub(crate) fn keep_sealed(&mut self, sealed: &[Entry]) {
+        let unread: HashSet<(u32, &[u8])> =
+            self.unreadable.iter().map(|unread| (unread.source, unread.path.as_slice())).collect();
+        let there: HashSet<(u32, &[u8])> =
+            self.entries.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
+        let is_unread = |entry: &&Entry| {
+            let ends = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+            !there.contains(&(entry.source, entry.path.as_slice()))
+                && ends
+                    .chain([entry.path.len()])
+                    .any(|end| unread.contains(&(entry.source, &entry.path[..end])))
+        };
+        let kept: Vec<Entry> = sealed.iter().filter(is_unread).cloned().collect();
+        self.kept.extend(self.entries.len()..self.entries.len() + kept.len());
+        self.ctimes.extend(kept.iter().map(|_| EPOCH));
+        self.entries.extend(kept);
+    }
+
     /// Leaves out what version 1 of the format cannot say.
     pub(crate) fn without_fields(&mut self) {
         self.entries.iter_mut().for_each(|entry| entry.fields = Fields::default());

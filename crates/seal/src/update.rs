@@ -13,7 +13,7 @@ use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
-use crate::first::{check_readable, describe, left_out};
+use crate::first::{describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, RemovedMax, SealOptions};
@@ -64,7 +64,7 @@ pub(crate) fn update(
     progress: &mut dyn Progress,
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
-    set.refuse_if_closed()?;
+    set.refuse_if_shards_closed()?;
     check_settings(&set, options, &tree)?;
     if options.removed_max == RemovedMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;
@@ -97,7 +97,6 @@ pub(crate) fn update(
         }
         return Ok(None);
     }
-    let mut report = left_out(&tree);
     let before = set.manifest.clone();
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
@@ -113,6 +112,8 @@ pub(crate) fn update(
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
+    leave_out_unreadable(&set, &mut tree, options)?;
+    let mut report = left_out(&tree);
     let plan = Plan::new(&set, tree, (options, &forgotten), &mut report, progress)?;
     if options.dry_run {
         return Ok(Some(plan.rehearsal(&set, &before, report)));
@@ -133,6 +134,34 @@ pub(crate) fn update(
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
     Ok(Some(describe(report, set.world.disk, &set.manifest, &set.geometry, &set.names)))
+}
+
+/// Leaves out the files that would be read and cannot be, and keeps what was sealed of them.
+fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -> Result<(), SealError> {
+    let old = &set.manifest.entries;
+    let by_path: HashMap<(u32, &[u8]), &Entry> =
+        old.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
+    let is_read = |entry: &Entry, ctime| {
+        let known = by_path.get(&(entry.source, entry.path.as_slice()));
+        !known.is_some_and(|known| is_as_sealed(known, entry)) || is_to_be_read(set, options, ctime)
+    };
+    tree.leave_out_unreadable(set.world.disk, is_read)?;
+    tree.keep_sealed(old);
+    Ok(())
+}
+
+/// Whether a file has the size and the time that were sealed.
+fn is_as_sealed(sealed: &Entry, now: &Entry) -> bool {
+    matches!(sealed.kind, EntryKind::File { .. })
+        && is_same_time(sealed.mtime, now.mtime)
+        && size_of(sealed) == size_of(now)
+}
+
+/// Whether a file is read although it has the size and the time that were sealed: times of
+/// modification can be set, and with two files of one size exchanged nothing else shows. Without
+/// checksums there is nothing to compare what is read with.
+fn is_to_be_read(set: &Set<'_>, options: &SealOptions, ctime: Timestamp) -> bool {
+    options.read_all || set.sealed_at.filter(|_| set.judge).is_some_and(|at| is_since(ctime, at))
 }
 
 fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(), SealError> {
@@ -255,26 +284,22 @@ impl Plan {
             left_out: tree.left_out,
             read_in_vain: false,
         };
-        // Times of modification can be set, and with two files of one size exchanged nothing else
-        // shows. Without checksums there is nothing to compare what is read with.
-        let sealed_at = set.sealed_at.filter(|_| set.judge);
-        let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| is_since(*ctime, at));
-        let to_be_read: Vec<bool> =
-            tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
+        let to_be_read =
+            |index: usize| !tree.kept.contains(&index) && is_to_be_read(set, options, tree.ctimes[index]);
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
             let known = by_path.get(&(entry.source, entry.path.as_slice())).copied();
             report.added += u64::from(known.is_none_or(|i| !is_one_kind(&old[i], entry)));
             report.changed += u64::from(known.is_some_and(|i| leads_elsewhere(&old[i], entry)));
-            let EntryKind::File { size, .. } = entry.kind else { continue };
+            if !matches!(entry.kind, EntryKind::File { .. }) {
+                continue;
+            }
             let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
             kept.extend(before);
             match before.map(|i| &old[i]) {
                 Some(before)
-                    if is_same_time(before.mtime, entry.mtime)
-                        && size_of(before) == size
-                        && !to_be_read[index] =>
+                    if tree.kept.contains(&index) || is_as_sealed(before, entry) && !to_be_read(index) =>
                 {
                     entry.kind = before.kind.clone();
                     report.unchanged += 1;
@@ -292,8 +317,6 @@ impl Plan {
         drop(paths);
         let is_gone = |i: &usize| matches!(old[*i].kind, EntryKind::File { .. }) && !kept.contains(i);
         let mut gone: Vec<usize> = (0..old.len()).filter(is_gone).collect();
-        let files: Vec<PathBuf> = fresh.iter().map(|&(index, _)| path_now(set, &plan.next[index])).collect();
-        check_readable(set.world.disk, &files)?;
         let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
         plan.check_removed(set, &gone, options, forgotten)?;

@@ -773,26 +773,6 @@ fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_said_before_anything_is_written() {
-    let (start, old, _) = changed_set("rs:3+2", Mode::Full);
-    for name in ["/a", "/c", "/b", "/new"] {
-        let place = Place::new();
-        copy(start.dir.path(), place.dir.path());
-        let before = shards(&place.out());
-        let disk = FaultDisk::new(place.dir.path(), Faults { unreadable: Some(name), ..Faults::default() });
-        let done = world(&disk).seal(&place.again(), &mut Silent);
-        let Err(error @ SealError::CannotRead { count: 1, .. }) = done else { panic!("{name}: {done:?}") };
-        assert!(
-            error.to_string().contains(name) && error.to_string().contains("Nothing was changed"),
-            "{error}"
-        );
-        assert_eq!((disk.operations(), disk.bytes_written()), (0, 0), "{name}");
-        assert!(shards(&place.out()) == before);
-        assert_eq!(restored(&place), Some(old.clone()));
-    }
-}
-
-#[test]
 fn a_shard_that_cannot_be_opened_for_a_moment_is_not_left_behind_in_silence() {
     for mode in [Mode::Full, Mode::Beside] {
         let (start, old, _) = changed_set("rs:3+2", mode);

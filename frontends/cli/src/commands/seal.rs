@@ -166,7 +166,7 @@ impl Seal {
                 sets::name(&pinned.path)
             ));
         }
-        let is_whole = !report.disks_unborne && report.too_long_count == 0;
+        let is_whole = !report.disks_unborne && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
 }
@@ -215,6 +215,19 @@ fn left_out(report: &SealReport, before: &str) -> String {
     }
     if report.too_long_count > report.too_long.len() as u64 {
         let _ = writeln!(out, "{before}{} paths in all are so long.", report.too_long_count);
+    }
+    for unread in &report.unreadable {
+        let _ = writeln!(
+            out,
+            "{before}{} cannot be read ({}), and was left out; what was sealed of it before is kept. --exclude {} \
+             leaves it out for good.",
+            sets::name(&unread.path),
+            unread.reason,
+            sets::quoted(&unread.exclude)
+        );
+    }
+    if report.unreadable_count > report.unreadable.len() as u64 {
+        let _ = writeln!(out, "{before}{} paths in all cannot be read.", report.unreadable_count);
     }
     for path in &report.strays {
         let path = sets::name(path);

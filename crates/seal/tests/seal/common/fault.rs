@@ -28,7 +28,8 @@ pub struct Faults {
     pub crash_after: Option<u64>,
     /// After so many operations, writes fail because the disk is full; removing still works.
     pub full_after: Option<u64>,
-    /// Files whose name ends so cannot be opened.
+    /// Files whose path ends so cannot be opened, and directories not looked at; with an empty end
+    /// no file can be opened.
     pub unreadable: Option<&'static str>,
     /// Bytes that cannot be read, of files whose path ends so.
     pub bad_sectors: &'static [(&'static str, u64)],
@@ -414,6 +415,10 @@ impl Disk for FaultDisk {
 
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
         self.alive()?;
+        let is_unreadable = |end: &str| !end.is_empty() && path.to_string_lossy().ends_with(end);
+        if path.is_dir() && self.faults.unreadable.is_some_and(is_unreadable) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.inner.look(path)
     }
 
