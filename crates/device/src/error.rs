@@ -102,11 +102,6 @@ pub enum DeviceError {
         /// Number of the system's error.
         errno: i32,
     },
-    /// A link that another user may have put there is on the way to it.
-    LinkOfAnother {
-        /// The operation.
-        at: Site,
-    },
     /// Neither a regular file nor a block device.
     NotADevice {
         /// The operation.
@@ -191,7 +186,6 @@ impl DeviceError {
             | Self::SameDevice { at, .. }
             | Self::AlreadyThere { at }
             | Self::NotThere { at, .. }
-            | Self::LinkOfAnother { at }
             | Self::NotADevice { at }
             | Self::TooSmall { at, .. }
             | Self::System { at, .. } => at,
@@ -211,7 +205,6 @@ impl DeviceError {
             | Self::SameDevice { .. }
             | Self::AlreadyThere { .. }
             | Self::NotThere { .. }
-            | Self::LinkOfAnother { .. }
             | Self::NotADevice { .. }
             | Self::TooSmall { .. } => Remedy::ChooseDevice,
             Self::System { errno, .. } => {
@@ -289,9 +282,6 @@ impl fmt::Display for DeviceError {
             }
             Self::AlreadyThere { .. } => f.write_str("it exists already; choose another name or remove it"),
             Self::NotThere { errno, .. } => write!(f, "{}; check the path and its permissions", Said(*errno)),
-            Self::LinkOfAnother { .. } => f.write_str(
-                "a link that another user may have put there is on the way to it; name what that leads to",
-            ),
             Self::NotADevice { .. } => {
                 f.write_str("it is neither a regular file nor a block device; choose one of these")
             }

@@ -146,9 +146,8 @@ impl FileDevice {
         Self::open_found(&seen.map_err(|errno| opening(path, OpKind::Open, errno))?, path, options)
     }
 
-    /// The same of what was found at a path, opened with `O_PATH` to be described: whoever walked
-    /// there decided through which links.
-    pub fn open_found(seen: &OwnedFd, path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
+    /// The same of what was found at a path, opened with `O_PATH` to be described.
+    fn open_found(seen: &OwnedFd, path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
         let refused = |errno| opening(path, OpKind::Open, errno);
         let kind = FileType::from_raw_mode(fstat(seen).map_err(refused)?.st_mode);
         let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;

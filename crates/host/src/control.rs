@@ -7,10 +7,10 @@
 use crate::epochs::{EpochReport, OnTimeout};
 use crate::health::Finding;
 use crate::margin::Margin;
-use crate::open_dir::OpenDir;
 use crate::private::listen_private;
 use crate::service::Service;
 use crate::{EpochId, FaultKind, FolderError};
+use pantile_paths::Dir;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -581,9 +581,7 @@ pub fn order_within(root: &Path, order: &Order, patience: Duration) -> Result<Op
 
 /// The same, until `is_ended`, which is asked ten times a second.
 ///
-/// Any order but for the status is given only where this user may write: a link in the way, or in
-/// the place of the socket, would give it to a volume that she does not mean. Errors: `OfAnother`;
-/// `NoAnswer` when the time is over, or `is_ended`; what was asked may be done all the same.
+/// A link in the place of the socket is refused. Errors: `NoAnswer` when the time is over, or `is_ended`; what was asked may be done all the same.
 pub fn order_until(
     root: &Path,
     order: &Order,
@@ -595,19 +593,14 @@ pub fn order_until(
     let until = begun + patience;
     let path = root.join(CONTROL_SOCKET);
     let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
-    let folder = match order {
-        Order::Status => OpenDir::to_look(root),
-        _ => OpenDir::to_write(root),
+    let folder = match Dir::open_named(root) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        folder => folder.map_err(|error| FolderError::file("open", root, &error))?,
     };
-    let folder = match folder {
-        Err(error) if error.is_not_there() => return Ok(None),
-        folder => folder?,
-    };
-    let at = folder.at(CONTROL_SOCKET);
-    if at.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
+    if folder.look(CONTROL_SOCKET).is_ok_and(|found| found.is_symlink()) {
         return Err(failed(rustix::io::Errno::LOOP.into()));
     }
-    let mut stream = match UnixStream::connect(&at) {
+    let mut stream = match UnixStream::connect(folder.at(CONTROL_SOCKET)) {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
@@ -673,7 +666,7 @@ fn is_end(error: &std::io::Error) -> bool {
 
 /// Listens on the control socket of a folder that this process has locked.
 pub struct ControlServer {
-    folder: OpenDir,
+    folder: Dir,
     /// The listening socket once more: shut down, it ends the wait for a connection, whatever has
     /// become of its name.
     listener: UnixStream,
@@ -687,8 +680,8 @@ impl ControlServer {
     pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
         let path = root.join(CONTROL_SOCKET);
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
-        let folder = OpenDir::to_write(root)?;
-        let listener = listen_private(&folder.at(CONTROL_SOCKET)).map_err(failed)?;
+        let folder = Dir::open_named(root).map_err(failed)?;
+        let listener = listen_private(&folder, CONTROL_SOCKET).map_err(failed)?;
         let again = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(failed)?));
         let ended = Arc::new(AtomicBool::new(false));
         let flag = ended.clone();
@@ -722,7 +715,7 @@ impl Drop for ControlServer {
         self.ended.store(true, Ordering::Release);
         let _ = self.listener.shutdown(Shutdown::Both);
         self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
-        let _ = std::fs::remove_file(self.folder.at(CONTROL_SOCKET));
+        let _ = self.folder.remove(CONTROL_SOCKET);
     }
 }
 

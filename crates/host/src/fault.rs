@@ -27,22 +27,12 @@ pub enum FolderError {
         /// The folder.
         folder: PathBuf,
     },
-    /// Somebody else may choose the devices.
+    /// Devices that the folder of another user names are not formatted.
     OfAnother {
-        /// The folder, its configuration, or what lies on the way to it.
+        /// The folder.
         path: PathBuf,
-        /// Who owns it, if that is another user; else it is the mode that lets others write.
-        owner: Option<u32>,
-    },
-    /// A path does not lead to the device that was opened by it.
-    Exchanged {
-        /// The path.
-        path: PathBuf,
-    },
-    /// A file in a folder of others has another name, too, which may be that of any file.
-    HasOtherNames {
-        /// The path.
-        path: PathBuf,
+        /// The number of its owner.
+        owner: u32,
     },
     /// Another process has it.
     Busy {
@@ -330,11 +320,6 @@ pub enum FaultKind {
 }
 
 impl FolderError {
-    /// Whether there is nothing of that name.
-    pub(crate) fn is_not_there(&self) -> bool {
-        matches!(self, FolderError::File { errno, .. } if *errno == rustix::io::Errno::NOENT.raw_os_error())
-    }
-
     /// What kind of answer it is.
     pub fn kind(&self) -> FaultKind {
         match self {
@@ -357,7 +342,6 @@ impl FolderError {
                 DeviceError::InUse { .. }
                 | DeviceError::SameDevice { .. }
                 | DeviceError::NotThere { .. }
-                | DeviceError::LinkOfAnother { .. }
                 | DeviceError::NotADevice { .. }
                 | DeviceError::TooSmall { .. } => FaultKind::Input,
                 _ => FaultKind::System,
@@ -424,31 +408,10 @@ impl fmt::Display for FolderError {
                 let path = path.display();
                 write!(
                     out,
-                    "others than you may write to {path}, and so choose what is written as devices; "
-                )?;
-                match owner {
-                    None => {
-                        write!(out, "take that from them when you have read volume.conf: 'chmod go-w {path}'")
-                    }
-                    Some(owner) => write!(
-                        out,
-                        "it is of user {owner}: run this as that user, with sudo if it must be root ('SUDO_UID={owner}' in \
-                         the environment of root says the same), or read volume.conf and take it over: 'chown root {path}'"
-                    ),
-                }
+                    "{path} is of user {owner}, and devices that it names are formatted for its owner alone; run this as \
+                     user {owner}, with sudo if it must be root, or take it over: 'chown root {path}'"
+                )
             }
-            FolderError::Exchanged { path } => write!(
-                out,
-                "{} is not what was opened by that name any more: somebody exchanges it, and nothing was written; name a device \
-                 in a folder that nobody else may write to",
-                path.display()
-            ),
-            FolderError::HasOtherNames { path } => write!(
-                out,
-                "{} has another name, too, and lies where others may give names to files of yours: what is written could be any of \
-                 them; name a device in a folder that nobody else may write to",
-                path.display()
-            ),
             FolderError::Busy { folder } => write!(
                 out,
                 "another process works on the volume in {} and does not answer; wait for it or end it",

@@ -11,28 +11,26 @@ use crate::claim::{self, Beating, Own};
 use crate::config::one_line;
 use crate::geometry::{self, Wanted};
 use crate::memory::BLOCK;
-use crate::open_dir::{NewDir, OpenDir};
-use crate::opening::{CLOSING, open_as, open_device, open_soon, open_to_look, open_until};
-use crate::private::{LOCK, chosen_by, create_private, lock, lock_to_read, open_to_read};
+use crate::new_dir::NewDir;
+use crate::opening::{CLOSING, identity_at, open_as, open_soon, open_to_look};
+use crate::private::{LOCK, lock, lock_to_read};
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, all_superblocks, copy_near_end, definition_of, geometry_of,
     newest_superblock, newest_superblock_of, nothing_on,
 };
 use crate::timely::Timely;
-use crate::whose;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use assembled::scan;
 use pantile_code::Code;
-use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
+use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
+use pantile_paths::{Dir, formatting_is_mine, other_writer};
 use pantile_plan::{ProveOptions, prove};
-use pantile_trust::Caller;
 use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, format_volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -57,16 +55,8 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 pub struct Folder {
     root: PathBuf,
     /// The same, open.
-    dir: Arc<OpenDir>,
-    /// Whether it could be written when it was opened.
-    is_to_write: bool,
+    dir: Dir,
     config: Config,
-    /// Why nothing is written, if somebody else may choose which folder this is.
-    led_by: Option<FolderError>,
-    /// Why nothing is written, if somebody else may choose what the configuration says.
-    chosen_by: Option<FolderError>,
-    /// The other user who can have named the devices; [`SOMEBODY`] if that may be anybody.
-    named_by: Option<u32>,
     /// Who claims the volume from here, from the first time on.
     own: Option<Own>,
     /// Bytes of buffers that the volume is held to, if not as many as usual.
@@ -160,11 +150,12 @@ impl Folder {
     }
 
     fn create_in(
-        folder: &Arc<OpenDir>,
+        folder: &Dir,
         root: &Path,
         new: &NewFolder,
         (volume, lock): (VolumeId, File),
     ) -> Result<(Folder, Geometry), FolderError> {
+        check_formatting(folder)?;
         let (geometry, places, devices) = match &new.devices {
             NewDevices::Given(paths) => given(new, volume, paths)?,
             NewDevices::Made { user_bytes } => made(folder, new, volume, *user_bytes)?,
@@ -187,62 +178,46 @@ impl Folder {
             Ok(folder)
         });
         if written.is_err() && own {
-            places.iter().for_each(|path| drop(std::fs::remove_file(folder.at(path))));
+            places.iter().for_each(|path| drop(folder.remove(path)));
         }
         Ok((written?, geometry))
     }
 
-    fn with(root: &Path, dir: Arc<OpenDir>, config: Config, lock: File) -> Folder {
+    fn with(root: &Path, dir: Dir, config: Config, lock: File) -> Folder {
         let root = root.to_path_buf();
-        Folder {
-            root,
-            dir,
-            is_to_write: true,
-            config,
-            led_by: None,
-            chosen_by: None,
-            named_by: None,
-            own: None,
-            memory_bytes: None,
-            patches_stripes: false,
-            _lock: lock,
-        }
+        Folder { root, dir, config, own: None, memory_bytes: None, patches_stripes: false, _lock: lock }
     }
 
     /// Takes the folder of a volume for this process.
     ///
-    /// One whose devices somebody else may choose can be looked at alone.
-    ///
-    /// Errors: `Busy` if another process has it, `NotAVolume`, `OfAnother` at a link that another
-    /// user may have put there, or a configuration that says nothing.
+    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says nothing.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
         let nothing = || FolderError::NotAVolume { folder: root.to_path_buf() };
-        let seen = OpenDir::to_look(root).map_err(|error| match error {
-            led @ FolderError::OfAnother { .. } => led,
-            _ => nothing(),
-        })?;
-        if !seen.at(CONFIG).symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        let dir = Dir::open_named(root).map_err(|_| nothing())?;
+        if !dir.look(CONFIG).is_ok_and(|found| !found.is_dir()) {
             return Err(nothing());
         }
-        let held = OpenDir::to_write(root).and_then(|dir| Ok((lock(&dir)?, dir)));
-        let (lock, dir, why_not) = match held {
-            Ok((lock, dir)) => (lock, dir, None),
-            Err(error) => (lock_to_read(&seen, CONFIG, error.clone())?, seen, Some(error)),
-        };
-        let is_to_write = why_not.is_none();
-        let led_by = why_not.filter(|error| matches!(error, FolderError::OfAnother { .. }));
-        let (config, chosen_by, chooser) = read_config(root, &dir)?;
-        let named_by = led_by.as_ref().or(chosen_by.as_ref()).map(|_| chooser);
-        let folder = Folder::with(root, Arc::new(dir), config, lock);
-        Ok(Folder { is_to_write, led_by, chosen_by, named_by, ..folder })
+        let lock = lock(&dir).or_else(|error| lock_to_read(&dir, CONFIG, error))?;
+        let config = read_config(&dir)?;
+        Ok(Folder::with(root, dir, config, lock))
+    }
+
+    /// Returns who else can choose the devices by writing to the folder, in one line for people.
+    pub fn warning(&self) -> Option<String> {
+        let found = self.dir.metadata().ok()?;
+        let writer = other_writer(found.uid(), found.gid(), found.mode())?;
+        Some(format!("{writer} can change which devices {} names", self.root.display()))
+    }
+
+    /// Refuses to format devices that a folder of another user names.
+    pub(crate) fn check_formatting(&self) -> Result<(), FolderError> {
+        check_formatting(&self.dir)
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
     pub(crate) fn read_again(&mut self) {
-        if let Ok(read) = read_config(&self.root, &self.dir) {
-            let (config, chosen_by, chooser) = read;
-            (self.config, self.chosen_by) = (config, chosen_by);
-            self.named_by = self.led_by.as_ref().or(self.chosen_by.as_ref()).map(|_| chooser);
+        if let Ok(config) = read_config(&self.dir) {
+            self.config = config;
         }
     }
 
@@ -278,12 +253,7 @@ impl Folder {
         Ok(())
     }
 
-    fn assemble_in(
-        dir: &Arc<OpenDir>,
-        root: &Path,
-        found: &Assembled,
-        lock: File,
-    ) -> Result<Folder, FolderError> {
+    fn assemble_in(dir: &Dir, root: &Path, found: &Assembled, lock: File) -> Result<Folder, FolderError> {
         let devices = found.devices.iter().map(|(&slot, path)| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             (slot, Place { path, joining: false })
@@ -311,11 +281,9 @@ impl Folder {
         &self.root
     }
 
-    /// A path by which this process reaches a name in the folder, as long as this lives; `None` if
-    /// nothing is to be written in it.
-    pub fn at(&self, name: &str) -> Option<PathBuf> {
-        // By the descriptor that this holds: that of a folder opened just now would be closed.
-        self.dir_to_write().ok().map(|_| self.dir.at(name))
+    /// Opens a file of the folder that is its owner's alone, to append to it.
+    pub fn open_private(&self, name: &str) -> std::io::Result<File> {
+        self.dir.open_private(name, true)
     }
 
     /// What is where.
@@ -339,8 +307,7 @@ impl Folder {
     ///
     /// Errors: it is not that device. Whether it suffices the next opening tells.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
-        let device = open_device(path, OpenOptions::default())?;
-        whose::refuse_if_of_another(&device)?;
+        let device = FileDevice::open(path)?;
         let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
         if found != Some(Slot(slot)) {
             return Err(FolderError::NotThatDevice { path: path.to_path_buf(), slot: Slot(slot), found });
@@ -354,85 +321,39 @@ impl Folder {
         self.root.join(path)
     }
 
-    /// The folder, to write in it.
-    ///
-    /// Errors: somebody else may choose the devices, or has.
-    fn dir_to_write(&self) -> Result<Arc<OpenDir>, FolderError> {
-        self.led_by.clone().or_else(|| self.chosen_by.clone()).map_or(Ok(()), Err)?;
-        let dir = match self.is_to_write {
-            true => self.dir.clone(),
-            false => Arc::new(OpenDir::to_write(&self.root)?),
-        };
-        dir.refuse_if_of_another(&Caller::or_by_sudo())?;
-        Ok(dir)
-    }
-
     fn save(&self) -> Result<(), FolderError> {
-        let dir = self.dir_to_write()?;
-        let (path, new) = (dir.at(CONFIG), dir.at(format!("{CONFIG}.new")));
         let text = self.config.text()?;
         let write = || {
-            let mut file = create_private(&new)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&new, &path)?;
-            dir.sync()
+            let new = self.dir.create(CONFIG)?;
+            new.give_to_owner();
+            new.file().write_all(text.as_bytes())?;
+            new.file().sync_all()?;
+            new.finish(0o600, true)?;
+            self.dir.sync()
         };
-        write().map_err(|error| {
-            let _ = std::fs::remove_file(&new);
-            FolderError::file("write", &self.root.join(CONFIG), &error)
-        })
+        write().map_err(|error| FolderError::file("write", &self.root.join(CONFIG), &error))
     }
 
     /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not
     /// an error.
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
-        self.open_devices_by(open_soon, |_| None)
-    }
-
-    /// Opens a device that the folder names. One that another user may have named is only looked
-    /// at, and only where that user can go, too.
-    ///
-    /// Errors: why not, for people.
-    pub(crate) fn open_by(
-        &self,
-        place: &Path,
-        until: Instant,
-        open: impl Fn(&Path, Instant) -> Result<Arc<dyn Device>, DeviceError>,
-    ) -> Result<Arc<dyn Device>, String> {
-        let path = self.path(place);
-        let Some(user) = self.named_by else {
-            return open(&path, until).map_err(|error| error.to_string());
-        };
-        let found = whose::found_for_all(user, self.dir.dir(), place).ok_or_else(|| {
-            format!(
-                "{}: another user may have named it, and it is only looked at where everybody can go, through no \
-                 link; run this as that user",
-                path.display()
-            )
-        })?;
-        let seen = OwnedFd::from(found);
-        let options = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
-        open_until(&path, until, move |path| FileDevice::open_found(&seen, path, options))
-            .map_err(|error| error.to_string())
+        self.open_devices_by(open_soon)
     }
 
     pub(crate) fn open_devices_by(
         &self,
         open: impl Fn(&Path, Instant) -> Result<Arc<dyn Device>, DeviceError>,
-        why_not: impl Fn(&dyn Device) -> Option<String>,
     ) -> Result<Opened, FolderError> {
         let mut problems = BTreeMap::new();
         let mut there: Vec<There> = Vec::new();
         let closed = Instant::now() + CLOSING;
         for (&slot, place) in &self.config.devices {
-            let opened = self.open_by(&place.path, closed, &open);
-            match opened.and_then(|device| why_not(&*device).map_or(Ok(device), Err)) {
+            match open(&self.path(&place.path), closed) {
                 Ok(device) => {
                     let superblock = newest_superblock(&Timely::of(&device), Some(self.config.volume));
                     there.push((slot, place.joining, device, superblock));
                 }
-                Err(error) => drop(problems.insert(slot, error)),
+                Err(error) => drop(problems.insert(slot, error.to_string())),
             }
         }
         let order = |superblock: &Superblock| (superblock.session, superblock.update);
@@ -484,7 +405,7 @@ impl Folder {
                 None => drop(problems.insert(line, "the volume has no such device".into())),
                 // The name may be that of another device by now, which nobody has offered.
                 Some(None) if is_joining && device.len_bytes() >= need => {
-                    match check_offered(&Timely::of(&device)) {
+                    match self.check_formatting().and_then(|()| check_no_volume(&Timely::of(&device))) {
                         Ok(()) => {
                             joining.push((Slot(line), device));
                             lines.insert(line, line);
@@ -556,7 +477,6 @@ impl Folder {
 
     /// Opens the devices and runs the volume on them.
     pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
-        self.dir_to_write()?;
         let opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
@@ -591,7 +511,7 @@ impl Folder {
 
     /// Opens the devices to see how the volume stands, and writes nothing.
     pub fn look(&mut self) -> Result<(Host, Opened), FolderError> {
-        let opened = self.open_devices_by(open_to_look, |_| None)?;
+        let opened = self.open_devices_by(open_to_look)?;
         self.config.devices = opened.places.clone();
         let mut options = HostOptions::for_devices(opened.geometry.slots());
         options.background_bytes_per_s = self.config.throttle_bytes_per_s;
@@ -600,32 +520,27 @@ impl Folder {
 
     /// Opens the devices for reading and runs the volume on them without a session: nothing is
     /// written, to them or to the folder.
-    ///
-    /// What another user may have named must be that user's: who serves it may be able to read
-    /// more.
     pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
-        let named_by = self.named_by;
-        let why_not = |device: &dyn Device| whose::not_for(named_by?, device);
-        let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until), why_not)?;
+        let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until))?;
         self.config.devices = opened.places.clone();
         let options = self.options(options, &opened.geometry)?;
         Ok((Host::open_to_read(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
 }
 
-/// What the configuration of a folder says; why that is another's choice if it is, and whose alone
-/// it can be.
-fn read_config(root: &Path, dir: &OpenDir) -> Result<(Config, Option<FolderError>, u32), FolderError> {
-    let path = &root.join(CONFIG);
-    let failed = |error| FolderError::file("read", path, &error);
-    let folder = dir.dir().try_clone().map_err(failed)?;
+/// Refuses to format devices where the folder that names them is another user's.
+fn check_formatting(dir: &Dir) -> Result<(), FolderError> {
+    let path = dir.path();
+    let found = dir.metadata().map_err(|error| FolderError::file("look at", path, &error))?;
+    formatting_is_mine(&found).map_err(|owner| FolderError::OfAnother { path: path.to_path_buf(), owner })
+}
+
+/// Reads the configuration of a folder.
+fn read_config(dir: &Dir) -> Result<Config, FolderError> {
+    let path = &dir.called(CONFIG);
     let mut bytes = Vec::new();
-    let read = open_to_read(&dir.at(CONFIG)).and_then(|file| {
-        let found = file.metadata()?;
-        file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        Ok((chosen_by(path, &found), whose::chosen_alone_by(&found, folder)))
-    });
-    let (chosen_by, chooser) = read.map_err(failed)?;
+    let read = dir.open_file(CONFIG).and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(|error| FolderError::file("read", path, &error))?;
     if bytes.len() as u64 > CONFIG_BYTES_MAX {
         let expected = "no more than 4 MiB in all";
         return Err(FolderError::Config { path: path.to_path_buf(), line: 1, expected });
@@ -635,7 +550,7 @@ fn read_config(root: &Path, dir: &OpenDir) -> Result<(Config, Option<FolderError
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
         FolderError::Config { path: path.to_path_buf(), line, expected: "text in UTF-8" }
     })?;
-    Ok((Config::parse(path, &text)?, chosen_by, chooser))
+    Config::parse(path, &text)
 }
 
 /// What is said of a device that is another one, which is used.
@@ -659,14 +574,14 @@ pub(crate) fn ran_separately(history: HistoryId, are_forgotten: bool) -> String 
 /// Makes something in a new folder, which is locked; leaves nothing behind if that fails.
 fn in_new_root<T>(
     root: &Path,
-    make: impl FnOnce(&Arc<OpenDir>, File) -> Result<T, FolderError>,
+    make: impl FnOnce(&Dir, File) -> Result<T, FolderError>,
 ) -> Result<T, FolderError> {
     let new = NewDir::make(root)?;
     let locked = lock(&new.folder);
     let is_locked = locked.is_ok();
     let result = locked.and_then(|lock| make(&new.folder, lock));
     if result.is_err() && is_locked {
-        let _ = std::fs::remove_file(new.folder.at(LOCK));
+        let _ = new.folder.remove(LOCK);
     }
     if result.is_err() {
         new.unmake();
@@ -727,7 +642,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     let mut devices: Vec<FileDevice> = Vec::new();
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
-        let device = open_device(path, OpenOptions::default())?;
+        let device = FileDevice::open(path)?;
         check_to_make(&device, new.overwrite)?;
         devices.push(device);
     }
@@ -749,15 +664,8 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
 /// Refuses a device that is named twice, under whatever names: to the system it would be in use, as
 /// if by others.
 pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
-    let identity = |path: &Path| {
-        let found = whose::describe(path)?;
-        match found.file_type().is_block_device() {
-            true => Some((None, found.rdev())),
-            false => Some((Some(found.dev()), found.ino())),
-        }
-    };
-    let Some(own) = identity(path) else { return Ok(()) };
-    match before.iter().find(|other| identity(other) == Some(own)) {
+    let Some(own) = identity_at(path) else { return Ok(()) };
+    match before.iter().find(|other| identity_at(other) == Some(own)) {
         None => Ok(()),
         Some(other) => {
             let at = Site { device: path.to_path_buf(), op: OpKind::Open, offset_bytes: 0, len_bytes: 0 };
@@ -766,12 +674,7 @@ pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderEr
     }
 }
 
-fn made(
-    folder: &OpenDir,
-    new: &NewFolder,
-    volume: VolumeId,
-    user_bytes: u64,
-) -> Result<NewParts, FolderError> {
+fn made(folder: &Dir, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
     let most_bytes = geometry::most_user_bytes(&new.code);
     if user_bytes > most_bytes {
         return Err(FolderError::TooLarge { user_bytes, most_bytes });
@@ -787,7 +690,7 @@ fn made(
         match FileDevice::create_in(folder, place, &folder.called(place), len) {
             Ok(device) => devices.push(device),
             Err(error) => {
-                places[..devices.len()].iter().for_each(|path| drop(std::fs::remove_file(folder.at(path))));
+                places[..devices.len()].iter().for_each(|path| drop(folder.remove(path)));
                 return Err(error.into());
             }
         }
@@ -805,21 +708,14 @@ fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     if front.iter().any(|&byte| byte != 0) { Err(FolderError::HoldsData { path }) } else { Ok(()) }
 }
 
-/// Refuses a device that cannot be made anew: one that holds something, unless that is to be
-/// written over, and one that another user may have put there.
+/// Refuses a device that cannot be formatted: one that holds something, unless that is to be
+/// overwritten.
 pub(crate) fn check_to_make(device: &dyn Device, overwrite: bool) -> Result<(), FolderError> {
-    whose::refuse_if_of_another(device)?;
     if overwrite { Ok(()) } else { check_blank(device) }
 }
 
-/// The same of one that was offered before, and may hold something by now, but no volume.
-pub(crate) fn check_offered(device: &dyn Device) -> Result<(), FolderError> {
-    whose::refuse_if_of_another(device)?;
-    check_no_volume(device)
-}
-
 /// Refuses a device that is part of a volume.
-fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
+pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
     let path = device.path().to_path_buf();
     match newest_superblock(device, None) {
         Some(found) => Err(FolderError::HoldsVolume { path, volume: found.volume, name: found.name }),

@@ -14,7 +14,6 @@ use crate::folder::fresh_history;
 use crate::memory::BLOCK;
 use crate::opening::{CLOSING, open_as, open_soon};
 use crate::superblocks::{copy_under_way, geometry_of, newest_superblock, newest_superblock_of, nothing_on};
-use crate::whose;
 use crate::{FolderError, Host, HostError, HostOptions};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, Identity, OpKind, Part, PartMut, Site};
 use pantile_format::volume::{ChunkHeader, Superblock};
@@ -137,12 +136,10 @@ impl Plan {
     /// Writes it to the devices that were looked at, whatever their paths lead to by now, each step
     /// durable on all of them before the next.
     ///
-    /// Errors: before anything is written, that one of them may be another user's or cannot be
-    /// written.
+    /// Errors: before anything is written, that one of them cannot be written.
     pub fn carry_out(&self) -> Result<(), FolderError> {
         let mut devices: BTreeMap<Slot, &dyn Device> = BTreeMap::new();
         for (&slot, open) in &self.open {
-            whose::refuse_if_of_another(&*open.device)?;
             if let Some(error) = &open.only_reads {
                 return Err(error.clone().into());
             }

@@ -5,8 +5,7 @@
 
 use crate::FolderError;
 use crate::folder::{check_once, check_to_make};
-use crate::opening::open_device;
-use pantile_device::{AlignedBuf, Device, FileDevice, OpenOptions};
+use pantile_device::{AlignedBuf, Device, FileDevice};
 use std::path::PathBuf;
 
 /// What is looked at of the front and of the end.
@@ -26,12 +25,12 @@ const PLACE_BYTES: u64 = 64 << 10;
 /// each. A device of up to 18 MiB is looked at as a whole.
 ///
 /// Errors: as of devices that a volume is made of: one cannot be opened, is in use, is named twice,
-/// is not blank, or another user may have put it there.
+/// is not blank.
 pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice>, FolderError> {
     let mut devices = Vec::with_capacity(paths.len());
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
-        let device = open_device(path, OpenOptions::default())?;
+        let device = FileDevice::open(path)?;
         check_to_make(&device, overwrite)?;
         if !overwrite && !is_blank(&device)? {
             return Err(FolderError::HoldsData { path: path.clone() });

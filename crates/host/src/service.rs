@@ -18,13 +18,12 @@ use crate::Place;
 use crate::claim::{self, Own};
 use crate::config::SPARES_MAX;
 use crate::control::{Answer, Order};
-use crate::folder::{Folder, Opened, check_offered, check_to_make, ran_separately, wipe};
+use crate::folder::{Folder, Opened, check_no_volume, check_to_make, ran_separately, wipe};
 use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
 use crate::opening::{CLOSING, identity_soon, open_soon};
 use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
-use crate::whose;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Second, Superblock};
@@ -134,6 +133,11 @@ impl State {
         }
     }
 
+    /// Refuses to format devices that a folder of another user names.
+    fn check_formatting(&self) -> Result<(), FolderError> {
+        self.folder.as_ref().map_or(Ok(()), Folder::check_formatting)
+    }
+
     /// Opens the spares that the folder names.
     fn open_spares(&mut self, geometry: &Geometry) {
         // What was open is closed first: it would be in use by ourselves.
@@ -144,7 +148,9 @@ impl State {
             let tried = open_soon(&folder.path(path), closed).map_err(FolderError::from);
             // The name may be that of another device by now, which nobody has offered.
             let is_good = |device: &Arc<dyn Device>| {
-                check_every_len(geometry, device).and_then(|()| check_to_make(&Timely::of(device), false))
+                folder.check_formatting()?;
+                check_every_len(geometry, device)?;
+                check_to_make(&Timely::of(device), false)
             };
             match tried.and_then(|device| is_good(&device).map(|()| device)) {
                 Ok(device) => self.spares.push((path.clone(), device)),
@@ -566,8 +572,11 @@ impl Service {
         // First what no confirmation helps against.
         self.check_len(slot, &*new)?;
         match found {
-            Found::Blank => check_to_make(&asked, overwrite)?,
-            Found::Stale => whose::refuse_if_of_another(&asked)?,
+            Found::Blank => {
+                state.check_formatting()?;
+                check_to_make(&asked, overwrite)?;
+            }
+            Found::Stale => {}
         }
         let has_failed = report.status.failed;
         if found == Found::Blank {
@@ -734,6 +743,7 @@ impl Service {
         if self.lock().folder.as_ref().map_or(0, others) >= SPARES_MAX {
             return Err(FolderError::TooManySpares);
         }
+        self.lock().check_formatting()?;
         let device = open_soon(path, Instant::now())?;
         check_every_len(&self.geometry, &device)?;
         let asked = Timely::of(&device);
@@ -799,7 +809,8 @@ impl Service {
                             // The name may be that of another device by now, which nobody has
                             // offered.
                             if newest_superblock_of(&asked, &self.geometry).is_none() {
-                                check_offered(&asked)?;
+                                state.check_formatting()?;
+                                check_no_volume(&asked)?;
                             }
                             self.put(&mut state, slot, &place.path, device, found)
                         }

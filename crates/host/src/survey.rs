@@ -106,8 +106,8 @@ impl Folder {
 
     fn held(&self, slot: u32) -> Held {
         let place = &self.config().devices[&slot].path;
-        match self.open_by(place, Instant::now(), open_to_look) {
-            Err(problem) => Held { device: None, superblock: None, problem: Some(problem) },
+        match open_to_look(&self.path(place), Instant::now()) {
+            Err(error) => Held { device: None, superblock: None, problem: Some(error.to_string()) },
             Ok(device) => {
                 let asked = Timely::of(&device);
                 let superblock = newest_superblock(&asked, Some(self.config().volume));

@@ -136,7 +136,7 @@ pub struct SetPaths {
     /// lost.
     pub pin: Option<PathBuf>,
     /// How much work the set may make, in steps of about a microsecond, where it may be somebody
-    /// else's; the least there is unless given. See docs/security.md.
+    /// else's; the least there is unless given. See docs/limits.md.
     pub effort: Option<u64>,
     /// The directory of this user's records of sets. Originals are written to only if `sources`
     /// names their places, or a record has them.

@@ -2,7 +2,7 @@
 //! the exit status, the status text.
 
 use crate::describe::count;
-use crate::failure::{Failure, Outcome, Verdict};
+use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
 use crate::render::table::Table;
@@ -13,6 +13,7 @@ use pantile_host::{
     Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, RangeWord, Service,
     StatusReport, Verdict as VolumeVerdict, order, order_until, order_within, when,
 };
+use pantile_paths::Dir;
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs::{File, TryLockError};
@@ -75,7 +76,11 @@ pub fn reach_within(root: &Path, patience: Option<Duration>) -> Result<Reached, 
     if let Some(patience) = patience {
         order_within(root, &Order::Status, patience).map_err(|error| failure(&error))?;
     }
-    reach_by(root, |folder| Service::start(folder, None))?.map_err(|error| failure(&error))
+    let start = |folder: Folder| {
+        folder.warning().iter().for_each(|warning| note(warning));
+        Service::start(folder, None)
+    };
+    reach_by(root, start)?.map_err(|error| failure(&error))
 }
 
 /// The same to ask for its status only: nothing is written.
@@ -123,7 +128,7 @@ pub fn is_kept(root: &Path) -> bool {
 /// The log, to be read, through no link. What is no file there has nobody at its other end, and is
 /// not waited for.
 fn open_log(root: &Path) -> std::io::Result<File> {
-    pantile_host::open_to_read_in(root, SERVE_LOG)
+    Dir::open_named(root)?.open_file(SERVE_LOG)
 }
 
 /// Waits a moment for a server that does not answer; not for ever.

@@ -37,26 +37,6 @@ fn no_order_goes_through_a_link_in_the_place_of_the_socket() {
     assert_eq!(other.accept().map(drop).map_err(|error| error.kind()), Err(ErrorKind::WouldBlock));
 }
 
-#[test]
-fn a_folder_of_another_user_is_asked_for_its_status_alone() {
-    use std::os::unix::fs::{MetadataExt, chown};
-    let folder = tempfile::tempdir().expect("a folder");
-    if folder.path().metadata().expect("it is there").uid() != 0 {
-        println!("not root: only root can make a folder of another user");
-        return;
-    }
-    let root = folder.path().join("v");
-    std::fs::create_dir(&root).expect("a folder");
-    let server = std::os::unix::net::UnixListener::bind(root.join(CONTROL_SOCKET)).expect("it listens");
-    chown(&root, Some(65534), None).expect("it is root");
-    let asked = |what: &Order| order_within(&root, what, Duration::from_millis(50));
-    let refused = FolderError::OfAnother { path: root.clone(), owner: Some(65534) };
-    assert_eq!(asked(&Order::Stop), Err(refused));
-    assert!(matches!(asked(&Order::Status), Err(FolderError::NoAnswer { .. })));
-    drop(server);
-    assert_eq!(asked(&Order::Status), Ok(None));
-}
-
 /// Each byte comes soon, and the line never.
 #[test]
 fn an_answer_that_drips_is_waited_for_no_longer_than_any() {

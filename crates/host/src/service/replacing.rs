@@ -12,13 +12,12 @@
 
 use super::{Service, State};
 use crate::engine::{reason_of, unix_time};
-use crate::folder::{check_offered, wipe};
+use crate::folder::{check_no_volume, wipe};
 use crate::memory::BLOCK;
 use crate::opening::{CLOSING, open_soon};
 use crate::superblocks::newest_superblock;
 use crate::timely::Timely;
 use crate::twin::{Ended, Patience, Phase, Step, Twin};
-use crate::whose;
 use crate::{FolderError, Host, HostError, Place, Report};
 use pantile_device::{Device, Identity};
 use pantile_volume::{DeviceState, EventKind, Found, Geometry, Reason, Scrub, Slot};
@@ -212,13 +211,10 @@ impl Service {
         let old = state.devices[slot.0 as usize].as_ref();
         let newest = |device: &dyn Device| newest_superblock(device, Some(self.geometry.volume));
         let (Some(found), Some(old)) = (newest(&asked), old.and_then(|old| newest(&Timely::of(old)))) else {
-            return check_offered(&asked);
+            return check_no_volume(&asked);
         };
         let goes_on = found.history == old.history || old.ancestors.contains(&found.history);
-        match found.slot == slot && goes_on {
-            true => whose::refuse_if_of_another(&asked),
-            false => check_offered(&asked),
-        }
+        if found.slot == slot && goes_on { Ok(()) } else { check_no_volume(&asked) }
     }
 
     /// Bytes a second that copies may read and write from now on; 0: as many as they can.
@@ -265,12 +261,13 @@ impl Service {
             let Some(folder) = &state.folder else { return };
             let tried = open_soon(&folder.path(&path), Instant::now());
             let tried = tried.map_err(FolderError::from).and_then(|new| {
+                state.check_formatting()?;
                 self.check_len(Slot(number), &new)?;
                 if is_attached {
                     self.check_resumed(state, Slot(number), &new)?;
                     return self.begin_replacing(state, Slot(number), &path, new);
                 }
-                check_offered(&Timely::of(&new))?;
+                check_no_volume(&Timely::of(&new))?;
                 self.put(state, Slot(number), &path, new, Found::Blank)
             });
             if let Err(error) = tried {

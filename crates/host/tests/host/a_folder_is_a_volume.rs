@@ -664,7 +664,7 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
 #[test]
 fn what_the_folder_cannot_remember_is_not_done() {
     let (_folder, root, service) = served();
-    let new = root.join("volume.conf.new");
+    let new = root.join(format!(".volume.conf.pantile-{}.tmp", std::process::id()));
     // A name that cannot be written to, for whatever reason.
     std::fs::create_dir(&new).expect("a folder");
     let before = std::fs::read(root.join("volume.conf")).expect("a configuration");

@@ -18,7 +18,7 @@ use pantile_device::{
     Access, AlignedBuf, Device, FileDevice, IoPool, Mode, Op, OpenOptions, PoolOptions, Priority, Request,
     Segment,
 };
-use pantile_host::{open_device, open_scratch, wipe};
+use pantile_host::{open_scratch, wipe};
 use pantile_sim::{IoKind, Random};
 use pantile_volume::{DeviceBlock, Slot};
 use std::path::PathBuf;
@@ -79,7 +79,7 @@ impl Disks {
         let devices = match of {
             Use::Read => {
                 let options = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
-                files.iter().map(|file| open_device(file, options)).collect::<Result<_, _>>()?
+                files.iter().map(|file| FileDevice::open_with(file, options)).collect::<Result<_, _>>()?
             }
             Use::Write { overwrite } => open_scratch(files, overwrite)?,
         };

@@ -1,14 +1,13 @@
 //! `pantile serve`: lets NBD clients use a volume.
 
 use crate::args;
-use crate::failure::{Failure, Outcome, Verdict};
+use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::json::OUTPUT_VERSION;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile_host::{
-    Answer, CONTROL_SOCKET, FolderError, MEMORY_LEAST, Order, SocketFault, open_private, order,
-    refuse_if_of_another, remove_dead_socket,
+    Answer, CONTROL_SOCKET, Folder, FolderError, MEMORY_LEAST, Order, SocketFault, order, remove_dead_socket,
 };
 use serde::Serialize;
 use std::ffi::OsString;
@@ -119,37 +118,22 @@ struct ServeJson<'s> {
 impl Serve {
     pub fn run(self) -> Outcome {
         let root = volumes::absolute(&self.folder)?;
-        // Whoever only reads needs nothing of the folder but its configuration.
-        let writes_there =
-            !self.read_only || !self.foreground || (self.socket.is_none() && self.tcp.is_none());
-        let of_another = refuse_if_of_another(&root).map_err(|error| volumes::failure(&error));
-        let is_of_another = of_another.is_err();
-        if writes_there {
-            of_another?;
-        }
         let begun = Instant::now();
         // Says what is wrong before a server is started, and that no other has the folder.
         let log_path = root.join(volumes::SERVE_LOG);
-        let log = loop {
+        let (log, warning) = loop {
             // Of two that begin at once one locks the log, and the other waits here until the first
             // serves.
             if let Some(folder) = volumes::take(&root, begun)? {
-                // Of another by now, or from the start.
-                let Some(at) = folder.at(volumes::SERVE_LOG).filter(|_| !is_of_another) else {
-                    if writes_there {
-                        refuse_if_of_another(&root).map_err(|error| volumes::failure(&error))?;
-                        return Err(volumes::failure(&FolderError::Busy { folder: root }));
-                    }
-                    break None;
-                };
-                let locked = lock_log(&log_path, &at);
+                let locked = lock_log(&log_path, &folder);
+                let warning = folder.warning();
                 drop(folder);
                 match locked {
-                    Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break Some(log),
+                    Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break (Some(log), warning),
                     Ok(_) => {}
                     // A folder that cannot be written: nobody starts this server again, who could
                     // say so.
-                    Err(_) if self.read_only && self.foreground => break None,
+                    Err(_) if self.read_only && self.foreground => break (None, warning),
                     Err(error) => return Err(error),
                 }
             }
@@ -161,6 +145,7 @@ impl Serve {
             }
             std::thread::sleep(LOOK_EVERY);
         };
+        warning.iter().for_each(|warning| note(warning));
         fits(&root.join(CONTROL_SOCKET), "serve it by a shorter path, such as a symbolic link")?;
         let plugin = plugin()?;
         // In the background by our own means: nbdkit's would close standard error before the volume
@@ -283,8 +268,8 @@ fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
 
 /// Opens the log of a server, locked for as long as anything has it open, so as long as the server
 /// lives; `None`: another has it.
-fn lock_log(path: &Path, at: &Path) -> Result<Option<File>, Failure> {
-    let file = open_private(at, true).map_err(|error| match error.kind() {
+fn lock_log(path: &Path, folder: &Folder) -> Result<Option<File>, Failure> {
+    let file = folder.open_private(volumes::SERVE_LOG).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => {
             Failure::Input(format!("{} is no regular file; remove it and serve again.", path.display()))
         }
@@ -305,10 +290,6 @@ pub fn remove_dead(socket: &Path) -> Result<(), Failure> {
             Failure::Input(format!("{called} is there and is no socket; choose another."))
         }
         SocketFault::InUse => Failure::Input(format!("something else listens on {called}; choose another.")),
-        SocketFault::Folder(FolderError::OfAnother { path, .. }) => Failure::Input(format!(
-            "others than you may exchange what {} leads to, on the way to {called}; give --socket in a folder that is yours.",
-            path.display()
-        )),
         SocketFault::Folder(error) => volumes::failure(&error),
     })
 }
