@@ -32,48 +32,11 @@ case $profile in test | dev) built=debug ;; *) built=$profile ;; esac
 built=${CARGO_TARGET_DIR:-target}/$built
 version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-# Who may write to a folder on the way may put a link there, and so choose what is replaced; so may
-# who made a link, or moved one there that somebody else made. By sudo root acts for the user who
-# gave the command.
-mine=(-user root -o -user "$(id -u)")
-[ "$(id -u)" != 0 ] || [ -z "${SUDO_UID-}" ] || mine+=(-o -user "$SUDO_UID")
 folders=("$to"/{bin,include,lib/pantile,lib/pantile-isal,lib/pkgconfig,share/man/man1})
-refuse() { echo "$1 is of another user or others may write to it; name another prefix" >&2; exit 2; }
-# refuse_unless_mine PATH TEST...: whatever is there passes the tests and is of nobody else.
-refuse_unless_mine() {
-    [ -z "$(find -P "$1" -maxdepth 0 \( ! \( "${mine[@]}" \) -o "${@:2}" \) -print 2>&1)" ] || refuse "$1"
-}
-refuse_what_others_may_exchange() { # PATH [LINKS]: each folder and link on the way, and on theirs
-    local dir=$1 links=${2:-40} target
-    [ "$links" != 0 ] || refuse "$1"
-    while :; do
-        if [ -L "$dir" ]; then
-            refuse_unless_mine "$dir" -false
-            refuse_unless_mine "$(realpath "$(dirname "$dir")")" -perm -o+w
-            target=$(readlink "$dir")
-            case $target in /*) ;; *) target=$(realpath "$(dirname "$dir")")/$target ;; esac
-            refuse_what_others_may_exchange "$target" $((links - 1))
-        elif [ -e "$dir" ]; then
-            refuse_unless_mine "$dir" -perm -o+w ! -perm -1000
-        fi
-        [ "$dir" != / ] || break
-        dir=$(dirname "$dir")
-    done
-}
-refuse_any() {
-    local folder
-    for folder in "${folders[@]}"; do
-        refuse_what_others_may_exchange "$folder"
-        # In a sticky folder others may put what is not there yet.
-        [ ! -e "$folder" ] || refuse_unless_mine "$(realpath "$folder")" -perm -o+w
-    done
-}
-make_folder() { # One that is there keeps its mode; one that another user makes meanwhile is refused.
+make_folder() { # One that is there keeps its mode.
     [ -d "$1" ] || { make_folder "$(dirname "$1")" && mkdir -m 755 "$1"; }
 }
-refuse_any
 for folder in "${folders[@]}"; do make_folder "$folder"; done
-refuse_any # What was not there before could be made by others meanwhile.
 # What is written is made in a folder of our own, and then replaces what is there: it never goes
 # through a link.
 stage=$(mktemp -d)

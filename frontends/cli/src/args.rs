@@ -10,7 +10,6 @@ use clap::Args;
 use pantile::code::Budget;
 use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
-use pantile_seal::disk::describe_real;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -34,9 +33,9 @@ pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
     Code::parse(text).map_err(Failure::input)
 }
 
-/// Whether a path leads to a file that is there. Links that others may have put there lead nowhere.
+/// True if a path leads to a file that is there.
 pub fn is_file(path: &Path) -> bool {
-    describe_real(path).is_ok_and(|found| found.is_file())
+    std::fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 
 /// How much work a text may make that somebody else may have written.
@@ -86,7 +85,7 @@ pub fn no_file(path: &Path) -> Option<&'static str> {
     if ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|opened| path.starts_with(opened)) {
         return None;
     }
-    let kind = describe_real(path).ok()?.file_type();
+    let kind = std::fs::metadata(path).ok()?.file_type();
     match kind {
         kind if kind.is_fifo() => Some("a pipe"),
         kind if kind.is_socket() => Some("a socket"),

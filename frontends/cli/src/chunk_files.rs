@@ -7,7 +7,6 @@ use crate::files;
 use crate::interrupt;
 use crate::sets;
 use pantile::{Checked, Doubt, DoubtReason, ShardError, WrongColumn};
-use pantile_seal::disk::describe_real;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -107,7 +106,7 @@ impl Place {
 
 /// `None` if nothing is there.
 fn is_folder(path: &Path) -> Result<Option<bool>, Failure> {
-    match describe_real(path) {
+    match std::fs::metadata(path) {
         Ok(meta) => Ok(Some(meta.is_dir())),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
@@ -274,13 +273,7 @@ impl Present {
         let mut other_lengths = Vec::new();
         for column in 0..layout.code().columns() {
             let need = layout.len_of(column, *length);
-            let found = files::found(&place.path(column)).and_then(|file| {
-                let meta = file.metadata()?;
-                match meta.is_file() {
-                    true => Ok((meta, file)),
-                    false => Err(io::Error::other("it is no file")),
-                }
-            });
+            let found = files::found(&place.path(column)).and_then(|file| Ok((file.metadata()?, file)));
             let why = match found {
                 Ok((meta, file)) if meta.len() == need => {
                     present.files.push(Some(file));

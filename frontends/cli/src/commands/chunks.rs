@@ -4,17 +4,19 @@ use crate::chunk_files::{self, Place, Present, Source, SourceArgs, doubt_in_word
 use crate::chunks::Watched;
 use crate::describe::{count, set};
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files::{NewFile, OutDir, cannot};
+use crate::files::{OutDir, cannot};
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
 use pantile::{Check, Checked, Codec, DoubtReason, ShardError};
+use pantile_paths::NewFile;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 
 /// Check raw chunks, and make missing or wrong ones again
 #[derive(Args)]
@@ -370,14 +372,12 @@ fn rebuild(examined: &mut Examined, bad: &[usize], check: Check, terminal: &Term
         Ok(checked) if is_new(&checked) => return Err(changed(place)),
         Ok(_) => {}
     }
-    let each = |verb: &str, done: &dyn Fn(&NewFile) -> std::io::Result<()>| {
-        let files = new.iter().enumerate().filter_map(|(column, file)| Some((column, file.as_ref()?)));
-        files.into_iter().try_for_each(|(column, file)| {
-            done(file).map_err(|error| cannot(verb, &place.path(column), &error))
-        })
-    };
-    each("write", &NewFile::sync)?;
-    each("name", &NewFile::give_name)
+    let new: Vec<(PathBuf, NewFile)> =
+        new.into_iter().enumerate().filter_map(|(column, file)| Some((place.path(column), file?))).collect();
+    for (path, file) in &new {
+        file.file().sync_all().map_err(|error| cannot("write", path, &error))?;
+    }
+    new.into_iter().try_for_each(|(path, file)| out.give_name(file, &path))
 }
 
 fn changed(place: &Place) -> Failure {

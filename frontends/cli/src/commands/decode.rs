@@ -4,7 +4,7 @@ use crate::chunk_files::{self, Present, Source, SourceArgs, doubt_in_words};
 use crate::chunks::Watched;
 use crate::describe::{count, set};
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files::{self, NewFile, OutDir};
+use crate::files::{self, OutDir};
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
@@ -14,7 +14,7 @@ use pantile::{Check, Checked, ShardError};
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::io::{BufWriter, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Put a file together from raw chunks, with those that are missing or wrong computed from others
 ///
@@ -134,16 +134,16 @@ impl Decode {
             present.tell(place, &checked);
             return Ok(Verdict::Good);
         }
-        let cannot = |verb, error| files::cannot(verb, &self.out, &error);
+        let cannot = |verb, error: &_| files::cannot(verb, &self.out, error);
         let mut new = match &free {
             Some((dir, name)) => dir.create(name)?,
-            None => NewFile::create(&self.out)?,
+            None => files::create(&self.out)?,
         };
         let mut out = Watched::new(&mut new, &progress, &message, len);
         let checked = layout.decode_file(&mut readers, &mut out, len, check).map_err(fault)?;
         drop(progress);
-        new.sync().map_err(|error| cannot("write", error))?;
-        new.give_name().map_err(|error| cannot("name", error))?;
+        new.file().sync_all().map_err(|error| cannot("write", &error))?;
+        files::give_name(new, free.is_none()).map_err(|error| cannot("name", &error))?;
         self.answer(&source, &present, &checked)
     }
 
@@ -166,7 +166,7 @@ impl Decode {
     /// The directory in which a file is made that replaces nothing, and its name there.
     fn free_place(&self) -> Result<(OutDir, &OsStr), Failure> {
         let name = self.out.file_name().ok_or_else(|| files::is_there_already(&self.out))?;
-        let dir = OutDir::of(&self.out, false);
+        let dir = OutDir::open(self.out.parent().unwrap_or(Path::new("")), false);
         let dir = dir.map_err(|error| Failure::file("create", &self.out, &error))?;
         dir.check_free([name])?;
         Ok((dir, name))

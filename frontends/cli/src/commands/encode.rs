@@ -4,12 +4,13 @@ use crate::chunk_files::{self, Place};
 use crate::chunks::{Layout, LayoutArgs, MADE, Watched};
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::files::{self, NewFile, OutDir};
+use crate::files::{self, OutDir};
 use crate::json::OUTPUT_VERSION;
 use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
+use pantile_paths::NewFile;
 use serde::Serialize;
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -91,17 +92,17 @@ impl Encode {
             new.push(out.create(place.name(column))?);
         }
         let len = self.encode((&layout, &place), source, &mut new, terminal)?;
-        let each = |verb: &str, done: &dyn Fn(&NewFile) -> std::io::Result<()>| {
-            (0..).zip(&new).try_for_each(|(column, file)| {
-                done(file).map_err(|error| files::cannot(verb, &place.path(column), &error))
-            })
-        };
-        each("write", &NewFile::sync)?;
+        for (column, file) in new.iter().enumerate() {
+            let synced = file.file().sync_all();
+            synced.map_err(|error| files::cannot("write", &place.path(column), &error))?;
+        }
         // From here on until the end chunks may be of two makings, and nothing says that they fit.
         if self.overwrite {
             out.remove(MADE)?;
         }
-        each("name", &NewFile::give_name)?;
+        for (column, file) in new.into_iter().enumerate() {
+            out.give_name(file, &place.path(column))?;
+        }
         layout.write_made(&out, len)?;
         self.answer(&layout, &place, len)
     }

@@ -15,7 +15,6 @@ use pantile_lab::figure::{Figure, Listing, Quote, number};
 use pantile_lab::html::deviation;
 use pantile_lab::papers::{dcode_engine, dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
 use pantile_lab::{Measure, Nearness, Report, page};
-use pantile_seal::disk::describe_real;
 use std::path::{Path, PathBuf};
 
 /// Run the experiments of the papers again, each published number beside ours
@@ -288,7 +287,7 @@ fn quoted(word: &str) -> String {
 
 /// Says now that the page cannot be written, rather than after hours of work.
 pub fn can_write(file: &Path) -> Result<(), Failure> {
-    if describe_real(file).is_ok_and(|found| found.is_dir()) {
+    if std::fs::metadata(file).is_ok_and(|found| found.is_dir()) {
         return Err(Failure::Input(format!(
             "--html: {} is a directory; name a file in it, such as {}",
             file.display(),

@@ -10,7 +10,6 @@ use clap::Args;
 use pantile_host::ScratchFolder;
 use pantile_lab::delayed::{Options, record, run};
 use pantile_lab::exascale;
-use pantile_seal::disk::{is_led_to_by_nobody_else, real_path};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -68,15 +67,6 @@ impl LabDelayed {
         };
         let folder = match &self.execute {
             Some(within) => {
-                // What is missing leads nowhere: whoever makes it says where to.
-                let real = real_path(within).map_err(|error| say(within, error))?;
-                if !is_led_to_by_nobody_else(&real) {
-                    return Err(Failure::Input(format!(
-                        "--execute: others may exchange {} or a directory on its way, and so choose where volumes are \
-                         made; name another folder, such as /tmp",
-                        within.display()
-                    )));
-                }
                 let path = within.join(format!("pantile-delayed-{}", std::process::id()));
                 Some((ScratchFolder::make(&path).map_err(Failure::input)?, path))
             }

@@ -1,17 +1,15 @@
-//! Claim: whoever exchanges names while a command writes leads what it makes nowhere else, and has
-//! nothing replaced that nobody asked to replace.
+//! Claim: a directory or file that a command writes to is the one that it opened, whatever has its
+//! name later, and nothing is replaced unless that was asked for.
 
 use crate::common::*;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Any user but root.
-const USER: u32 = 65534;
 const ANOTHER: u32 = 65533;
 
 fn is_root() -> bool {
@@ -77,64 +75,6 @@ fn exchange(at: &Path, one: &str, other: &str) {
     name("aside", other);
 }
 
-/// What is flipped between nothing and a link while a drawing is written to it, so many times.
-fn draw_while_a_link_comes_and_goes(
-    at: &Path,
-    to: &Path,
-    stdin: impl Fn() -> Stdio,
-    is_led: impl Fn() -> bool,
-) {
-    const ROUNDS: usize = 400;
-    let out = at.join("shared/out");
-    let is_done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_done.load(Ordering::Relaxed) {
-                let _ = symlink(to, &out);
-                let _ = fs::remove_file(&out);
-            }
-        });
-        for _ in 0..ROUNDS {
-            ended(pantile(at, &["show", "raid6:2", "--svg", "shared/out"], stdin()));
-            if is_led() {
-                break;
-            }
-        }
-        is_done.store(true, Ordering::Relaxed);
-    });
-    assert!(!is_led(), "it was led to {}", to.display());
-}
-
-/// A link of others to what root has open comes between two looks at it.
-#[test]
-fn what_a_process_has_open_is_written_on_by_no_link_of_others() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = folder.path();
-    fs::create_dir(at.join("shared")).expect("a folder");
-    mode(&at.join("shared"), 0o777);
-    fs::write(at.join("kept"), "kept").expect("a file");
-    let given = || Stdio::from(File::open(at.join("kept")).expect("a file"));
-    let is_led = || fs::read(at.join("kept")).expect("a file") != b"kept";
-    draw_while_a_link_comes_and_goes(at, Path::new("/proc/self/fd/0"), given, is_led);
-}
-
-/// In a folder where names cannot be exchanged, but where anybody may put a link.
-#[test]
-fn what_has_no_name_is_written_to_by_no_link_of_others() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let at = folder.path();
-    fs::create_dir(at.join("shared")).expect("a folder");
-    mode(&at.join("shared"), 0o1777);
-    let copy = File::create(at.join("copy")).expect("a file");
-    let mut reader = Command::new("cat").stdin(Stdio::piped()).stdout(copy).spawn().expect("cat can be run");
-    let pipe = format!("/proc/{}/fd/0", reader.id());
-    let is_led = || fs::metadata(at.join("copy")).expect("a file").len() > 0;
-    draw_while_a_link_comes_and_goes(at, Path::new(&pipe), Stdio::null, is_led);
-    drop(reader.stdin.take());
-    reader.wait().expect("it ends");
-    assert!(!is_led());
-}
-
 #[test]
 fn all_that_encode_makes_is_in_one_directory_whatever_has_its_path() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -189,36 +129,47 @@ fn a_chunk_keeps_the_mode_of_the_one_that_it_replaces_and_of_no_other() {
     assert_eq!((run.status, made.mode() & 0o777, made.len() > 0), (0, 0o600, true), "{}", run.stderr);
 }
 
-/// Nobody reads a pipe that somebody put there to have others wait.
+/// A named path is the user's word: the kernel follows its links, and a pipe is waited for.
 #[test]
-fn a_pipe_of_a_stranger_is_refused_and_one_of_ones_own_is_waited_for() {
+fn a_link_to_a_named_file_stays_a_link_and_a_pipe_is_written_to() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    let shared = at.join("shared");
-    fs::create_dir(&shared).expect("a folder");
-    mode(&shared, 0o1777);
-    let pipe = shared.join("out");
+    let draw = |to: &str| pantile(at, &["show", "raid6:2", "--svg", to], Stdio::null());
+    fs::create_dir(at.join("real")).expect("a folder");
+    fs::set_permissions(at, fs::Permissions::from_mode(0o777)).expect("a mode");
+    symlink("real/out", at.join("link")).expect("a link");
+    for _ in 0..2 {
+        assert_eq!(ended(draw("link")).status, 0);
+        assert!(at.join("link").is_symlink());
+        assert!(fs::read_to_string(at.join("real/out")).expect("it is there").starts_with("<svg"));
+    }
+    let pipe = at.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
-    let draw = || pantile(at, &["show", "raid6:2", "--svg", "shared/out"], Stdio::null());
-    let mut waiting = draw();
-    let drawing = fs::read_to_string(&pipe).expect("it is written to");
-    assert!(drawing.starts_with("<svg") && waiting.wait().expect("it ends").success(), "{drawing}");
-    if !is_root() {
-        return;
-    }
-    for (dir_owner, pipe_owner) in [(0, USER), (USER, USER), (USER, ANOTHER)] {
-        chown(&shared, Some(dir_owner), None).expect("it is root");
-        lchown(&pipe, Some(pipe_owner), None).expect("it is root");
-        let mut refused = draw();
-        let has_ended = comes(|| refused.try_wait().expect("a process").is_some());
-        let _ = refused.kill();
-        assert!(has_ended, "it waits");
-        assert_fault(&ended(refused), 3, &["pipe, socket or device of another user"], "a pipe");
-    }
-    // Where only root can have put it, it is as good as root's.
-    chown(&shared, Some(0), None).expect("it is root");
-    mode(&shared, 0o755);
-    let waiting = draw();
+    let waiting = draw("pipe");
     assert!(fs::read_to_string(&pipe).expect("it is written to").starts_with("<svg"));
     assert_eq!(ended(waiting).status, 0);
+    // What the shell has opened is written on, not replaced.
+    let command = format!("{} show raid6:2 --svg /dev/stdout >> log", env!("CARGO_BIN_EXE_pantile"));
+    fs::write(at.join("log"), "before\n").expect("a file");
+    assert!(Command::new("sh").args(["-c", &command]).current_dir(at).status().expect("a shell").success());
+    assert!(fs::read_to_string(at.join("log")).expect("it is there").starts_with("before\n<svg"));
+}
+
+/// Beneath the directory that is named, a link leads nothing outside.
+#[test]
+fn a_link_in_the_place_of_a_chunk_is_replaced() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::create_dir(at.join("dir")).expect("a folder");
+    fs::write(at.join("data"), [7; 1000]).expect("a file");
+    fs::write(at.join("secret"), "secret").expect("a file");
+    for name in ["chunk.1", "chunks.txt"] {
+        symlink("../secret", at.join("dir").join(name)).expect("a link");
+    }
+    let arguments = ["encode", "data", "--code", "mirror:2", "--out", "dir"];
+    assert_eq!(ended(pantile(at, &arguments, Stdio::null())).status, 2, "something is there");
+    let overwriting = [&arguments[..], &["--overwrite"]].concat();
+    assert_eq!(ended(pantile(at, &overwriting, Stdio::null())).status, 0);
+    assert_eq!(fs::read(at.join("secret")).expect("a file"), b"secret");
+    assert!(!at.join("dir/chunk.1").is_symlink() && !at.join("dir/chunks.txt").is_symlink());
 }

@@ -217,7 +217,7 @@ fn only_files_are_replaced() {
     // A chunk that would be waited for is taken for lost.
     fs::rename(at.join("pipe"), at.join("c/chunk.1")).expect("it moves");
     let run = ok(at, &["decode", "c", "--out", "back"]);
-    assert!(run.stderr.contains("chunk.1: it is no file"), "{}", run.stderr);
+    assert!(run.stderr.contains("chunk.1: it is no regular file"), "{}", run.stderr);
     let again = pantile_in(at, &["encode", "data", "--code", "raid6:2", "--out", "c", "--overwrite"]);
     assert_fault(&again, 2, &["chunk.1 is no file"], "a chunk");
     assert_eq!(names(&at.join("c")).len(), 5);
