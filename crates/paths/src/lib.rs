@@ -8,8 +8,8 @@
 //! [`open_named`]. Beneath a [`Dir`] everything goes through its descriptor, in one call of
 //! `openat2` that follows no link, or name by name where the kernel or a sandbox lacks that call.
 //!
-//! Deliberately not here: owners of directories. Who can write to a directory decides what it
-//! holds; [`other_writer`] is for a warning, [`formatting_is_mine`] for whole devices alone.
+//! Deliberately not here: refusals because of other owners. [`other_writer`] is for a warning, and
+//! [`formatting_is_mine`] for whole devices alone.
 
 #![forbid(unsafe_code)]
 
@@ -35,7 +35,7 @@ pub const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 pub const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// Flags of a file that is opened to be read: no pipe in its place blocks, no terminal takes over.
 pub const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
-/// The same of a file that is opened to be read and written.
+/// Flags of a file that is opened to be read and written, as [`TO_READ`].
 pub const TO_WRITE: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
 /// An open directory, and the path by which the user named it. Clones share the descriptor.
@@ -80,6 +80,13 @@ impl Dir {
     /// Returns the path by which the user named it.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns its path without links, as the kernel knows it now.
+    pub fn real_path(&self) -> io::Result<PathBuf> {
+        let path = if self.path.as_os_str().is_empty() { Path::new(".") } else { &self.path };
+        let by_fd = Path::new("/proc/self/fd").join(self.fd.as_raw_fd().to_string());
+        std::fs::read_link(by_fd).or_else(|_| path.canonicalize())
     }
 
     /// Returns what the user calls a name in it.
@@ -347,8 +354,10 @@ pub fn umask() -> u32 {
     })
 }
 
-/// Returns the owner of a directory who is neither this user, nor root, nor the user who called
-/// `sudo`: the devices that it names are formatted for none but these. git asks the same.
+/// Says if devices that a directory names may be formatted: it belongs to this user, to root or to
+/// the user who called `sudo`. git asks the same of a repository.
+///
+/// Errors: the owner.
 pub fn formatting_is_mine(dir: &Metadata) -> Result<(), u32> {
     let me = rustix::process::geteuid().as_raw();
     let by_sudo = std::env::var("SUDO_UID").ok().filter(|_| me == 0).and_then(|user| user.parse().ok());

@@ -379,10 +379,6 @@ mod tests {
             unreachable!("attributes alone are set")
         }
 
-        fn above(&self) -> io::Result<Vec<crate::disk::Meta>> {
-            unreachable!("attributes alone are set")
-        }
-
         fn beside(&self, _: Option<&std::ffi::OsStr>) -> io::Result<Box<dyn crate::disk::Seen>> {
             unreachable!("attributes alone are set")
         }

@@ -12,8 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub(crate) use crate::links::resolve;
-pub use crate::links::{describe_real, is_led_to_by_nobody_else, real_path};
-pub use crate::system::{Lead, SystemDisk};
+pub use crate::system::SystemDisk;
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
@@ -69,12 +68,6 @@ pub struct Meta {
     pub owner: u32,
     /// The group that it is of.
     pub group: u32,
-}
-
-impl From<&Meta> for pantile_trust::Found {
-    fn from(found: &Meta) -> pantile_trust::Found {
-        pantile_trust::Found { owner: found.owner, group: found.group, mode: found.mode }
-    }
 }
 
 /// What a path is.
@@ -230,9 +223,6 @@ pub trait DiskFile: Send + Sync {
     /// What has a name in the directory in which a file was created, and would be replaced by
     /// [`give_name`](DiskFile::give_name); the directory itself for no name.
     fn beside(&self, name: Option<&OsStr>) -> io::Result<Box<dyn Seen>>;
-    /// Describes the directory in which a file was created and all above it, up to the topmost:
-    /// where it is by now.
-    fn above(&self) -> io::Result<Vec<Meta>>;
     /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell
     /// says that they were.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {

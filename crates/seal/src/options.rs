@@ -218,7 +218,7 @@ impl System {
     /// No directory is open yet.
     pub fn new() -> System {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MOST);
-        System { disk: SystemDisk::of_sets(), threads }
+        System { disk: SystemDisk::new(), threads }
     }
 
     /// The world that the command works in.

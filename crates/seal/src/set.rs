@@ -784,26 +784,13 @@ pub(crate) fn record_of(code: &Code) -> CodeRecord {
 
 /// Says once which directories of shards other users can write to.
 pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn Progress) {
-    let writers = dirs.iter().map(|dir| disk.meta(dir).ok().and_then(|meta| other_writer(&meta)));
+    let writers = dirs.iter().map(|dir| {
+        disk.meta(dir).ok().and_then(|meta| pantile_paths::other_writer(meta.owner, meta.group, meta.mode))
+    });
     if let Some((dir, writer)) = dirs.iter().zip(writers).find_map(|(dir, writer)| Some((dir, writer?))) {
         let dir = crate::names::shown_path(dir);
         progress.warn(&format!("{writer} can change the shards in {dir}; --pin detects it"));
     }
-}
-
-/// Who can write to a directory beside the caller and root.
-fn other_writer(dir: &Meta) -> Option<String> {
-    use rustix::process::{getegid, geteuid};
-    const OTHERS_WRITE: u32 = 0o002;
-    const GROUP_WRITES: u32 = 0o020;
-    let (me, my_group) = (geteuid().as_raw(), getegid().as_raw());
-    if dir.mode & OTHERS_WRITE != 0 {
-        return Some("every user".into());
-    }
-    if dir.owner != me && dir.owner != 0 {
-        return Some(format!("user {}", dir.owner));
-    }
-    (dir.mode & GROUP_WRITES != 0 && dir.group != my_group).then(|| format!("group {}", dir.group))
 }
 
 /// Where the sources are now: as named, else as recorded, else as the set says. True beside them if

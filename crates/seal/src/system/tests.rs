@@ -1,48 +1,19 @@
 use super::*;
 use rustix::fs::CWD;
+use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
-
-/// With the kernel's help, and without.
-fn disks() -> [SystemDisk; 2] {
-    [SystemDisk::new(), SystemDisk { walks: true, ..SystemDisk::default() }]
-}
 
 #[test]
 fn what_lies_below_no_root_is_not_there() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("x"), "x").unwrap();
-    for disk in disks() {
-        let error = disk.meta(&dir.path().join("x")).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        disk.root(dir.path(), Access::Read).unwrap();
-        assert_eq!(disk.meta(&dir.path().join("x")).unwrap().size, 1);
-        assert_eq!(disk.meta(&dir.path().join("./x")).unwrap().size, 1);
-        assert!(disk.meta(&dir.path().join("../x")).is_err());
-    }
-}
-
-#[test]
-fn a_device_is_opened_below_the_directory_that_was_opened() {
-    use std::io::{Read, Write};
-    for disk in disks() {
-        let dir = tempfile::tempdir().unwrap();
-        let named = dir.path().join("named");
-        fs::create_dir(&named).unwrap();
-        let mode = Mode::from_raw_mode(0o600);
-        rustix::fs::mknodat(rustix::fs::CWD, named.join("null"), FileType::Fifo, mode, 0).unwrap();
-        let flags = OFlags::RDWR | OFlags::NONBLOCK;
-        let mut pipe = File::from(rustix::fs::open(named.join("null"), flags, mode).unwrap());
-        disk.root(&named, Access::Write).unwrap();
-        fs::rename(&named, dir.path().join("aside")).unwrap();
-        symlink("/dev", &named).unwrap();
-        let Lead::Other(seen) = disk.lead(&named.join("null")).unwrap() else { panic!("it is a pipe") };
-        let seen = format!("/proc/self/fd/{}", seen.as_raw_fd());
-        File::options().write(true).open(seen).unwrap().write_all(b"x").unwrap();
-        assert_eq!(pipe.read(&mut [0; 2]).unwrap(), 1);
-        fs::write(dir.path().join("aside/null2"), "").unwrap();
-        let file = disk.lead(&named.join("null2")).unwrap();
-        assert!(matches!(file, Lead::File(path) if path == named.join("null2")), "it is replaced");
-    }
+    let disk = SystemDisk::new();
+    let error = disk.meta(&dir.path().join("x")).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    disk.root(dir.path(), Access::Read).unwrap();
+    assert_eq!(disk.meta(&dir.path().join("x")).unwrap().size, 1);
+    assert_eq!(disk.meta(&dir.path().join("./x")).unwrap().size, 1);
+    assert!(disk.meta(&dir.path().join("../x")).is_err());
 }
 
 #[test]
@@ -50,30 +21,29 @@ fn below_a_root_that_is_read_nothing_can_be_changed() {
     let dir = tempfile::tempdir().unwrap();
     let x = dir.path().join("x");
     fs::write(&x, "x").unwrap();
-    for disk in disks() {
-        disk.root(dir.path(), Access::Read).unwrap();
-        let y = dir.path().join("y");
-        let zero = Timestamp { seconds: 0, nanos: 0 };
-        let refused = [
-            disk.open_write(&x).map(drop),
-            disk.create(&y).map(drop),
-            disk.rename(&x, &y),
-            disk.remove(&x),
-            disk.make_dir(&y),
-            disk.make_private_dir(&y).map(drop),
-            disk.open_dir(dir.path()).map(drop),
-            disk.add_name(&x, &y),
-            disk.make_link(&x, &y, zero),
-            disk.set_time(&x, zero),
-            disk.sync_dir(dir.path()),
-        ];
-        for (i, refused) in refused.into_iter().enumerate() {
-            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied, "{i}");
-        }
-        disk.root(dir.path(), Access::Write).unwrap();
-        disk.create(&y).unwrap();
-        disk.remove(&y).unwrap();
+    let disk = SystemDisk::new();
+    disk.root(dir.path(), Access::Read).unwrap();
+    let y = dir.path().join("y");
+    let zero = Timestamp { seconds: 0, nanos: 0 };
+    let refused = [
+        disk.open_write(&x).map(drop),
+        disk.create(&y).map(drop),
+        disk.rename(&x, &y),
+        disk.remove(&x),
+        disk.make_dir(&y),
+        disk.make_private_dir(&y).map(drop),
+        disk.open_dir(dir.path()).map(drop),
+        disk.add_name(&x, &y),
+        disk.make_link(&x, &y, zero),
+        disk.set_time(&x, zero),
+        disk.sync_dir(dir.path()),
+    ];
+    for (i, refused) in refused.into_iter().enumerate() {
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied, "{i}");
     }
+    disk.root(dir.path(), Access::Write).unwrap();
+    disk.create(&y).unwrap();
+    disk.remove(&y).unwrap();
 }
 
 #[test]
@@ -86,21 +56,20 @@ fn no_link_below_a_root_is_followed() {
     symlink(&outside, root.join("away")).unwrap();
     symlink("../../outside", root.join("d/away")).unwrap();
     symlink("../outside/secret", root.join("file")).unwrap();
-    for disk in disks() {
-        disk.root(&root, Access::Write).unwrap();
-        for path in ["away/secret", "d/away/secret", "file"] {
-            assert!(disk.open(&root.join(path)).is_err(), "{path}");
-            assert!(disk.open_write(&root.join(path)).is_err(), "{path}");
-        }
-        for path in ["away/new", "d/away/new"] {
-            assert!(disk.create(&root.join(path)).is_err(), "{path}");
-            assert!(disk.make_dir(&root.join(path)).is_err(), "{path}");
-            assert!(disk.rename(&root.join("file"), &root.join(path)).is_err(), "{path}");
-        }
-        assert!(disk.list(&root.join("away")).is_err());
-        assert_eq!(disk.meta(&root.join("file")).unwrap().kind, MetaKind::Symlink);
-        assert_eq!(disk.read_link(&root.join("d/away")).unwrap(), Path::new("../../outside"));
+    let disk = SystemDisk::new();
+    disk.root(&root, Access::Write).unwrap();
+    for path in ["away/secret", "d/away/secret", "file"] {
+        assert!(disk.open(&root.join(path)).is_err(), "{path}");
+        assert!(disk.open_write(&root.join(path)).is_err(), "{path}");
     }
+    for path in ["away/new", "d/away/new"] {
+        assert!(disk.create(&root.join(path)).is_err(), "{path}");
+        assert!(disk.make_dir(&root.join(path)).is_err(), "{path}");
+        assert!(disk.rename(&root.join("file"), &root.join(path)).is_err(), "{path}");
+    }
+    assert!(disk.list(&root.join("away")).is_err());
+    assert_eq!(disk.meta(&root.join("file")).unwrap().kind, MetaKind::Symlink);
+    assert_eq!(disk.read_link(&root.join("d/away")).unwrap(), Path::new("../../outside"));
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
 }
 
@@ -114,41 +83,39 @@ fn what_was_seen_is_told_of_whatever_has_its_name_by_then() {
     fs::write(at("file"), "12345").unwrap();
     let value = b"1";
     let has_attributes = rustix::fs::setxattr(at("file"), "user.a", value, XattrFlags::empty()).is_ok();
-    for disk in disks() {
-        disk.root(dir.path(), Access::Read).unwrap();
-        let seen = ["d", "link", "file"].map(|name| disk.look(&at(name)).unwrap());
-        for name in ["d", "link", "file"] {
-            fs::rename(at(name), at(&format!("{name} aside"))).unwrap();
-            fs::write(at(name), "another").unwrap();
-        }
-        assert_eq!(seen[0].names().unwrap(), [PathBuf::from("inner")]);
-        assert_eq!(seen[1].target().unwrap(), Path::new("there"));
-        assert_eq!(seen[2].meta().unwrap().size, 5);
-        let attributes = seen[2].attributes().unwrap();
-        assert!(!has_attributes || attributes == [(b"user.a".to_vec(), value.to_vec())]);
-        assert!(seen[2].names().is_err() && seen[2].target().is_err());
-        for name in ["d", "link", "file"] {
-            fs::remove_file(at(name)).unwrap();
-            fs::rename(at(&format!("{name} aside")), at(name)).unwrap();
-        }
+    let disk = SystemDisk::new();
+    disk.root(dir.path(), Access::Read).unwrap();
+    let seen = ["d", "link", "file"].map(|name| disk.look(&at(name)).unwrap());
+    for name in ["d", "link", "file"] {
+        fs::rename(at(name), at(&format!("{name} aside"))).unwrap();
+        fs::write(at(name), "another").unwrap();
+    }
+    assert_eq!(seen[0].names().unwrap(), [PathBuf::from("inner")]);
+    assert_eq!(seen[1].target().unwrap(), Path::new("there"));
+    assert_eq!(seen[2].meta().unwrap().size, 5);
+    let attributes = seen[2].attributes().unwrap();
+    assert!(!has_attributes || attributes == [(b"user.a".to_vec(), value.to_vec())]);
+    assert!(seen[2].names().is_err() && seen[2].target().is_err());
+    for name in ["d", "link", "file"] {
+        fs::remove_file(at(name)).unwrap();
+        fs::rename(at(&format!("{name} aside")), at(name)).unwrap();
     }
 }
 
 #[test]
 fn a_root_stays_the_directory_that_it_was_when_it_was_opened() {
     let dir = tempfile::tempdir().unwrap();
-    for (i, disk) in disks().iter().enumerate() {
-        let root = dir.path().join(format!("root{i}"));
-        fs::create_dir(&root).unwrap();
-        disk.root(&root, Access::Write).unwrap();
-        fs::rename(&root, dir.path().join(format!("moved{i}"))).unwrap();
-        symlink(std::env::temp_dir(), &root).unwrap();
-        disk.create(&root.join("x")).unwrap();
-        disk.root(&root, Access::Read).unwrap();
-        disk.create(&root.join("y")).unwrap();
-        assert!(dir.path().join(format!("moved{i}/x")).exists());
-        assert!(dir.path().join(format!("moved{i}/y")).exists());
-    }
+    let disk = SystemDisk::new();
+    let root = dir.path().join("root");
+    fs::create_dir(&root).unwrap();
+    disk.root(&root, Access::Write).unwrap();
+    fs::rename(&root, dir.path().join("moved")).unwrap();
+    symlink(std::env::temp_dir(), &root).unwrap();
+    disk.create(&root.join("x")).unwrap();
+    disk.root(&root, Access::Read).unwrap();
+    disk.create(&root.join("y")).unwrap();
+    assert!(dir.path().join("moved/x").exists());
+    assert!(dir.path().join("moved/y").exists());
 }
 
 #[test]
@@ -177,36 +144,35 @@ fn a_free_name_is_given_to_what_replaces_nothing() {
 #[test]
 fn what_was_created_is_named_where_it_was_created_or_not_at_all() {
     let dir = tempfile::tempdir().unwrap();
-    for disk in disks() {
-        let at = |path: &str| dir.path().join(path);
-        fs::create_dir_all(at("d")).unwrap();
-        disk.root(dir.path(), Access::Write).unwrap();
-        let file = disk.create(&at("d/temp")).unwrap();
-        fs::rename(at("d"), at("moved")).unwrap();
-        fs::create_dir(at("d")).unwrap();
-        file.give_name(&at("d/name")).unwrap();
-        assert!(at("moved/name").exists() && !at("d/name").exists());
-        // Nothing more is done in what has the path now.
-        fs::write(at("d/there"), "").unwrap();
-        for refused in [
-            disk.create(&at("d/temp")).map(drop),
-            disk.open(&at("d/there")).map(drop),
-            disk.look(&at("d/there")).map(drop),
-            disk.list(&at("d")).map(drop),
-            disk.make_private_dir(&at("d/dir")).map(drop),
-            disk.way(&at("d")).map(drop),
-        ] {
-            assert!(refused.unwrap_err().to_string().contains("another directory took its place"));
-        }
-        let disk = SystemDisk { walks: disk.walks, ..SystemDisk::default() };
-        disk.root(dir.path(), Access::Write).unwrap();
-        let file = disk.create(&at("d/temp")).unwrap();
-        fs::remove_file(at("d/temp")).unwrap();
-        fs::write(at("d/temp"), "of another").unwrap();
-        assert!(file.give_name(&at("d/name")).is_err() && !at("d/name").exists());
-        fs::remove_dir_all(at("d")).unwrap();
-        fs::remove_dir_all(at("moved")).unwrap();
+    let disk = SystemDisk::new();
+    let at = |path: &str| dir.path().join(path);
+    fs::create_dir_all(at("d")).unwrap();
+    disk.root(dir.path(), Access::Write).unwrap();
+    let file = disk.create(&at("d/temp")).unwrap();
+    fs::rename(at("d"), at("moved")).unwrap();
+    fs::create_dir(at("d")).unwrap();
+    file.give_name(&at("d/name")).unwrap();
+    assert!(at("moved/name").exists() && !at("d/name").exists());
+    // Nothing more is done in what has the path now.
+    fs::write(at("d/there"), "").unwrap();
+    for refused in [
+        disk.create(&at("d/temp")).map(drop),
+        disk.open(&at("d/there")).map(drop),
+        disk.look(&at("d/there")).map(drop),
+        disk.list(&at("d")).map(drop),
+        disk.make_private_dir(&at("d/dir")).map(drop),
+        disk.way(&at("d")).map(drop),
+    ] {
+        assert!(refused.unwrap_err().to_string().contains("another directory took its place"));
     }
+    let disk = SystemDisk::new();
+    disk.root(dir.path(), Access::Write).unwrap();
+    let file = disk.create(&at("d/temp")).unwrap();
+    fs::remove_file(at("d/temp")).unwrap();
+    fs::write(at("d/temp"), "of another").unwrap();
+    assert!(file.give_name(&at("d/name")).is_err() && !at("d/name").exists());
+    fs::remove_dir_all(at("d")).unwrap();
+    fs::remove_dir_all(at("moved")).unwrap();
 }
 
 #[test]

@@ -573,10 +573,6 @@ impl DiskFile for FaultFile {
         self.inner.beside(name)
     }
 
-    fn above(&self) -> io::Result<Vec<Meta>> {
-        self.inner.above()
-    }
-
     fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         self.inner.attributes()
     }
