@@ -174,7 +174,7 @@ fn without_checksums(code: &str) -> (Place, Vec<u8>) {
 }
 
 #[test]
-fn what_is_computed_without_checksums_from_a_touched_file_is_named_as_doubtful() {
+fn files_computed_without_checksums_from_a_touched_file_are_named_as_doubtful() {
     let healed = |place: &Place| fs::read(place.dir.path().join("d2/f")).unwrap();
     let (place, lost) = without_checksums("raid5:2");
     make_shards_younger(&place);

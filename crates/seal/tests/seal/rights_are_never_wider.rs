@@ -157,7 +157,7 @@ fn odd_modes() -> (Place, Vec<&'static str>, Rights) {
 }
 
 #[test]
-fn what_gets_its_owner_back_has_the_mode_that_was_sealed_but_for_programs() {
+fn files_that_get_their_owner_back_have_the_sealed_mode_but_for_programs() {
     for modes in [false, true] {
         let (place, paths, before) = odd_modes();
         let faults = Faults { umask: Some(0o077), ..Faults::default() };
@@ -176,7 +176,7 @@ fn what_gets_its_owner_back_has_the_mode_that_was_sealed_but_for_programs() {
 }
 
 #[test]
-fn what_does_not_get_its_owner_back_has_no_bit_that_the_umask_denies() {
+fn files_without_their_owner_have_no_bit_that_the_umask_denies() {
     let (place, paths, before) = odd_modes();
     let umask = 0o027;
     let faults = Faults { umask: Some(umask), owners_stay: true, ..Faults::default() };

@@ -41,7 +41,7 @@ fn a_file_that_cannot_be_read_is_named_and_the_rest_is_sealed() {
 }
 
 #[test]
-fn what_was_sealed_of_an_unreadable_path_is_kept_and_comes_back() {
+fn sealed_content_of_an_unreadable_path_is_kept_and_comes_back() {
     for (mode, unreadable, kept) in [
         (Mode::Full, "/d", vec!["d/c", "d/e"]),
         (Mode::Full, "d/c", vec!["d/c"]),
