@@ -128,8 +128,12 @@ impl Candidates {
         match refused {
             Some(why) => self.skipped.push(Skipped { name, why }),
             None => {
-                let is_built_in = matches!(own, Some(Use::Profile(_)));
-                let commands = target.commands(&name, &code, own);
+                let commands = target.commands(&name, &code, own.clone());
+                let is_copies = code.data().len() == code.rows_max();
+                let is_built_in = match own {
+                    Some(own) => matches!(own, Use::Profile(_)),
+                    None => target == Target::Ceph && is_copies,
+                };
                 self.candidates.push(Candidate { name, code, commands, is_built_in });
             }
         }
