@@ -46,7 +46,7 @@ impl Rights {
     /// are not those of whoever starts it: others may have chosen its content.
     pub(crate) const BUT_PROGRAMS: Rights = Rights { most: 0o7777 & !SETUID_SETGID, of_system: true };
 
-    /// For what is made anew and does not get its owner: all but to run as an owner who may be
+    /// For new files that do not get their owner: all but to run as an owner who may be
     /// another, and no more than the umask leaves unless `modes` are asked for.
     pub(crate) fn of_new(disk: &dyn Disk, modes: bool) -> Rights {
         let most = Rights::ALL.most & !SETUID_SETGID;
@@ -121,11 +121,11 @@ pub(crate) fn to_fields(attributes: &[Attribute]) -> Fields {
     fields
 }
 
-/// Gives what was made anew the owner and the group that were sealed, as far as the system lets
-/// this user, and then its attributes; the mode that it may have.
+/// Gives a restored file the sealed owner and group, as far as the system lets this user, then its
+/// attributes; returns the mode that it may have.
 ///
 /// A folder keeps the bit by which it gives its group to what is made in it. Without its owner
-/// something is narrowed by the umask, and its group gets no more than everybody if it is another.
+/// something is narrowed by the umask, and its group gets no more than other users if it is another.
 pub(crate) fn give_sealed(
     made: &dyn DiskFile,
     (manifest, index): (&Manifest, usize),

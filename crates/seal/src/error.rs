@@ -159,12 +159,12 @@ pub enum SealError {
     },
     /// A repair of originals was cut off, and it is not known where they are.
     RepairCutOff {
-        /// What tells of it.
+        /// The journal of the repair.
         journal: PathBuf,
     },
     /// Files were healed from others that may be wrong, and nothing can tell.
     HealedInDoubt {
-        /// What was done.
+        /// The report, with the doubtful files.
         report: Box<HealReport>,
     },
     /// A name that cannot be part of a file name.

@@ -77,7 +77,7 @@ impl<'w> JournalWriter<'w> {
         self.record(RecordKind::Replace, &[Target { column, offset: 0 }], 0)
     }
 
-    /// A block of an original: what comes, and what is there if that can be read.
+    /// Adds a block of an original: its sealed bytes, and its present ones if they can be read.
     pub(crate) fn original(&mut self, spot: Spot, new: &[u8], old: Option<&[u8]>) -> Result<(), SealError> {
         let old = old.unwrap_or_default();
         let payload_len = (new.len() + old.len()) as u64;

@@ -175,7 +175,7 @@ pub struct HealOptions {
     pub guess: bool,
     /// Mode beside: heals these originals alone, and reads no more than that needs.
     pub select: Select,
-    /// Originals that are made anew get all permissions that were sealed: setuid and setgid with
+    /// Restored originals get all permissions that were sealed: setuid and setgid with
     /// their owner, and without it those that the umask denies.
     pub modes: bool,
 }
@@ -191,7 +191,7 @@ pub struct UnsealOptions {
     pub overwrite: bool,
     /// What is restored.
     pub select: Select,
-    /// What is restored gets all permissions that were sealed, as
+    /// Restored files get all permissions that were sealed, as
     /// [`HealOptions::modes`](HealOptions::modes) says.
     pub modes: bool,
 }

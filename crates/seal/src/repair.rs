@@ -137,7 +137,7 @@ struct Planned {
     there: Meta,
     attributes: Vec<Attribute>,
     blocks: u64,
-    /// What its blocks held, if it was touched since it was sealed.
+    /// The replaced blocks, if it was touched since it was sealed.
     aside: Option<Aside>,
 }
 
@@ -197,7 +197,7 @@ pub(crate) fn heal_in_place(
     Ok(rest)
 }
 
-/// Whether an original holds what was sealed, with damage: not another file.
+/// True if an original is the sealed file with damage, and not another file.
 fn is_in_place(set: &Set<'_>, entry: usize, way: Way, damage: &Damage) -> bool {
     let EntryKind::File { size, .. } = set.manifest.entries[entry].kind else { return false };
     let Some(original) = &set.originals[entry] else { return false };
@@ -213,7 +213,7 @@ fn is_in_place(set: &Set<'_>, entry: usize, way: Way, damage: &Damage) -> bool {
         && (!is_touched || is_rot_or_change(lost, set.manifest.block_len.blocks(size)))
 }
 
-/// Whether what is there was changed since it was sealed, or may have been moved there.
+/// True if a file was changed since it was sealed, or may have been moved to its place.
 pub(crate) fn is_touched(set: &Set<'_>, way: Way, there: &Meta) -> bool {
     set.sealed_at.is_none_or(|at| is_since(there.ctime, at) || way.is_moved_since(at))
 }
@@ -259,14 +259,14 @@ impl<'s, 'w> Repairing<'s, 'w> {
         self.planned.len() >= FILES_MOST || self.journal.len() >= JOURNAL_BYTES_MOST
     }
 
-    /// Nothing was written to any file.
+    /// Removes the journal before any file was written to.
     fn abandon(self) {
         self.journal.abandon();
         let asides = self.planned.into_values().filter_map(|planned| planned.aside);
         asides.for_each(|aside| drop(aside.file.discard()));
     }
 
-    /// Notes what the lost blocks of a file hold and what they held when it was sealed.
+    /// Writes the present and the sealed bytes of the lost blocks of a file to the journal.
     fn plan(
         &mut self,
         (entry, way): (usize, Way),
@@ -386,7 +386,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
             let there = planned.get(&entry).map(|planned| planned.there);
             there.is_some_and(|there| (there.id, there.ctime) == (meta.id, meta.ctime))
         };
-        let done = apply(self.set, &path, (&allowed, &mut dress), progress)?;
+        let done = apply(self.set, &path, &allowed, &mut dress, progress)?;
         remove(disk, &path)?;
         for (entry, planned) in planned {
             match done.get(&entry) {
@@ -457,7 +457,10 @@ struct Written {
     fault: Option<SealError>,
 }
 
-/// What became of each file.
+/// Gives a file back its mode and time, by its entry.
+type Dress<'a> = dyn FnMut(&dyn DiskFile, usize) -> io::Result<()> + 'a;
+
+/// The outcome of each file.
 type Done = BTreeMap<usize, Result<(), SealError>>;
 
 /// Writes the blocks of a journal to the files that are `allowed`, and makes them durable when each
@@ -465,7 +468,8 @@ type Done = BTreeMap<usize, Result<(), SealError>>;
 fn apply(
     set: &Set<'_>,
     path: &std::path::Path,
-    (allowed, dress): (&dyn Fn(usize, &Meta) -> bool, &mut dyn FnMut(&dyn DiskFile, usize) -> io::Result<()>),
+    allowed: &dyn Fn(usize, &Meta) -> bool,
+    dress: &mut Dress<'_>,
     progress: &dyn Progress,
 ) -> Result<Done, SealError> {
     let disk = set.world.disk;
@@ -513,7 +517,7 @@ fn opened(
     }
 }
 
-/// Writes a block, if what is there is what was there or a mix of that and what comes.
+/// Writes a block, unless another program has written to it.
 fn write(written: &Written, block: &Block) -> Result<(), SealError> {
     let mut now = vec![0; block.new.len()];
     let is_read = written.file.read_at(&mut now, block.offset).is_ok_and(|have| have == now.len());
@@ -534,7 +538,7 @@ fn write(written: &Written, block: &Block) -> Result<(), SealError> {
 /// Gives files back their times and makes them durable.
 fn settle(
     open: Vec<Written>,
-    dress: &mut dyn FnMut(&dyn DiskFile, usize) -> io::Result<()>,
+    dress: &mut Dress<'_>,
     systems: &BTreeMap<u64, Option<Box<dyn DiskSystem>>>,
     done: &mut Done,
 ) {
@@ -584,7 +588,7 @@ pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(
         _ => None,
     };
     let allowed = |entry: usize, meta: &Meta| Some(meta.size) == size(entry);
-    let done = apply(set, &path, (&allowed, &mut |_, _| Ok(())), progress)?;
+    let done = apply(set, &path, &allowed, &mut |_, _| Ok(()), progress)?;
     let entries: Vec<usize> =
         done.into_iter().filter_map(|(entry, done)| done.is_ok().then_some(entry)).collect();
     set.repair = Some(UnderRepair { path: path.clone(), entries: entries.iter().copied().collect() });

@@ -594,7 +594,7 @@ pub struct HealReport {
 pub struct LeftUnread {
     /// Where it is.
     pub path: String,
-    /// What the system says.
+    /// The fault of the system.
     pub reason: String,
     /// The pattern by which it is left out.
     pub exclude: String,

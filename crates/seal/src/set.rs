@@ -556,7 +556,7 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Whether an original has the time of a repair that was cut off, which says nothing.
+    /// True if an original has the time of a repair that was cut off, which says nothing.
     fn is_under_repair(&self, entry: usize) -> bool {
         self.repair.as_ref().is_some_and(|repair| repair.entries.contains(&entry))
     }

@@ -34,7 +34,7 @@ pub(crate) struct Tree {
     /// Paths that no system opens, with what lies in them: the first [`TOO_LONG_MOST`], and how
     /// many there are.
     pub(crate) too_long: (Vec<PathBuf>, u64),
-    /// Paths that cannot be read now, with all that lies in them.
+    /// Paths that cannot be read now, with everything below them.
     pub(crate) unreadable: Vec<Unreadable>,
     /// Entries that are as they were sealed because they cannot be read now.
     pub(crate) kept: HashSet<usize>,
@@ -73,7 +73,7 @@ impl Unreadable {
     }
 }
 
-/// Whether a fault says that one path cannot be read, and nothing of others.
+/// True if a fault concerns one path alone.
 fn is_of_path(error: &std::io::Error) -> bool {
     const DAMAGED: [Errno; 3] = [Errno::IO, Errno::UCLEAN, Errno::BADMSG];
     error.kind() == std::io::ErrorKind::PermissionDenied

@@ -150,16 +150,17 @@ fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -
     Ok(())
 }
 
-/// Whether a file has the size and the time that were sealed.
+/// True if a file has the size and the time that were sealed.
 fn is_as_sealed(sealed: &Entry, now: &Entry) -> bool {
     matches!(sealed.kind, EntryKind::File { .. })
         && is_same_time(sealed.mtime, now.mtime)
         && size_of(sealed) == size_of(now)
 }
 
-/// Whether a file is read although it has the size and the time that were sealed: times of
-/// modification can be set, and with two files of one size exchanged nothing else shows. Without
-/// checksums there is nothing to compare what is read with.
+/// True if a file is read although it has the size and the time that were sealed.
+///
+/// Times of modification can be set, and with two files of one size exchanged nothing else shows.
+/// Without checksums there is nothing to compare with.
 fn is_to_be_read(set: &Set<'_>, options: &SealOptions, ctime: Timestamp) -> bool {
     options.read_all || set.sealed_at.filter(|_| set.judge).is_some_and(|at| is_since(ctime, at))
 }

@@ -1,5 +1,5 @@
 //! Originals of a set sealed beside them: bad blocks repaired in place, missing and exchanged files
-//! made anew, directories and links among them.
+//! written again, directories and links among them.
 
 use super::not_done;
 use crate::SealError;

@@ -196,7 +196,7 @@ fn cut_off() -> (Place, Vec<u8>) {
 }
 
 #[test]
-fn writes_after_a_cut_off_repair_are_not_undone() {
+fn edits_after_a_cut_off_repair_are_kept() {
     // In another block, and in one of those of the journal.
     for at in [30 * BLOCK, 20 * BLOCK + 7] {
         let (place, whole) = cut_off();

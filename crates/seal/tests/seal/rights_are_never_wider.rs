@@ -157,7 +157,7 @@ fn odd_modes() -> (Place, Vec<&'static str>, Rights) {
 }
 
 #[test]
-fn files_that_get_their_owner_back_have_the_sealed_mode_but_for_programs() {
+fn files_with_their_owner_have_the_sealed_mode_but_for_programs() {
     for modes in [false, true] {
         let (place, paths, before) = odd_modes();
         let faults = Faults { umask: Some(0o077), ..Faults::default() };

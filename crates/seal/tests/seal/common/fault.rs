@@ -39,7 +39,7 @@ pub struct Faults {
     pub skip_sync_of: Option<&'static str>,
     /// The umask that is told.
     pub umask: Option<u32>,
-    /// Nothing gets another owner, nor is it given the one that it has.
+    /// Giving an owner to a file is refused.
     pub owners_stay: bool,
     /// A planted bug: the journal gets its name only when everything was applied.
     pub journal_late: bool,
