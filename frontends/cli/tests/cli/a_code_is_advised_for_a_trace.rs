@@ -120,16 +120,9 @@ fn the_answer_says_why_and_the_command_makes_a_volume() {
     let arguments = advise(&trace, &["--disks", "6", "--survive", "2"]);
     let answer = text(&arguments);
     let sentences = unwrapped(&answer);
-    for word in [
-        "2000 requests",
-        "comes first",
-        "Space:",
-        "I/O:",
-        "Rebuild:",
-        "Durability:",
-        "To make it:",
-        "score",
-    ] {
+    for word in
+        ["2000 requests", "comes first", "Space:", "I/O:", "Rebuild:", "Durability:", "To make it:", "score"]
+    {
         assert!(answer.contains(word), "{word} is missing in\n{answer}");
     }
     assert!(sentences.contains("weights space=2,io=2,rebuild=1,durability=1"), "{answer}");
