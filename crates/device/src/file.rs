@@ -146,7 +146,7 @@ impl FileDevice {
         Self::open_found(&seen.map_err(|errno| opening(path, OpKind::Open, errno))?, path, options)
     }
 
-    /// The same of what was found at a path, opened with `O_PATH` to be described.
+    /// Opens a file that was found at a path, by a descriptor of `O_PATH`, as [`Self::open_with`].
     fn open_found(seen: &OwnedFd, path: &Path, options: OpenOptions) -> Result<Self, DeviceError> {
         let refused = |errno| opening(path, OpKind::Open, errno);
         let kind = FileType::from_raw_mode(fstat(seen).map_err(refused)?.st_mode);

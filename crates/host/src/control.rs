@@ -581,7 +581,9 @@ pub fn order_within(root: &Path, order: &Order, patience: Duration) -> Result<Op
 
 /// The same, until `is_ended`, which is asked ten times a second.
 ///
-/// A link in the place of the socket is refused. Errors: `NoAnswer` when the time is over, or `is_ended`; what was asked may be done all the same.
+/// A link in the place of the socket is refused.
+///
+/// Errors: `NoAnswer` when the time is over, or `is_ended`; the order may be obeyed all the same.
 pub fn order_until(
     root: &Path,
     order: &Order,

@@ -1,7 +1,7 @@
 //! Directories and files that a user names, and names beneath them.
 //!
 //! (a) What a stranger made is read and written only beneath directories that the user named.
-//! (b) Another user who exchanges names or plants links beneath one cannot lead a command out of it.
+//! (b) Another user who exchanges names or plants links beneath one leads no command out of it.
 //! (c) Locks, logs, sockets and temporary files have mode 0600. Nothing else is defended here.
 //!
 //! A path that the user names is resolved once, by the kernel, links and all: [`Dir::open_named`],
@@ -380,7 +380,7 @@ pub fn other_writer(owner: u32, group: u32, mode: u32) -> Option<String> {
 }
 
 /// Gives a file that root made in a directory of another user to that user. Best effort.
-fn give_to_owner(file: BorrowedFd<'_>, dir: BorrowedFd<'_>) {
+pub fn give_to_owner(file: BorrowedFd<'_>, dir: BorrowedFd<'_>) {
     if let Ok(dir) = rustix::fs::fstat(dir)
         && rustix::process::geteuid().is_root()
         && dir.st_uid != 0

@@ -9,8 +9,8 @@
 //! stood there before it was healed.
 //!
 //! `security.*` and `trusted.*` of a set are given to what is made anew only if all rights are
-//! asked for, and as far as the system lets, which it lets root. Capabilities and setuid bits beside
-//! that only with the owner that was sealed. What is not given is told.
+//! asked for, and as far as the system lets, which it lets root. Capabilities and setuid bits need
+//! the sealed owner as well. The report names each attribute that was not given.
 
 use crate::disk::{Disk, DiskFile, SETGID, within_group};
 use crate::names::{shown, shown_path};
@@ -53,8 +53,8 @@ impl Rights {
         Rights { most: if modes { most } else { most & !disk.umask() }, of_system: modes }
     }
 
-    /// For what has the owner and the group again that were sealed: its mode as it was, and to run as
-    /// its owner if that was asked for.
+    /// Returns the rights of a file that has its sealed owner and group again: the sealed mode, and
+    /// setuid and setgid if these were asked for.
     pub(crate) fn of_owner(self) -> Rights {
         if self.of_system { Rights::ALL } else { Rights { of_system: false, ..Rights::BUT_PROGRAMS } }
     }
@@ -124,8 +124,8 @@ pub(crate) fn to_fields(attributes: &[Attribute]) -> Fields {
 /// Gives a restored file the sealed owner and group, as far as the system lets this user, then its
 /// attributes; returns the mode that it may have.
 ///
-/// A folder keeps the bit by which it gives its group to what is made in it. Without its owner
-/// something is narrowed by the umask, and its group gets no more than other users if it is another.
+/// A folder keeps the bit by which it gives its group to new files in it. Without its owner a file
+/// is narrowed by the umask, and a group that is not the sealed one gets no more than other users.
 pub(crate) fn give_sealed(
     made: &dyn DiskFile,
     (manifest, index): (&Manifest, usize),

@@ -1,16 +1,16 @@
 //! Repair in place: a bad block of an original is written where it is, so that its owner, inode,
 //! hard links, holes and attributes stay, and a full disk has room.
 //!
-//! `NAME.repair` beside the shards is the journal of such a repair: for each block its bytes as they
-//! are and as they will be. It gets its name before the first block is written and is removed when
+//! `NAME.repair` beside the shards is the journal of such a repair, with the old and the new bytes
+//! of each block. It gets its name before the first block is written and is removed when
 //! all are durable and each file has its time of modification again.
 //!
 //! Invariant: a block that is written holds one of the two, or a mix of both that a cut-off write
 //! left. Anything else was written by another program, and is not touched.
 //!
 //! A cut-off repair leaves a file with the time of the last write. [`finish`] gives it back the
-//! time that was sealed only if the whole file is what was sealed: another program may have changed
-//! it since.
+//! sealed time only if its whole content is the sealed one: another program may have changed it
+//! since.
 
 use crate::SealError;
 use crate::attributes::{Attribute, CAPABILITIES, Rights};
@@ -151,7 +151,8 @@ struct Aside {
 ///
 /// In place: the file has the size and the time that were sealed, and belongs to this user. If it
 /// was touched since, at most one block of sixteen differs; else it is taken for another file.
-/// What cannot be done in place, such as a file that cannot be opened to write, is returned as well.
+/// A file that cannot be repaired in place, such as one that cannot be opened for writing, is
+/// returned as well.
 ///
 /// Errors: `Cancelled`, and faults of the journal itself once it has its name.
 pub(crate) fn heal_in_place(

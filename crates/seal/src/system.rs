@@ -436,7 +436,7 @@ impl Disk for SystemDisk {
         for _ in 0..TRIES_MOST {
             let file = match rustix::fs::openat(&dir, LOCK, anew, Mode::from_raw_mode(0o600)) {
                 Ok(file) => {
-                    give_to_owner(&file, &dir);
+                    pantile_paths::give_to_owner(file.as_fd(), dir.as_fd());
                     Ok(file)
                 }
                 Err(Errno::EXIST) => rustix::fs::openat(&dir, LOCK, flags, Mode::empty()),
@@ -680,17 +680,6 @@ fn attributes_by(
         }
     }
     Ok(all)
-}
-
-/// Gives a file that root made in a directory of a user to that user, who could not open it
-/// otherwise if this process is killed. Best effort.
-fn give_to_owner(file: &OwnedFd, dir: &OwnedFd) {
-    if let Ok(dir) = rustix::fs::fstat(dir)
-        && rustix::process::geteuid().is_root()
-        && dir.st_uid != 0
-    {
-        let _ = std::os::unix::fs::fchown(file, Some(dir.st_uid), Some(dir.st_gid));
-    }
 }
 
 /// True of a directory that holds nothing: one that does is not the one that was just made.

@@ -46,13 +46,13 @@ fn note_read(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// What a path leads to that the user names to have something written there.
+/// The end of a path that the user names for output.
 enum Target {
     /// A file, or a name that nothing has.
     File(Dir, OsString),
     /// A device, a pipe or a directory, not opened yet.
     Other(PathBuf),
-    /// What a process has open behind a link of the kernel's, such as `/dev/stdout`.
+    /// An open file of this process behind a link of the kernel's, such as `/dev/stdout`.
     Opened(Dir, OsString),
 }
 
@@ -96,7 +96,7 @@ fn open_again(dir: &Dir, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// Opens a path that the user names to be written in one go, whole or not at all where it is a file.
+/// Opens a path that the user names for output. A file is written whole or not at all.
 ///
 /// A link stays a link, and the kernel follows it.
 pub fn output(path: &Path) -> io::Result<Output> {
@@ -201,7 +201,7 @@ impl OutDir {
         }
     }
 
-    /// What something in it is called by the user who named the directory.
+    /// Returns the path of a name in it, beginning as the user named the directory.
     fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
         self.dir.called(name.as_ref())
     }

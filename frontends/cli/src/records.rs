@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The directory of this user's records of sealed sets: in the user's state directory, not in a set.
+/// Returns the directory of this user's records of sealed sets, in the user's state directory.
 /// Without `HOME`, as in a service, that is below the home of the account.
 pub fn records() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());

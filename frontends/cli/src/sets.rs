@@ -1,6 +1,9 @@
 //! What the commands on sealed sets share: which set, progress, what an error means for the exit
 //! status, tables.
 
+mod losses;
+
+pub use self::losses::{disk_losses, exposed, losses, several_disk_losses};
 use crate::args::Reading;
 use crate::describe::count;
 use crate::failure::{Failure, note};
@@ -15,8 +18,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
 pub use pantile_host::{harmless as name, is_harmless};
 use pantile_seal::{
-    DiskLoss, FileReport, FileStatus, Losses, Progress, SealError, Select, SetPaths, ShardReport,
-    ShardStatus, StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
+    FileReport, FileStatus, Progress, SealError, Select, SetPaths, ShardReport, ShardStatus, StripeFinding,
+    StripeVerdict, VerifyReport, path_text, ranges,
 };
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -777,69 +780,6 @@ fn file_status(status: FileStatus) -> &'static str {
         FileStatus::RotOrChange => "rot or change?",
         FileStatus::Renamed => "renamed",
     }
-}
-
-/// As [`disk_losses`], where there are several sources: one alone is lost with its disk, which is
-/// what parity beside it means.
-pub fn several_disk_losses(losses: &[DiskLoss]) -> String {
-    let sources = losses.iter().filter(|loss| loss.device.is_none()).count();
-    if sources > 1 { disk_losses(losses) } else { String::new() }
-}
-
-/// What would be lost with a source or a device, where anything would.
-pub fn disk_losses(losses: &[DiskLoss]) -> String {
-    let mut out = String::new();
-    for loss in losses.iter().filter(|loss| loss.files_lost > 0) {
-        let what = match (loss.device, &loss.sources[..]) {
-            (None, [source]) => format!("If {} is lost as a whole", name(source)),
-            (_, [source]) => format!(
-                "If the device of {} is lost, with {} on it",
-                name(source),
-                count(loss.shards as usize, "shard")
-            ),
-            (_, sources) => {
-                let shards = match loss.shards {
-                    0 => String::new(),
-                    shards => format!(" and {}", count(shards as usize, "shard")),
-                };
-                format!("If the device is lost on which {}{shards} lie", count(sources.len(), "source"))
-            }
-        };
-        let _ = writeln!(
-            out,
-            "\n{what}, {} of its {} do not come back.",
-            loss.files_lost,
-            count(loss.files as usize, "file")
-        );
-    }
-    out
-}
-
-/// The files that parity alone does not bring back, if there are any.
-pub fn exposed(files: &[String], all: u64) -> String {
-    const FILES_MOST: usize = 3;
-    if all == 0 {
-        return String::new();
-    }
-    let names: Vec<String> = files.iter().take(FILES_MOST).map(|file| name(file)).collect();
-    let more = if all > names.len() as u64 { ", ..." } else { "" };
-    format!(
-        "\n{} too large for this parity: damage in it is repaired, but if it is lost as a whole it does not come back \
-         ({}{more}).\n",
-        match all {
-            1 => "1 file is".to_string(),
-            all => format!("{all} files are each"),
-        },
-        names.join(", ")
-    )
-}
-
-/// What cannot be repaired, and what would help.
-pub fn losses(losses: Option<&Losses>) -> String {
-    losses.map_or_else(
-        || "damaged, and some of it cannot be repaired with certainty".to_string(),
-        |losses| name(losses.to_string().trim_end_matches('.')),
-    )
 }
 
 #[cfg(test)]

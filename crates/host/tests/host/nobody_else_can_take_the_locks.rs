@@ -145,7 +145,7 @@ fn a_folder_that_others_can_write_to_is_used_with_a_warning() {
     }
 }
 
-/// What the folder of another user names can be any device of root's: none of it is formatted.
+/// The folder of another user can name any device of root's, so root formats none that it names.
 #[test]
 fn root_formats_no_device_that_a_folder_of_another_user_names() {
     use std::os::unix::fs::chown;

@@ -1,5 +1,5 @@
-//! Claim: files that 'encode' and 'decode' make are for everybody to read only if everybody may read
-//! all files that they are made of.
+//! Claim: files that 'encode' and 'decode' make have mode 0600 unless every user can read all files
+//! that they are made of.
 
 use crate::common::*;
 use std::fs;
