@@ -478,14 +478,18 @@ fn apply(
     stream.header()?;
     let (mut done, mut open) = (Done::new(), Vec::<Written>::new());
     let mut systems: BTreeMap<u64, Option<Box<dyn DiskSystem>>> = BTreeMap::new();
+    // A second name of a file that is written here is changed by this repair alone.
+    let mut written_here = BTreeSet::new();
     while let Some(block) = next(set, &mut stream)? {
         if open.last().is_none_or(|written| written.entry != block.entry) {
             if open.len() >= FILES_MOST {
                 settle(std::mem::take(&mut open), dress, &systems, &mut done);
             }
             let original = set.original_path(block.entry);
-            match opened(disk, &original, |meta| allowed(block.entry, meta)) {
+            let may_be = |meta: &Meta| written_here.contains(&meta.id) || allowed(block.entry, meta);
+            match opened(disk, &original, may_be) {
                 Ok((file, meta)) => {
+                    written_here.insert(meta.id);
                     systems
                         .entry(meta.id.device)
                         .or_insert_with(|| disk.open_system(&parent(&original)).ok());

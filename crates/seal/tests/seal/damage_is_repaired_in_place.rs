@@ -80,6 +80,22 @@ fn bad_blocks_are_written_where_they_are() {
 }
 
 #[test]
+fn two_sealed_names_of_one_file_are_repaired_and_stay_one_file() {
+    let place = sealed();
+    let second = place.tree().join("second");
+    fs::hard_link(film(&place), &second).unwrap();
+    seal(&place.options("rs:4+2"), &mut Silent).unwrap();
+    let whole = fs::read(film(&place)).unwrap();
+    spoil_film(&place);
+    let report = heal_in(&System::new().world(), &place).unwrap();
+    assert!(report.not_healed.is_empty(), "{:?}", report.not_healed);
+    assert_eq!(report.files_healed.len(), 2);
+    assert!(fs::read(&second).unwrap() == whole);
+    assert_eq!(fs::metadata(&second).unwrap().ino(), fs::metadata(film(&place)).unwrap().ino());
+    assert!(place.verify().clean);
+}
+
+#[test]
 fn a_touched_file_keeps_its_replaced_blocks_beside_it() {
     let place = sealed();
     let (whole, inode) = (fs::read(film(&place)).unwrap(), fs::metadata(film(&place)).unwrap().ino());
