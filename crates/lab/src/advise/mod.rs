@@ -88,7 +88,7 @@ pub struct Ranked {
     pub is_proved: bool,
     /// The lower the better, 1 at the least.
     pub score: f64,
-    /// Another candidate that is no worse in any criterion and in balance, and better in one.
+    /// Another candidate that is no worse in any criterion and in balance, and 5 % better in one.
     pub beaten_by: Option<String>,
 }
 
@@ -103,6 +103,8 @@ impl Ranked {
         }
     }
 
+    /// True if it is no worse in anything and better in something by more than another day's trace
+    /// would change.
     fn beats(&self, other: &Ranked) -> bool {
         // What has to be installed takes the place of nothing that is there.
         if other.candidate.is_built_in && !self.candidate.is_built_in {
@@ -110,9 +112,9 @@ impl Ranked {
         }
         let costs = |one: &Ranked| Criterion::ALL.map(|of| one.cost(of)).into_iter().chain([one.busiest]);
         let pairs = || costs(self).zip(costs(other));
-        // Differences below this are of the arithmetic.
-        let margin = |value: f64| 1e-9 * value.abs();
-        pairs().all(|(a, b)| a <= b + margin(b)) && pairs().any(|(a, b)| a < b - margin(b))
+        const ROUNDING: f64 = 1.0 + 1e-9;
+        const CLEARLY: f64 = 0.95;
+        pairs().all(|(a, b)| a <= b * ROUNDING) && pairs().any(|(a, b)| a < b * CLEARLY)
     }
 
     fn is_like(&self, other: &Ranked) -> bool {

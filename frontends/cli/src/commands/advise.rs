@@ -378,7 +378,13 @@ impl Advise {
         }
         let beaten: Vec<String> = advice.ranked.iter().filter_map(beaten).collect();
         if !beaten.is_empty() {
-            say(&mut out, &format!("Beaten in every column: {}.", beaten.join(", ")));
+            say(
+                &mut out,
+                &format!(
+                    "Not proposed, for another is no worse in any column and better in one: {}.",
+                    beaten.join(", ")
+                ),
+            );
         }
         for (_, one) in shown.iter().filter(|(_, one)| !one.same.is_empty()) {
             let alike = format!("{} stands for {}.", one.candidate.name, one.same.join(", "));
