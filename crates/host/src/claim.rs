@@ -13,8 +13,7 @@ use crate::memory::BLOCK;
 use crate::timely::{PATIENCE, Timely};
 use crate::{FolderError, HostError};
 use pantile_device::{AlignedBuf, Device};
-use pantile_format::volume::{Claim, Claimant, Session, Superblock};
-use pantile_volume::DeviceBlock;
+use pantile_format::volume::{CLAIM_BLOCK, Claim, Claimant, Session, Superblock};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -90,15 +89,14 @@ pub(crate) fn held(
     superblock: &Superblock,
     own: Option<&Own>,
 ) -> Vec<Claim> {
-    let Some(at) = superblock.second.map(|second| second.claim_place()) else { return Vec::new() };
-    let found = devices.iter().flatten().filter_map(|device| read_claim(&Timely::of(device), at, superblock));
+    let found = devices.iter().flatten().filter_map(|device| read_claim(&Timely::of(device), superblock));
     let is_other = |claim: &Claim| own.is_none_or(|own| own.claimant.id != claim.claimant.id);
     found.filter(|claim| claim.is_held && is_other(claim)).collect()
 }
 
-fn read_claim(device: &dyn Device, at: DeviceBlock, superblock: &Superblock) -> Option<Claim> {
+fn read_claim(device: &dyn Device, superblock: &Superblock) -> Option<Claim> {
     let mut buffer = AlignedBuf::zeroed(BLOCK);
-    device.read_at(at.0 * BLOCK as u64, buffer.whole_mut()).ok()?;
+    device.read_at(CLAIM_BLOCK.0 * BLOCK as u64, buffer.whole_mut()).ok()?;
     Claim::decode(&buffer, superblock.volume).ok()
 }
 
@@ -143,9 +141,8 @@ const GIVING_BACK: Duration = Duration::from_secs(1);
 
 /// Says on every device that has our claim that the volume is not served here any more.
 pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own) {
-    let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
     let is_ours = |device: &Arc<dyn Device>| {
-        let found = read_claim(&Timely::new(device.clone(), GIVING_BACK), at, superblock);
+        let found = read_claim(&Timely::new(device.clone(), GIVING_BACK), superblock);
         found.is_some_and(|claim| claim.claimant.id == own.claimant.id)
     };
     let ours: Vec<_> = devices.iter().flatten().filter(|device| is_ours(device)).cloned().map(Some).collect();
@@ -155,12 +152,12 @@ pub(crate) fn give_back(devices: &[Option<Arc<dyn Device>>], superblock: &Superb
 /// Says on every device that the volume is served here, or not any more. A device that cannot write
 /// is found out by the volume.
 fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
-    let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
     let mut buffer = AlignedBuf::zeroed(BLOCK);
     buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
     let patience = if is_held { PATIENCE } else { GIVING_BACK };
     for device in devices.iter().flatten() {
-        let _ = Timely::new(device.clone(), patience).write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
+        let _ =
+            Timely::new(device.clone(), patience).write_at(CLAIM_BLOCK.0 * BLOCK as u64, &[buffer.whole()]);
     }
 }
 
@@ -175,15 +172,13 @@ pub(crate) enum Whose {
 /// What the engine's thread writes again every period.
 pub(crate) struct Beating {
     pub(crate) claim: Claim,
-    pub(crate) at: DeviceBlock,
     pub(crate) next: Instant,
 }
 
 impl Beating {
-    /// `None`: the volume has no place for it.
-    pub(crate) fn new(superblock: &Superblock, own: &Own) -> Option<Beating> {
-        let at = superblock.second?.claim_place();
-        Some(Beating { claim: own.claim(superblock, true, 0), at, next: Instant::now() })
+    /// The claim of a volume that begins to be served.
+    pub(crate) fn new(superblock: &Superblock, own: &Own) -> Beating {
+        Beating { claim: own.claim(superblock, true, 0), next: Instant::now() }
     }
 
     /// The next claim.
@@ -314,11 +309,11 @@ mod tests {
         let beats = devices.clone();
         let beat = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(300));
-            let mut beating = Beating::new(&superblock, &other).expect("it has a place");
+            let mut beating = Beating::new(&superblock, &other);
             let mut buffer = AlignedBuf::zeroed(BLOCK);
             buffer.copy_from_slice(&beating.beat(Session(1)));
             let device = beats[1].as_ref().expect("it is there");
-            device.write_at(beating.at.0 * BLOCK as u64, &[buffer.whole()]).expect("memory writes");
+            device.write_at(CLAIM_BLOCK.0 * BLOCK as u64, &[buffer.whole()]).expect("memory writes");
             (superblock, other)
         });
         let (_, _, same) = volume();
@@ -359,9 +354,8 @@ mod tests {
         assert_eq!(host.taken_by(), Some(other.claimant.clone()));
         let refused = host.handle().write(0, &[6; 4096], true);
         assert!(matches!(refused, Err(HostError::Stopped)), "{refused:?}");
-        let place = superblock.second.expect("version 2").claim_place();
         for device in devices.iter().flatten() {
-            let found = read_claim(&**device, place, &superblock).expect("a claim");
+            let found = read_claim(&**device, &superblock).expect("a claim");
             assert_eq!(found.claimant.id, other.claimant.id, "it is not written over");
         }
     }
@@ -378,9 +372,8 @@ mod tests {
         let host = open(geometry, &without, &superblock, &own);
         let back = devices[2].clone().expect("it is there");
         host.attach(Slot(2), back.clone(), Found::Stale).expect("it is attached");
-        let place = superblock.second.expect("version 2").claim_place();
         let begun = Instant::now();
-        while read_claim(&*back, place, &superblock).expect("a claim").claimant.id != own.claimant.id {
+        while read_claim(&*back, &superblock).expect("a claim").claimant.id != own.claimant.id {
             assert!(begun.elapsed() < Duration::from_secs(30), "it is not claimed");
             assert_eq!(host.taken_by(), None);
             std::thread::sleep(Duration::from_millis(20));

@@ -25,9 +25,6 @@ pub struct Config {
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
-    /// Stripes that had lost data when they were read last. No device knows, so that this is what
-    /// outlives the server.
-    pub damaged_stripes: u64,
 }
 
 /// A device in a slot.
@@ -58,9 +55,6 @@ impl Config {
         if let Some(rate) = self.throttle_bytes_per_s {
             text.push_str(&format!("throttle {rate}\n"));
         }
-        if self.damaged_stripes > 0 {
-            text.push_str(&format!("damaged {}\n", self.damaged_stripes));
-        }
         Ok(text)
     }
 
@@ -77,7 +71,6 @@ impl Config {
             replacing: BTreeMap::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
-            damaged_stripes: 0,
         };
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -114,14 +107,10 @@ impl Config {
                     config.throttle_bytes_per_s =
                         Some(rate.ok_or(wrong(number, "a number of bytes a second"))?);
                 }
-                "damaged" => {
-                    config.damaged_stripes =
-                        rest.parse().map_err(|_| wrong(number, "a number of stripes"))?;
-                }
                 _ => {
                     return Err(wrong(
                         number,
-                        "id, device, joining, replacing, spare, throttle, damaged or a comment",
+                        "id, device, joining, replacing, spare, throttle or a comment",
                     ));
                 }
             }
@@ -162,7 +151,6 @@ mod tests {
             replacing: [(0, "new disk".into())].into(),
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
-            damaged_stripes: 23,
         };
         let text = config.text().expect("paths of one line");
         assert_eq!(Config::parse(Path::new("c"), &text), Ok(config.clone()));
@@ -174,7 +162,6 @@ mod tests {
             ("replacing 0 new", "replacing 256 new"),
             ("replacing 0 new disk", "replacing 0"),
             ("throttle 5000", "throttle 0"),
-            ("damaged 23", "damaged -1"),
             ("spare /dev/spare", "spare"),
             ("spare", "spar"),
         ] {

@@ -108,8 +108,6 @@ pub enum Order {
     ScrubResume,
     /// End the scrub.
     ScrubStop,
-    /// Make a volume of format version 1 one of version 2.
-    Upgrade,
     /// Somebody has looked at suspect data of this range and calls them good.
     CallGood {
         /// Where it begins.
@@ -251,10 +249,6 @@ pub struct StatusReport {
     pub broken_stripes: u64,
     /// Stripes that wait to be written anew.
     pub suspect_stripes: u64,
-    /// The version of the volume's format; one of version 1 forgets what follows when its server
-    /// ends.
-    #[serde(default)]
-    pub format_version: u32,
     /// Data that are lost or suspect, from the lowest on.
     #[serde(default)]
     pub ranges: Vec<RangeReport>,

@@ -733,11 +733,6 @@ impl Engine {
         self.volume.handle(Event::Scrub(what));
     }
 
-    /// Makes a volume of version 1 one of version 2.
-    pub(crate) fn upgrade(&mut self) {
-        self.volume.handle(Event::Upgrade);
-    }
-
     /// A person knows of a device's errors.
     pub(crate) fn call_device_good(&mut self, slot: Slot) -> Result<(), HostError> {
         self.known(slot)?;

@@ -265,8 +265,6 @@ pub enum FolderError {
     },
     /// Patches in a volume that writes in place anyway.
     PatchesInPlace,
-    /// Patches in a volume of version 1, which cannot say that it has some.
-    PatchesInVersion1,
     /// Patches with a code of which half of the devices suffice to open a volume, or that bears no
     /// loss.
     PatchesOfCode {
@@ -281,11 +279,6 @@ pub enum FolderError {
         epoch_bytes: u64,
         /// What they may.
         most_bytes: u64,
-    },
-    /// An upgrade of a volume whose code has so long a text that version 2 has no room.
-    NoUpgrade {
-        /// Bytes of the text.
-        have: u32,
     },
     /// An order for a scrub, and there is none.
     NoScrub,
@@ -627,10 +620,6 @@ impl fmt::Display for FolderError {
                     "the volume is served to be read only; stop it and serve it without --read-only first"
                 )
             }
-            FolderError::NoUpgrade { have } => write!(
-                out,
-                "the text of the volume's code has {have} bytes, and format version 2 has room for 20480; the volume stays of version 1"
-            ),
             FolderError::TooManySpares => write!(
                 out,
                 "the volume has {} spares, and no more fit its folder; give one back first (pantile remove-spare)",
@@ -648,10 +637,6 @@ impl fmt::Display for FolderError {
             FolderError::PatchesInPlace => {
                 write!(out, "the policy inplace writes blocks where they lie anyway; leave out --patches")
             }
-            FolderError::PatchesInVersion1 => write!(
-                out,
-                "the volume is of format version 1, which has no patches; leave out --patches, or first: pantile upgrade VOL"
-            ),
             FolderError::PatchesOfCode { spec } => write!(
                 out,
                 "a volume of {spec} has no patches: its code has to bear a loss, and not the loss of half of its devices; leave out --patches"

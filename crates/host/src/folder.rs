@@ -161,7 +161,7 @@ impl Folder {
             NewDevices::Made { user_bytes } => made(folder, new, volume, *user_bytes)?,
         };
         let own = matches!(new.devices, NewDevices::Made { .. });
-        let may_patch = if new.patches_stripes { geometry::check_patches(&geometry, true) } else { Ok(()) };
+        let may_patch = if new.patches_stripes { geometry::check_patches(&geometry) } else { Ok(()) };
         let written = may_patch.and_then(|()| write_new(root, new, &geometry, &devices)).and_then(|()| {
             let devices =
                 (0..).zip(places.clone()).map(|(slot, path)| (slot, Place { path, joining: false }));
@@ -171,7 +171,6 @@ impl Folder {
                 replacing: BTreeMap::new(),
                 spares: Vec::new(),
                 throttle_bytes_per_s: None,
-                damaged_stripes: 0,
             };
             let folder = Folder::with(root, folder.clone(), config, lock);
             folder.save()?;
@@ -264,7 +263,6 @@ impl Folder {
             replacing: found.replacing.clone(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
-            damaged_stripes: 0,
         };
         let folder = Folder::with(root, dir.clone(), config, lock);
         folder.save()?;
@@ -481,7 +479,7 @@ impl Folder {
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
         if self.patches_stripes {
-            geometry::check_patches(&opened.geometry, opened.superblock.second.is_some())?;
+            geometry::check_patches(&opened.geometry)?;
             options.patches_stripes = true;
         }
         let fresh = fresh_history()?;

@@ -246,12 +246,9 @@ pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfi
 }
 
 /// Refuses patches of a volume that can have none.
-pub(crate) fn check_patches(geometry: &Geometry, is_version_2: bool) -> Result<(), FolderError> {
+pub(crate) fn check_patches(geometry: &Geometry) -> Result<(), FolderError> {
     if geometry.policy != Policy::Wcl {
         return Err(FolderError::PatchesInPlace);
-    }
-    if !is_version_2 {
-        return Err(FolderError::PatchesInVersion1);
     }
     match geometry.may_patch() {
         true => Ok(()),

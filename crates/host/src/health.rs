@@ -218,7 +218,6 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::SCRUB_ENDED => format!("The scrub ended; stripes found bad: {}.", event.value),
         EventKind::DATA_LOST => format!("Data could not be had any more, from byte {at_byte} on."),
         EventKind::DATA_SUSPECT => format!("Data became suspect after a crash, from byte {at_byte} on."),
-        EventKind::UPGRADED => "The volume became one of format version 2.".into(),
         EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
         EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
         EventKind::COPY_CANCELLED => {

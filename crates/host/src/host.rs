@@ -133,7 +133,7 @@ impl Host {
         fresh: pantile_format::volume::HistoryId,
         options: &HostOptions,
     ) -> Result<Host, HostError> {
-        Host::open_claimed(geometry, devices, fresh, options, None)
+        Host::begin(geometry, devices, fresh, (options, None), Volume::open)
     }
 
     /// The same, and keeps a claim on the devices, which have it already.
@@ -144,9 +144,9 @@ impl Host {
         devices: Vec<Option<Arc<dyn Device>>>,
         fresh: pantile_format::volume::HistoryId,
         options: &HostOptions,
-        beating: Option<Beating>,
+        beating: Beating,
     ) -> Result<Host, HostError> {
-        Host::begin(geometry, devices, fresh, (options, beating), Volume::open)
+        Host::begin(geometry, devices, fresh, (options, Some(beating)), Volume::open)
     }
 
     /// Opens the devices of a volume to see how it stands. Nothing is written and nobody is served.
@@ -309,14 +309,6 @@ impl Host {
     /// Who has taken the volume from this host, which has ended of it.
     pub fn taken_by(&self) -> Option<Claimant> {
         self.taken.get().cloned()
-    }
-
-    /// Makes a volume of version 1 one of version 2; [`Host::report`] tells when it is.
-    pub fn upgrade(&self) -> Result<(), HostError> {
-        self.call(|engine| {
-            engine.upgrade();
-            Ok(())
-        })
     }
 
     /// A person knows of a device's errors: they are counted from now on. Errors: `NoSuchSlot`.

@@ -28,7 +28,7 @@ use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
-use pantile_format::volume::{Claim, Claimant, Second, Superblock};
+use pantile_format::volume::{Claim, Claimant, Superblock};
 use pantile_volume::{DeviceState, DeviceStatus, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -38,9 +38,6 @@ use std::time::{Duration, Instant};
 
 /// How often it looks after devices.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// How long an upgrade is waited for: it writes the maps once.
-const UPGRADING: Duration = Duration::from_secs(300);
 
 /// Over how many looks a rate is measured.
 const SAMPLES: usize = 20;
@@ -352,7 +349,6 @@ impl Service {
             Order::ScrubPause => self.order_scrub(Scrub::Pause, "The scrub waits.").map(done),
             Order::ScrubResume => self.order_scrub(Scrub::Resume, "The scrub goes on.").map(done),
             Order::ScrubStop => self.order_scrub(Scrub::Stop, "The scrub has ended.").map(done),
-            Order::Upgrade => self.upgrade().map(done),
             Order::CallDeviceGood { device } => self.call_device_good(*device).map(done),
             Order::CallGood { offset, len_bytes } => self.call_good(*offset, *len_bytes).map(done),
             Order::DelayedStart {
@@ -407,31 +403,6 @@ impl Service {
         Ok(text.to_owned())
     }
 
-    /// Makes a volume of version 1 one of version 2, and waits until it is.
-    fn upgrade(&self) -> Result<String, FolderError> {
-        if self.host().report()?.status.version >= 2 {
-            return Ok("The volume is of format version 2 already.".into());
-        }
-        if Second::new(self.superblock.definition).is_none() {
-            let have = self.superblock.definition.map_or(0, |definition| definition.len);
-            return Err(FolderError::NoUpgrade { have });
-        }
-        if self.host().report()?.status.failed {
-            return Err(HostError::Failed(pantile_volume::Failure::NotDurable).into());
-        }
-        self.host().upgrade()?;
-        let until = Instant::now() + UPGRADING;
-        while self.host().report()?.status.version < 2 {
-            if Instant::now() > until {
-                return Ok(
-                    "The volume becomes one of format version 2; 'pantile status' says when it is.".into()
-                );
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok("The volume is of format version 2; programs of before cannot open it any more.".into())
-    }
-
     /// A person knows of a device's errors. It is durable when this returns.
     fn call_device_good(&self, device: u32) -> Result<String, FolderError> {
         self.host().call_device_good(Slot(device))?;
@@ -441,11 +412,7 @@ impl Service {
             state.problems.remove(&device);
         }
         drop(state);
-        let kept = match self.host().report()?.status.version {
-            1 => " This volume of format version 1 forgets its errors when it is stopped.",
-            _ => "",
-        };
-        Ok(format!("Errors of device {device} are counted from now on.{kept}"))
+        Ok(format!("Errors of device {device} are counted from now on."))
     }
 
     /// A person has looked at suspect data.

@@ -40,7 +40,7 @@ pub(crate) fn copy_under_way(device: &dyn Device) -> Option<Superblock> {
 }
 
 fn is_of_copy(found: &Superblock) -> bool {
-    found.second.is_some_and(|second| second.copy_begun > 0)
+    found.copy_begun > 0
 }
 
 /// The same, if the copy may lie where devices of this geometry have it: a device may be longer

@@ -97,7 +97,6 @@ impl Folder {
             devices,
             spares: self.config().spares.clone(),
             throttle_bytes_per_s: self.config().throttle_bytes_per_s,
-            broken_stripes: self.config().damaged_stripes,
             opens: false,
             ..StatusReport::default()
         };

@@ -150,9 +150,6 @@ pub enum Event {
     /// is in memory is made durable, and stripes with much in the log are merged, so that the next
     /// burst finds room; while a device is lost or rebuilt the log stays.
     Idle,
-    /// Make a volume of version 1 one of version 2. Nothing happens where it is one, or where the
-    /// text of its code leaves no room.
-    Upgrade,
     /// A person knows of a device's errors: they are counted from now on.
     DeviceChecked(Slot),
     /// The state of a copy that is to replace a working device, to be kept as an event. After

@@ -31,7 +31,7 @@ use crate::{
     Action, BufferId, Bug, Compute, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
     Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
-use pantile_format::volume::{EventKind, HistoryId, MemberState, Second, Superblock};
+use pantile_format::volume::{HistoryId, MemberState, Superblock};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -319,7 +319,6 @@ impl Engine {
             | Event::Still
             | Event::Pace(..)
             | Event::Idle
-            | Event::Upgrade
             | Event::DeviceChecked(_)
             | Event::Copy { .. }
             | Event::Checked { .. } => {}
@@ -389,7 +388,6 @@ impl Engine {
                 (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true);
                 self.members_changed |= self.has_unrecorded_notes();
             }
-            Event::Upgrade => self.upgrade(),
             Event::DeviceChecked(slot) => self.call_device_good(slot),
             Event::Copy { slot, what, reason, errno } => self.note_copy(slot, what, (reason, errno)),
             Event::Checked { first, count } => self.call_good(first, count),
@@ -417,17 +415,6 @@ impl Engine {
         let is_marked = self.settle_marks();
         self.members_changed |= is_marked || self.has_unrecorded_rebuild();
         self.members_changed |= self.has_unrecorded_notes();
-    }
-
-    /// Begins to make the volume one of version 2; a snapshot does it, and all three superblocks of
-    /// every device.
-    fn upgrade(&mut self) {
-        let second = Second::new(self.superblock.definition);
-        if self.superblock.second.is_none() && second.is_some() && !self.noting.upgrades {
-            self.noting.upgrades = true;
-            self.event(EventKind::UPGRADED, None, 0);
-            (self.snapshot_wanted, self.snapshot_everywhere) = (true, true);
-        }
     }
 
     /// Begins whatever can be begun.

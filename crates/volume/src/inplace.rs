@@ -292,7 +292,7 @@ impl Engine {
         let mut cleared = BTreeSet::new();
         for &logical in &self.inplace.resync {
             // Each data cell of it may become suspect.
-            let notes = if self.keeps_notes() { 40 * self.geometry.code.data().len() as u64 } else { 0 };
+            let notes = 40 * self.geometry.code.data().len() as u64;
             let bytes = self.switch_bytes() + 32 + notes;
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
             if !cleared.is_empty() && (blocks + per_stripe > WHOLE_BLOCKS_MOST || room < bytes) {

@@ -10,8 +10,8 @@ use crate::open::lineage::open_up;
 use crate::stored::{SnapshotWriter, entry, superblock_of};
 use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
-    BlockRun, ChunkHeader, Features, LogicalStripe, PhysicalStripe, Record, RecordNumber, Second,
-    SnapshotHead, SnapshotRef, SnapshotSum, State, StateRef, Superblock, Zones,
+    BlockRun, ChunkHeader, Features, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead,
+    SnapshotRef, SnapshotSum, State, StateRef, Superblock, Zones,
 };
 use pantile_format::{Column, Crc64, Generation};
 
@@ -39,7 +39,7 @@ pub(crate) struct Snapshot {
     /// Both superblocks in front are written, not only the one in its turn.
     everywhere: bool,
     /// The state that goes with it.
-    state: Option<StateRef>,
+    state: StateRef,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ impl Engine {
     /// Begins to write the maps as they are. No commit is under way.
     pub(crate) fn begin_snapshot(&mut self) {
         self.snapshot_wanted = false;
-        let state = self.state_of_now();
+        let (at, bytes, state) = self.state_of_now();
         let head = SnapshotHead {
             volume: self.geometry.volume,
             session: self.superblock.session,
@@ -154,12 +154,10 @@ impl Engine {
             // A device that has just come may have torn ones, and what it does not have is zeros: a
             // scrub would take them for bad.
             everywhere: std::mem::take(&mut self.snapshot_everywhere) || !self.blank.is_empty(),
-            state: state.as_ref().map(|(_, _, reference)| *reference),
+            state,
         });
-        if let Some((at, bytes, _)) = state {
-            for slot in self.present() {
-                self.snapshot_write_to(slot, at, bytes.clone());
-            }
+        for slot in self.present() {
+            self.snapshot_write_to(slot, at, bytes.clone());
         }
         // A device that has just come has not even the code.
         let text = self.geometry.code.definition().map(definition_bytes);
@@ -174,25 +172,24 @@ impl Engine {
     }
 
     /// The state for the next snapshot: where it goes, its bytes, and what the superblock will say
-    /// of it; `None` in version 1.
-    fn state_of_now(&mut self) -> Option<(DeviceBlock, Vec<u8>, StateRef)> {
-        let notes = self.notes_for_snapshot()?;
-        let second = self.second_to_be()?;
+    /// of it.
+    fn state_of_now(&mut self) -> (DeviceBlock, Vec<u8>, StateRef) {
+        let notes = self.notes_for_snapshot();
         let (volume, session) = (self.geometry.volume, self.superblock.session);
         let state = State { volume, session, record: RecordNumber(self.record - 1), notes };
         let (bytes, crc) = state.encode(self.geometry.shape());
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
-        Some((second.state_place(self.snapshot_area()).first, bytes, StateRef { blocks, crc }))
+        let place = self.geometry.common().state(self.snapshot_area());
+        (place.first, bytes, StateRef { blocks, crc })
     }
 
-    /// What the next superblock says of version 2.
-    fn second_to_be(&self) -> Option<Second> {
-        let upgraded = || self.noting.upgrades.then(|| Second::new(self.superblock.definition)).flatten();
-        let mut second = self.superblock.second.or_else(upgraded);
-        if let Some(second) = second.as_mut().filter(|_| self.patching.feature_wanted) {
-            second.features.must_refuse |= Features::PATCHES;
+    /// The features of the next superblock.
+    fn features_to_be(&self) -> Features {
+        let mut features = self.superblock.features;
+        if self.patching.feature_wanted {
+            features.must_refuse |= Features::PATCHES;
         }
-        second
+        features
     }
 
     /// The area that holds the older snapshot.
@@ -229,13 +226,10 @@ impl Engine {
         Superblock {
             update: self.superblock.update + 1,
             snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
-            second: self.second_to_be().map(|second| Second { state: self.state_written(), ..second }),
+            features: self.features_to_be(),
+            state: self.snapshot.as_ref().map(|snapshot| snapshot.state),
             ..self.superblock.clone()
         }
-    }
-
-    fn state_written(&self) -> Option<StateRef> {
-        self.snapshot.as_ref().and_then(|snapshot| snapshot.state)
     }
 
     fn snapshot_write_to(&mut self, slot: Slot, at: DeviceBlock, bytes: Vec<u8>) {
@@ -344,7 +338,6 @@ impl Engine {
                 self.recorded_generation = self.recorded_generation.max(snapshot.generation);
                 self.snapshot = None;
                 self.superblock = superblock;
-                self.noting.upgrades &= self.superblock.second.is_none();
                 self.journal_used = 0;
                 self.unproven = false;
                 self.is_provisional = false;

@@ -56,7 +56,7 @@ pub use engine::{DIRTY_BLOCKS_MARK, DIRTY_BLOCKS_MOST, ENGINE_BUFFERS};
 pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
-pub use open::{Birth, OpenError, choose_side, format_volume, format_volume_1, histories_are_forgotten};
+pub use open::{Birth, OpenError, choose_side, format_volume, histories_are_forgotten};
 pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, Policy, RangeKind, RangeNote, Reason};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;

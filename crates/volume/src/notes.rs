@@ -3,7 +3,7 @@
 //!
 //! A note counts in memory at once. It gets into the next record that is written, or, where
 //! somebody must be able to rely on it, one is written for it. A snapshot takes all of them (the
-//! state), so that none is owed afterwards. A volume of version 1 keeps them in memory only.
+//! state), so that none is owed afterwards.
 //!
 //! * *Events* and what is known of *devices*: every loss with its reason, every return; errors
 //!   counted on a device as long as it is that device.
@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::maps::{Change, Maps};
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    BadNote, DeviceNote, EventKind, EventNote, Note, RangeKind, RangeNote, Reason, ScrubNote, Second, State,
+    BadNote, DeviceNote, EventKind, EventNote, Note, RangeKind, RangeNote, Reason, ScrubNote, State,
     StateRoom,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -64,7 +64,7 @@ pub(crate) struct Notes {
 impl Notes {
     pub(crate) fn new(geometry: &Geometry) -> Notes {
         Notes {
-            room: StateRoom::of(Second::STATE_BLOCKS, geometry.slots() as u32),
+            room: StateRoom::of(geometry.slots() as u32),
             bad: BadChunks::new(geometry),
             devices: BTreeMap::new(),
             events: VecDeque::new(),
@@ -249,8 +249,6 @@ pub(crate) struct Noting {
     pub(crate) write_failed: bool,
     /// Errors of each device before the volume was opened, by slot.
     before: BTreeMap<Slot, (u64, u64)>,
-    /// The next snapshot makes the volume one of version 2.
-    pub(crate) upgrades: bool,
 }
 
 impl Noting {
@@ -280,18 +278,11 @@ impl Noting {
 }
 
 impl Engine {
-    /// Whether what happens is kept on the devices.
-    pub(crate) fn keeps_notes(&self) -> bool {
-        self.superblock.second.is_some() || self.noting.upgrades
-    }
-
     /// Says something from now on; `at_once`: a record is written for it.
     pub(crate) fn note(&mut self, note: Note, at_once: bool) {
         self.maps.notes.apply(&note);
-        if self.keeps_notes() {
-            self.noting.owe(note);
-            self.members_changed |= at_once;
-        }
+        self.noting.owe(note);
+        self.members_changed |= at_once;
     }
 
     pub(crate) fn event(&mut self, what: EventKind, slot: Option<Slot>, value: u64) {
@@ -380,8 +371,7 @@ impl Engine {
             return;
         }
         for (first, count) in runs(blocks) {
-            self.members_changed |=
-                self.keeps_notes() && self.maps.notes.within(RangeKind::Lost, first, count);
+            self.members_changed |= self.maps.notes.within(RangeKind::Lost, first, count);
             self.note_good(first, count, RangeKind::Lost);
             self.note_good(first, count, RangeKind::Suspect);
         }
@@ -440,7 +430,7 @@ impl Engine {
         for (first, count) in merged(blocks) {
             let note = Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since });
             self.maps.notes.apply(&note);
-            notes.extend(self.superblock.second.is_some().then_some(Change::Note(note)));
+            notes.push(Change::Note(note));
             self.event(EventKind::DATA_SUSPECT, None, first.0);
         }
         notes
@@ -479,11 +469,6 @@ impl Engine {
 
     /// Notes for the record that is about to be written.
     pub(crate) fn notes_for_record(&mut self) -> Vec<Change> {
-        // While a volume is upgraded its records are those of version 1: the state takes what is
-        // owed.
-        if self.superblock.second.is_none() {
-            return Vec::new();
-        }
         self.refresh_notes();
         let mut left = RECORD_NOTE_BYTES;
         let mut changes = Vec::new();
@@ -505,15 +490,12 @@ impl Engine {
         changes
     }
 
-    /// All notes, for the snapshot that is about to be written; `None` in version 1. No record owes
-    /// any of them any more.
-    pub(crate) fn notes_for_snapshot(&mut self) -> Option<Vec<Note>> {
-        if !self.keeps_notes() {
-            return None;
-        }
+    /// All notes, for the snapshot that is about to be written. None is pending for a record any
+    /// more.
+    pub(crate) fn notes_for_snapshot(&mut self) -> Vec<Note> {
         self.refresh_notes();
         self.noting.owed.clear();
-        Some(self.maps.notes.all())
+        self.maps.notes.all()
     }
 }
 

@@ -34,7 +34,7 @@ use crate::stored::{SnapshotReader, counts_on, superblock_of};
 use crate::{
     Action, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot, Urgency,
 };
-pub use blank::{Birth, format_volume, format_volume_1};
+pub use blank::{Birth, format_volume};
 pub use error::OpenError;
 use lineage::{Chosen, Known};
 pub use lineage::{choose_side, histories_are_forgotten};
@@ -252,7 +252,6 @@ impl Opening {
             | Event::Still
             | Event::Pace(..)
             | Event::Idle
-            | Event::Upgrade
             | Event::DeviceChecked(_)
             | Event::Copy { .. }
             | Event::Checked { .. } => {}
@@ -428,7 +427,7 @@ impl Opening {
         if !self.are_enough(Vec::new()) {
             return;
         }
-        let features = newest.second.map_or(0, |second| second.features.unknown_to_write());
+        let features = newest.features.unknown_to_write();
         if features != 0 && !self.only_looks {
             self.error = Some(OpenError::NeedsNewer { features });
             return;

@@ -148,7 +148,7 @@ impl Engine {
 
     /// Whether all superblocks say that stripes may be patched.
     fn has_patches_feature(&self) -> bool {
-        self.superblock.second.is_some_and(|second| second.features.must_refuse & Features::PATCHES != 0)
+        self.superblock.features.must_refuse & Features::PATCHES != 0
     }
 
     /// Whether stripes are patched where that is better: somebody said so now or once.
@@ -159,11 +159,7 @@ impl Engine {
     fn may_patch(&self) -> bool {
         let is_quiet = self.delayed.epochs.is_empty() && self.delayed.stripes.is_empty();
         let is_whole = self.maps.has_all_members() && !self.members_changed && self.arrivals.is_empty();
-        self.is_patched()
-            && self.superblock.second.is_some()
-            && self.geometry.may_patch()
-            && is_whole
-            && is_quiet
+        self.is_patched() && self.geometry.may_patch() && is_whole && is_quiet
     }
 
     /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`: there

@@ -148,12 +148,11 @@ impl Engine {
             if self.is_resyncing() || self.is_locked(next) {
                 return;
             }
-            let keeps_notes = self.keeps_notes();
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
             scrub.windows += 1;
             // Where it is gets into a record now and then, so that a crash does not begin it again.
-            self.members_changed |= keeps_notes && scrub.windows.is_multiple_of(RECORDED_WINDOWS);
+            self.members_changed |= scrub.windows.is_multiple_of(RECORDED_WINDOWS);
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
                 if !self.scrub_metadata() {

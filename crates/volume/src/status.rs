@@ -218,9 +218,6 @@ pub struct Status {
     /// So many devices were lost while another was away that it may be among these although it
     /// never ran.
     pub histories_forgotten: bool,
-    /// The version of the volume's format: 1, which keeps nothing of what follows when it is
-    /// stopped, or 2.
-    pub version: u32,
     /// Blocks that are lost or suspect, from the lowest on.
     pub ranges: Vec<RangeNote>,
     /// What happened, the oldest first, as far as it is known.
@@ -342,7 +339,6 @@ impl Engine {
             next_generation: self.maps.generation,
             apart: self.apart.clone(),
             histories_forgotten: histories_are_forgotten(&self.superblock),
-            version: if self.superblock.second.is_some() { 2 } else { 1 },
             ranges: if self.reads_only { self.ranges_to_be() } else { self.maps.notes.ranges() },
             events: self.maps.notes.events.iter().copied().collect(),
             notes_lost: self.maps.notes.are_lost,

@@ -137,8 +137,7 @@ fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
 /// Whether a volume of this policy and code writes entries of that kind, in records or snapshots.
 ///
 /// What nobody writes nobody ends, either: a stripe that is marked under a policy that writes none
-/// in place would be waited for, for ever. Notes are written in version 1 too: by one that is just
-/// becoming one of version 2.
+/// in place would be waited for, for ever.
 fn may_have(entry: &Entry, geometry: &Geometry) -> bool {
     match entry {
         Entry::Mark { .. } => may_mark(geometry),

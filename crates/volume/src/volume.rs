@@ -140,8 +140,7 @@ impl Volume {
     /// Whether stripes may be patched: single blocks of a full log are then written where they lie,
     /// where that costs less than to merge their stripes. The first patch sets a feature bit, and
     /// programs that do not know it refuse the volume from then on; a volume that has the bit is
-    /// patched whatever is said here. One that [`Geometry::may_patch`] refuses never is, nor is one
-    /// of version 1. To be called before the first event.
+    /// patched whatever is said here. One that [`Geometry::may_patch`] refuses never is. To be called before the first event.
     pub fn patch_stripes(&mut self, may: bool) {
         self.patches = may;
     }
@@ -174,7 +173,6 @@ impl Volume {
                 event @ (Event::Request(..)
                 | Event::DeviceCame(..)
                 | Event::Scrub(..)
-                | Event::Upgrade
                 | Event::DeviceChecked(_)
                 | Event::Copy { .. }
                 | Event::Checked { .. }),

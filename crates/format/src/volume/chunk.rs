@@ -7,8 +7,8 @@
 //! by its digest, which comes from the journal.
 
 use super::{
-    BLOCK_BYTES, CHUNK_BLOCKS_MAX, LogicalStripe, PhysicalStripe, Slot, UNCHANGED, VolumeId, check_start,
-    must_be_volume, must_be_zero, seal, unseal,
+    BLOCK_BYTES, CHUNK_BLOCKS_MAX, LogicalStripe, PhysicalStripe, Slot, VOLUME_VERSION, VolumeId,
+    check_start, must_be_volume, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{Column, Crc64, FormatError, Generation, Part};
@@ -21,7 +21,7 @@ layout! {
     /// of the last block.
     CHUNK_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTCHNK`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "format version, 3";
         SLOT: "slot" @ 12 + 4, "the device's place in the volume, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         PHYSICAL: "physical stripe" @ 32 + 8, "where it lies";
@@ -65,7 +65,7 @@ impl ChunkHeader {
         assert!((1..=CHUNK_BLOCKS_MAX).contains(&count), "a chunk of {count} blocks");
         let mut bytes = vec![0; ChunkHeader::blocks(count) as usize * BLOCK_BYTES];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, UNCHANGED);
+        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
         SLOT.put_u32(&mut bytes, self.slot.0);
         VOLUME.put(&mut bytes, &self.volume.0);
         PHYSICAL.put_u64(&mut bytes, self.physical.0);
@@ -89,13 +89,13 @@ impl ChunkHeader {
     /// no blocks.
     pub fn decode(bytes: &[u8], volume: VolumeId) -> Result<ChunkHeader, FormatError> {
         let part = Part::ChunkHeader;
-        check_start(part, MAGIC_BYTES, UNCHANGED, bytes, BLOCK_BYTES as u64)?;
+        check_start(part, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;
         let count = u64::from(BLOCKS.u32(bytes));
         if !(1..=CHUNK_BLOCKS_MAX).contains(&count) {
             return Err(FormatError::Invalid { part, field: "blocks", rule: "must be 1 to 65536" });
         }
         let need = ChunkHeader::blocks(count) * BLOCK_BYTES as u64;
-        check_start(part, MAGIC_BYTES, UNCHANGED, bytes, need)?;
+        check_start(part, MAGIC_BYTES, bytes, need)?;
         let bytes = &bytes[..need as usize];
         unseal(part, bytes)?;
         must_be_volume(part, VOLUME.get(bytes), volume)?;

@@ -1,4 +1,4 @@
-//! The claim: who serves the volume, for others who can reach the same devices. Since version 2.
+//! The claim: who serves the volume, for others who can reach the same devices.
 //!
 //! One block of its own on each device, outside the turns of the superblocks: it is written again
 //! every 2 s without a flush, and says nothing that a later opening relies on but "somebody may be
@@ -17,7 +17,7 @@ layout! {
     /// The claim, byte by byte.
     CLAIM_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTCLAM`";
-        VERSION: "version" @ 8 + 4, "format version, 2";
+        VERSION: "version" @ 8 + 4, "format version, 3";
         HELD: "held" @ 12 + 4, "1 as long as the volume is served, 0 when it was stopped in order";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         CLAIMANT: "claimant" @ 32 + 16, "drawn at random by each server";
@@ -103,12 +103,9 @@ impl Claim {
     /// fields that cannot be so.
     pub fn decode(bytes: &[u8], volume: VolumeId) -> Result<Claim, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
-        let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, BLOCK_BYTES as u64)?;
+        check_start(PART, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;
         let bytes = &bytes[..BLOCK_BYTES];
         unseal(PART, bytes)?;
-        if version != VOLUME_VERSION {
-            return Err(invalid("version", "must be 2"));
-        }
         must_be_volume(PART, VOLUME.get(bytes), volume)?;
         must_be_zero(PART, &bytes[REST.offset as usize..CRC.offset as usize])?;
         let place = &bytes[HOST.offset as usize..(HOST.offset + HOST.len) as usize];

@@ -141,7 +141,7 @@ pub enum Entry {
         /// Whether the mark is set, or taken away.
         is_marked: bool,
     },
-    /// What happened, or what is wrong; since version 2.
+    /// What happened, or what is wrong.
     Note(Note),
     /// Blocks of a stripe are written where they lie, or have been; only where the feature bit says
     /// so.

@@ -3,7 +3,7 @@
 //! What is stored: a [`Superblock`] says what the volume is; a [`ChunkHeader`] stands before every
 //! chunk and says whose it is; a [`Record`] is one atomic change of the maps; a
 //! [`Snapshot`](SnapshotEncoder) is the maps at one record; [`State`] is what happened and what is
-//! wrong, beside the snapshot since version 2; a [`Claim`] tells other hosts who serves the volume;
+//! wrong, beside the snapshot; a [`Claim`] tells other hosts who serves the volume;
 //! [`Zones`] says where all of it lies. `docs/volume-format.md` prints the same tables, and a test
 //! compares the page with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
 //!
@@ -22,10 +22,10 @@
 mod chunk;
 mod claim;
 mod entry;
+mod features;
 mod note;
 mod patch;
 mod record;
-mod second;
 mod snapshot;
 mod state;
 mod superblock;
@@ -37,31 +37,27 @@ pub use entry::{
     Cell, ENTRY_HEAD_LAYOUT, Entry, FORGET_LAYOUT, Holds, LOG_CELL_LAYOUT, LOG_WRITE_LAYOUT, LogWrite,
     MARK_LAYOUT, MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
 };
+pub use features::{Features, StateRef};
 pub use note::{
     BAD_LAYOUT, BadNote, DEVICE_NOTE_LAYOUT, DeviceNote, EVENT_LAYOUT, EventKind, EventNote, Note,
     RANGE_LAYOUT, RangeKind, RangeNote, Reason, SCRUB_LAYOUT, ScrubNote, ScrubState,
 };
 pub use patch::{ChunkPatch, PATCH_BLOCK_LAYOUT, PATCH_CHUNK_LAYOUT, PATCH_LAYOUT, StripePatch};
 pub use record::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES, RECORD_HEAD_LAYOUT, Record, RecordHead};
-pub use second::{Features, Second, StateRef};
 pub use snapshot::{
     PIECE_BLOCKS, PIECE_HEAD_LAYOUT, SNAPSHOT_LAYOUT, STRIPE_LAYOUT, SnapshotBlocks, SnapshotDecoder,
     SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotSum,
 };
 pub use state::{STATE_LAYOUT, State, StateRoom};
 pub use superblock::{DefinitionRef, Placement, Policy, SUPERBLOCK_LAYOUT, SnapshotRef, Superblock};
-pub use zones::{BlockRun, Place, Shape, Zones};
+pub use zones::{BlockRun, CLAIM_BLOCK, Place, STATE_BLOCKS, Shape, Zones};
 
 use crate::layout::Field;
 use crate::{Crc64, CrcStream, FormatError, Generation, Part, SetId};
 use std::fmt;
 
-/// The newest version of a volume that this program reads; new volumes get it. A structure that has
-/// not changed since version 1 says 1 in every volume.
-pub const VOLUME_VERSION: u32 = 2;
-
-/// What structures say that version 2 left as they were.
-const UNCHANGED: u32 = 1;
+/// The version of the format of volumes, in every structure. Versions 1 and 2 were never released.
+pub const VOLUME_VERSION: u32 = 3;
 
 /// Bytes of a block: the unit of checksums, of the log and of atomic writes.
 pub const BLOCK_BYTES: usize = 4096;
@@ -168,26 +164,24 @@ pub fn block_checksum(
 const MAGIC_BYTES: usize = 8;
 const VERSION_END: usize = 12;
 
-/// Refuses what is not the structure, cut off before `need` bytes, or of a version not known here;
-/// gives the version.
+/// Refuses what is not the structure, is cut off before `need` bytes, or is of another version.
 ///
-/// A newer format may keep its checksum elsewhere: its version is believed without one.
-fn check_start(part: Part, magic: &[u8; 8], known: u32, bytes: &[u8], need: u64) -> Result<u32, FormatError> {
-    let mut version = known;
+/// Another version may keep its checksum elsewhere: its number counts without one.
+fn check_start(part: Part, magic: &[u8; 8], bytes: &[u8], need: u64) -> Result<(), FormatError> {
     let have = bytes.len() as u64;
     if bytes.len() >= MAGIC_BYTES && bytes[..MAGIC_BYTES] != *magic {
         return Err(FormatError::NotPantile { part });
     }
     if bytes.len() >= VERSION_END {
-        version = u32::from_le_bytes(bytes[MAGIC_BYTES..VERSION_END].try_into().expect("4 bytes"));
-        if version > known {
-            return Err(FormatError::Newer { part, version, known });
+        let version = u32::from_le_bytes(bytes[MAGIC_BYTES..VERSION_END].try_into().expect("4 bytes"));
+        if version > VOLUME_VERSION {
+            return Err(FormatError::Newer { part, version, known: VOLUME_VERSION });
         }
-        if version == 0 {
-            return Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" });
+        if version < VOLUME_VERSION {
+            return Err(FormatError::Invalid { part, field: "version", rule: "must be 3" });
         }
     }
-    if have < need { Err(FormatError::Truncated { part, have, need }) } else { Ok(version) }
+    if have < need { Err(FormatError::Truncated { part, have, need }) } else { Ok(()) }
 }
 
 /// The end of a structure of whole blocks: the CRC of everything before.

@@ -1,5 +1,5 @@
 //! Notes: what happened to a volume and what is wrong with it, as entries of records and of the
-//! state beside a snapshot. Since version 2.
+//! state beside a snapshot.
 //!
 //! A note says how something is from now on, whole, so that reading one twice changes nothing;
 //! events alone add up. None of them says where data lie: a reader that lost them all would read
@@ -46,7 +46,7 @@ layout! {
 layout! {
     /// Something that happened, behind the head.
     EVENT_LAYOUT {
-        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 8 data suspect, 9 upgraded, 10 called good by a person, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 8 data suspect, 10 called good by a person, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
         E_REASON: "reason" @ 10 + 2, "of a loss or a failed copy, as above";
         E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
         E_ERRNO: "system error" @ 16 + 4, "as above";
@@ -173,8 +173,6 @@ impl EventKind {
     pub const DATA_LOST: EventKind = EventKind(7);
     /// Data may not be what was written.
     pub const DATA_SUSPECT: EventKind = EventKind(8);
-    /// The volume got a newer version.
-    pub const UPGRADED: EventKind = EventKind(9);
     /// A person said of suspect data that they are good.
     pub const CALLED_GOOD: EventKind = EventKind(10);
     /// A new device began to become a copy of one that works.

@@ -10,8 +10,8 @@
 //! of the log), because it is written together with it: it is valid only if what it maps is there.
 
 use super::{
-    BLOCK_BYTES, Entry, RecordNumber, Session, Shape, UNCHANGED, VOLUME_VERSION, VolumeId, check_start,
-    must_be_volume, must_be_zero, seal, unseal,
+    BLOCK_BYTES, Entry, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start, must_be_volume,
+    must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{FormatError, Part};
@@ -28,7 +28,7 @@ layout! {
     /// The head of a record. Entries follow, then zeros, then a CRC at the end of its last block.
     RECORD_HEAD_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTRECD`";
-        VERSION: "version" @ 8 + 4, "2 exactly if it has an entry of a kind above 6, else 1";
+        VERSION: "version" @ 8 + 4, "format version, 3";
         BLOCKS: "blocks" @ 12 + 4, "blocks of the record, as few as it needs: 1 to 4096";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         SESSION: "session" @ 32 + 8, "the session that wrote it";
@@ -74,12 +74,6 @@ impl Record {
         blocks_of(body)
     }
 
-    /// Volumes of version 1 have entries of the kinds 1 to 6 only.
-    fn version(&self) -> u32 {
-        let is_new = self.entries.iter().any(|entry| matches!(entry, Entry::Note(_) | Entry::Patch(_)));
-        if is_new { VOLUME_VERSION } else { UNCHANGED }
-    }
-
     /// Whether it can be a record of a volume of this shape, and fits its journal.
     ///
     /// Errors: `Invalid` with the field that cannot be so.
@@ -103,7 +97,7 @@ impl Record {
             entry.encode(&mut bytes);
         }
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, self.version());
+        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
         BLOCKS.put_u32(&mut bytes, blocks as u32);
         VOLUME.put(&mut bytes, &self.volume.0);
         SESSION.put_u64(&mut bytes, self.session.0);
@@ -122,7 +116,7 @@ impl Record {
     /// Errors: no magic, a newer version, cut off, another volume, or numbers that cannot be so.
     /// The checksum, which stands at the record's end, is not looked at.
     pub fn peek(block: &[u8], volume: VolumeId) -> Result<RecordHead, FormatError> {
-        check_start(Part::Record, MAGIC_BYTES, VOLUME_VERSION, block, RECORD_HEAD_BYTES as u64)?;
+        check_start(Part::Record, MAGIC_BYTES, block, RECORD_HEAD_BYTES as u64)?;
         must_be_volume(Part::Record, VOLUME.get(block), volume)?;
         let head = RecordHead {
             session: Session(SESSION.u64(block)),
@@ -148,32 +142,27 @@ impl Record {
         let head = Record::peek(bytes, volume)?;
         check_len(head.blocks.into(), shape)?;
         let need = u64::from(head.blocks) * BLOCK_BYTES as u64;
-        let version = check_start(part, MAGIC_BYTES, VOLUME_VERSION, bytes, need)?;
+        check_start(part, MAGIC_BYTES, bytes, need)?;
         let bytes = &bytes[..need as usize];
         unseal(part, bytes)?;
         let (mut body, rest) =
             bytes[RECORD_HEAD_BYTES..bytes.len() - 8].split_at(BODY_LEN.u32(bytes) as usize);
         must_be_zero(part, rest)?;
-        let (entries, skipped) = decode_entries(part, ENTRIES.u32(bytes), &mut body, shape)?;
+        let entries = decode_entries(part, ENTRIES.u32(bytes), &mut body, shape)?;
         let RecordHead { session, number, flushed_through, .. } = head;
-        let record = Record { volume, session, number, flushed_through, entries };
-        let written = if skipped { VOLUME_VERSION } else { record.version() };
-        match version == written {
-            true => Ok(record),
-            false => Err(invalid("version", "must be 2 exactly with an entry of a kind above 6")),
-        }
+        Ok(Record { volume, session, number, flushed_through, entries })
     }
 }
 
-/// All entries of a body, and whether some were passed over that may be ignored.
+/// The entries of a body, without those that may be ignored.
 pub(super) fn decode_entries(
     part: Part,
     count: u32,
     body: &mut &[u8],
     shape: &Shape,
-) -> Result<(Vec<Entry>, bool), FormatError> {
+) -> Result<Vec<Entry>, FormatError> {
     let wrong = |field, rule| FormatError::Invalid { part, field, rule };
-    let (mut entries, mut skipped) = (Vec::new(), false);
+    let mut entries = Vec::new();
     for _ in 0..count {
         let len = match Entry::len_at_front(part, body)? {
             Some(len) if len <= body.len() => len,
@@ -181,19 +170,16 @@ pub(super) fn decode_entries(
         };
         let (entry, rest) = body.split_at(len);
         *body = rest;
-        match Entry::may_be_ignored(entry) {
-            true => skipped = true,
-            false => {
-                let entry = Entry::decode(part, entry)?;
-                entry.check(shape)?;
-                entries.push(entry);
-            }
+        if !Entry::may_be_ignored(entry) {
+            let entry = Entry::decode(part, entry)?;
+            entry.check(shape)?;
+            entries.push(entry);
         }
     }
     if !body.is_empty() {
         return Err(wrong("body length", "must end behind the last entry"));
     }
-    Ok((entries, skipped))
+    Ok(entries)
 }
 
 fn invalid(field: &'static str, rule: &'static str) -> FormatError {

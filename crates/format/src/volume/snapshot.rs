@@ -10,7 +10,8 @@
 use super::entry::{LONE_CELL_BYTES, MEMBER_BYTES};
 use super::{
     BLOCK_BYTES, Entry, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, RecordNumber, Session,
-    Shape, Slot, SnapshotRef, UNCHANGED, VolumeId, check_start, must_be_volume, must_be_zero, seal, unseal,
+    Shape, Slot, SnapshotRef, VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal,
+    unseal,
 };
 use crate::layout::layout;
 use crate::{Crc64, FormatError, Generation, Part};
@@ -36,7 +37,7 @@ layout! {
     /// its last block.
     PIECE_HEAD_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTSNAP`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "format version, 3";
         PIECE: "piece" @ 12 + 4, "its number, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         SESSION: "session" @ 32 + 8, "the session that wrote it";
@@ -291,7 +292,7 @@ impl SnapshotEncoder {
         let blocks = piece_blocks(payload);
         let mut bytes = vec![0; blocks * BLOCK_BYTES];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, UNCHANGED);
+        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
         PIECE.put_u32(&mut bytes, self.pieces);
         VOLUME.put(&mut bytes, &self.head.volume.0);
         SESSION.put_u64(&mut bytes, self.head.session.0);
@@ -435,7 +436,7 @@ impl SnapshotDecoder {
     /// Checks that a piece is whole and the one that belongs here.
     fn check_piece(&self, piece: &[u8]) -> Result<Crc64, FormatError> {
         let rule = |holds: bool, field, rule| if holds { Ok(()) } else { Err(invalid(field, rule)) };
-        check_start(PART, MAGIC_BYTES, UNCHANGED, piece, piece.len() as u64)?;
+        check_start(PART, MAGIC_BYTES, piece, piece.len() as u64)?;
         let crc = unseal(PART, piece)?;
         must_be_volume(PART, VOLUME.get(piece), self.volume)?;
         rule(PIECE.u32(piece) == self.pieces, "piece", "must be the one after the piece before")?;

@@ -1,5 +1,4 @@
 //! The state: all notes that count at one record, beside the snapshot of the maps at that record.
-//! Since version 2.
 //!
 //! It is one structure of a few blocks: a head, notes, zeros, a CRC over all of it. The records
 //! behind the snapshot go on from it.
@@ -7,8 +6,8 @@
 use super::note::{BAD_BYTES, DEVICE_BYTES, EVENT_BYTES, RANGE_BYTES, SCRUB_BYTES};
 use super::record::decode_entries;
 use super::{
-    BLOCK_BYTES, Entry, Note, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start,
-    must_be_volume, must_be_zero, seal, unseal,
+    BLOCK_BYTES, Entry, Note, RecordNumber, STATE_BLOCKS, Session, Shape, VOLUME_VERSION, VolumeId,
+    check_start, must_be_volume, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{Crc64, FormatError, Part};
@@ -21,7 +20,7 @@ layout! {
     /// The head of the state. Notes follow, then zeros, then a CRC at the end of its last block.
     STATE_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTSTAT`";
-        VERSION: "version" @ 8 + 4, "format version, 2";
+        VERSION: "version" @ 8 + 4, "format version, 3";
         BLOCKS: "blocks" @ 12 + 4, "blocks of the state, as few as it needs";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         SESSION: "session" @ 32 + 8, "the session that wrote it";
@@ -57,10 +56,10 @@ pub struct StateRoom {
 }
 
 impl StateRoom {
-    /// In places of so many blocks, of a volume of so many devices: of what the devices leave a
-    /// quarter for bad chunks, half for ranges, the rest for events.
-    pub fn of(state_blocks: u32, devices: u32) -> StateRoom {
-        let bytes = state_blocks as usize * BLOCK_BYTES;
+    /// The room in a volume of so many devices: of what these leave a quarter for bad chunks, half
+    /// for ranges, the rest for events.
+    pub fn of(devices: u32) -> StateRoom {
+        let bytes = STATE_BLOCKS as usize * BLOCK_BYTES;
         let fixed = HEAD_BYTES + 8 + SCRUB_BYTES + devices as usize * DEVICE_BYTES;
         let left = bytes.saturating_sub(fixed);
         let (bad, ranges) = (left / 4 / BAD_BYTES, left / 2 / RANGE_BYTES);
@@ -110,23 +109,20 @@ impl State {
     /// the caller sees by its CRC, which is given, too.
     pub fn decode(bytes: &[u8], volume: VolumeId, shape: &Shape) -> Result<(State, Crc64), FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
-        check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, HEAD_BYTES as u64)?;
+        check_start(PART, MAGIC_BYTES, bytes, HEAD_BYTES as u64)?;
         let (blocks, body_len) = (u64::from(BLOCKS.u32(bytes)), u64::from(BODY_LEN.u32(bytes)));
         if blocks != blocks_of(body_len) {
             return Err(invalid("blocks", "must be as many as the notes need"));
         }
         let need = blocks * BLOCK_BYTES as u64;
-        let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, need)?;
+        check_start(PART, MAGIC_BYTES, bytes, need)?;
         let bytes = &bytes[..need as usize];
         let crc = unseal(PART, bytes)?;
-        if version != VOLUME_VERSION {
-            return Err(invalid("version", "must be 2"));
-        }
         must_be_volume(PART, VOLUME.get(bytes), volume)?;
         must_be_zero(PART, &RESERVED.get::<8>(bytes))?;
         let (mut body, rest) = bytes[HEAD_BYTES..bytes.len() - 8].split_at(body_len as usize);
         must_be_zero(PART, rest)?;
-        let (entries, _) = decode_entries(PART, ENTRIES.u32(bytes), &mut body, shape)?;
+        let entries = decode_entries(PART, ENTRIES.u32(bytes), &mut body, shape)?;
         let note = |entry: Entry| match entry {
             Entry::Note(note) => Ok(note),
             _ => Err(invalid("kind", "must be 7 to 10, or 13")),

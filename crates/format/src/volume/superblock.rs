@@ -5,8 +5,8 @@
 //! holds nothing that a commit changes; the maps are in the snapshot and in the records behind it.
 
 use super::{
-    BLOCK_BYTES, Features, HistoryId, PhysicalStripe, RecordNumber, Second, Session, Shape, Slot, StateRef,
-    UNCHANGED, VOLUME_VERSION, VolumeId, check_start, must_be_zero, seal, unseal,
+    BLOCK_BYTES, Features, HistoryId, PhysicalStripe, RecordNumber, STATE_BLOCKS, Session, Shape, Slot,
+    StateRef, VOLUME_VERSION, VolumeId, check_start, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{CodeRecord, Column, Crc64, FormatError, Generation, Part};
@@ -21,7 +21,7 @@ layout! {
     /// The superblock, byte by byte.
     SUPERBLOCK_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTVOLM`";
-        VERSION: "version" @ 8 + 4, "format version: 1, or 2";
+        VERSION: "version" @ 8 + 4, "format version, 3";
         SLOT: "slot" @ 12 + 4, "this device's place in the volume, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         HISTORY: "history" @ 32 + 16, "drawn anew whenever the volume is opened without all of its devices";
@@ -60,16 +60,13 @@ layout! {
         ANCESTORS: "ancestors" @ 816 + 2048, "the histories before this one, the newest first, 16 bytes each, then zeros";
         SNAPSHOT_SESSION: "snapshot session" @ 2864 + 8, "the session that wrote the snapshot";
         BASE: "base session" @ 2872 + 8, "the newest session that had written a record or a snapshot when this one began";
-        MAY_IGNORE: "features to ignore" @ 2880 + 8, "version 2, like all that follow; a reader that does not know a bit may read and write";
+        MAY_IGNORE: "features to ignore" @ 2880 + 8, "a reader that does not know a bit may read and write";
         READ_ONLY: "features to read" @ 2888 + 8, "a reader that does not know a bit may read and must not write";
         MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 the device is being made a copy of the one in its slot, and is no member";
-        STATE_AT: "state block" @ 2904 + 4, "the first block of the first place for the state: 7";
-        STATE_BLOCKS: "state blocks" @ 2908 + 4, "blocks of each place: 4";
-        STATE_LEN: "state length" @ 2912 + 4, "blocks of the state that goes with the snapshot; 0 for none";
-        CLAIM_AT: "claim block" @ 2916 + 4, "the block of the claim: 15";
-        STATE_CRC: "state checksum" @ 2920 + 8, "the CRC at the end of the state; 0 for none";
-        COPY_BEGUN: "copy begun" @ 2928 + 8, "of a device that is being made a copy: when that began, seconds since 1970; else 0";
-        REST: "reserved" @ 2936 + 1152, "zero";
+        STATE_CRC: "state checksum" @ 2904 + 8, "the CRC at the end of the state that goes with the snapshot; 0 for none";
+        COPY_BEGUN: "copy begun" @ 2912 + 8, "of a device that is being made a copy: when that began, seconds since 1970; else 0";
+        STATE_LEN: "state length" @ 2920 + 4, "blocks of the state: 1 to 4; 0 for none";
+        REST: "reserved" @ 2924 + 1164, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
@@ -192,8 +189,13 @@ pub struct Superblock {
     pub snapshot: Option<SnapshotRef>,
     /// The devices that are lost, ascending; never this one.
     pub lost: Vec<Slot>,
-    /// What version 2 adds; `None`: the volume is of version 1.
-    pub second: Option<Second>,
+    /// What else the volume may have.
+    pub features: Features,
+    /// The state that goes with the snapshot; none without one.
+    pub state: Option<StateRef>,
+    /// When this device began to become a copy of another ([`Features::REPLACEMENT`]), in seconds
+    /// since 1970, at least 1; else 0.
+    pub copy_begun: u64,
 }
 
 /// What the definition area holds.
@@ -252,10 +254,11 @@ impl Superblock {
             let fits = snapshot.replay_at < self.shape.journal_blocks;
             rule(fits, "replay block", "must lie in the journal")?;
         }
-        let Some(second) = self.second else { return Ok(()) };
-        let fits = second.state.is_none() || self.snapshot.is_some();
-        rule(fits, "state length", "must be 0 without a snapshot")?;
-        second.check(self.definition)
+        let is_copy = self.features.must_refuse & Features::REPLACEMENT != 0;
+        rule(is_copy == (self.copy_begun > 0), "copy begun", "must be 0 exactly for a member")?;
+        let Some(state) = self.state else { return Ok(()) };
+        rule(self.snapshot.is_some(), "state length", "must be 0 without a snapshot")?;
+        rule((1..=STATE_BLOCKS).contains(&state.blocks), "state length", "must be 1 to 4")
     }
 
     /// Its block.
@@ -267,7 +270,7 @@ impl Superblock {
         }
         let mut bytes = vec![0; BLOCK_BYTES];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, if self.second.is_some() { VOLUME_VERSION } else { UNCHANGED });
+        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
         SLOT.put_u32(&mut bytes, self.slot.0);
         VOLUME.put(&mut bytes, &self.volume.0);
         HISTORY.put(&mut bytes, &self.history.0);
@@ -301,8 +304,13 @@ impl Superblock {
         for slot in &self.lost {
             bytes[(LOST.offset + slot.0 / 8) as usize] |= 1 << (slot.0 % 8);
         }
-        if let Some(second) = &self.second {
-            put_second(&mut bytes, second);
+        MAY_IGNORE.put_u64(&mut bytes, self.features.may_ignore);
+        READ_ONLY.put_u64(&mut bytes, self.features.read_only);
+        MUST_REFUSE.put_u64(&mut bytes, self.features.must_refuse);
+        COPY_BEGUN.put_u64(&mut bytes, self.copy_begun);
+        if let Some(state) = self.state {
+            STATE_LEN.put_u32(&mut bytes, state.blocks);
+            STATE_CRC.put_u64(&mut bytes, state.crc.0);
         }
         NAME_LEN.put_u32(&mut bytes, self.name.len() as u32);
         put_text(NAME, &mut bytes, &self.name);
@@ -326,28 +334,31 @@ impl Superblock {
     pub fn decode_copy(bytes: &[u8]) -> Result<Superblock, FormatError> {
         let known = Features::KNOWN_MUST_REFUSE | Features::REPLACEMENT;
         let found = Superblock::decode_knowing(bytes, known)?;
-        let is_copy = found.second.is_some_and(|second| second.copy_begun > 0);
         let rule = "must not be 0 for a copy";
-        is_copy.then_some(found).ok_or(FormatError::Invalid { part: PART, field: "copy begun", rule })
+        (found.copy_begun > 0).then_some(found).ok_or(FormatError::Invalid {
+            part: PART,
+            field: "copy begun",
+            rule,
+        })
     }
 
-    /// The superblock that marks a copy of this device; `None` in a volume of version 1.
+    /// The superblock that marks a copy of this device.
     ///
     /// `begun`: seconds since 1970.
-    pub fn of_copy(&self, begun: i64) -> Option<Superblock> {
-        let mut second = self.second?;
-        second.features.must_refuse |= Features::REPLACEMENT;
-        second.copy_begun = u64::try_from(begun).unwrap_or(0).max(1);
-        Some(Superblock { second: Some(second), ..self.clone() })
+    pub fn of_copy(&self, begun: i64) -> Superblock {
+        let mut copy = self.clone();
+        copy.features.must_refuse |= Features::REPLACEMENT;
+        copy.copy_begun = u64::try_from(begun).unwrap_or(0).max(1);
+        copy
     }
 
     fn decode_knowing(bytes: &[u8], known: u64) -> Result<Superblock, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
-        let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, BLOCK_BYTES as u64)?;
+        check_start(PART, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;
         let bytes = &bytes[..BLOCK_BYTES];
         unseal(PART, bytes)?;
         let unknown = MUST_REFUSE.u64(bytes) & !known;
-        if version == VOLUME_VERSION && unknown != 0 {
+        if unknown != 0 {
             return Err(FormatError::Features { part: PART, unknown });
         }
         if BLOCK.u32(bytes) != BLOCK_BYTES as u32 {
@@ -386,11 +397,16 @@ impl Superblock {
             policy,
             snapshot: get_snapshot(bytes)?,
             lost: (0..256).filter(is_lost).map(Slot).collect(),
-            second: if version == VOLUME_VERSION { Some(get_second(bytes)?) } else { None },
+            features: Features {
+                may_ignore: MAY_IGNORE.u64(bytes),
+                read_only: READ_ONLY.u64(bytes),
+                must_refuse: MUST_REFUSE.u64(bytes),
+            },
+            state: get_state(bytes)?,
+            copy_begun: COPY_BEGUN.u64(bytes),
         };
         must_be_zero(PART, &RESERVED.get::<4>(bytes))?;
-        let rest = if version == VOLUME_VERSION { REST } else { MAY_IGNORE };
-        must_be_zero(PART, &bytes[rest.offset as usize..CRC.offset as usize])?;
+        must_be_zero(PART, &bytes[REST.offset as usize..CRC.offset as usize])?;
         superblock.check()?;
         Ok(superblock)
     }
@@ -475,37 +491,15 @@ fn get_snapshot(bytes: &[u8]) -> Result<Option<SnapshotRef>, FormatError> {
     }
 }
 
-fn put_second(bytes: &mut [u8], second: &Second) {
-    MAY_IGNORE.put_u64(bytes, second.features.may_ignore);
-    READ_ONLY.put_u64(bytes, second.features.read_only);
-    MUST_REFUSE.put_u64(bytes, second.features.must_refuse);
-    STATE_AT.put_u32(bytes, second.state_at);
-    STATE_BLOCKS.put_u32(bytes, second.state_blocks);
-    CLAIM_AT.put_u32(bytes, second.claim_at);
-    COPY_BEGUN.put_u64(bytes, second.copy_begun);
-    if let Some(state) = second.state {
-        STATE_LEN.put_u32(bytes, state.blocks);
-        STATE_CRC.put_u64(bytes, state.crc.0);
-    }
-}
-
-fn get_second(bytes: &[u8]) -> Result<Second, FormatError> {
-    let features = Features {
-        may_ignore: MAY_IGNORE.u64(bytes),
-        read_only: READ_ONLY.u64(bytes),
-        must_refuse: MUST_REFUSE.u64(bytes),
-    };
-    let state = match (STATE_LEN.u32(bytes), Crc64(STATE_CRC.u64(bytes))) {
-        (0, Crc64(0)) => None,
+fn get_state(bytes: &[u8]) -> Result<Option<StateRef>, FormatError> {
+    match (STATE_LEN.u32(bytes), Crc64(STATE_CRC.u64(bytes))) {
+        (0, Crc64(0)) => Ok(None),
         (0, _) => {
             let rule = "must be 0 without a state";
-            return Err(FormatError::Invalid { part: PART, field: "state checksum", rule });
+            Err(FormatError::Invalid { part: PART, field: "state checksum", rule })
         }
-        (blocks, crc) => Some(StateRef { blocks, crc }),
-    };
-    let (state_at, state_blocks) = (STATE_AT.u32(bytes), STATE_BLOCKS.u32(bytes));
-    let (claim_at, copy_begun) = (CLAIM_AT.u32(bytes), COPY_BEGUN.u64(bytes));
-    Ok(Second { features, state_at, state_blocks, claim_at, state, copy_begun })
+        (blocks, crc) => Ok(Some(StateRef { blocks, crc })),
+    }
 }
 
 fn get_ancestors(bytes: &[u8]) -> Result<Vec<HistoryId>, FormatError> {

@@ -1,7 +1,7 @@
 //! Where everything lies on a device: computed from the numbers of the superblock, stored nowhere.
 //!
-//! All addresses are in blocks. A device is two superblocks, the definition area, the journal, two
-//! snapshots, the log, the data and, in its last block, a copy of the superblock. The zones touch:
+//! All addresses are in blocks. A device is two superblocks, the definition area, two places for
+//! the state, the claim, the journal, two snapshots, the log, the data and, in its last block, a copy of the superblock. The zones touch:
 //! nothing is aligned to more than a block, because a chunk, its header included, is not a power of
 //! two long anyway.
 
@@ -14,8 +14,17 @@ use crate::{FormatError, Part};
 /// The first block of the definition area: the text of a code that no family names.
 pub(super) const DEFINITION_START: u64 = 2;
 
-/// The first block of the journal: 64 KiB.
-pub(super) const JOURNAL_START: u64 = 16;
+/// The first of the two places for the state.
+const STATE_START: u64 = 16;
+
+/// Blocks of each place for the state: 16 KiB.
+pub const STATE_BLOCKS: u32 = 4;
+
+/// The block of the claim.
+pub const CLAIM_BLOCK: DeviceBlock = DeviceBlock(STATE_START + 2 * STATE_BLOCKS as u64);
+
+/// The first block of the journal, 128 KiB; the blocks between claim and journal are reserved.
+pub(super) const JOURNAL_START: u64 = 32;
 
 /// Blocks of the journal, at least.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
@@ -143,6 +152,17 @@ pub enum Place {
     Superblock(u8),
     /// A block of the definition area.
     Definition(u64),
+    /// A block of a place for the state.
+    State {
+        /// Place 0 or 1.
+        area: u8,
+        /// The block in it.
+        block: u32,
+    },
+    /// The claim.
+    Claim,
+    /// A block between claim and journal.
+    Reserved,
     /// A block of the journal.
     Journal(u32),
     /// A block of a snapshot.
@@ -217,10 +237,18 @@ impl Zones {
         DeviceBlock(self.device_blocks - 1)
     }
 
-    /// The text of a code that no family names; in version 2 state and claim, too: see
-    /// [`Second`](super::Second).
+    /// The text of a code that no family names.
     pub fn definition(&self) -> BlockRun {
-        BlockRun { first: DeviceBlock(DEFINITION_START), blocks: JOURNAL_START - DEFINITION_START }
+        BlockRun { first: DeviceBlock(DEFINITION_START), blocks: STATE_START - DEFINITION_START }
+    }
+
+    /// The place of the state that goes with snapshot 0 or 1.
+    ///
+    /// Panics if it is another.
+    pub fn state(&self, area: u8) -> BlockRun {
+        assert!(area < 2, "there are two snapshots");
+        let first = STATE_START + u64::from(area) * u64::from(STATE_BLOCKS);
+        BlockRun { first: DeviceBlock(first), blocks: STATE_BLOCKS.into() }
     }
 
     /// The ring of the journal.
@@ -311,6 +339,17 @@ impl Zones {
         }
         if let Some(at) = within(self.definition()) {
             return Some(Place::Definition(at));
+        }
+        for area in 0..2 {
+            if let Some(at) = within(self.state(area)) {
+                return Some(Place::State { area, block: at as u32 });
+            }
+        }
+        if block == CLAIM_BLOCK {
+            return Some(Place::Claim);
+        }
+        if block.0 < JOURNAL_START {
+            return Some(Place::Reserved);
         }
         if let Some(at) = within(self.journal()) {
             return Some(Place::Journal(at as u32));

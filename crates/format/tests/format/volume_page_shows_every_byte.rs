@@ -77,7 +77,6 @@ fn made(name: &str) -> String {
         }
         ("limits", _) => limits(),
         ("zones", _) => zones(),
-        ("hex", "superblock 2") => hex(&superblock_2().encode()),
         ("hex", "superblock") => hex(&superblock().encode()),
         ("hex", "state") => hex(&state().encode(&SHAPE).0),
         ("hex", "claim") => hex(&claim().encode()),
@@ -128,14 +127,13 @@ fn zones() -> String {
     let mut out =
         format!("\nDevice of {blocks} blocks:\n\n| zone | first block | blocks |\n| --- | ---: | ---: |\n");
     let one = |first| BlockRun { first, blocks: 1 };
-    let second = Second::new(None).unwrap();
     for (name, run) in [
         ("superblock, even update", one(zones.superblock(0))),
         ("superblock, odd update", one(zones.superblock(1))),
         ("definition area", zones.definition()),
-        ("state 0 (version 2)", second.state_place(0)),
-        ("state 1 (version 2)", second.state_place(1)),
-        ("claim (version 2)", one(second.claim_place())),
+        ("state 0", zones.state(0)),
+        ("state 1", zones.state(1)),
+        ("claim", one(CLAIM_BLOCK)),
         ("journal", zones.journal()),
         ("snapshot 0", zones.snapshot(0)),
         ("snapshot 1", zones.snapshot(1)),

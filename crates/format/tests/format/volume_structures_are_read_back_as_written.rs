@@ -212,34 +212,10 @@ fn a_member_that_rebuilds_has_what_it_did_not_miss_and_what_is_rebuilt() {
     assert!(!MemberState::Lost { missed_from: Generation(5) }.has(Generation(6), LogicalStripe(0)));
 }
 
-/// The version says what a reader must know, and nothing of version 1 has changed.
-#[test]
-fn what_is_of_version_1_says_1_and_what_is_new_says_2() {
-    let version = |bytes: &[u8]| u32::from_le_bytes(bytes[8..12].try_into().unwrap());
-    assert_eq!(version(&superblock().encode()), 1);
-    assert_eq!(version(&superblock_2().encode()), 2);
-    assert_eq!(version(&record().encode(&SHAPE)), 1);
-    assert_eq!(version(&record_2().encode(&SHAPE)), 2);
-    assert_eq!(version(&chunk_header().encode()), 1);
-    assert_eq!(version(&snapshot_bytes(&SHAPE, &snapshot_items(&SHAPE)).0), 1);
-    assert_eq!((version(&state().encode(&SHAPE).0), version(&claim().encode())), (2, 2));
-    // The same bytes under the other number are refused.
-    for (mut bytes, other) in [(superblock().encode(), 2), (superblock_2().encode(), 1)] {
-        bytes[8] = other;
-        reseal(&mut bytes);
-        assert!(Superblock::decode(&bytes).is_err(), "{other}");
-    }
-    for (mut bytes, other) in [(record().encode(&SHAPE), 2), (record_2().encode(&SHAPE), 1)] {
-        bytes[8] = other;
-        reseal(&mut bytes);
-        assert!(Record::decode(&bytes, VOLUME, &SHAPE).is_err(), "{other}");
-    }
-}
-
 #[test]
 fn features_that_must_be_known_refuse_a_volume_and_the_others_do_not() {
     let with = |name: &str, bits: u64| {
-        let mut bytes = superblock_2().encode();
+        let mut bytes = superblock().encode();
         put(&mut bytes, SUPERBLOCK_LAYOUT, name, bits);
         reseal(&mut bytes);
         Superblock::decode(&bytes)
@@ -250,24 +226,23 @@ fn features_that_must_be_known_refuse_a_volume_and_the_others_do_not() {
         if unknown != 0 {
             assert_eq!(with("features to refuse", bit), Err(FormatError::Features { part, unknown }));
         }
-        let second = with("features to read", bit).unwrap().second.unwrap();
-        assert_eq!(second.features.unknown_to_write(), bit & !Features::KNOWN_READ_ONLY);
-        let second = with("features to ignore", bit).unwrap().second.unwrap();
-        assert_eq!((second.features.may_ignore, second.features.unknown_to_write()), (bit, 0));
+        let features = with("features to read", bit).unwrap().features;
+        assert_eq!(features.unknown_to_write(), bit & !Features::KNOWN_READ_ONLY);
+        let features = with("features to ignore", bit).unwrap().features;
+        assert_eq!((features.may_ignore, features.unknown_to_write()), (bit, 0));
     }
 }
 
 #[test]
 fn the_superblock_of_a_copy_under_way_is_none_of_a_member() {
-    assert_eq!(superblock().of_copy(1_700_000_000), None, "version 1 has no room for it");
-    let copy = superblock_2().of_copy(1_700_000_000).unwrap();
-    assert_eq!(copy.second.unwrap().copy_begun, 1_700_000_000);
-    assert_eq!(superblock_2().of_copy(-5).unwrap().second.unwrap().copy_begun, 1);
+    let copy = superblock().of_copy(1_700_000_000);
+    assert_eq!(copy.copy_begun, 1_700_000_000);
+    assert_eq!(superblock().of_copy(-5).copy_begun, 1);
     let bytes = copy.encode();
     assert_eq!(Superblock::decode_copy(&bytes), Ok(copy));
     let (part, unknown) = (Part::Superblock, Features::REPLACEMENT);
     assert_eq!(Superblock::decode(&bytes), Err(FormatError::Features { part, unknown }));
-    assert!(Superblock::decode_copy(&superblock_2().encode()).is_err(), "it is a member");
+    assert!(Superblock::decode_copy(&superblock().encode()).is_err(), "it is a member");
     // A bit without a time, and a time without the bit.
     for (name, value) in [("copy begun", 0), ("features to refuse", 0)] {
         let mut bytes = bytes.clone();
@@ -297,7 +272,7 @@ fn an_entry_of_a_kind_that_may_be_ignored_is_passed_over() {
 #[test]
 fn the_fullest_state_fits_its_place() {
     for devices in [1, 5, 64, 256] {
-        let room = StateRoom::of(4, devices);
+        let room = StateRoom::of(devices);
         assert!(room.ranges >= 45 && room.events >= 20 && room.bad >= 30, "{devices}: {room:?}");
         let all = notes();
         let mut notes = vec![all[0]; devices as usize];

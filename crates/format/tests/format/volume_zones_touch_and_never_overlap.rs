@@ -9,6 +9,9 @@ use proptest::prelude::*;
 fn runs(zones: &Zones) -> Vec<BlockRun> {
     let one = |first| BlockRun { first, blocks: 1 };
     let mut runs = vec![one(zones.superblock(0)), one(zones.superblock(1)), zones.definition()];
+    let (claim, journal) = (CLAIM_BLOCK.0, zones.journal().first.0);
+    let reserved = BlockRun { first: DeviceBlock(claim + 1), blocks: journal - claim - 1 };
+    runs.extend([zones.state(0), zones.state(1), one(CLAIM_BLOCK), reserved]);
     runs.extend([zones.journal(), zones.snapshot(0), zones.snapshot(1)]);
     runs.extend((0..zones.shape().log_rows).map(|row| one(zones.log_row(LogRow(row)))));
     runs.extend((0..zones.shape().physical_stripes).map(|stripe| zones.chunk(PhysicalStripe(stripe))));
@@ -62,6 +65,9 @@ proptest! {
                 Place::Superblock(2) => zones.superblock_copy(),
                 Place::Superblock(turn) => zones.superblock(u64::from(turn) + 2),
                 Place::Definition(at) => DeviceBlock(zones.definition().first.0 + at),
+                Place::State { area, block } => DeviceBlock(zones.state(area).first.0 + u64::from(block)),
+                Place::Claim => CLAIM_BLOCK,
+                Place::Reserved => block,
                 Place::Journal(at) => zones.record(at, 1).0.first,
                 Place::Snapshot { area, block } => DeviceBlock(zones.snapshot(area).first.0 + u64::from(block)),
                 Place::Log(row) => zones.log_row(row),
@@ -84,7 +90,7 @@ proptest! {
         let (first, second) = zones.record(at, blocks);
         let mut covered: Vec<u64> = (first.first.0..).take(first.blocks as usize).collect();
         covered.extend(second.iter().flat_map(|run| (run.first.0..).take(run.blocks as usize)));
-        let expected: Vec<u64> = (0..blocks).map(|i| 16 + u64::from((at + i) % 20)).collect();
+        let expected: Vec<u64> = (0..blocks).map(|i| 32 + u64::from((at + i) % 20)).collect();
         prop_assert_eq!(covered, expected);
         prop_assert_eq!(zones.record_after(at, blocks), (at + blocks) % 20);
     }
@@ -103,13 +109,13 @@ fn the_numbers_of_a_small_volume() {
     ];
     assert_eq!(
         starts.map(|run| (run.first.0, run.blocks)),
-        [(2, 14), (16, 20), (36, 2), (38, 2), (40, 8), (48, 360)]
+        [(2, 14), (32, 20), (52, 2), (54, 2), (56, 8), (64, 360)]
     );
-    assert_eq!(SHAPE.device_blocks_needed(), Some(409));
+    assert_eq!(SHAPE.device_blocks_needed(), Some(425));
     assert_eq!((SHAPE.chunk_blocks(), SHAPE.chunk_span()), (8, 9));
     assert_eq!((SHAPE.stripe_user_blocks(), SHAPE.user_blocks()), (24, 768));
-    assert_eq!(zones.chunk(PhysicalStripe(2)), BlockRun { first: DeviceBlock(66), blocks: 9 });
-    assert_eq!(zones.element(PhysicalStripe(2), 1, 3), DeviceBlock(74));
+    assert_eq!(zones.chunk(PhysicalStripe(2)), BlockRun { first: DeviceBlock(82), blocks: 9 });
+    assert_eq!(zones.element(PhysicalStripe(2), 1, 3), DeviceBlock(90));
 }
 
 #[test]

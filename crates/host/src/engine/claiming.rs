@@ -13,7 +13,7 @@ use super::transfers::write_op;
 use crate::claim::{Beating, PERIOD, WATCH, Whose};
 use crate::memory::BLOCK;
 use pantile_device::{Completion, DeviceError, Op, OpKind, Priority, Request as IoRequest, Site};
-use pantile_format::volume::Session;
+use pantile_format::volume::{CLAIM_BLOCK, Session};
 use pantile_volume::{Piece, Slot};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -77,8 +77,8 @@ impl Engine {
         claiming.beating.next = now + PERIOD;
         (claiming.look, claiming.looked_at) = (claiming.look + 1, now);
         (claiming.seen_on, claiming.found_on) = (BTreeSet::new(), BTreeSet::new());
-        let (at, next, look) = (claiming.beating.at, claiming.beating.next, claiming.look);
-        let offset_bytes = at.0 * BLOCK as u64;
+        let (next, look) = (claiming.beating.next, claiming.look);
+        let offset_bytes = CLAIM_BLOCK.0 * BLOCK as u64;
         for (slot, member) in (0..).zip(&self.members) {
             let Some(device) = member.number else { continue };
             let buffer = self.buffers.take(1);
@@ -191,9 +191,8 @@ impl Engine {
             Whose::Nobodys => {}
         }
         let bytes = claiming.beating.beat(Session(0));
-        let at = claiming.beating.at;
         let segments = self.segments(vec![Piece::Bytes(bytes)]);
-        let (op, priority) = (write_op(at, segments), Priority::User);
+        let (op, priority) = (write_op(CLAIM_BLOCK, segments), Priority::User);
         let _ = self.pool.submit(IoRequest { token: completion.token, device, priority, op });
         None
     }

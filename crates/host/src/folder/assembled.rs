@@ -92,7 +92,7 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     for (path, device) in without {
         if let Some(copy) = copy_under_way(&Timely::of(&device)) {
             let slot = copy.slot.0;
-            let begun = copy.second.map_or(0, |second| second.copy_begun);
+            let begun = copy.copy_begun;
             if copy.volume == newest.volume && copies.get(&slot).is_none_or(|(before, _)| *before < begun) {
                 let path = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
                 copies.insert(slot, (begun, path));

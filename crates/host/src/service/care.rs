@@ -2,9 +2,8 @@
 //! joined, samples for rates.
 
 use super::mishap::Part;
-use super::status::{damaged, rebuilding};
+use super::status::rebuilding;
 use super::{SAMPLES, Service, State};
-use crate::memory::BLOCK;
 use crate::superblocks::newest_superblock;
 use crate::timely::Timely;
 use pantile_device::Device;
@@ -55,18 +54,6 @@ impl Service {
                 if let Err(error) = self.put(&mut state, slot, &path, spare, Found::Blank) {
                     state.problems.insert(slot.0, error.to_string());
                 }
-            }
-        }
-        if let Some(folder) = &mut state.folder {
-            // The devices of a volume of version 2 keep it.
-            let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
-            let damaged = match report.status.version {
-                1 => damaged(folder.config().damaged_stripes, &report, stripe_bytes),
-                _ => 0,
-            };
-            if damaged != folder.config().damaged_stripes {
-                // Tried again at the next look.
-                let _ = folder.change(|config| config.damaged_stripes = damaged);
             }
         }
         let rebuilding = rebuilding(&report);

@@ -141,7 +141,7 @@ impl Service {
         let len_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
         let superblocks = superblocks(&self.geometry, slot);
         let own = newest_superblock(&Timely::of(&old), Some(self.geometry.volume));
-        let mark = own.and_then(|own| own.of_copy(unix_time())).map(|mark| mark.encode());
+        let mark = own.map(|own| own.of_copy(unix_time()).encode());
         let both = (old.clone(), new.clone());
         let twin = Twin::new(both, len_bytes, superblocks, &mark.unwrap_or_default(), Patience::USUAL);
         let twin = Arc::new(twin);

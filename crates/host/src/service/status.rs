@@ -95,8 +95,7 @@ impl Service {
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
         let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
-        let kept = known.config.as_ref().map_or(0, |config| config.damaged_stripes);
-        let damaged = damaged(kept, &report, stripe_bytes);
+        let damaged = damaged(&report, stripe_bytes);
         let server = known.serves.map(|(since, deaths)| ServerReport {
             pid: std::process::id(),
             up_s: since.elapsed().as_secs(),
@@ -151,7 +150,6 @@ impl Service {
             server,
             reads_only: self.reads_only,
             opens: true,
-            format_version: status.version,
             ranges: status.ranges.iter().map(health::range_report).collect(),
             events: status.events.iter().map(health::event_report).collect(),
             ..StatusReport::default()
@@ -251,23 +249,14 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     report
 }
 
-/// Stripes that have lost data, as far as is known. Where the devices keep nothing of it the folder
-/// does (`kept`): what was found before counts until a scrub has looked at everything.
-pub(super) fn damaged(kept: u64, report: &Report, stripe_bytes: u64) -> u64 {
-    let found = report.status.broken_stripes;
-    if report.status.version >= 2 {
-        let lost = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Lost);
-        let blocks = stripe_bytes / BLOCK as u64;
-        let ends = lost
-            .filter(|range| range.count > 0)
-            .map(|range| (range.first.0 / blocks, range.first.0.saturating_add(range.count - 1) / blocks));
-        return found.max(count_in(ends.collect()));
-    }
-    let has_looked = |scrub: &ScrubStatus| !scrub.running && scrub.done == scrub.total;
-    match report.status.scrub.as_ref().is_some_and(has_looked) {
-        true => found,
-        false => found.max(kept),
-    }
+/// Stripes that have lost data, as far as is known.
+fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
+    let lost = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Lost);
+    let blocks = stripe_bytes / BLOCK as u64;
+    let ends = lost
+        .filter(|range| range.count > 0)
+        .map(|range| (range.first.0 / blocks, range.first.0.saturating_add(range.count - 1) / blocks));
+    report.status.broken_stripes.max(count_in(ends.collect()))
 }
 
 /// How many numbers lie in some ranges, by the first and the last of each: never one by one, since
@@ -332,15 +321,6 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     if suspect > 0 {
         let text = format!(
             "{suspect} bytes are suspect: they were being written in place when the volume went down, and a device that held them was missing when it came up. They may be wrong under checksums that fit, until they are written again; 'pantile status --lost' says where, 'pantile call-good' after a look at them."
-        );
-        say(FindingKind::DataSuspect, Verdict::Degraded, text);
-    } else if status.write_hole_stripes > 0 && status.version < 2 {
-        let text = format!(
-            "{} being written in place when the volume went down, and a device that holds data of what was written was missing when it came up: what was computed for that device may be wrong in any of its blocks, under checksums that fit; compare with a copy.",
-            match status.write_hole_stripes {
-                1 => "1 stripe was".to_string(),
-                stripes => format!("{stripes} stripes were"),
-            }
         );
         say(FindingKind::DataSuspect, Verdict::Degraded, text);
     }

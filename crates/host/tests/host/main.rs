@@ -15,5 +15,4 @@ mod nobody_else_can_take_the_locks;
 mod patches_are_chosen;
 mod readers_go_to_the_devices_themselves;
 mod reading_needs_no_session;
-mod volumes_of_version_1;
 mod what_a_volume_says_is_so;

@@ -2,7 +2,6 @@
 //! scrub, of its version.
 
 use crate::common::folders::*;
-use crate::common::images::{OF_VERSION_1, device_path, unpack};
 use crate::common::{format, geometry, memory_with_faulty, open, painted};
 use pantile_device::{Fault, OpKind};
 use pantile_format::Column;
@@ -186,32 +185,6 @@ fn a_device_that_erred_and_was_called_good_is_no_warning_until_it_errs_again() {
     let is_it = |text: &str| text == "A person called Device 1 good; its errors are counted anew.";
     assert!(report.events.iter().any(|event| is_it(&event.text)), "{:?}", report.events);
     service.stop().expect("it stops");
-}
-
-#[test]
-fn a_volume_of_version_1_is_upgraded_when_it_is_asked_for_and_has_what_it_had() {
-    for name in OF_VERSION_1 {
-        let folder = tempfile::tempdir().expect("a folder");
-        let root = folder.path().join("v");
-        let expected = unpack(name, &root);
-        let service = start(&root);
-        assert_eq!(status(&service).format_version, 1, "{name}");
-        done(service.obey(&Order::Upgrade));
-        assert_eq!(status(&service).format_version, 2, "{name}");
-        done(service.obey(&Order::Upgrade));
-        let report = scrubbed(&service, false);
-        assert!(!report.scrub.clone().expect("a scrub").is_bad(), "{name}: {:?}", report.wrong);
-        service.stop().expect("it stops");
-        let again = start(&root);
-        assert_eq!(status(&again).format_version, 2, "{name}");
-        for &(at, len, byte) in &expected {
-            let mut found = vec![0; len];
-            again.handle().read(at, &mut found).expect("it is read");
-            assert!(found.iter().all(|&found| found == byte), "{name}, {at}");
-        }
-        assert!(status(&again).events.iter().any(|event| event.text.contains("format version 2")), "{name}");
-        again.stop().expect("it stops");
-    }
 }
 
 /// The same history, an earlier session: a copy of the time before is not what the volume counts

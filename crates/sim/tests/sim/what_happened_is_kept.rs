@@ -1,23 +1,15 @@
 //! What a volume says of itself outlives power failures: what was lost and why, how far a scrub
-//! was, which data are lost or suspect. And a volume of version 1, which keeps none of it, becomes
-//! one of version 2 as a whole or not at all.
-
-#![allow(clippy::result_large_err, reason = "one a run")]
+//! was, which data are lost or suspect.
 
 use crate::real::hand::Hand;
-use crate::real::{Real, SHAPES, Shape, WEATHERS, all_worlds, hush, number, usual};
-use pantile_sim::{self as sim, Ask, Data, Engine, Failure, Told};
+use crate::real::{Real, Shape, usual};
+use pantile_sim::{Ask, Data, Engine, Told};
 use pantile_volume::{
     Action, DeviceBlock, DeviceState, Event, EventKind, Found, Policy, RangeKind, Reason, Scrub, Slot,
     Status, UserBlock,
 };
 
 const CODES: [&str; 4] = ["raid6:3", "mirror:3", "dcode:5", "raid5:2"];
-
-fn old(code: &'static str) -> Hand {
-    let real = Real::new(&usual(code), &[]);
-    Hand::of(Real { version_1: true, ..real })
-}
 
 fn status(hand: &Hand) -> Status {
     hand.volume.status().expect("it serves")
@@ -27,96 +19,6 @@ fn status(hand: &Hand) -> Status {
 fn called(status: &Status, kind: RangeKind) -> Vec<u64> {
     let ranges = status.ranges.iter().filter(|range| range.kind == kind);
     ranges.flat_map(|range| range.first.0..range.first.0 + range.count).collect()
-}
-
-/// Whatever of it is done when the power fails: the volume opens, has all that it had, is of one
-/// version, and can be upgraded (again).
-#[test]
-fn an_upgrade_that_the_power_cuts_off_anywhere_leaves_one_version_and_all_data() {
-    hush();
-    let mut of_version = [0; 3];
-    for code in CODES {
-        for steps in 0.. {
-            let mut hand = old(code);
-            hand.fill(1);
-            assert_eq!(status(&hand).version, 1, "{code}");
-            hand.tell(Event::Upgrade);
-            let mut done = 0;
-            while done < steps && hand.step() {
-                done += 1;
-            }
-            hand.open_again();
-            assert_eq!(hand.volume.refused(), None, "{code}, {steps} steps");
-            let version = status(&hand).version;
-            of_version[version as usize] += 1;
-            assert_eq!(hand.read(), hand.filled_with(1), "{code}, {steps} steps");
-            hand.fill(2);
-            hand.rest(Some(Event::Upgrade));
-            assert_eq!(status(&hand).version, 2, "{code}, {steps} steps");
-            hand.rest(Some(Event::Scrub(Scrub::Start { repair: false })));
-            let scrub = status(&hand).scrub.expect("a scrub");
-            assert!(!scrub.running && !scrub.is_bad(), "{code}, {steps} steps: {scrub:?}");
-            hand.open_again();
-            assert_eq!(
-                (status(&hand).version, hand.read()),
-                (2, hand.filled_with(2)),
-                "{code}, {steps} steps"
-            );
-            if done < steps {
-                break;
-            }
-        }
-    }
-    println!("{of_version:?}");
-    assert!(of_version[1] > 20 && of_version[2] > 20, "{of_version:?}");
-}
-
-/// Every weather, with volumes of version 1 that are upgraded early, late or never in each of their
-/// sessions.
-#[test]
-fn volumes_that_are_upgraded_at_any_time_lose_nothing() {
-    hush();
-    let worlds: Vec<Real> =
-        all_worlds().into_iter().map(|real| Real { version_1: true, upgrades: true, ..real }).collect();
-    let (first, seeds) = (number("SIM_FIRST", 0), number("SIM_SEEDS", worlds.len() as u64));
-    let run = |seed: u64| -> Result<sim::Stats, Failure> {
-        let world = (seed % worlds.len() as u64) as usize;
-        worlds[world].run(seed).map_err(|mut failure| {
-            let (shape, faults) = (&SHAPES[world % SHAPES.len()], WEATHERS[world / SHAPES.len()]);
-            failure.tail = format!("{shape:?}\n{faults:?}\n{}", failure.tail);
-            failure
-        })
-    };
-    if let Err(failure) = sim::each_seed(first..first + seeds, number("SIM_THREADS", 2), run) {
-        panic!("{failure}");
-    }
-}
-
-/// A volume of version 1 is written by this program for as long as nobody upgrades it, and stays
-/// what it is.
-#[test]
-fn nothing_of_version_2_gets_into_a_volume_of_version_1() {
-    for code in CODES {
-        let mut hand = old(code);
-        hand.fill(1);
-        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
-        hand.rest(Some(Event::DeviceGone(Slot(0))));
-        hand.fill(2);
-        hand.world.put_back(Slot(0), Found::Blank);
-        hand.rest(Some(Event::DeviceCame(Slot(0), Found::Blank)));
-        hand.rest(Some(Event::Settle));
-        let geometry = hand.real.geometry.clone();
-        for (slot, disk) in (0..).map(Slot).zip(hand.world.disks()) {
-            let journal = geometry.zones(slot).journal();
-            for at in disk.written().filter(|at| at.0 < journal.first.0 + journal.blocks) {
-                let mut bytes = Vec::new();
-                disk.newest(at).expect("it can be read").append_to(&mut bytes);
-                let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-                let is_ours = bytes.starts_with(b"PANT");
-                assert!(!is_ours || version == 1, "{code}, device {}, block {}: {version}", slot.0, at.0);
-            }
-        }
-    }
 }
 
 /// Spoils a stripe on more devices than the code bears.

@@ -3,7 +3,7 @@
 use crate::journal::definition_bytes;
 use crate::stored::superblock_of;
 use crate::{DeviceBlock, Geometry, Slot};
-use pantile_format::volume::{DefinitionRef, Features, HistoryId, RecordNumber, Second, Session, Superblock};
+use pantile_format::volume::{DefinitionRef, Features, HistoryId, RecordNumber, Session, Superblock};
 use pantile_format::{FormatError, Generation, Part};
 
 /// What a new volume is called, beside its geometry.
@@ -21,30 +21,12 @@ pub struct Birth {
     pub patches: bool,
 }
 
-/// The first blocks of a new volume's devices, to be written and flushed before it is opened. It is
-/// of version 2, or, where the text of its code leaves no room for that, of version 1.
+/// The first blocks of a new volume's devices, to be written and flushed before it is opened.
 ///
-/// Errors: `Invalid` with what no superblock can say: a name or a code that is too long, patches in
-/// version 1.
+/// Errors: `Invalid` with what no superblock can say: a name or a code that is too long.
 pub fn format_volume(
     geometry: &Geometry,
     birth: &Birth,
-) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
-    format_with(geometry, birth, Second::new)
-}
-
-/// The same in version 1, as earlier programs made volumes.
-pub fn format_volume_1(
-    geometry: &Geometry,
-    birth: &Birth,
-) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
-    format_with(geometry, birth, |_| None)
-}
-
-fn format_with(
-    geometry: &Geometry,
-    birth: &Birth,
-    second: impl Fn(Option<DefinitionRef>) -> Option<Second>,
 ) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
     let code = &geometry.code;
     let too_long = FormatError::Invalid {
@@ -56,12 +38,7 @@ fn format_with(
         Some(text) => Some(DefinitionRef::of(text).ok_or(too_long)?),
         None => None,
     };
-    let mut second = second(definition);
-    if birth.patches {
-        let rule = "must have version 2, and so a code of 20480 bytes of text at most";
-        let too_old = FormatError::Invalid { part: Part::Superblock, field: "features to refuse", rule };
-        second.as_mut().ok_or(too_old)?.features.must_refuse |= Features::PATCHES;
-    }
+    let must_refuse = if birth.patches { Features::PATCHES } else { 0 };
     let any = Superblock {
         volume: geometry.volume,
         history: birth.history,
@@ -83,7 +60,9 @@ fn format_with(
         policy: geometry.policy,
         snapshot: None,
         lost: Vec::new(),
-        second,
+        features: Features { must_refuse, ..Features::default() },
+        state: None,
+        copy_begun: 0,
     };
     let mut writes = Vec::new();
     for slot in (0..geometry.slots() as u32).map(Slot) {

@@ -128,8 +128,8 @@ impl Opening {
     /// nobody is left to ask.
     fn read_state(&mut self) -> bool {
         let newest = self.newest.as_ref();
-        let reference = newest.and_then(|n| Some((n.snapshot?.area, n.second?, n.second?.state?)));
-        let Some((area, second, StateRef { blocks, .. })) = reference else { return false };
+        let reference = newest.and_then(|newest| Some((newest.snapshot?.area, newest.state?)));
+        let Some((area, StateRef { blocks, .. })) = reference else { return false };
         let gone = &self.gone;
         let all = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !gone[slot.0 as usize]);
         let sources = self.state_sources.get_or_insert_with(|| all.collect());
@@ -138,14 +138,14 @@ impl Opening {
             self.base.iter_mut().for_each(|maps| maps.notes.are_lost = !was_read);
             return false;
         };
-        self.read(slot, second.state_place(area).first, blocks, Reading::State(slot));
+        self.read(slot, self.geometry.common().state(area).first, blocks, Reading::State(slot));
         true
     }
 
     /// A device's state is the one that the superblock speaks of, or it is not.
     pub(super) fn had_of_state(&mut self, bytes: &[u8]) {
         let Some(newest) = &self.newest else { return };
-        let wanted = newest.second.and_then(|second| second.state).map(|state| state.crc);
+        let wanted = newest.state.map(|state| state.crc);
         let record = newest.snapshot.map(|snapshot| snapshot.record);
         let found = State::decode(bytes, newest.volume, self.geometry.shape()).ok();
         let found = found.filter(|(state, crc)| Some(*crc) == wanted && Some(state.record) == record);

@@ -4,6 +4,7 @@
 mod advise;
 mod assemble;
 mod bench;
+mod call_good;
 mod ceph;
 mod chunks;
 mod codes;
@@ -39,7 +40,6 @@ mod status;
 mod stop;
 mod trace;
 mod unseal;
-mod upgrade;
 mod verify;
 
 use crate::failure::Outcome;
@@ -107,8 +107,7 @@ pub enum Command {
     Scrub(scrub::Scrub),
     Delayed(delayed::Delayed),
     Assemble(assemble::Assemble),
-    Upgrade(upgrade::Upgrade),
-    CallGood(upgrade::CallGood),
+    CallGood(call_good::CallGood),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -142,6 +141,8 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Status(command) => command.run(terminal),
         Command::KeepServed(command) => command.run(),
         Command::Stop(command) => command.run(),
+        Command::Attach(command) => command.run(),
+        Command::Detach(command) => command.run(),
         Command::Fail(command) => command.run(),
         Command::Replace(command) => command.run(),
         Command::AddSpare(command) => command.run(),
@@ -150,7 +151,6 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Scrub(command) => command.run(terminal),
         Command::Delayed(command) => command.run(terminal),
         Command::Assemble(command) => command.run(terminal),
-        Command::Upgrade(command) => command.run(),
         Command::CallGood(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),

@@ -11,13 +11,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set, what is to be sealed or a dump of a cluster.
-const NEED_MORE: [&str; 24] = [
+const NEED_MORE: [&str; 23] = [
     "add-spare",
     "assemble",
     "call-good",
     "ceph",
     "chunks",
-    "upgrade",
     "create",
     "decode",
     "delayed",

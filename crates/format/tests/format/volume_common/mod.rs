@@ -60,15 +60,10 @@ pub fn superblock() -> Superblock {
             session: Session(5),
         }),
         lost: vec![Slot(0), Slot(4)],
-        second: None,
+        features: Features::default(),
+        state: Some(StateRef { blocks: 1, crc: Crc64(98) }),
+        copy_begun: 0,
     }
-}
-
-/// The same in version 2.
-pub fn superblock_2() -> Superblock {
-    let mut second = Second::new(None).unwrap();
-    second.state = Some(StateRef { blocks: 1, crc: Crc64(98) });
-    Superblock { second: Some(second), ..superblock() }
 }
 
 /// A note of every kind.
@@ -122,7 +117,7 @@ pub fn state() -> State {
     State { volume: VOLUME, session: Session(5), record: RecordNumber(900), notes: notes() }
 }
 
-/// A record with all of them, so of version 2.
+/// A record with all of them.
 pub fn record_2() -> Record {
     Record { entries: notes().into_iter().map(Entry::Note).collect(), ..record() }
 }
@@ -454,19 +449,13 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
     let choices = (any::<bool>(), any::<bool>(), 0..5u32, any::<[bool; 5]>());
     let snapshot = proptest::option::of((0..2u8, any::<u64>(), 1..=2u32, any::<u64>(), 0..20u32));
     let shape = (1..=64u64, 0..1000u32, 16..5000u32);
-    let second = proptest::option::of((any::<[u64; 2]>(), proptest::option::of((1..=4u32, any::<u64>()))));
-    (numbers, texts, choices, snapshot, shape, second).prop_map(
-        |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape, second)| {
+    let state = (any::<[u64; 2]>(), proptest::option::of((1..=4u32, any::<u64>())));
+    (numbers, texts, choices, snapshot, shape, state).prop_map(
+        |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape, (bits, state))| {
             let (rotate, inplace, slot, lost) = choices;
             let custom = spec.starts_with("custom:");
             let definition = custom.then_some(DefinitionRef { len, crc: Crc64(crc) });
-            let second = second.and_then(|(bits, state)| {
-                let mut second = Second::new(definition)?;
-                second.features = Features { may_ignore: bits[0], read_only: bits[1], must_refuse: 0 };
-                let state = state.filter(|_| snapshot.is_some());
-                second.state = state.map(|(blocks, crc)| StateRef { blocks, crc: Crc64(crc) });
-                Some(second)
-            });
+            let state = state.filter(|_| snapshot.is_some());
             let mut numbers = SHAPE;
             numbers.logical_stripes = shape.0.min(40);
             (numbers.log_rows, numbers.journal_blocks) = (shape.1, shape.2.max(20));
@@ -499,7 +488,9 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                     session: Session(n[1] / 3),
                 }),
                 lost: (0..5).filter(|&s| lost[s as usize] && s != slot).map(Slot).collect(),
-                second,
+                features: Features { may_ignore: bits[0], read_only: bits[1], must_refuse: 0 },
+                state: state.map(|(blocks, crc)| StateRef { blocks, crc: Crc64(crc) }),
+                copy_begun: 0,
             }
         },
     )

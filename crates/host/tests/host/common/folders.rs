@@ -72,3 +72,8 @@ pub fn file(path: PathBuf, len: u64) -> PathBuf {
     drop(FileDevice::create(&path, len).expect("a file"));
     path
 }
+
+/// The file of a slot in the folder of a volume.
+pub fn device_path(root: &Path, slot: usize) -> PathBuf {
+    root.join(format!("device-{slot:02}.pantile"))
+}

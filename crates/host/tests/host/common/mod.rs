@@ -2,7 +2,6 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 pub mod folders;
-pub mod images;
 
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, Faulty, MemoryDevice};

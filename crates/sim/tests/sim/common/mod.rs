@@ -738,7 +738,6 @@ impl Engine for Toy {
             | Event::Still
             | Event::Idle
             | Event::Pace(..)
-            | Event::Upgrade
             | Event::DeviceChecked(_)
             | Event::Copy { .. }
             | Event::Checked { .. } => {}

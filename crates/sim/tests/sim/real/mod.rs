@@ -7,7 +7,7 @@ use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
     Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, Margin, NewVolume, Policy, ScrubStatus, Slot,
-    State, Status, UserBlock, Volume, format_volume, format_volume_1,
+    State, Status, UserBlock, Volume, format_volume,
 };
 use std::cell::Cell;
 use std::sync::Once;
@@ -16,8 +16,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A volume as the simulation drives it.
 pub struct Driven {
     pub volume: Volume,
-    /// It is told to become one of version 2 after so many events.
-    upgrades_in: Option<u32>,
     /// Whether all of the maps are looked at after each event.
     pub checks: bool,
     /// Nothing but crashes happens to its devices: none may be said to have given wrong blocks.
@@ -43,11 +41,6 @@ impl sim::Engine for Driven {
         let patched = self.volume.patched_stripes().unwrap_or(0);
         PATCHED.fetch_add(patched - self.patched, Ordering::Relaxed);
         self.patched = patched;
-        self.upgrades_in = self.upgrades_in.map(|left| left.saturating_sub(1));
-        if self.upgrades_in == Some(0) {
-            self.upgrades_in = None;
-            self.volume.handle(Event::Upgrade);
-        }
         if matters && self.checks {
             self.volume.check();
         }
@@ -224,10 +217,6 @@ pub struct Real {
     pub dirty_mark: Option<usize>,
     /// Whether stripes may be patched.
     pub patches: bool,
-    /// It is made in version 1.
-    pub version_1: bool,
-    /// It is upgraded in some sessions.
-    pub upgrades: bool,
 }
 
 impl Real {
@@ -267,16 +256,7 @@ impl Real {
         config.direct_reads = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
-        Real {
-            geometry,
-            config,
-            bug: None,
-            epoch_blocks: None,
-            dirty_mark: None,
-            patches: true,
-            version_1: false,
-            upgrades: false,
-        }
+        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None, patches: true }
     }
 
     pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
@@ -297,10 +277,7 @@ impl Real {
             volume.commit_at(blocks);
         }
         volume.patch_stripes(self.patches);
-        // In some sessions early, in some late, in some not at all.
-        let after = [Some(1), Some(40), Some(400), None][start.session as usize % 4];
-        let upgrades_in = after.filter(|_| self.upgrades);
-        Ok(Driven { volume, upgrades_in, checks: true, is_sound: false, patched: 0 })
+        Ok(Driven { volume, checks: true, is_sound: false, patched: 0 })
     }
 
     /// As [`Real::make`] does. Where nothing but crashes happens to its devices none of them may be
@@ -315,7 +292,6 @@ impl Real {
         let there: Vec<bool> = disks.iter().map(sim::Disk::is_present).collect();
         Driven {
             volume: Volume::open_to_read(self.geometry.clone(), &there),
-            upgrades_in: None,
             checks: true,
             is_sound: false,
             patched: 0,
@@ -324,11 +300,7 @@ impl Real {
 
     pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
         let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0, patches: false };
-        let made = match self.version_1 {
-            true => format_volume_1(&self.geometry, &birth),
-            false => format_volume(&self.geometry, &birth),
-        };
-        for (slot, at, bytes) in made? {
+        for (slot, at, bytes) in format_volume(&self.geometry, &birth)? {
             for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
                 disks[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
             }

@@ -1,4 +1,4 @@
-//! `pantile upgrade` and `call-good`: what only a person decides about a volume.
+//! `pantile call-good`: what only a person decides about a volume.
 
 use crate::commands::delayed::range;
 use crate::failure::Outcome;
@@ -6,27 +6,6 @@ use crate::volumes::run_order;
 use clap::Args;
 use pantile_host::Order;
 use std::path::PathBuf;
-
-/// Make a volume of format version 1 one of version 2
-///
-/// Answers: how does my old volume remember what happened to it? One of version 2 keeps on its
-/// devices why they were lost, what they did wrong, how far a scrub was, and which data are lost or
-/// suspect; and it tells other hosts who serves it. No data are moved. Cut off at any moment, it is
-/// of one version or the other. Programs of before cannot open it any more.
-#[derive(Args)]
-#[command(after_long_help = "\
-New volumes are of version 2. A volume whose code file is longer than 20480 bytes stays of version 1.
-
-Examples:
-  pantile upgrade vol")]
-pub struct Upgrade {
-    /// The folder of the volume.
-    #[arg(value_name = "VOL")]
-    folder: PathBuf,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
 
 /// Say that suspect data, or a device that erred, are good
 ///
@@ -54,12 +33,6 @@ pub struct CallGood {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-}
-
-impl Upgrade {
-    pub fn run(self) -> Outcome {
-        run_order(&self.folder, &Order::Upgrade, self.json)
-    }
 }
 
 impl CallGood {
