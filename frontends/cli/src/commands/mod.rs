@@ -3,6 +3,7 @@
 
 mod advise;
 mod assemble;
+mod attach;
 mod bench;
 mod call_good;
 mod ceph;
@@ -99,6 +100,8 @@ pub enum Command {
     #[command(hide = true)]
     KeepServed(keep::KeepServed),
     Stop(stop::Stop),
+    Attach(attach::Attach),
+    Detach(attach::Detach),
     Fail(members::Fail),
     Replace(members::Replace),
     AddSpare(members::AddSpare),

@@ -11,9 +11,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set, what is to be sealed or a dump of a cluster.
-const NEED_MORE: [&str; 23] = [
+const NEED_MORE: [&str; 25] = [
     "add-spare",
     "assemble",
+    "attach",
     "call-good",
     "ceph",
     "chunks",
@@ -21,6 +22,7 @@ const NEED_MORE: [&str; 23] = [
     "decode",
     "delayed",
     "demo",
+    "detach",
     "fail",
     "heal",
     "info",

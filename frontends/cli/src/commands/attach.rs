@@ -1,0 +1,418 @@
+//! `pantile attach` and `detach`: a volume as a block device of the kernel's NBD client.
+//!
+//! The record of an attached volume is a file of its name in `/run/pantile`: folder, device, and
+//! whether `attach` began to serve it. The link `/dev/pantile/NAME` leads to the device.
+
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::terminal::{print, print_json};
+use crate::volumes;
+use clap::Args;
+use pantile_host::{Order, order};
+use serde::Serialize;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The folder of the links.
+const LINKS: &str = "/dev/pantile";
+
+/// The folder of the records.
+const RECORDS: &str = "/run/pantile";
+
+/// Connections of the kernel's client: requests of several processors do not wait for one thread.
+const CONNECTIONS: &str = "4";
+
+/// Seconds that the kernel waits for one answer: a member that hangs is lost after 30 s, and what
+/// waits for it goes on.
+const TIMEOUT_S: &str = "180";
+
+/// How long the kernel may take until the device has its size.
+const READY: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Make a volume a block device of this machine
+///
+/// Serves the volume unless it is served, and connects the kernel's NBD client to it. The device is
+/// /dev/pantile/NAME until 'pantile detach'; a volume that is attached already keeps its device.
+#[derive(Args)]
+#[command(after_long_help = "\
+Needs root, nbdkit and nbd-client (Debian: apt-get install nbdkit nbd-client). With systemd, 'systemctl enable --now \\
+pantile@$(systemd-escape -p VOL)' attaches the volume at every start, and this line of /etc/fstab mounts it:
+  /dev/pantile/tank  /mnt/tank  ext4  nofail,_netdev,x-systemd.requires=pantile@srv-tank.service  0  2
+
+Examples:
+  pantile attach /srv/tank
+  pantile attach /srv/tank --name films && mkfs.ext4 /dev/pantile/films")]
+pub struct Attach {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The device's name below /dev/pantile; the folder's last component unless given.
+    #[arg(long, value_name = "NAME", value_parser = device_name)]
+    name: Option<String>,
+    /// Print JSON: link and device.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Take the block device of a volume away
+///
+/// Refuses a device that is mounted or in use. What was written is durable when it returns. Stops
+/// the volume if 'pantile attach' began to serve it.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  umount /mnt/films && pantile detach films
+  pantile detach /srv/tank")]
+pub struct Detach {
+    /// The folder of the volume, or the device's name below /dev/pantile.
+    #[arg(value_name = "VOL|NAME")]
+    volume: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is known of an attached volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Record {
+    name: String,
+    folder: PathBuf,
+    device: PathBuf,
+    /// Whether `attach` began to serve the volume.
+    serves: bool,
+}
+
+#[derive(Serialize)]
+struct AttachJson<'s> {
+    output_version: u32,
+    path: &'s Path,
+    device: &'s Path,
+}
+
+impl Attach {
+    pub fn run(self) -> Outcome {
+        let folder = volumes::absolute(&self.folder)?;
+        let folder = fs::canonicalize(&folder).map_err(|error| Failure::file("open", &folder, &error))?;
+        let name = match self.name {
+            Some(name) => name,
+            None => default_name(&folder)?,
+        };
+        let attached = records()?;
+        let record = match attached.iter().find(|known| known.folder == folder && is_connected(&known.device))
+        {
+            Some(known) if known.name == name => known.clone(),
+            Some(known) => {
+                return Err(Failure::Input(format!(
+                    "the volume is attached as {LINKS}/{}; run 'pantile detach {}' first.",
+                    known.name, known.name
+                )));
+            }
+            None => attach(&folder, &name, &attached)?,
+        };
+        let path = Path::new(LINKS).join(&record.name);
+        match self.json {
+            true => print_json(&AttachJson {
+                output_version: OUTPUT_VERSION,
+                path: &path,
+                device: &record.device,
+            })?,
+            false => print(&format!("{}\n", path.display()))?,
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+impl Detach {
+    pub fn run(self) -> Outcome {
+        let attached = records()?;
+        let folder = fs::canonicalize(&self.volume).ok();
+        let is_it = |known: &&Record| {
+            OsStr::new(&known.name) == self.volume.as_os_str() || folder.as_ref() == Some(&known.folder)
+        };
+        let Some(record) = attached.iter().find(is_it) else {
+            return Err(Failure::Input(format!(
+                "{} is not attached; 'ls {LINKS}' lists what is.",
+                self.volume.display()
+            )));
+        };
+        if is_connected(&record.device) {
+            if let Some(user) = user_of(&record.device) {
+                return Err(Failure::Input(format!("{LINKS}/{} is in use: {user}.", record.name)));
+            }
+            run("nbd-client", &["-d".as_ref(), record.device.as_os_str()])?;
+        }
+        for path in [Path::new(LINKS).join(&record.name), Path::new(RECORDS).join(&record.name)] {
+            remove(&path)?;
+        }
+        if record.serves {
+            run_own(&["stop".as_ref(), record.folder.as_os_str()])?;
+        }
+        volumes::print_done("Detached.", false, self.json)
+    }
+}
+
+fn attach(folder: &Path, name: &str, attached: &[Record]) -> Result<Record, Failure> {
+    if let Some(other) = attached.iter().find(|known| known.name == name && is_connected(&known.device)) {
+        return Err(Failure::Input(format!(
+            "{LINKS}/{name} is the volume {}; give another name with --name.",
+            other.folder.display()
+        )));
+    }
+    make_folder(LINKS)?;
+    make_folder(RECORDS)?;
+    let is_served = order(folder, &Order::Status).map_err(|error| volumes::failure(&error))?.is_some();
+    if !is_served {
+        run_own(&["serve".as_ref(), folder.as_os_str()])?;
+    }
+    let socket = folder.join("nbd.sock");
+    let connected = match socket.exists() {
+        true => connect(&socket),
+        false => Err(Failure::Input(format!(
+            "the volume is served elsewhere than at {}; run 'pantile stop {}' and attach it again.",
+            socket.display(),
+            folder.display()
+        ))),
+    };
+    let device = match connected {
+        Ok(device) => device,
+        Err(failure) if is_served => return Err(failure),
+        Err(failure) => {
+            run_own(&["stop".as_ref(), folder.as_os_str()])?;
+            return Err(failure);
+        }
+    };
+    let record = Record { name: name.into(), folder: folder.into(), device, serves: !is_served };
+    keep(&record)?;
+    Ok(record)
+}
+
+/// Connects a free device of the kernel's client to a socket, and waits until it has its size.
+fn connect(socket: &Path) -> Result<PathBuf, Failure> {
+    if !Path::new("/sys/module/nbd").exists() {
+        let _ = Command::new("modprobe").arg("nbd").stdin(Stdio::null()).stderr(Stdio::null()).status();
+    }
+    let mut last = Failure::System(
+        "the kernel has no NBD client (module nbd); install a kernel that has it, or use 'pantile serve' with nbdfuse."
+            .into(),
+    );
+    for device in free_devices(Path::new("/sys/block")) {
+        let flags = ["-block-size", "4096", "-timeout", TIMEOUT_S, "-connections", CONNECTIONS];
+        let mut arguments: Vec<&OsStr> = vec!["-unix".as_ref(), socket.as_os_str(), device.as_os_str()];
+        arguments.extend(flags.map(OsStr::new));
+        // Another program can take the device first: the next one is tried.
+        match run("nbd-client", &arguments) {
+            Err(failure) if !is_connected(&device) => last = failure,
+            Err(failure) => return Err(failure),
+            Ok(()) => {
+                let begun = Instant::now();
+                while size_bytes(&device) == 0 && begun.elapsed() < READY {
+                    std::thread::sleep(LOOK_EVERY);
+                }
+                return Ok(device);
+            }
+        }
+    }
+    Err(last)
+}
+
+/// The devices of the kernel's client that nothing is connected to, by number.
+fn free_devices(sys_block: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(sys_block).into_iter().flatten().flatten();
+    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("nbd")?.parse::<u32>().ok();
+    let mut free: Vec<u32> = entries.filter_map(number).collect();
+    free.retain(|number| !sys_block.join(format!("nbd{number}/pid")).exists());
+    free.sort_unstable();
+    free.into_iter().map(|number| PathBuf::from(format!("/dev/nbd{number}"))).collect()
+}
+
+fn sys_folder(device: &Path) -> PathBuf {
+    Path::new("/sys/block").join(device.file_name().unwrap_or_default())
+}
+
+fn is_connected(device: &Path) -> bool {
+    sys_folder(device).join("pid").exists()
+}
+
+fn size_bytes(device: &Path) -> u64 {
+    let sectors = fs::read_to_string(sys_folder(device).join("size")).unwrap_or_default();
+    512 * sectors.trim().parse::<u64>().unwrap_or(0)
+}
+
+/// Where a device is mounted, or what else keeps it.
+fn user_of(device: &Path) -> Option<String> {
+    let number = fs::read_to_string(sys_folder(device).join("dev")).unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if let Some(point) = mounted_at(&mounts, number.trim()) {
+        return Some(format!("it is mounted at {point}; run 'umount {point}' first"));
+    }
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    if swaps.lines().any(|line| line.split_whitespace().next().map(Path::new) == Some(device)) {
+        return Some(format!("it is swap space; run 'swapoff {}' first", device.display()));
+    }
+    let mut holders = fs::read_dir(sys_folder(device).join("holders")).into_iter().flatten().flatten();
+    let holder = holders.next()?.file_name();
+    Some(format!("{} is built on it; take that away first", holder.to_string_lossy()))
+}
+
+/// The first mount point of a device number in the text of `mountinfo`.
+fn mounted_at(mounts: &str, number: &str) -> Option<String> {
+    let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let found =
+        fields.filter(|fields| fields.len() > 4 && fields[2] == number).map(|fields| fields[4].to_owned());
+    found.map(|point| point.replace("\\040", " ")).next()
+}
+
+/// A name that the folder of the links can have.
+fn device_name(text: &str) -> Result<String, String> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    match !text.is_empty() && text.len() <= 64 && text.bytes().all(plain) && !text.starts_with('.') {
+        true => Ok(text.into()),
+        false => {
+            Err("a name has 1 to 64 letters, digits, '-', '_' and '.', and does not begin with '.'".into())
+        }
+    }
+}
+
+fn default_name(folder: &Path) -> Result<String, Failure> {
+    let last = folder.file_name().unwrap_or_default().to_string_lossy();
+    device_name(&last).map_err(|_| {
+        Failure::Input(format!("the folder's name '{last}' cannot be a device's; give one with --name NAME."))
+    })
+}
+
+/// All records. A file that is none is left out.
+fn records() -> Result<Vec<Record>, Failure> {
+    let entries = match fs::read_dir(RECORDS) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::file("read", Path::new(RECORDS), &error)),
+    };
+    let read = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        parse(&name, &fs::read_to_string(entry.path()).ok()?)
+    };
+    Ok(entries.flatten().filter_map(read).collect())
+}
+
+fn parse(name: &str, text: &str) -> Option<Record> {
+    let mut lines = text.lines();
+    let (folder, device, serves) = (lines.next()?, lines.next()?, lines.next()?);
+    let serves = match serves {
+        "serves" => true,
+        "attached" => false,
+        _ => return None,
+    };
+    Some(Record { name: name.into(), folder: folder.into(), device: device.into(), serves })
+}
+
+/// Writes the record and the link of a device.
+fn keep(record: &Record) -> Result<(), Failure> {
+    let path = Path::new(RECORDS).join(&record.name);
+    let serves = if record.serves { "serves" } else { "attached" };
+    let text = format!("{}\n{}\n{serves}\n", record.folder.display(), record.device.display());
+    fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
+    let link = Path::new(LINKS).join(&record.name);
+    remove(&link)?;
+    symlink(&record.device, &link).map_err(|error| Failure::file("make", &link, &error))
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::file("remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+fn make_folder(path: &str) -> Result<(), Failure> {
+    match fs::DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Err(Failure::Input("attaching a device needs root; run it with sudo.".into()))
+        }
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(Failure::file("make", Path::new(path), &error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs a program to its end. Errors: it is not installed, or what it says last.
+fn run(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
+    let done = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let done = done.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Failure::System(format!(
+            "{program} is not installed; install it (Debian: apt-get install {program}) and try again."
+        )),
+        _ => Failure::System(format!("cannot start {program}: {error}.")),
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    Err(Failure::System(format!("{program} failed: {last}")))
+}
+
+/// Runs a command of this program; what it says is shown, and its failure is this one's.
+fn run_own(arguments: &[&OsStr]) -> Result<(), Failure> {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::System(format!("cannot tell which file this program is: {error}.")))?;
+    let done = Command::new(own).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).output();
+    let done = done.map_err(|error| Failure::System(format!("cannot start this program again: {error}.")))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let text = said.trim().strip_prefix("pantile: ").unwrap_or(said.trim()).to_owned();
+    Err(match done.status.code() {
+        Some(2) => Failure::Input(text),
+        Some(1) => Failure::Damage(text),
+        _ => Failure::System(text),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_devices_are_those_without_a_client_by_number() {
+        let sys = tempfile::tempdir().expect("a folder");
+        for device in ["nbd0", "nbd10", "nbd2", "sda", "nbdx"] {
+            fs::create_dir(sys.path().join(device)).expect("a folder");
+        }
+        fs::write(sys.path().join("nbd0/pid"), "77").expect("a file");
+        let free = free_devices(sys.path());
+        assert_eq!(free, ["/dev/nbd2", "/dev/nbd10"].map(PathBuf::from));
+        assert_eq!(free_devices(&sys.path().join("nowhere")), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_mount_point_is_found_by_the_number_of_its_device() {
+        let mounts =
+            "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 43:32 / /mnt/my\\040films rw - ext4 /dev/nbd1 rw\n";
+        assert_eq!(mounted_at(mounts, "43:32").as_deref(), Some("/mnt/my films"));
+        assert_eq!(mounted_at(mounts, "43:3"), None);
+    }
+
+    #[test]
+    fn a_record_is_read_back_and_another_text_is_none() {
+        let record = parse("tank", "/srv/my tank\n/dev/nbd3\nserves\n").expect("a record");
+        assert_eq!((record.folder, record.serves), (PathBuf::from("/srv/my tank"), true));
+        assert_eq!(parse("tank", "/srv/tank\n/dev/nbd3\nwhat\n"), None);
+        assert_eq!(parse("tank", "/srv/tank\n"), None);
+    }
+
+    #[test]
+    fn names_that_would_leave_the_folder_of_links_are_refused() {
+        assert_eq!(device_name("tank-2.b_c").as_deref(), Ok("tank-2.b_c"));
+        for name in ["", ".", "..", "a/b", "a b", ".hidden"] {
+            assert!(device_name(name).is_err(), "{name}");
+        }
+    }
+}
