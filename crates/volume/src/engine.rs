@@ -9,6 +9,7 @@ mod reading;
 pub(crate) use self::owner::{IoOwner, JobOwner};
 use self::reading::UserRead;
 use crate::broken::Broken;
+use crate::cleaning::Cleaning;
 use crate::commit::Commit;
 use crate::contents::Contents;
 use crate::delayed::Delayed;
@@ -85,6 +86,7 @@ pub(crate) struct Engine {
     pub(crate) commit: Option<Commit>,
     pub(crate) inplace: Inplace,
     pub(crate) patching: Patching,
+    pub(crate) cleaning: Cleaning,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
     /// What is to be fetched when there are fewer of them.
     pub(crate) later: VecDeque<Later>,
@@ -220,6 +222,7 @@ impl Engine {
             commit: None,
             inplace: Inplace::default(),
             patching: Patching::default(),
+            cleaning: Cleaning::default(),
             fetches: BTreeMap::new(),
             later: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -387,6 +390,7 @@ impl Engine {
             Event::Still => self.proof_wanted = true,
             Event::Idle => {
                 (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true);
+                self.begin_rest();
                 self.members_changed |= self.has_unrecorded_notes();
             }
             Event::Upgrade => self.upgrade(),

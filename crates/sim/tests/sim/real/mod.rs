@@ -6,8 +6,8 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, Margin, NewVolume, Policy, ScrubStatus, Slot,
-    State, Status, UserBlock, Volume, format_volume, format_volume_1,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, Policy,
+    ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume, format_volume_1,
 };
 use std::cell::Cell;
 use std::sync::Once;
@@ -22,6 +22,9 @@ pub struct Driven {
     pub checks: bool,
     /// Nothing but crashes happens to its devices: none may be said to have given wrong blocks.
     pub is_sound: bool,
+    /// Seconds since 1970 at its last idle event; each one is half an hour later, so that blocks in
+    /// the log become old. `None`: time stands still.
+    clock: Option<i64>,
     /// Stripes that it has patched and that are in [`PATCHED`].
     patched: u64,
 }
@@ -39,6 +42,10 @@ impl Driven {
 impl sim::Engine for Driven {
     fn handle(&mut self, event: Event) {
         let matters = !matches!(event, Event::Request(..));
+        if let Some(clock) = self.clock.as_mut().filter(|_| matches!(event, Event::Idle)) {
+            *clock += LOG_AGE / 2;
+            self.volume.tell_time(*clock);
+        }
         self.volume.handle(event);
         let patched = self.volume.patched_stripes().unwrap_or(0);
         PATCHED.fetch_add(patched - self.patched, Ordering::Relaxed);
@@ -300,14 +307,14 @@ impl Real {
         // In some sessions early, in some late, in some not at all.
         let after = [Some(1), Some(40), Some(400), None][start.session as usize % 4];
         let upgrades_in = after.filter(|_| self.upgrades);
-        Ok(Driven { volume, upgrades_in, checks: true, is_sound: false, patched: 0 })
+        Ok(Driven { volume, upgrades_in, checks: true, is_sound: false, clock: None, patched: 0 })
     }
 
     /// As [`Real::make`] does. Where nothing but crashes happens to its devices none of them may be
     /// said to have given wrong blocks.
     pub fn make_watched(&self, start: Start<'_>) -> Result<Driven, Refusal> {
         let is_sound = self.bug.is_none() && self.config.faults.is_empty();
-        Ok(Driven { is_sound, ..self.make(start)? })
+        Ok(Driven { is_sound, clock: Some(0), ..self.make(start)? })
     }
 
     /// Opens it without a session.
@@ -318,6 +325,7 @@ impl Real {
             upgrades_in: None,
             checks: true,
             is_sound: false,
+            clock: None,
             patched: 0,
         }
     }
