@@ -11,10 +11,15 @@
 //! * *age*: the volume is at rest, and blocks have been in the log for [`LOG_AGE`], in stripes with
 //!   a 32nd of their blocks there or more. Sequential reads then need no detours.
 //!
+//! Blocks go home as a patch of their stripe ([`crate::patch`]), or by a merge, which writes the
+//! whole stripe, whichever costs fewer blocks at the devices.
+//!
 //! A volume is at *rest* from an idle event to the next request. While a device is lost or being
 //! rebuilt only a low log is cleaned, because a rebuild goes first.
 
 use crate::engine::Engine;
+use crate::{BLOCK_BYTES, Slot};
+use pantile_format::volume::StripePatch;
 use std::collections::BTreeSet;
 
 /// Seconds after which blocks of the log are old: an hour. An age is known to the hour, and counts
@@ -27,6 +32,9 @@ pub(crate) const MERGES_MOST: usize = 8;
 /// Share of its blocks that a stripe has in the log if it is merged at rest: of a stripe of 15 MiB
 /// more than a block or two, which may be written again before their rows are needed.
 const IDLE_SHARE: u64 = 32;
+
+/// Bytes of a cell of the log in a record.
+const CELL_BYTES: u64 = 16;
 
 /// State from which the rows to keep free and the old blocks follow.
 #[derive(Debug, Default)]
@@ -100,7 +108,7 @@ impl Engine {
         if !is_low && !self.log_is_cleaned_at_rest() {
             return Vec::new();
         }
-        let least = if is_low { 0 } else { self.geometry.stripe_blocks() / IDLE_SHARE };
+        let least = if is_low { 0 } else { self.least_at_rest() };
         let takes_all = is_low || self.needs_rows_for_a_burst();
         let is_meant = |count: u32, logical: u32| {
             u64::from(count) >= least
@@ -112,6 +120,46 @@ impl Engine {
         let mut heavy: Vec<(u32, u32)> = logged.filter(|&(count, l)| is_meant(count, l)).collect();
         heavy.sort_unstable_by(|a, b| b.cmp(a));
         heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical).collect()
+    }
+
+    /// Tests a stripe with so many blocks in the log: may go home now, if as a patch.
+    pub(crate) fn is_cleaned_now(&self, count: u32, logical: u32) -> bool {
+        let is_old = || self.cleaning.old.contains(&logical) && u64::from(count) >= self.least_at_rest();
+        self.log_is_low() || self.needs_rows_for_a_burst() || is_old()
+    }
+
+    fn least_at_rest(&self) -> u64 {
+        self.geometry.stripe_blocks() / IDLE_SHARE
+    }
+
+    /// Returns blocks that devices read and write to merge a stripe: its data, wherever they are,
+    /// then all chunks, and the record on every device.
+    pub(crate) fn cost_of_merge(&self) -> u64 {
+        let slots = self.geometry.slots() as u64;
+        let headers = slots * u64::from(self.geometry.header_blocks(Slot(0)));
+        let cells = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
+        self.geometry.stripe_blocks() + cells + headers + slots * self.switch_bytes() / BLOCK_BYTES
+    }
+
+    /// Returns the same for a patch, by its blocks, parity blocks, old blocks and chunks. Blocks are
+    /// read from the log and parity is written to it; all are written home, headers are read again,
+    /// and the record is longer.
+    pub(crate) fn cost_of_patch(&self, blocks: u64, parity: u64, old: u64, chunks: usize) -> u64 {
+        let slots = self.geometry.slots() as u64;
+        let logged = (parity * slots).div_ceil(self.planners.row.code().data().len() as u64);
+        let headers = chunks as u64 * u64::from(self.geometry.header_blocks(Slot(0)));
+        let entry = StripePatch::len_of(chunks, (blocks + parity) as usize) as u64 + CELL_BYTES * logged;
+        let reads = blocks + old + headers;
+        reads + logged + blocks + parity + headers + slots * entry / BLOCK_BYTES
+    }
+
+    /// Tests so many blocks of a stripe: a patch costs less than a merge, whichever blocks they
+    /// are.
+    pub(crate) fn is_cheap_to_patch(&self, blocks: u64) -> bool {
+        let each = self.geometry.tolerance() as u64;
+        let parity = (each * blocks).min(self.geometry.home_blocks());
+        let chunks = ((1 + each) * blocks).min(self.geometry.slots() as u64);
+        self.cost_of_patch(blocks, parity, blocks + parity, chunks as usize) < self.cost_of_merge()
     }
 
     /// Ends the cleaning at rest until the next idle event: no other stripe can or should go home.

@@ -825,7 +825,7 @@ mod tests {
 
     fn engine(policy: Policy) -> Engine {
         let geometry = Geometry::new(NewVolume::small(policy)).expect("a geometry");
-        let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0, patches: false };
+        let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0 };
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
         let maps = Maps::new(&geometry);

@@ -1,7 +1,7 @@
 //! Blocks stay in the log while there is room for them and they are young.
 
 use crate::real::hand::Hand;
-use crate::real::{Shape, usual};
+use crate::real::{Real, Shape, usual};
 use pantile_sim::{Ask, IoKind, Told};
 use pantile_volume::{Event, LOG_AGE, UserBlock};
 
@@ -22,7 +22,7 @@ fn burst(hand: &mut Hand, first: u64, blocks: u64) {
     let per_stripe = hand.real.geometry.stripe_blocks();
     let all = hand.real.config.user_blocks;
     for nth in first..first + blocks {
-        let at = UserBlock((nth * (per_stripe + 1)) % all);
+        let at = UserBlock((nth * (per_stripe + 3)) % all);
         let write = Ask::Write { first: at, contents: vec![[nth as u8; 16]], durable: false };
         assert_eq!(hand.ask(&write), Told::Done);
         if nth % 8 == 7 {
@@ -93,6 +93,28 @@ fn blocks_that_are_an_hour_old_go_home_at_rest_and_younger_ones_stay() {
     hand.rest(Some(Event::Idle));
     assert_eq!(rows_used(&hand), 0);
     let per_stripe = hand.real.geometry.stripe_blocks();
-    let at = UserBlock(159 * (per_stripe + 1) % hand.real.config.user_blocks);
+    let at = UserBlock(159 * (per_stripe + 3) % hand.real.config.user_blocks);
     assert_eq!(hand.ask(&Ask::Read { first: at, count: 1 }), Told::Blocks(vec![Some([159; 16])]));
+}
+
+/// Blocks written at the devices for each single block of a user's when the log is full, and the
+/// stripes patched meanwhile.
+fn cost_of_full_log(real: Real) -> (f64, Option<u64>) {
+    let mut hand = Hand::of(real);
+    hand.volume.checks = false;
+    hand.fill(7);
+    burst(&mut hand, 0, 1000);
+    let before = written(&hand);
+    burst(&mut hand, 1000, 1000);
+    ((written(&hand) - before) as f64 / 1000.0, hand.volume.volume.patched_stripes())
+}
+
+#[test]
+fn a_full_log_patches_where_that_is_cheaper() {
+    let (each, patched) = cost_of_full_log(Real::new(&SHAPE, &[]));
+    // Volumes of version 1 have no patches.
+    let (merged, none) = cost_of_full_log(Real { version_1: true, ..Real::new(&SHAPE, &[]) });
+    println!("{each:.2} blocks written for one with patches, {merged:.2} with merges alone");
+    assert!(patched > Some(0) && none.is_none(), "{patched:?} and {none:?} stripes were patched");
+    assert!(each < 0.8 * merged, "{each:.2} blocks written for one with patches, {merged:.2} without");
 }

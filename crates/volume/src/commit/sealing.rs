@@ -83,7 +83,7 @@ impl Engine {
             self.begin_end(epoch);
             return;
         }
-        if self.log_is_low() && self.begin_patch() {
+        if (self.log_is_low() || self.log_is_cleaned_at_rest()) && self.begin_patch() {
             return;
         }
         match self.geometry.policy {

@@ -3,7 +3,7 @@
 use crate::journal::definition_bytes;
 use crate::stored::superblock_of;
 use crate::{DeviceBlock, Geometry, Slot};
-use pantile_format::volume::{DefinitionRef, Features, HistoryId, RecordNumber, Second, Session, Superblock};
+use pantile_format::volume::{DefinitionRef, HistoryId, RecordNumber, Second, Session, Superblock};
 use pantile_format::{FormatError, Generation, Part};
 
 /// What a new volume is called, beside its geometry.
@@ -15,17 +15,12 @@ pub struct Birth {
     pub name: String,
     /// Now, in seconds since 1970.
     pub created: i64,
-    /// Single blocks are patched where they lie
-    /// ([`Volume::patch_stripes`](crate::Volume::patch_stripes)), and programs that cannot read
-    /// that refuse the volume from the beginning.
-    pub patches: bool,
 }
 
 /// The first blocks of a new volume's devices, to be written and flushed before it is opened. It is
 /// of version 2, or, where the text of its code leaves no room for that, of version 1.
 ///
-/// Errors: `Invalid` with what no superblock can say: a name or a code that is too long, patches in
-/// version 1.
+/// Errors: `Invalid` with a name or a code that is too long for a superblock.
 pub fn format_volume(
     geometry: &Geometry,
     birth: &Birth,
@@ -56,12 +51,7 @@ fn format_with(
         Some(text) => Some(DefinitionRef::of(text).ok_or(too_long)?),
         None => None,
     };
-    let mut second = second(definition);
-    if birth.patches {
-        let rule = "must have version 2, and so a code of 20480 bytes of text at most";
-        let too_old = FormatError::Invalid { part: Part::Superblock, field: "features to refuse", rule };
-        second.as_mut().ok_or(too_old)?.features.must_refuse |= Features::PATCHES;
-    }
+    let second = second(definition);
     let any = Superblock {
         volume: geometry.volume,
         history: birth.history,

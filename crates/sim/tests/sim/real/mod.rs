@@ -229,8 +229,6 @@ pub struct Real {
     pub epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
     pub dirty_mark: Option<usize>,
-    /// Whether stripes may be patched.
-    pub patches: bool,
     /// It is made in version 1.
     pub version_1: bool,
     /// It is upgraded in some sessions.
@@ -280,7 +278,6 @@ impl Real {
             bug: None,
             epoch_blocks: None,
             dirty_mark: None,
-            patches: true,
             version_1: false,
             upgrades: false,
         }
@@ -303,7 +300,6 @@ impl Real {
         if let Some(blocks) = self.dirty_mark {
             volume.commit_at(blocks);
         }
-        volume.patch_stripes(self.patches);
         // In some sessions early, in some late, in some not at all.
         let after = [Some(1), Some(40), Some(400), None][start.session as usize % 4];
         let upgrades_in = after.filter(|_| self.upgrades);
@@ -331,7 +327,7 @@ impl Real {
     }
 
     pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
-        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0, patches: false };
+        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
         let made = match self.version_1 {
             true => format_volume_1(&self.geometry, &birth),
             false => format_volume(&self.geometry, &birth),
