@@ -88,7 +88,7 @@ fn run(code: &Code, way: Way, piece: usize, count: u64) -> f64 {
         });
         return count as f64 / cost.seconds;
     }
-    let birth = Birth { history: HistoryId([1; 16]), name: "delayed".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "delayed".into(), created: 0 };
     for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a volume") {
         let mut buffer = AlignedBuf::zeroed(bytes.len());
         buffer.copy_from_slice(&bytes);

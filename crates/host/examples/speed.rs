@@ -44,7 +44,7 @@ fn main() {
             Some(Arc::new(FileDevice::create(&path, len).expect("a device")) as Arc<dyn Device>)
         })
         .collect();
-    let birth = Birth { history: HistoryId([1; 16]), name: "speed".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "speed".into(), created: 0 };
     for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a format") {
         let mut buffer = AlignedBuf::zeroed(bytes.len());
         buffer.copy_from_slice(&bytes);

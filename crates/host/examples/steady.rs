@@ -57,8 +57,7 @@ fn main() {
         for zipf in [false, true] {
             let geometry = geometry(&code, policy);
             let disks = disks_of(&geometry);
-            let birth =
-                Birth { history: HistoryId([1; 16]), name: "steady".into(), created: 0, patches: false };
+            let birth = Birth { history: HistoryId([1; 16]), name: "steady".into(), created: 0 };
             for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a format") {
                 let mut buffer = pantile_device::AlignedBuf::zeroed(bytes.len());
                 buffer.copy_from_slice(&bytes);

@@ -255,7 +255,7 @@ mod tests {
             Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)
         };
         let devices: Devices = (0..3).map(device).collect();
-        let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0, patches: false };
+        let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0 };
         let mut first = None;
         for (slot, at, bytes) in format_volume(&geometry, &birth).expect("it can be written") {
             let mut buffer = AlignedBuf::zeroed(bytes.len());

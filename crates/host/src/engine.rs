@@ -38,8 +38,8 @@ use pantile_device::{
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
-    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
-    Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
+    Action, DeviceBlock, EpochId, Event, EventKind, Extent, Found, Geometry, IoId, IoResult, LOG_AGE, Losses,
+    Reason, Reply, Request, RequestId, Scrub, Slot, Standing, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -202,8 +202,8 @@ struct Quiet {
     /// How many had been asked then, those that ask no engine included; or how many had been asked
     /// that do not read.
     requests: u64,
-    /// Whether the volume knows.
-    told: bool,
+    /// Time of the event that said so to the volume, if one did.
+    told: Option<Instant>,
 }
 
 /// The engine and everything that it needs.
@@ -300,8 +300,8 @@ impl Engine {
             hurries: false,
             looked_at: now,
             told_time_at: now,
-            quiet: Quiet { since: now, requests: 0, told: false },
-            still: Quiet { since: now, requests: 0, told: false },
+            quiet: Quiet { since: now, requests: 0, told: None },
+            still: Quiet { since: now, requests: 0, told: None },
             idle_after: options.idle_after,
             opened: Some(opened),
             stop: false,
@@ -637,37 +637,40 @@ impl Engine {
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
         }
-        next = idle_at.into_iter().chain(still_at).chain(self.beat(now)).fold(next, Instant::min);
+        next = std::iter::once(idle_at).chain(still_at).chain(self.beat(now)).fold(next, Instant::min);
         self.again.front().map_or(next, |(at, _)| next.min(*at))
     }
 
-    /// Tells the volume once that nobody asks; until then, when to look again.
-    fn look_whether_idle(&mut self, now: Instant) -> Option<Instant> {
+    /// Tells the volume that no client asks, and again each hour, because blocks of its log become
+    /// old; returns the time of the next look.
+    fn look_whether_idle(&mut self, now: Instant) -> Instant {
         let requests = self.requests + self.direct.all_blocks_read();
         let is_asked = self.quiet.requests != requests || !self.clients.is_empty();
         if is_asked || self.opened.is_some() {
-            self.quiet = Quiet { since: now, requests, told: false };
+            self.quiet = Quiet { since: now, requests, told: None };
         }
-        let at = self.quiet.since + self.idle_after;
-        if !self.quiet.told && at <= now {
-            self.quiet.told = true;
-            self.ahead.clear();
-            self.volume.handle(Event::Idle);
+        let again = Duration::from_secs(LOG_AGE.unsigned_abs());
+        let at = self.quiet.told.map_or(self.quiet.since + self.idle_after, |told| told + again);
+        if at > now {
+            return at;
         }
-        (!self.quiet.told).then_some(at)
+        self.quiet.told = Some(now);
+        self.ahead.clear();
+        self.volume.handle(Event::Idle);
+        now + again
     }
 
     /// Tells the volume once that nobody writes, whoever reads; until then, when to look again.
     fn look_whether_still(&mut self, now: Instant) -> Option<Instant> {
         if self.still.requests != self.writes || self.opened.is_some() {
-            self.still = Quiet { since: now, requests: self.writes, told: false };
+            self.still = Quiet { since: now, requests: self.writes, told: None };
         }
         let at = self.still.since + self.idle_after;
-        if !self.still.told && at <= now {
-            self.still.told = true;
+        if self.still.told.is_none() && at <= now {
+            self.still.told = Some(now);
             self.volume.handle(Event::Still);
         }
-        (!self.still.told).then_some(at)
+        self.still.told.is_none().then_some(at)
     }
 
     fn drop_those_that_hang(&mut self, now: Instant) {

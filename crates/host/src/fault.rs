@@ -263,14 +263,6 @@ pub enum FolderError {
         /// How long nothing came.
         after: Duration,
     },
-    /// Patches in a volume that writes in place anyway.
-    PatchesInPlace,
-    /// Patches with a code of which half of the devices suffice to open a volume, or that bears no
-    /// loss.
-    PatchesOfCode {
-        /// The code.
-        spec: String,
-    },
     /// Room for epochs of delayed parity in a volume that writes in place.
     EpochsInPlace,
     /// Room for larger epochs than a record can end.
@@ -633,13 +625,6 @@ impl fmt::Display for FolderError {
                 "the server of {} does not answer, for {:.0} s now; a device may hang (see the system's log): try again, or end its process",
                 folder.display(),
                 after.as_secs_f64().ceil()
-            ),
-            FolderError::PatchesInPlace => {
-                write!(out, "the policy inplace writes blocks where they lie anyway; leave out --patches")
-            }
-            FolderError::PatchesOfCode { spec } => write!(
-                out,
-                "a volume of {spec} has no patches: its code has to bear a loss, and not the loss of half of its devices; leave out --patches"
             ),
             FolderError::EpochsInPlace => {
                 write!(

@@ -61,8 +61,6 @@ pub struct Folder {
     own: Option<Own>,
     /// Bytes of buffers that the volume is held to, if not as many as usual.
     memory_bytes: Option<u64>,
-    /// Whether stripes are patched, also if the volume was not made so.
-    patches_stripes: bool,
     /// Held as long as this lives.
     _lock: File,
 }
@@ -79,8 +77,6 @@ pub struct NewFolder {
     /// Bytes of what holds something already that epochs of delayed parity may write over at a
     /// time, beside what every volume has room for: each needs a second place until its epoch ends.
     pub epoch_bytes: u64,
-    /// Whether single blocks of a full log are patched where they lie (decision 4).
-    pub patches_stripes: bool,
     /// A name; the folder's unless given.
     pub name: Option<String>,
     /// Whether devices that hold something may be overwritten.
@@ -161,8 +157,7 @@ impl Folder {
             NewDevices::Made { user_bytes } => made(folder, new, volume, *user_bytes)?,
         };
         let own = matches!(new.devices, NewDevices::Made { .. });
-        let may_patch = if new.patches_stripes { geometry::check_patches(&geometry) } else { Ok(()) };
-        let written = may_patch.and_then(|()| write_new(root, new, &geometry, &devices)).and_then(|()| {
+        let written = write_new(root, new, &geometry, &devices).and_then(|()| {
             let devices =
                 (0..).zip(places.clone()).map(|(slot, path)| (slot, Place { path, joining: false }));
             let config = Config {
@@ -184,7 +179,7 @@ impl Folder {
 
     fn with(root: &Path, dir: Dir, config: Config, lock: File) -> Folder {
         let root = root.to_path_buf();
-        Folder { root, dir, config, own: None, memory_bytes: None, patches_stripes: false, _lock: lock }
+        Folder { root, dir, config, own: None, memory_bytes: None, _lock: lock }
     }
 
     /// Takes the folder of a volume for this process.
@@ -457,12 +452,6 @@ impl Folder {
         self.memory_bytes = Some(memory_bytes);
     }
 
-    /// Patches single blocks where they lie when the volume is opened the next time, and ever
-    /// after. It need not have been made so.
-    pub fn patch_stripes(&mut self) {
-        self.patches_stripes = true;
-    }
-
     fn options(&self, options: Option<HostOptions>, geometry: &Geometry) -> Result<HostOptions, FolderError> {
         let options = options.unwrap_or_else(|| HostOptions::for_devices(geometry.slots()));
         let Some(have) = self.memory_bytes else { return Ok(options) };
@@ -478,10 +467,6 @@ impl Folder {
         let opened = self.open_devices()?;
         let mut options = self.options(options, &opened.geometry)?;
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
-        if self.patches_stripes {
-            geometry::check_patches(&opened.geometry)?;
-            options.patches_stripes = true;
-        }
         let fresh = fresh_history()?;
         if self.own.is_none() {
             self.own = Some(Own::new()?);
@@ -605,15 +590,7 @@ impl NewFolder {
     /// A volume as most are: policy `wcl`, named after its folder, on devices that hold nothing.
     pub fn new(code: Code, devices: NewDevices) -> NewFolder {
         let policy = Policy::Wcl;
-        NewFolder {
-            code,
-            devices,
-            policy,
-            epoch_bytes: 0,
-            patches_stripes: false,
-            name: None,
-            overwrite: false,
-        }
+        NewFolder { code, devices, policy, epoch_bytes: 0, name: None, overwrite: false }
     }
 
     fn wanted(&self, volume: VolumeId) -> Wanted<'_> {
@@ -759,7 +736,7 @@ fn write_new(
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let created = now.map_or(0, |since| since.as_secs() as i64);
-    let birth = Birth { history: fresh_history()?, name, created, patches: new.patches_stripes };
+    let birth = Birth { history: fresh_history()?, name, created };
     let writes = format_volume(geometry, &birth)?;
     devices.iter().try_for_each(|device| wipe(device))?;
     for (slot, at, bytes) in writes {

@@ -1,6 +1,5 @@
 //! Numbers for a new volume that need no thought, and the geometry that a superblock tells of.
 
-use crate::FolderError;
 use crate::memory::BLOCK;
 use pantile_code::{Code, CodeError};
 use pantile_format::FormatError;
@@ -243,17 +242,6 @@ pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfi
         && geometry.zones(superblock.slot).shape() == shape
         && geometry.placement == superblock.placement;
     if fits { Ok(geometry) } else { Err(Misfit::Numbers) }
-}
-
-/// Refuses patches of a volume that can have none.
-pub(crate) fn check_patches(geometry: &Geometry) -> Result<(), FolderError> {
-    if geometry.policy != Policy::Wcl {
-        return Err(FolderError::PatchesInPlace);
-    }
-    match geometry.may_patch() {
-        true => Ok(()),
-        false => Err(FolderError::PatchesOfCode { spec: geometry.code.spec().to_owned() }),
-    }
 }
 
 #[cfg(test)]

@@ -49,9 +49,6 @@ pub struct HostOptions {
     /// Gives up a device that is called slow and takes 0.1 s or more for a read, if another may still
     /// be lost then.
     pub evicts_slow: bool,
-    /// Whether single blocks of a full log are patched where they lie, also in a volume that was
-    /// not made so (`Volume::patch_stripes`).
-    pub patches_stripes: bool,
     /// Threads for long computations.
     pub workers: usize,
     /// Threads for each device.
@@ -101,7 +98,6 @@ impl HostOptions {
             goes_around_slow: true,
             slow_after: Duration::from_secs(30),
             evicts_slow: false,
-            patches_stripes: false,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,
         };
@@ -188,7 +184,6 @@ impl Host {
         };
         let mut volume = open(geometry.clone(), &there, fresh);
         volume.keep_within(options.memory_bytes);
-        volume.patch_stripes(options.patches_stripes);
         let pool = Arc::new(IoPool::new(options.io));
         let inbox = Arc::new(Inbox::new(pool.clone()));
         let (opened, opening) = answer();

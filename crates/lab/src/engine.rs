@@ -156,7 +156,7 @@ impl<W: Watch> Engine<Held<W>> {
             tears: false,
         };
         let mut world = World::new(&config, 1);
-        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
         for (slot, at, bytes) in format_volume(geometry, &birth)? {
             for (at, block) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
                 world.disks_mut()[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));

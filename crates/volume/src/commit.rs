@@ -14,6 +14,7 @@
 
 mod sealing;
 
+use crate::cleaning::MERGES_MOST;
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
 use crate::inplace::InplaceCommit;
@@ -30,14 +31,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the entry of a record that says a member's state.
 const MEMBER_BYTES: u64 = 40;
-
-/// Stripes merged by one commit for no other reason than to empty the log.
-const MERGES_MOST: usize = 8;
-
-/// While nobody asks for anything, stripes are merged that have at least this part of their blocks
-/// in the log: of a stripe of 15 MiB more than a block or two, which may be written again before
-/// there is need of their room.
-const PUT_AWAY_SHARE: u64 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -177,34 +170,26 @@ impl Engine {
         (devices / (tolerance + 1)).max(1)
     }
 
-    /// Of so many blocks, those that go to full rows of the log code: none where what is written
-    /// could not be had.
+    /// Of so many blocks, those that go to rows of the log code: none where what is written could
+    /// not be had. The last row is filled up with zeros where copies would take more than one.
     fn coded(&self, blocks: usize) -> usize {
-        let full = self.planners.row.code().data().len();
-        let bears = self.planners.rows_bear.bears(&self.maps.absent());
-        if bears { blocks / full * full } else { 0 }
+        if !self.planners.rows_bear.bears(&self.maps.absent()) {
+            return 0;
+        }
+        let rest = blocks % self.planners.row.code().data().len();
+        if rest > self.copies_per_row() { blocks } else { blocks - rest }
     }
 
     pub(crate) fn rows_needed(&self, blocks: usize) -> usize {
         let (full, coded) = (self.planners.row.code().data().len(), self.coded(blocks));
-        coded / full + (blocks - coded).div_ceil(self.copies_per_row())
+        coded.div_ceil(full) + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
     /// Stripes that are written as a whole for a reason other than what is dirty: those that did
-    /// not verify, and, if the log runs low or is put away, those with the most in it.
+    /// not verify, and those that are merged to empty the log.
     fn forced(&self, patches_go_on: bool) -> BTreeSet<u32> {
-        let mut forced = self.repair.clone();
-        let is_low = self.log_is_low();
-        if is_low || self.log_is_put_away() {
-            let least = if is_low { 0 } else { self.geometry.stripe_blocks() / PUT_AWAY_SHARE };
-            let mut heavy: Vec<(u32, u32)> = self.maps.logged.iter().map(|(&l, &count)| (count, l)).collect();
-            let is_left = |count: u32, logical: u32| patches_go_on && self.is_left_to_patches(count, logical);
-            heavy.retain(|(count, logical)| u64::from(*count) >= least && !self.broken.contains(logical));
-            heavy.retain(|&(count, logical)| !is_left(count, logical));
-            heavy.sort_unstable_by(|a, b| b.cmp(a));
-            forced.extend(heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical));
-        }
-        forced
+        let merged = self.stripes_to_merge(patches_go_on);
+        self.repair.iter().copied().chain(merged).collect()
     }
 
     /// Bytes that the entries of a record may have.
@@ -333,13 +318,12 @@ impl Engine {
             })
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
+        self.cleaning.rows_are_written(commit.rows.len());
         self.maps.generation = generation + commit.rows.len() as u64;
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
         let is_empty = is_empty && commit.ahead.is_empty() && !self.has_gone_home();
         if is_empty && !commit.members_changed {
-            // What is in the log is not worth it, or can go nowhere: enough until somebody has
-            // asked for something again.
-            self.idle = false;
+            self.end_rest();
             // No room for anything: the log and the free stripes are held by reads under way; it is
             // tried again after them. Unless nothing is under way: then what is dirty can go
             // nowhere, because broken stripes hold the log.
@@ -485,7 +469,12 @@ impl Engine {
                 row,
                 generation,
                 kind: RowKind::Coded,
-                blocks: part.iter().map(|(b, _)| Some(*b)).collect(),
+                blocks: part
+                    .iter()
+                    .map(|(b, _)| Some(*b))
+                    .chain(std::iter::repeat(None))
+                    .take(full)
+                    .collect(),
                 cells,
                 parity: Vec::new(),
                 checksums: Vec::new(),
@@ -875,6 +864,7 @@ impl Engine {
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
         }
+        self.forget_clean_stripes();
         if self.maps.notes.has_ranges() || !self.broken.is_empty() {
             let written = commit.taken.blocks.stripes().flat_map(|(logical, blocks)| {
                 let first = u64::from(logical) * per_stripe;

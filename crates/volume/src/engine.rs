@@ -9,6 +9,7 @@ mod reading;
 pub(crate) use self::owner::{IoOwner, JobOwner};
 use self::reading::UserRead;
 use crate::broken::Broken;
+use crate::cleaning::Cleaning;
 use crate::commit::Commit;
 use crate::contents::Contents;
 use crate::delayed::Delayed;
@@ -85,6 +86,7 @@ pub(crate) struct Engine {
     pub(crate) commit: Option<Commit>,
     pub(crate) inplace: Inplace,
     pub(crate) patching: Patching,
+    pub(crate) cleaning: Cleaning,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
     /// What is to be fetched when there are fewer of them.
     pub(crate) later: VecDeque<Later>,
@@ -220,6 +222,7 @@ impl Engine {
             commit: None,
             inplace: Inplace::default(),
             patching: Patching::default(),
+            cleaning: Cleaning::default(),
             fetches: BTreeMap::new(),
             later: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -386,6 +389,7 @@ impl Engine {
             Event::Still => self.proof_wanted = true,
             Event::Idle => {
                 (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true);
+                self.begin_rest();
                 self.members_changed |= self.has_unrecorded_notes();
             }
             Event::DeviceChecked(slot) => self.call_device_good(slot),
@@ -808,7 +812,7 @@ mod tests {
 
     fn engine(policy: Policy) -> Engine {
         let geometry = Geometry::new(NewVolume::small(policy)).expect("a geometry");
-        let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0, patches: false };
+        let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0 };
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
         let maps = Maps::new(&geometry);

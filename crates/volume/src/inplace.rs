@@ -409,7 +409,7 @@ impl Engine {
     }
 
     /// Bytes that a stripe switch takes in a record, with the forgetting that goes with it.
-    fn switch_bytes(&self) -> u64 {
+    pub(crate) fn switch_bytes(&self) -> u64 {
         2 * 64 + 8 * self.geometry.slots() as u64
     }
 

@@ -10,8 +10,8 @@ use crate::open::lineage::open_up;
 use crate::stored::{SnapshotWriter, entry, superblock_of};
 use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
-    BlockRun, ChunkHeader, Features, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead,
-    SnapshotRef, SnapshotSum, State, StateRef, Superblock, Zones,
+    BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead, SnapshotRef,
+    SnapshotSum, State, StateRef, Superblock, Zones,
 };
 use pantile_format::{Column, Crc64, Generation};
 
@@ -183,15 +183,6 @@ impl Engine {
         (place.first, bytes, StateRef { blocks, crc })
     }
 
-    /// The features of the next superblock.
-    fn features_to_be(&self) -> Features {
-        let mut features = self.superblock.features;
-        if self.patching.feature_wanted {
-            features.must_refuse |= Features::PATCHES;
-        }
-        features
-    }
-
     /// The area that holds the older snapshot.
     fn snapshot_area(&self) -> u8 {
         match &self.superblock.snapshot {
@@ -226,7 +217,6 @@ impl Engine {
         Superblock {
             update: self.superblock.update + 1,
             snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
-            features: self.features_to_be(),
             state: self.snapshot.as_ref().map(|snapshot| snapshot.state),
             ..self.superblock.clone()
         }

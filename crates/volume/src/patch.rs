@@ -33,11 +33,8 @@ use crate::maps::{Change, ChunkPatch, Mapping, StripePatch};
 use crate::span::{Place, Target};
 use crate::{Operand, Slot, Urgency, UserBlock};
 pub(crate) use home::{Going, in_runs};
-use pantile_format::volume::{self, Features};
+use pantile_format::volume;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What an operation costs, in blocks: 16 are 64 KiB.
-const OPERATION_BLOCKS: u64 = 16;
 
 /// The longest entry of a record.
 const ENTRY_BYTES: usize = 8192;
@@ -45,14 +42,12 @@ const ENTRY_BYTES: usize = 8192;
 /// Blocks of users that one commit patches, at the most.
 const BLOCKS_MOST: usize = 1024;
 
+/// Blocks of users that one commit patches at rest.
+const BLOCKS_AT_REST: usize = 256;
+
 /// What is remembered of patches between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Patching {
-    /// Whether stripes may be patched though no superblock says so yet, if the volume is one that
-    /// can be.
-    pub(crate) allowed: bool,
-    /// The next superblock says that stripes may be patched.
-    pub(crate) feature_wanted: bool,
     /// Blocks that the last commit wrote to the log: so many should go home.
     pub(crate) logged: usize,
     /// A patch has just gone home: the next commit leaves stripes to patches that are cheaper to
@@ -125,20 +120,12 @@ impl Engine {
         self.patching.home.clear();
     }
 
-    /// Whether so many blocks of a stripe cost less to patch than the stripe to merge: each block,
-    /// its parity and their headers are read and written, against all chunks.
-    pub(crate) fn is_cheaper_to_patch(&self, blocks: u64) -> bool {
-        let chunk_blocks = self.geometry.shape().chunk_blocks();
-        let patch = 4 * (1 + self.geometry.tolerance() as u64) * (OPERATION_BLOCKS + 1) * blocks;
-        patch < 2 * self.geometry.slots() as u64 * (OPERATION_BLOCKS + chunk_blocks)
-    }
-
-    /// Whether a stripe with so many blocks in the log is patched sooner or later.
+    /// Tests a stripe with so many blocks in the log: patched sooner or later, not merged.
     pub(crate) fn is_left_to_patches(&self, count: u32, logical: u32) -> bool {
         self.maps.stripes[logical as usize].is_some()
             && !self.repair.contains(&logical)
             && !self.broken.contains(&logical)
-            && self.is_cheaper_to_patch(count.into())
+            && self.is_cheap_to_patch(count.into())
     }
 
     /// Rows of the log that are kept for patches: an eighth.
@@ -146,20 +133,10 @@ impl Engine {
         self.geometry.log_rows() as usize / 8
     }
 
-    /// Whether all superblocks say that stripes may be patched.
-    fn has_patches_feature(&self) -> bool {
-        self.superblock.features.must_refuse & Features::PATCHES != 0
-    }
-
-    /// Whether stripes are patched where that is better: somebody said so now or once.
-    pub(crate) fn is_patched(&self) -> bool {
-        self.patching.allowed || self.has_patches_feature()
-    }
-
     fn may_patch(&self) -> bool {
         let is_quiet = self.delayed.epochs.is_empty() && self.delayed.stripes.is_empty();
         let is_whole = self.maps.has_all_members() && !self.members_changed && self.arrivals.is_empty();
-        self.is_patched() && self.geometry.may_patch() && is_whole && is_quiet
+        self.geometry.may_patch() && is_whole && is_quiet
     }
 
     /// Begins to patch stripes, those first whose blocks are the oldest of the log; `false`: there
@@ -175,13 +152,6 @@ impl Engine {
         let chosen = self.choose_patches();
         if chosen.is_empty() {
             return false;
-        }
-        if !self.has_patches_feature() {
-            // The first patch of the volume: all superblocks say first that there are some.
-            self.patching.feature_wanted = true;
-            self.snapshot_everywhere = true;
-            self.begin_snapshot();
-            return true;
         }
         let mut commit = Commit::new(self.maps.generation);
         commit.is_patch = true;
@@ -212,13 +182,14 @@ impl Engine {
     }
 
     /// Stripes with blocks in the oldest rows of the log, as many as the log and a record have room
-    /// for; each with all of its blocks in the log.
+    /// for; each with all of its blocks in the log that one entry of a record can name.
     fn choose_patches(&mut self) -> Vec<Chosen> {
         let mut rows: Vec<(u64, u32)> =
             self.maps.rows.iter().map(|(&number, row)| (row.generation, number)).collect();
         rows.sort_unstable();
         let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
-        let most = self.patching.logged.max(self.planners.row.code().data().len()).min(BLOCKS_MOST);
+        let least = if self.idle { BLOCKS_AT_REST } else { self.planners.row.code().data().len() };
+        let most = self.patching.logged.max(least).min(BLOCKS_MOST);
         let mut room = self.record_room() / 2;
         let (mut users, mut homes) = (0, 0);
         let mut seen = BTreeSet::new();
@@ -234,13 +205,10 @@ impl Engine {
                 let Some(mapping) = self.patchable(logical).filter(|_| seen.insert(logical)) else {
                     continue;
                 };
-                let one = self.choose(logical, mapping);
-                let (written, chunks) = (one.update.written_places(), self.chunks_written(&one.update));
-                let home = written.len() - one.blocks.len();
-                let entry = volume::StripePatch::len_of(chunks.len(), written.len());
+                let Some(one) = self.choose(logical, mapping) else { continue };
+                let (home, entry) = self.len_of_patch(&one);
                 let bytes = entry as u64 + home as u64 * log_bytes;
-                let fits = self.rows_needed(homes + home) <= free_rows && bytes <= room;
-                if entry > ENTRY_BYTES || !fits {
+                if self.rows_needed(homes + home) > free_rows || bytes > room {
                     continue;
                 }
                 (users, homes, room) = (users + one.blocks.len(), homes + home, room - bytes);
@@ -264,16 +232,42 @@ impl Engine {
             && !self.broken.contains(&logical)
             && !is_whole(&self.sealed)
             && !is_whole(&self.dirty);
-        (is_free && count > 0 && self.is_cheaper_to_patch(count.into())).then_some(mapping)
+        let is_meant = count > 0 && self.is_cleaned_now(count, logical);
+        (is_free && is_meant && self.is_cheap_to_patch(count.into())).then_some(mapping)
     }
 
-    fn choose(&mut self, logical: u32, mapping: Mapping) -> Chosen {
+    /// Plans the patch of a stripe; of half of the offsets, or a quarter, where all are too many
+    /// for an entry of a record. `None`: to merge the stripe costs no more.
+    fn choose(&mut self, logical: u32, mapping: Mapping) -> Option<Chosen> {
         let first = u64::from(logical) * self.geometry.stripe_blocks();
         let logged = self.maps.log.range(UserBlock(first)..UserBlock(first + self.geometry.stripe_blocks()));
         let place = |block: UserBlock| (block, self.geometry.cell_of(self.geometry.locate(block).1));
-        let blocks: Vec<(UserBlock, Place)> = logged.map(|(&block, _)| place(block)).collect();
-        let new = blocks.iter().map(|&(_, place)| (place, Operand::Zeros)).collect();
-        Chosen { update: self.plan_update(logical, mapping, new), blocks }
+        let mut blocks: Vec<(UserBlock, Place)> = logged.map(|(&block, _)| place(block)).collect();
+        let all = blocks.len() as u64;
+        loop {
+            let new = blocks.iter().map(|&(_, place)| (place, Operand::Zeros)).collect();
+            let one = Chosen { update: self.plan_update(logical, mapping, new), blocks };
+            let (home, entry) = self.len_of_patch(&one);
+            if entry <= ENTRY_BYTES {
+                let (part, chunks) = (one.blocks.len() as u64, self.chunks_written(&one.update).len());
+                let cost =
+                    self.cost_of_patch(part, home as u64, one.update.old_places().len() as u64, chunks);
+                return (cost * all < self.cost_of_merge() * part).then_some(one);
+            }
+            let offsets: BTreeSet<u32> = one.blocks.iter().map(|&(_, (_, offset))| offset).collect();
+            let middle = *offsets.iter().nth(offsets.len() / 2)?;
+            blocks = one.blocks;
+            blocks.retain(|&(_, (_, offset))| offset < middle);
+            if blocks.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// Returns the home blocks of a patch, and the bytes of its entry in a record.
+    fn len_of_patch(&self, one: &Chosen) -> (usize, usize) {
+        let (written, chunks) = (one.update.written_places().len(), self.chunks_written(&one.update).len());
+        (written - one.blocks.len(), volume::StripePatch::len_of(chunks, written))
     }
 
     /// What the log has of a block that goes home is there, or cannot be had.

@@ -33,7 +33,6 @@ pub struct Volume {
     /// Dirty blocks that start a commit, if not as many as usual.
     dirty_mark: Option<usize>,
     /// Whether stripes may be patched.
-    patches: bool,
     /// Seconds since 1970, as the driver told last.
     now: i64,
 }
@@ -76,7 +75,6 @@ impl Volume {
             epoch_blocks: None,
             memory_blocks: None,
             dirty_mark: None,
-            patches: false,
             now: 0,
         };
         volume.go_on();
@@ -135,14 +133,6 @@ impl Volume {
     /// the first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
-    }
-
-    /// Whether stripes may be patched: single blocks of a full log are then written where they lie,
-    /// where that costs less than to merge their stripes. The first patch sets a feature bit, and
-    /// programs that do not know it refuse the volume from then on; a volume that has the bit is
-    /// patched whatever is said here. One that [`Geometry::may_patch`] refuses never is. To be called before the first event.
-    pub fn patch_stripes(&mut self, may: bool) {
-        self.patches = may;
     }
 
     /// Says what time it is, in seconds since 1970: what happens from now on happens then. The
@@ -225,10 +215,11 @@ impl Volume {
     }
 
     /// Stripes that were patched since it was opened, those that a crash cut off included; `None`
-    /// unless it serves and stripes may be patched.
+    /// unless it serves and is one that can be patched: of version 2, and of a geometry that
+    /// [`Geometry::may_patch`].
     pub fn patched_stripes(&self) -> Option<u64> {
         match &self.inner {
-            Inner::Serving(engine) => engine.is_patched().then_some(engine.patching.stripes),
+            Inner::Serving(engine) => engine.geometry.may_patch().then_some(engine.patching.stripes),
             _ => None,
         }
     }
@@ -334,7 +325,6 @@ impl Volume {
                 if let Some(blocks) = self.epoch_blocks {
                     engine.delayed.keep(blocks, blocks);
                 }
-                engine.patching.allowed = self.patches;
                 engine.dirty_mark = self.dirty_mark.unwrap_or(engine.dirty_mark);
                 self.inner = Inner::Serving(Box::new(engine));
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));

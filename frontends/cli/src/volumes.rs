@@ -486,10 +486,10 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
             sets::bytes(server.resident_bytes),
             server.threads
         );
-        if let Some(stripes) = server.patched_stripes {
+        if let Some(stripes) = server.patched_stripes.filter(|&stripes| stripes > 0) {
             let _ = writeln!(
                 out,
-                "Single blocks go home as patches: {} so far.",
+                "Blocks went home from the log as patches of {}.",
                 count(stripes as usize, "stripe")
             );
         }

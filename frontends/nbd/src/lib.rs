@@ -51,7 +51,6 @@ static STATE: Mutex<State> = Mutex::new(State {
     deaths: Deaths { of_its_own: 0, by_clients: 0 },
     reads_only: false,
     memory_bytes: None,
-    patches_stripes: false,
     running: None,
 });
 
@@ -79,7 +78,6 @@ struct State {
     deaths: Deaths,
     reads_only: bool,
     memory_bytes: Option<u64>,
-    patches_stripes: bool,
     running: Option<Running>,
 }
 
@@ -127,7 +125,6 @@ impl Server for Connection {
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
              evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
              memory=BYTES   The most bytes that the volume has in buffers, those of requests not included; 536870912 unless given.\n\
-             patches=BOOL   Patch single blocks where they lie, in a volume that was not made so either.\n\
              connections=NUMBER  The most connections at a time; 64 unless given.\n\
              outstanding=BYTES   The most bytes of requests that are worked on at a time; 268435456 unless given.\n\
              deaths=NUMBER  How often servers before this one have died, for 'pantile status'.\n\
@@ -157,10 +154,6 @@ impl Server for Connection {
             }
             "read-only" => {
                 state().reads_only = nbdkit::parse_bool(value)?;
-                Ok(())
-            }
-            "patches" => {
-                state().patches_stripes = nbdkit::parse_bool(value)?;
                 Ok(())
             }
             "memory" => {
@@ -215,8 +208,7 @@ impl Server for Connection {
             let evicts_slow = state().evicts_slow;
             let reads_only = state().reads_only;
             let memory_bytes = state().memory_bytes;
-            let patches_stripes = state().patches_stripes;
-            let running = start(&folder, deaths, evicts_slow, reads_only, memory_bytes, patches_stripes);
+            let running = start(&folder, deaths, evicts_slow, reads_only, memory_bytes);
             let running = running.map_err(|error| {
                 let told_to_the_command =
                     Answer::Fault { kind: error.kind(), text: harmless(&error.to_string()) };
@@ -452,7 +444,6 @@ fn start(
     evicts_slow: bool,
     reads_only: bool,
     memory_bytes: Option<u64>,
-    patches_stripes: bool,
 ) -> std::result::Result<Running, FolderError> {
     let begun = Instant::now();
     let mut taken = loop {
@@ -464,9 +455,6 @@ fn start(
     };
     if let Some(bytes) = memory_bytes {
         taken.keep_within(bytes);
-    }
-    if patches_stripes {
-        taken.patch_stripes();
     }
     let service = match reads_only {
         true => Service::start_to_read(taken, None)?,

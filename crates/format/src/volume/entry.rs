@@ -74,7 +74,7 @@ layout! {
     LOG_CELL_LAYOUT {
         C_USER: "user block" @ 0 + 6, "the user's block or the home block that it holds; 0 for a cell that holds none";
         C_SLOT: "slot" @ 6 + 1, "the device";
-        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten; 3 a home block (feature bit patches)";
+        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten; 3 a home block";
         C_CHECKSUM: "checksum" @ 8 + 8, "of the block, as it is or would be on that device";
     }
 }
@@ -143,8 +143,7 @@ pub enum Entry {
     },
     /// What happened, or what is wrong.
     Note(Note),
-    /// Blocks of a stripe are written where they lie, or have been; only where the feature bit says
-    /// so.
+    /// Blocks of a stripe that are written, or were, where they are stored.
     Patch(StripePatch),
 }
 

@@ -14,16 +14,14 @@ pub struct Features {
 }
 
 impl Features {
-    /// Among `must_refuse`: records may patch stripes where they lie.
-    pub const PATCHES: u64 = 1 << 0;
     /// Among `must_refuse`, in the superblocks of one device alone: it is being made a copy of the
     /// device in its slot, and is no member. [`super::Superblock::decode`] refuses it like any bit
     /// that is not known, so that only [`super::Superblock::decode_copy`] reads it.
-    pub const REPLACEMENT: u64 = 1 << 1;
+    pub const REPLACEMENT: u64 = 1 << 0;
     /// What this program knows of `read_only`.
     pub const KNOWN_READ_ONLY: u64 = 0;
     /// What it knows of `must_refuse`.
-    pub const KNOWN_MUST_REFUSE: u64 = Features::PATCHES;
+    pub const KNOWN_MUST_REFUSE: u64 = 0;
 
     /// The bits without which nothing may be written, that are not known here; 0: it may.
     pub fn unknown_to_write(&self) -> u64 {

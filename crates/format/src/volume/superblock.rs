@@ -62,7 +62,7 @@ layout! {
         BASE: "base session" @ 2872 + 8, "the newest session that had written a record or a snapshot when this one began";
         MAY_IGNORE: "features to ignore" @ 2880 + 8, "a reader that does not know a bit may read and write";
         READ_ONLY: "features to read" @ 2888 + 8, "a reader that does not know a bit may read and must not write";
-        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 the device is being made a copy of the one in its slot, and is no member";
+        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 the device is being made a copy of the one in its slot, and is no member";
         STATE_CRC: "state checksum" @ 2904 + 8, "the CRC at the end of the state that goes with the snapshot; 0 for none";
         COPY_BEGUN: "copy begun" @ 2912 + 8, "of a device that is being made a copy: when that began, seconds since 1970; else 0";
         STATE_LEN: "state length" @ 2920 + 4, "blocks of the state: 1 to 4; 0 for none";

@@ -489,7 +489,7 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
         disk.set_slow(false);
         disks.push(Arc::new(Counted::new(disk)));
     }
-    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
     for (slot, at, bytes) in format_volume(&geometry, &birth)? {
         let mut buffer = AlignedBuf::zeroed(bytes.len());
         buffer.copy_from_slice(&bytes);

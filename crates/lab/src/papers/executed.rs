@@ -172,7 +172,7 @@ fn filled(geometry: &Geometry) -> Result<Vec<Arc<MemoryDevice>>, ExecuteError> {
         Arc::new(MemoryDevice::with_block_len(format!("lab-{slot}"), len, BLOCK_BYTES as u32))
     };
     let devices: Vec<Arc<MemoryDevice>> = (0..geometry.slots() as u32).map(device).collect();
-    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
     for (slot, at, bytes) in format_volume(geometry, &birth)? {
         let mut buffer = AlignedBuf::zeroed(bytes.len());
         buffer.copy_from_slice(&bytes);

@@ -353,7 +353,7 @@ type Metadata = HashMap<(Slot, DeviceBlock), Vec<u8>>;
 
 /// The metadata of a new volume.
 fn never_written(geometry: &Geometry) -> Result<Metadata, FormatError> {
-    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
     let mut metadata = Metadata::new();
     for (slot, at, bytes) in format_volume(geometry, &birth)? {
         for (block, bytes) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {

@@ -89,7 +89,7 @@ fn devices(geometry: &Geometry, folder: &Path) -> Vec<Arc<Watched>> {
             ))
         })
         .collect();
-    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
     for (slot, at, bytes) in format_volume(geometry, &birth).expect("formatted") {
         let mut buffer = AlignedBuf::zeroed(bytes.len());
         buffer.copy_from_slice(&bytes);

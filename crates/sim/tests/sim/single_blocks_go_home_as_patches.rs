@@ -127,14 +127,14 @@ fn random_blocks(policy: Policy) -> (f64, Vec<f64>) {
     (40.0 * 32.0 / (all / 64.0 / 1000.0), busiest)
 }
 
-/// By count, not by time: 176 of 353 when this was written; half is wanted.
+/// By count, not by time: 239 of 353 when this was written.
 #[test]
-fn random_blocks_on_a_wide_volume_with_a_full_log_reach_nearly_half_of_what_in_place_reaches() {
+fn random_blocks_on_a_wide_volume_with_a_full_log_reach_three_fifths_of_in_place() {
     let (in_place, in_place_busiest) = random_blocks(Policy::Inplace);
     let (patched, busiest) = random_blocks(Policy::Wcl);
     println!("in place {in_place:.0}, patched {patched:.0} blocks a second");
     for (name, all) in [("in place", in_place_busiest), ("patched", busiest)] {
         println!("{name}: busiest device {:.0} ms in the median, {:.0} at most", all[20], all[39]);
     }
-    assert!(patched >= 0.45 * in_place, "{patched:.0} of {in_place:.0} blocks a second");
+    assert!(patched >= 0.6 * in_place, "{patched:.0} of {in_place:.0} blocks a second");
 }

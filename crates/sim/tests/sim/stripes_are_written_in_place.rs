@@ -104,7 +104,7 @@ fn world_config(geometry: &Geometry) -> WorldConfig {
 }
 
 fn format(geometry: &Geometry, disks: &mut [sim::Disk]) {
-    let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
     for (slot, at, bytes) in format_volume(geometry, &birth).expect("the code has a short name") {
         for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
             disks[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));

@@ -68,7 +68,7 @@ impl Engine {
                 Amount::Nothing => {}
             }
             let ends = self.epoch_to_end().is_some();
-            let cleaning = self.log_is_low() || self.log_is_put_away();
+            let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
             let cleaning = cleaning || !self.repair.is_empty() || self.is_resyncing();
             let changes = (self.members_changed && !late) || cleaning || ends;
             if self.sealed.is_empty() && !changes {
@@ -83,7 +83,7 @@ impl Engine {
             self.begin_end(epoch);
             return;
         }
-        if self.log_is_low() && self.begin_patch() {
+        if (self.log_is_low() || self.log_is_cleaned_at_rest()) && self.begin_patch() {
             return;
         }
         match self.geometry.policy {
@@ -156,17 +156,5 @@ impl Engine {
         }
         let waiting: Vec<RequestId> = self.waiters.drain(..).chain(self.sealed_waiters.drain(..)).collect();
         waiting.into_iter().for_each(|id| self.reply(id, Reply::Failed(Failure::NotDurable)));
-    }
-
-    pub(super) fn log_is_low(&self) -> bool {
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
-    }
-
-    /// Whether the log is emptied although it is not low, because nobody asks for anything; a
-    /// rebuild goes first.
-    pub(super) fn log_is_put_away(&self) -> bool {
-        let rows = self.geometry.log_rows() as usize;
-        let is_used = !self.maps.log.is_empty() && self.maps.free_rows.len() < rows - rows / 8;
-        self.idle && is_used && self.maps.has_all_members()
     }
 }

@@ -15,15 +15,11 @@ pub struct Birth {
     pub name: String,
     /// Now, in seconds since 1970.
     pub created: i64,
-    /// Single blocks are patched where they lie
-    /// ([`Volume::patch_stripes`](crate::Volume::patch_stripes)), and programs that cannot read
-    /// that refuse the volume from the beginning.
-    pub patches: bool,
 }
 
 /// The first blocks of a new volume's devices, to be written and flushed before it is opened.
 ///
-/// Errors: `Invalid` with what no superblock can say: a name or a code that is too long.
+/// Errors: `Invalid` with a name or a code that is too long for a superblock.
 pub fn format_volume(
     geometry: &Geometry,
     birth: &Birth,
@@ -38,7 +34,6 @@ pub fn format_volume(
         Some(text) => Some(DefinitionRef::of(text).ok_or(too_long)?),
         None => None,
     };
-    let must_refuse = if birth.patches { Features::PATCHES } else { 0 };
     let any = Superblock {
         volume: geometry.volume,
         history: birth.history,
@@ -60,7 +55,7 @@ pub fn format_volume(
         policy: geometry.policy,
         snapshot: None,
         lost: Vec::new(),
-        features: Features { must_refuse, ..Features::default() },
+        features: Features::default(),
         state: None,
         copy_begun: 0,
     };

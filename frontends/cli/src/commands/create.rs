@@ -53,10 +53,6 @@ pub struct Create {
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "0")]
     epochs: u64,
-    /// Bring single blocks of a full log home as patches, where they lie: faster where random
-    /// blocks come to wide stripes. Programs that cannot read that refuse the volume.
-    #[arg(long)]
-    patches: bool,
     /// The name of the volume; that of the folder unless given.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -91,11 +87,11 @@ impl Create {
             None => NewDevices::Given(self.devices),
         };
         let (policy, name, epoch_bytes) = (self.policy, self.name, self.epochs);
-        let (patches_stripes, overwrite) = (self.patches, self.yes);
+        let overwrite = self.yes;
         if let Some(text) = long_proof(&code) {
             note(&text);
         }
-        let new = NewFolder { code, devices, policy, epoch_bytes, patches_stripes, name, overwrite };
+        let new = NewFolder { code, devices, policy, epoch_bytes, name, overwrite };
         let (folder, geometry) =
             Folder::create(&self.folder, &new).map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);

@@ -96,10 +96,6 @@ pub struct Serve {
     /// where its stripes are long. 512M unless given.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
-    /// Bring single blocks of a full log home as patches, as 'pantile create --patches' does. From
-    /// the first one on it is always so, and programs that cannot read that refuse the volume.
-    #[arg(long, conflicts_with = "read_only")]
-    patches: bool,
     /// Stay until the server ends.
     #[arg(long)]
     foreground: bool,
@@ -166,9 +162,6 @@ impl Serve {
         told.push(format!("connections={}", self.connections).into());
         told.push(format!("outstanding={}", self.outstanding.max(1 << 20)).into());
         told.extend(self.memory.map(|bytes| OsString::from(format!("memory={bytes}"))));
-        if self.patches {
-            told.push("patches=true".into());
-        }
         if self.evict_slow {
             told.push("evict-slow=true".into());
         }

@@ -39,7 +39,7 @@ pub fn geometry_of(code: &str, logical_stripes: u32, policy: Policy) -> Geometry
 
 /// Writes the first blocks of a volume to its devices.
 pub fn format(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
-    let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0, patches: false };
+    let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0 };
     for (slot, at, bytes) in format_volume(geometry, &birth).expect("it can be written") {
         let device = devices[slot.0 as usize].as_ref().expect("all are there");
         let mut buffer = AlignedBuf::zeroed(bytes.len());

@@ -6,8 +6,8 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, Margin, NewVolume, Policy, ScrubStatus, Slot,
-    State, Status, UserBlock, Volume, format_volume,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, Policy,
+    ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume,
 };
 use std::cell::Cell;
 use std::sync::Once;
@@ -20,6 +20,9 @@ pub struct Driven {
     pub checks: bool,
     /// Nothing but crashes happens to its devices: none may be said to have given wrong blocks.
     pub is_sound: bool,
+    /// Seconds since 1970 at its last idle event; each one is half an hour later, so that blocks in
+    /// the log become old. `None`: time stands still.
+    clock: Option<i64>,
     /// Stripes that it has patched and that are in [`PATCHED`].
     patched: u64,
 }
@@ -37,6 +40,10 @@ impl Driven {
 impl sim::Engine for Driven {
     fn handle(&mut self, event: Event) {
         let matters = !matches!(event, Event::Request(..));
+        if let Some(clock) = self.clock.as_mut().filter(|_| matches!(event, Event::Idle)) {
+            *clock += LOG_AGE / 2;
+            self.volume.tell_time(*clock);
+        }
         self.volume.handle(event);
         let patched = self.volume.patched_stripes().unwrap_or(0);
         PATCHED.fetch_add(patched - self.patched, Ordering::Relaxed);
@@ -215,8 +222,6 @@ pub struct Real {
     pub epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
     pub dirty_mark: Option<usize>,
-    /// Whether stripes may be patched.
-    pub patches: bool,
 }
 
 impl Real {
@@ -256,7 +261,7 @@ impl Real {
         config.direct_reads = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
-        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None, patches: true }
+        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None }
     }
 
     pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
@@ -276,15 +281,14 @@ impl Real {
         if let Some(blocks) = self.dirty_mark {
             volume.commit_at(blocks);
         }
-        volume.patch_stripes(self.patches);
-        Ok(Driven { volume, checks: true, is_sound: false, patched: 0 })
+        Ok(Driven { volume, checks: true, is_sound: false, clock: None, patched: 0 })
     }
 
     /// As [`Real::make`] does. Where nothing but crashes happens to its devices none of them may be
     /// said to have given wrong blocks.
     pub fn make_watched(&self, start: Start<'_>) -> Result<Driven, Refusal> {
         let is_sound = self.bug.is_none() && self.config.faults.is_empty();
-        Ok(Driven { is_sound, ..self.make(start)? })
+        Ok(Driven { is_sound, clock: Some(0), ..self.make(start)? })
     }
 
     /// Opens it without a session.
@@ -294,12 +298,13 @@ impl Real {
             volume: Volume::open_to_read(self.geometry.clone(), &there),
             checks: true,
             is_sound: false,
+            clock: None,
             patched: 0,
         }
     }
 
     pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
-        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0, patches: false };
+        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
         for (slot, at, bytes) in format_volume(&self.geometry, &birth)? {
             for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
                 disks[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));

@@ -1,17 +1,16 @@
-//! Single blocks go home as patches in a volume that was made so, or served so once; nowhere else,
-//! and where they cannot be, that is said.
+//! Patches on real devices: a full log sends single blocks home where they lie.
 
 use crate::common::folders::{new, start, status};
-use pantile_host::{Folder, FolderError, NewDevices, NewFolder, Order, Policy, Service, order_within};
+use pantile_host::{Folder, FolderError, NewDevices, Order, Service, order_within};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
 const BLOCK: usize = 4096;
 
-fn made(root: &Path, code: &str, patches_stripes: bool) -> Result<(), FolderError> {
-    let new = NewFolder { patches_stripes, ..new(code, NewDevices::Made { user_bytes: 16 << 20 }) };
-    Folder::create(root, &new).map(drop)
+fn made(root: &Path, code: &str) {
+    let new = new(code, NewDevices::Made { user_bytes: 16 << 20 });
+    Folder::create(root, &new).expect("a volume");
 }
 
 fn patched(service: &Service) -> Option<u64> {
@@ -40,11 +39,12 @@ fn fill_the_log(service: &Service) {
 }
 
 #[test]
-fn a_volume_that_was_made_so_is_patched_ever_after() {
+fn a_full_log_of_a_wide_volume_is_patched_without_being_asked() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
-    made(&root, "raidq:14+3", true).expect("a volume");
+    made(&root, "raidq:14+3");
     let service = start(&root);
+    assert_eq!(patched(&service), Some(0));
     fill_the_log(&service);
     assert!(patched(&service) > Some(0), "{:?}", patched(&service));
     service.stop().expect("it stops");
@@ -52,41 +52,13 @@ fn a_volume_that_was_made_so_is_patched_ever_after() {
 }
 
 #[test]
-fn one_that_is_served_so_is_patched_from_then_on_and_no_other() {
+fn volumes_that_half_of_their_devices_open_are_not_patched() {
     let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    made(&root, "raidq:14+3", false).expect("a volume");
-    let service = start(&root);
-    assert_eq!(patched(&service), None);
-    service.stop().expect("it stops");
-    let mut told = Folder::open(&root).expect("a folder");
-    told.patch_stripes();
-    let service = Service::start(told, None).expect("it opens");
-    fill_the_log(&service);
-    assert!(patched(&service) > Some(0), "{:?}", patched(&service));
-    service.stop().expect("it stops");
-    // Nobody says so any more, but its superblocks do.
-    assert_eq!(patched(&start(&root)), Some(0));
-}
-
-#[test]
-fn what_cannot_be_patched_is_refused_and_nothing_is_left() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
     for code in ["mirror:2", "raid6:2"] {
-        assert!(matches!(made(&root, code, true), Err(FolderError::PatchesOfCode { .. })), "{code}");
+        let root = folder.path().join(code.replace(':', "-"));
+        made(&root, code);
+        assert_eq!(patched(&start(&root)), None, "{code}");
     }
-    let inplace = NewFolder {
-        policy: Policy::Inplace,
-        patches_stripes: true,
-        ..new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 })
-    };
-    assert!(matches!(Folder::create(&root, &inplace), Err(FolderError::PatchesInPlace)));
-    assert!(!root.exists());
-    made(&root, "raid6:2", false).expect("a volume");
-    let mut told = Folder::open(&root).expect("a folder");
-    told.patch_stripes();
-    assert!(matches!(Service::start(told, None), Err(FolderError::PatchesOfCode { .. })));
 }
 
 #[test]

@@ -1,0 +1,119 @@
+//! Blocks stay in the log while there is room for them and they are young.
+
+use crate::real::hand::Hand;
+use crate::real::{Real, Shape, usual};
+use pantile_sim::{Ask, IoKind, Told};
+use pantile_volume::{Event, LOG_AGE, Policy, UserBlock};
+
+const SHAPE: Shape =
+    Shape { element_blocks: 16, logical_stripes: 40, log_rows: 160, journal_blocks: 256, ..usual("raid6:4") };
+
+/// A volume of which all blocks are written, at rest.
+fn filled() -> Hand {
+    let mut hand = Hand::new(&SHAPE);
+    hand.volume.volume.tell_time(1_000_000);
+    hand.fill(7);
+    hand.rest(Some(Event::Idle));
+    hand
+}
+
+/// Writes single blocks, each to another stripe than the one before, eight to a flush.
+fn burst(hand: &mut Hand, first: u64, blocks: u64) {
+    let per_stripe = hand.real.geometry.stripe_blocks();
+    let all = hand.real.config.user_blocks;
+    for nth in first..first + blocks {
+        let at = UserBlock((nth * (per_stripe + 3)) % all);
+        let write = Ask::Write { first: at, contents: vec![[nth as u8; 16]], durable: false };
+        assert_eq!(hand.ask(&write), Told::Done);
+        if nth % 8 == 7 {
+            assert_eq!(hand.ask(&Ask::Flush), Told::Done);
+        }
+    }
+    assert_eq!(hand.ask(&Ask::Flush), Told::Done);
+}
+
+fn written(hand: &Hand) -> u64 {
+    hand.world.counts().iter().map(|counts| counts.blocks(IoKind::Write)).sum()
+}
+
+fn rows_used(hand: &Hand) -> u64 {
+    hand.volume.status().expect("it serves").log_rows_used
+}
+
+/// Blocks that a rest costs, after a second without requests.
+fn cost_of_rest(hand: &mut Hand) -> u64 {
+    let before = written(hand);
+    hand.rest(Some(Event::Idle));
+    written(hand) - before
+}
+
+#[test]
+fn an_idle_volume_keeps_a_burst_that_fits() {
+    let mut hand = filled();
+    for first in [0, 100, 200] {
+        burst(&mut hand, first, 100);
+        let used = rows_used(&hand);
+        // A record that proves the one before, on each device.
+        let devices = hand.world.disks().len() as u64;
+        assert_eq!(cost_of_rest(&mut hand), devices, "{used} rows were in use");
+        assert_eq!(rows_used(&hand), used);
+    }
+}
+
+#[test]
+fn an_idle_volume_makes_room_for_half_of_the_next_burst_and_no_more() {
+    let mut hand = filled();
+    // 80 of 160 rows; 40 are always to be free, and half of the burst is 40.
+    burst(&mut hand, 0, 320);
+    assert!((70..=80).contains(&rows_used(&hand)), "{}", rows_used(&hand));
+    hand.rest(Some(Event::Idle));
+    let kept = rows_used(&hand);
+    assert!(kept >= 60, "{kept} rows are in use: more was cleaned than needed");
+    burst(&mut hand, 320, 120);
+    assert!(rows_used(&hand) > 80, "{}", rows_used(&hand));
+    hand.rest(Some(Event::Idle));
+    assert!((40..=100).contains(&rows_used(&hand)), "{}", rows_used(&hand));
+    assert_eq!(cost_of_rest(&mut hand), 0, "what is clean is left");
+}
+
+#[test]
+fn blocks_that_are_an_hour_old_go_home_at_rest_and_younger_ones_stay() {
+    let mut hand = filled();
+    burst(&mut hand, 0, 160);
+    hand.rest(Some(Event::Idle));
+    let used = rows_used(&hand);
+    hand.volume.volume.tell_time(1_000_000 + LOG_AGE - 1);
+    assert_eq!(cost_of_rest(&mut hand), 0);
+    assert_eq!(rows_used(&hand), used);
+    hand.volume.volume.tell_time(1_000_000 + LOG_AGE);
+    hand.rest(Some(Event::Idle));
+    // The mark is from before the burst.
+    assert_eq!(rows_used(&hand), used);
+    hand.volume.volume.tell_time(1_000_000 + 2 * LOG_AGE);
+    hand.rest(Some(Event::Idle));
+    assert_eq!(rows_used(&hand), 0);
+    let per_stripe = hand.real.geometry.stripe_blocks();
+    let at = UserBlock(159 * (per_stripe + 3) % hand.real.config.user_blocks);
+    assert_eq!(hand.ask(&Ask::Read { first: at, count: 1 }), Told::Blocks(vec![Some([159; 16])]));
+}
+
+/// Blocks written at the devices for each single block of a user's when the log is full, and the
+/// stripes patched meanwhile.
+fn cost_of_full_log(real: Real) -> (f64, Option<u64>) {
+    let mut hand = Hand::of(real);
+    hand.volume.checks = false;
+    hand.fill(7);
+    burst(&mut hand, 0, 1000);
+    let before = written(&hand);
+    burst(&mut hand, 1000, 1000);
+    ((written(&hand) - before) as f64 / 1000.0, hand.volume.volume.patched_stripes())
+}
+
+#[test]
+fn a_full_log_patches_where_that_is_cheaper() {
+    let (each, patched) = cost_of_full_log(Real::new(&SHAPE, &[]));
+    let (in_place, none) = cost_of_full_log(Real::with_policy(&SHAPE, &[], Policy::Inplace));
+    println!("{each:.2} blocks written for one with patches, {in_place:.2} in place");
+    assert!(patched > Some(0) && none.is_none(), "{patched:?} and {none:?} stripes were patched");
+    assert!(each < 2.0 * in_place, "{each:.2} blocks written for one with patches, {in_place:.2} in place");
+}

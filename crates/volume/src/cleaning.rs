@@ -1,0 +1,176 @@
+//! Cleaning of the log: when blocks go home from it, and which.
+//!
+//! A block that is written again in the log, or with its whole stripe, needs no writing home. So
+//! blocks stay in the log until their rows are needed, or until they are old:
+//!
+//! * *low*: fewer than a quarter of the rows are free. Writers may need them now, so every commit
+//!   cleans;
+//! * *need*: the volume is at rest, and the free rows are fewer than that quarter and half of the
+//!   rows of a recent burst, a quarter of the log at most. The next burst of this size finds room
+//!   for its first half, and the second half is cleaned as it comes;
+//! * *age*: the volume is at rest, and blocks have been in the log for [`LOG_AGE`], in stripes with
+//!   a 32nd of their blocks there or more. Sequential reads then need no detours.
+//!
+//! Blocks go home as a patch of their stripe ([`crate::patch`]), or by a merge, which writes the
+//! whole stripe, whichever costs fewer blocks at the devices.
+//!
+//! A volume is at *rest* from an idle event to the next request. While a device is lost or being
+//! rebuilt only a low log is cleaned, because a rebuild goes first.
+
+use crate::engine::Engine;
+use crate::{BLOCK_BYTES, Slot};
+use pantile_format::volume::StripePatch;
+use std::collections::BTreeSet;
+
+/// Seconds after which blocks of the log are old: an hour. An age is known to the hour, and counts
+/// from the opening of the volume.
+pub const LOG_AGE: i64 = 3600;
+
+/// Stripes that one commit merges at most to empty the log.
+pub(crate) const MERGES_MOST: usize = 8;
+
+/// Share of its blocks that a stripe has in the log if it is merged at rest: of a stripe of 15 MiB
+/// more than a block or two, which may be written again before their rows are needed.
+const IDLE_SHARE: u64 = 32;
+
+/// Bytes of a cell of the log in a record.
+const CELL_BYTES: u64 = 16;
+
+/// State from which the rows to keep free and the old blocks follow.
+#[derive(Debug, Default)]
+pub(crate) struct Cleaning {
+    /// Rows that commits have written since the last rest.
+    written: usize,
+    /// Rows of the largest recent burst.
+    burst: usize,
+    /// A time in seconds, and the next generation at that time.
+    mark: Option<(i64, u64)>,
+    /// Stripes whose blocks in the log are old.
+    old: BTreeSet<u32>,
+}
+
+impl Cleaning {
+    /// Counts rows of users' blocks that a commit writes.
+    pub(crate) fn rows_are_written(&mut self, rows: usize) {
+        self.written += rows;
+    }
+}
+
+impl Engine {
+    /// Ends a burst, and calls blocks old that were in the log an hour ago.
+    pub(crate) fn begin_rest(&mut self) {
+        let written = std::mem::take(&mut self.cleaning.written);
+        if written > 0 {
+            // One small burst says little about the next one.
+            self.cleaning.burst = written.max(self.cleaning.burst / 2);
+        }
+        let now = (self.noting.now, self.maps.generation);
+        match self.cleaning.mark {
+            Some((since, generation)) if since.saturating_add(LOG_AGE) <= now.0 => {
+                self.cleaning.old = self.stripes_logged_before(generation);
+                self.cleaning.mark = Some(now);
+            }
+            Some((since, _)) if since <= now.0 => {}
+            _ => self.cleaning.mark = Some(now),
+        }
+    }
+
+    /// Returns stripes with a block in a row older than a generation.
+    fn stripes_logged_before(&self, generation: u64) -> BTreeSet<u32> {
+        let rows = self.maps.rows.values().filter(|row| row.generation < generation);
+        let blocks = rows.flat_map(|row| row.blocks.iter().flatten());
+        let of_users = blocks.filter(|&&block| !self.geometry.is_home(block));
+        of_users.map(|&block| self.geometry.locate(block).0).collect()
+    }
+
+    /// Tests for fewer than a quarter of the rows free.
+    pub(crate) fn log_is_low(&self) -> bool {
+        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
+    }
+
+    /// Tests for a reason to clean a log that is not low.
+    pub(crate) fn log_is_cleaned_at_rest(&self) -> bool {
+        let is_wanted = self.needs_rows_for_a_burst() || !self.cleaning.old.is_empty();
+        self.idle && is_wanted && self.maps.has_all_members()
+    }
+
+    /// Tests for too few free rows for half of a recent burst, beside the quarter that stays free.
+    fn needs_rows_for_a_burst(&self) -> bool {
+        let quarter = self.geometry.log_rows() as usize / 4;
+        let kept = quarter + (self.cleaning.burst / 2).min(quarter);
+        !self.maps.log.is_empty() && self.maps.free_rows.len() < kept
+    }
+
+    /// Returns stripes to merge so that the log empties, fullest first; without those that are
+    /// cheaper to patch, if patches go on.
+    pub(crate) fn stripes_to_merge(&self, patches_go_on: bool) -> Vec<u32> {
+        let is_low = self.log_is_low();
+        if !is_low && !self.log_is_cleaned_at_rest() {
+            return Vec::new();
+        }
+        let least = if is_low { 0 } else { self.least_at_rest() };
+        let takes_all = is_low || self.needs_rows_for_a_burst();
+        let is_meant = |count: u32, logical: u32| {
+            u64::from(count) >= least
+                && (takes_all || self.cleaning.old.contains(&logical))
+                && !self.broken.contains(&logical)
+                && !(patches_go_on && self.is_left_to_patches(count, logical))
+        };
+        let logged = self.maps.logged.iter().map(|(&logical, &count)| (count, logical));
+        let mut heavy: Vec<(u32, u32)> = logged.filter(|&(count, l)| is_meant(count, l)).collect();
+        heavy.sort_unstable_by(|a, b| b.cmp(a));
+        heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical).collect()
+    }
+
+    /// Tests a stripe with so many blocks in the log: may go home now, if as a patch.
+    pub(crate) fn is_cleaned_now(&self, count: u32, logical: u32) -> bool {
+        let is_old = || self.cleaning.old.contains(&logical) && u64::from(count) >= self.least_at_rest();
+        self.log_is_low() || self.needs_rows_for_a_burst() || is_old()
+    }
+
+    fn least_at_rest(&self) -> u64 {
+        self.geometry.stripe_blocks() / IDLE_SHARE
+    }
+
+    /// Returns blocks that devices read and write to merge a stripe: its data, wherever they are,
+    /// then all chunks, and the record on every device.
+    pub(crate) fn cost_of_merge(&self) -> u64 {
+        let slots = self.geometry.slots() as u64;
+        let headers = slots * u64::from(self.geometry.header_blocks(Slot(0)));
+        let cells = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
+        self.geometry.stripe_blocks() + cells + headers + slots * self.switch_bytes() / BLOCK_BYTES
+    }
+
+    /// Returns the same for a patch, by its blocks, parity blocks, old blocks and chunks. Blocks are
+    /// read from the log and parity is written to it; all are written home, headers are read again,
+    /// and the record is longer.
+    pub(crate) fn cost_of_patch(&self, blocks: u64, parity: u64, old: u64, chunks: usize) -> u64 {
+        let slots = self.geometry.slots() as u64;
+        let logged = (parity * slots).div_ceil(self.planners.row.code().data().len() as u64);
+        let headers = chunks as u64 * u64::from(self.geometry.header_blocks(Slot(0)));
+        let entry = StripePatch::len_of(chunks, (blocks + parity) as usize) as u64 + CELL_BYTES * logged;
+        let reads = blocks + old + headers;
+        reads + logged + blocks + parity + headers + slots * entry / BLOCK_BYTES
+    }
+
+    /// Tests so many blocks of a stripe: a patch costs less than a merge, whichever blocks they
+    /// are.
+    pub(crate) fn is_cheap_to_patch(&self, blocks: u64) -> bool {
+        let each = self.geometry.tolerance() as u64;
+        let parity = (each * blocks).min(self.geometry.home_blocks());
+        let chunks = ((1 + each) * blocks).min(self.geometry.slots() as u64);
+        self.cost_of_patch(blocks, parity, blocks + parity, chunks as usize) < self.cost_of_merge()
+    }
+
+    /// Ends the cleaning at rest until the next idle event: no other stripe can or should go home.
+    pub(crate) fn end_rest(&mut self) {
+        self.idle = false;
+        self.cleaning.old.clear();
+    }
+
+    /// Forgets the age of stripes without blocks in the log.
+    pub(crate) fn forget_clean_stripes(&mut self) {
+        let logged = &self.maps.logged;
+        self.cleaning.old.retain(|logical| logged.contains_key(logical));
+    }
+}
