@@ -596,7 +596,9 @@ pub fn order_until(
     let path = root.join(CONTROL_SOCKET);
     let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
     let folder = match Dir::open_named(root) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         folder => folder.map_err(|error| FolderError::file("open", root, &error))?,
     };
     if folder.look(CONTROL_SOCKET).is_ok_and(|found| found.is_symlink()) {

@@ -27,6 +27,11 @@ pub enum FolderError {
         /// The folder.
         folder: PathBuf,
     },
+    /// A file has the name of the folder.
+    IsAFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Devices that the folder of another user names are not formatted.
     OfAnother {
         /// The folder.
@@ -130,6 +135,8 @@ pub enum FolderError {
     HoldsData {
         /// The device.
         path: PathBuf,
+        /// What it is, where its mark is known, such as "an xfs file system 'films'".
+        holds: Option<String>,
     },
     /// No device that was given has a superblock.
     NoSuperblockLeft,
@@ -404,6 +411,9 @@ impl fmt::Display for FolderError {
             FolderError::NotEmpty { folder } => {
                 write!(out, "{} is there and not empty; name a new folder", folder.display())
             }
+            FolderError::IsAFile { path } => {
+                write!(out, "{} is a file; name a new folder for the volume", path.display())
+            }
             FolderError::OfAnother { path, owner } => {
                 let path = path.display();
                 write!(
@@ -471,11 +481,13 @@ impl fmt::Display for FolderError {
                 "{} belongs to the volume '{name}' ({volume}); give another device, or --yes to destroy what it holds",
                 path.display()
             ),
-            FolderError::HoldsData { path } => write!(
-                out,
-                "{} is not empty; give another device, or --yes to destroy what it holds",
-                path.display()
-            ),
+            FolderError::HoldsData { path, holds } => {
+                write!(out, "{} is not empty", path.display())?;
+                if let Some(holds) = holds {
+                    write!(out, ", it is {holds}")?;
+                }
+                write!(out, "; give another device, or --yes to destroy what it holds")
+            }
             FolderError::NoDevices { folder, why } => {
                 write!(
                     out,

@@ -15,6 +15,7 @@ mod chunks;
 mod commands;
 mod csv;
 mod describe;
+mod devices;
 mod failure;
 mod files;
 mod interrupt;
@@ -23,7 +24,9 @@ mod progress;
 mod records;
 mod render;
 mod sets;
+mod space;
 mod terminal;
+mod typed;
 mod volumes;
 
 use clap::Parser;

@@ -13,6 +13,7 @@ use crate::progress::{LIVE_TICK, Speaker};
 pub use crate::records::records;
 use crate::render::table::Table;
 use crate::terminal::Terminal;
+use crate::volumes;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
@@ -326,9 +327,41 @@ impl Progress for Shown {
     }
 }
 
-/// What an error of the engine means for whoever called the command.
+/// Returns the fault of a run for an error of a sealed set.
 pub fn failure(error: &SealError) -> Failure {
-    verdict(error, name(&error.to_string()))
+    let instead = match error {
+        SealError::NoShards { paths } => instead_of_set(paths),
+        SealError::BadSource { path } if !path.exists() => Some(no_source(path)),
+        SealError::Io { path, error, doing: "opening" } if error.kind() == ErrorKind::NotFound => {
+            Some(format!("{} does not exist; name a path that is there", name(&path.to_string_lossy())))
+        }
+        _ => None,
+    };
+    instead.map_or_else(|| verdict(error, name(&error.to_string())), Failure::Input)
+}
+
+/// Says what is at a path that was named as a sealed set.
+fn instead_of_set(paths: &[PathBuf]) -> Option<String> {
+    let shown = |path: &Path| name(&path.to_string_lossy());
+    if let Some(vol) = paths.iter().find(|path| volumes::is_volume(path)) {
+        let word = quoted(vol);
+        let (asked, _) = crate::failure::asked_command();
+        let instead = match asked.rsplit(' ').next().unwrap_or_default() {
+            "verify" => format!("pantile scrub {word}"),
+            "heal" => format!("pantile scrub {word} --repair"),
+            "unseal" => format!("pantile serve {word}"),
+            _ => format!("pantile status {word}"),
+        };
+        return Some(format!("{} is a volume, not a sealed set: '{instead}'", shown(vol)));
+    }
+    let missing = paths.iter().find(|path| !path.exists())?;
+    Some(format!("{} does not exist; name the directory of the shards, or the shards", shown(missing)))
+}
+
+/// Says that a path to be sealed is not there, and what may be meant by its parts.
+fn no_source(path: &Path) -> String {
+    let shown = name(&path.to_string_lossy());
+    format!("{shown} does not exist; mount it first if it is a disk, and quote a name that has blanks")
 }
 
 fn verdict(error: &SealError, text: String) -> Failure {

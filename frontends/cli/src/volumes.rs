@@ -8,6 +8,7 @@ use crate::json::OUTPUT_VERSION;
 use crate::render::table::Table;
 use crate::sets::{self, Versioned};
 use crate::terminal::{Terminal, print, print_json};
+use crate::typed;
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
     Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, RangeWord, Service,
@@ -28,15 +29,67 @@ const BETWEEN: Duration = Duration::from_secs(10);
 /// starts it again.
 pub const SERVE_LOG: &str = "serve.log";
 
+/// The beginning of the first line of the log: the URI at which the volume is served.
+pub const SERVES_AT: &str = "pantile-uri ";
+
+/// The most bytes of that line.
+const URI_BYTES_MAX: u64 = 16 << 10;
+
 /// Of the log, so many bytes at its end are looked at for that.
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The fault of a run for an error of a volume.
+/// The file of a folder by which it is one of a volume.
+const CONFIG: &str = "volume.conf";
+
+/// True if a path is the folder of a volume.
+pub fn is_volume(path: &Path) -> bool {
+    path.join(CONFIG).is_file()
+}
+
+/// Returns the fault of a run for an error of a volume.
 pub fn failure(error: &FolderError) -> Failure {
-    fault(error.kind(), error.to_string())
+    let instead = match error {
+        FolderError::NotAVolume { folder } => instead_of_volume(folder),
+        FolderError::NotEmpty { folder } => of_full_folder(folder),
+        _ => None,
+    };
+    instead.map_or_else(|| fault(error.kind(), error.to_string()), Failure::Input)
+}
+
+/// Says what is at a path that was named as a volume.
+fn instead_of_volume(path: &Path) -> Option<String> {
+    let (name, word) = (sets::name(&path.to_string_lossy()), sets::quoted(path));
+    if !path.exists() {
+        return Some(format!(
+            "{name} does not exist, and is not the folder of a volume; make one with 'pantile create {word} DEVICE...'"
+        ));
+    }
+    if typed::holds_shards(path) {
+        return Some(format!(
+            "{name} is a sealed set, not a volume; look at it with 'pantile verify {word}'"
+        ));
+    }
+    let above = path.parent().filter(|above| is_volume(above));
+    match (path.is_dir(), above) {
+        (false, Some(above)) => Some(format!(
+            "{name} is a file of the volume in {}; name that folder",
+            sets::name(&above.to_string_lossy())
+        )),
+        (false, None) => Some(format!(
+            "{name} is not the folder of a volume, which 'pantile create' or 'pantile assemble' makes"
+        )),
+        (true, _) => None,
+    }
+}
+
+/// Says what is in the way of a new volume.
+fn of_full_folder(path: &Path) -> Option<String> {
+    let (name, word) = (sets::name(&path.to_string_lossy()), sets::quoted(path));
+    is_volume(path)
+        .then(|| format!("{name} is not empty, it is a volume ('pantile status {word}'); name a new folder"))
 }
 
 pub fn fault(kind: FaultKind, text: String) -> Failure {
@@ -154,6 +207,15 @@ pub fn tail(root: &Path) -> Option<String> {
     let mut tail = Vec::new();
     log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     Some(String::from_utf8_lossy(&tail).into_owned())
+}
+
+/// Returns the URI of the last server, if its log has it.
+pub fn uri(root: &Path) -> Option<String> {
+    let mut head = Vec::new();
+    open_log(root).ok()?.take(URI_BYTES_MAX).read_to_end(&mut head).ok()?;
+    let head = String::from_utf8_lossy(&head);
+    let uri = head.lines().next()?.strip_prefix(SERVES_AT)?;
+    Some(sets::name(uri))
 }
 
 /// Takes a folder; `None` after a moment if another process has it, which may be about to answer.
@@ -758,6 +820,9 @@ mod tests {
         std::fs::remove_file(&log).expect("it goes");
         std::fs::rename(&secret, &log).expect("it is moved");
         assert_eq!((ended(folder.path()), is_kept(folder.path())), (Some("secret".into()), true));
+        assert_eq!(uri(folder.path()), None, "its first line is no address");
+        std::fs::write(&log, format!("{SERVES_AT}nbd://h\x1b[2J:1\nmore\n")).expect("it writes");
+        assert_eq!(uri(folder.path()).as_deref(), Some("nbd://h\\u{1b}[2J:1"));
     }
 
     #[test]

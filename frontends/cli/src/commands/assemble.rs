@@ -110,6 +110,7 @@ fn left_out_json(left_out: &[(PathBuf, String)]) -> Vec<LeftOutJson> {
 
 impl Assemble {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        self.refuse_folder_first()?;
         if self.scan_stripes
             && let Some(ended) = self.scan(terminal)?
         {
@@ -151,6 +152,23 @@ impl Assemble {
 }
 
 impl Assemble {
+    /// Refuses the folder before the devices, as `create` has it: it would be a device that is not
+    /// there.
+    fn refuse_folder_first(&self) -> Result<(), Failure> {
+        let [first, rest @ ..] = &self.devices[..] else { return Ok(()) };
+        let is_folder = volumes::is_volume(first) || !first.exists();
+        if self.into.is_some() || rest.is_empty() || !is_folder || !rest.iter().any(|path| path.exists()) {
+            return Ok(());
+        }
+        let words: Vec<String> = rest.iter().map(sets::quoted).collect();
+        Err(Failure::Input(format!(
+            "{} is no device; if it is the folder to make, name it with --into: pantile assemble {} --into {}",
+            sets::name(&first.to_string_lossy()),
+            words.join(" "),
+            sets::quoted(first)
+        )))
+    }
+
     /// Says what can be made again, and makes it if that is wished; `None`: the devices can be
     /// assembled now.
     fn scan(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {

@@ -54,7 +54,7 @@ fn unopened(folder: &Path, vol: &str, says: &[&str], devices: &[(&str, &str)]) {
 fn a_volume_lives_through_losses() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
-    assert!(ok(folder, "create vol --size 8M").contains("any 2 of them may be lost"));
+    assert!(ok(folder, "create vol --size 8M").contains("any 2 of them can fail"));
     assert!(ok(folder, "status vol").contains("Any 2 more devices may fail; none of the 20 triples may."));
     ok(folder, "fail vol 3");
     let run = at(folder, "status vol");
@@ -120,13 +120,14 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         ("create vol --size 1M", 2, &["not empty"]),
         ("create new --devices text", 2, &["one device"]),
         ("create new --devices d0 d1 text", 2, &["text is not empty", "--yes"]),
+        ("create new d0 d1 text", 2, &["text is not empty", "--yes"]),
         ("create new --devices d0 d1 vol/device-00.pantile", 2, &["belongs to the volume 'vol'", "--yes"]),
         ("create new --devices d0 d1 d1", 2, &["the same device as d1", "once"]),
         ("create new --code raid6:4 --devices d0 d1", 2, &["6 columns", "2 devices"]),
         ("create new --code nosuch:3 --size 1M", 2, &["nosuch"]),
         ("create new --devices d0 d1 nowhere", 2, &["nowhere"]),
-        ("status nowhere", 2, &["not the folder of a volume"]),
-        ("stop nowhere", 2, &["not the folder of a volume"]),
+        ("status nowhere", 2, &["nowhere does not exist, and is not the folder of a volume"]),
+        ("stop nowhere", 2, &["nowhere does not exist, and is not the folder of a volume"]),
         ("fail vol 6", 2, &["0 to 5"]),
         ("replace vol 2 text", 2, &["not empty", "--yes"]),
         ("replace vol 2 nowhere", 2, &["nowhere"]),
