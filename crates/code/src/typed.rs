@@ -41,7 +41,7 @@ impl Code {
     }
 }
 
-/// What a typed text comes to.
+/// The reading of a typed text.
 enum Read {
     Spec(String),
     Fault(CodeError),

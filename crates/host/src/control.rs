@@ -214,6 +214,9 @@ pub struct StatusReport {
     pub policy: String,
     /// Its length.
     pub len_bytes: u64,
+    /// Bytes of it that hold data: whole stripes, and blocks of the log.
+    #[serde(default)]
+    pub used_bytes: u64,
     /// In one word.
     pub verdict: Verdict,
     /// What is wrong, in sentences; the worst first.

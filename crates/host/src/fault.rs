@@ -135,7 +135,7 @@ pub enum FolderError {
     HoldsData {
         /// The device.
         path: PathBuf,
-        /// What it is, where its mark is known, such as "an xfs file system 'films'".
+        /// Its file system or partition table, where the mark is known.
         holds: Option<String>,
     },
     /// No device that was given has a superblock.

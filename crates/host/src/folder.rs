@@ -219,7 +219,7 @@ impl Folder {
         Ok(Folder::with(root, dir, config, lock))
     }
 
-    /// Reads what the folder of a volume names, whoever uses it: nothing is locked.
+    /// Reads the configuration of a volume in use: nothing is locked.
     ///
     /// Errors: `NotAVolume`, or a configuration that cannot be read.
     pub fn named_in(root: &Path) -> Result<Config, FolderError> {

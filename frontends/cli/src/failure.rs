@@ -1,7 +1,6 @@
 //! How a run ends: the verdict of a run that worked, and the one line that a run that did not
 //! leaves behind.
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::fmt::Display;
 use std::io::Write;
@@ -157,7 +156,7 @@ fn answer(error: &clap::Error, kind: ErrorKind, asked: &str, command: &clap::Com
 pub fn asked_command() -> (String, clap::Command) {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    command_of(&words, crate::commands::Cli::command())
+    command_of(&words, crate::commands::definition())
 }
 
 /// Options before the command, and their values, are passed over; what follows a command is one of
@@ -230,7 +229,7 @@ mod tests {
             ("--color sometimes", "pantile"),
         ] {
             let words: Vec<String> = words.split(' ').map(str::to_string).collect();
-            assert_eq!(command_of(&words, crate::commands::Cli::command()).0, path);
+            assert_eq!(command_of(&words, crate::commands::definition()).0, path);
         }
     }
 

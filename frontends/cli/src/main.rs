@@ -16,6 +16,7 @@ mod commands;
 mod csv;
 mod describe;
 mod devices;
+mod disks;
 mod failure;
 mod files;
 mod interrupt;
@@ -29,13 +30,12 @@ mod terminal;
 mod typed;
 mod volumes;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     failure::shorten_panics();
     interrupt::outlive_limits();
-    let cli = match commands::Cli::try_parse() {
+    let cli = match commands::parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };

@@ -9,7 +9,7 @@ use crate::describe::count;
 use crate::failure::{Failure, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
-use crate::progress::{LIVE_TICK, Speaker};
+use crate::progress::{LIVE_TICK, Last, Speaker};
 pub use crate::records::records;
 use crate::render::table::Table;
 use crate::terminal::Terminal;
@@ -255,11 +255,13 @@ impl Shown {
 
 /// What a thread does that says how far a phase is, each time it was silent for long.
 fn speak(phase: Arc<Mutex<Phase>>) -> impl FnMut() -> Duration + Send + 'static {
+    let mut last = Last::default();
     move || {
         let mut phase = phase.lock().unwrap_or_else(|e| e.into_inner());
         let silent = phase.said.elapsed();
         if silent >= SILENT_MOST {
-            note(&phase.line());
+            let line = phase.line();
+            last.is_new(&line).then(|| note(&line));
             phase.said = Instant::now();
         }
         SILENT_MOST.saturating_sub(phase.said.elapsed())

@@ -131,6 +131,9 @@ impl Service {
             code: self.geometry.code.spec().to_owned(),
             policy: policy_name(self.superblock.policy).to_owned(),
             len_bytes: self.host().handle().len_bytes(),
+            used_bytes: (status.stripes_used.saturating_mul(stripe_bytes))
+                .saturating_add(status.log_blocks.saturating_mul(BLOCK as u64))
+                .min(self.host().handle().len_bytes()),
             margin,
             devices,
             spares: known.spares.clone(),

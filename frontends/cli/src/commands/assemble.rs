@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Find the devices of a volume among some, and make its folder anew
+/// Find the devices of a volume, and make its folder again
 ///
 /// Answers: the machine is new, the disks have other names; how do I get my volume back? The
 /// superblocks say what belongs together and in which order. Nothing is written to the devices, but
 /// with --scan-stripes --yes.
 #[derive(Args)]
 #[command(after_long_help = "\
-Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are devices that
-ran separately. What is missing is lost to the volume until it is brought back with 'pantile replace'. Where too much
-is missing to serve it the answer says so.
+Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are \
+devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. Where too \
+many are missing to serve the volume the answer says so.
 
 Examples:
   pantile assemble /dev/sd* --into tank

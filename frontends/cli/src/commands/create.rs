@@ -27,9 +27,9 @@ const CODE_OF_FILES: &str = "raid6:4";
 #[command(after_long_help = "\
 Sizes are bytes, 64M, 10GiB or 1.5T (powers of 1024), or 20TB (powers of 1000). Nothing is synchronised at first: a volume of any size is made at once.
 Without --code, two devices are a mirror, three raid5, more raid6; files are raid6:4.
-What an epoch of delayed parity writes over needs a second place until the epoch ends. Every volume has such places for
-128 MiB, but no more than an eighth of it, and sixteen stripes at least; of large ones a thirty-second, up to
-4096 stripes. --epochs adds some for programs that overwrite their last checkpoint.
+Overwriting inside an epoch of delayed parity needs spare places until the epoch ends. Every volume has some for \
+128 MiB, but no more than an eighth of it and at least sixteen stripes; large ones have a thirty-second, up to 4096 \
+stripes. --epochs adds places for programs that overwrite their last checkpoint.
 
 Examples:
   pantile create vol --size 64M                             six files in the folder vol
@@ -53,15 +53,15 @@ pub struct Create {
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// How writes become durable: wcl moves what is written and never overwrites, inplace changes
-    /// it where it lies and may spoil it, unnoticed, after a crash with a device missing.
+    /// How writes become durable: wcl writes to a new place and never overwrites, inplace overwrites
+    /// and can spoil blocks, unnoticed, in a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "0")]
     epochs: u64,
-    /// Bring single blocks of a full log home as patches, where they lie: faster where random
-    /// blocks come to wide stripes. Programs that cannot read that refuse the volume.
+    /// Update single blocks in place when the log is full: faster random writes on wide stripes.
+    /// Older programs refuse such a volume.
     #[arg(long)]
     patches: bool,
     /// The name of the volume; that of the folder unless given.

@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Bytes that the demonstration writes.
 const DATA_BYTES: usize = 40 << 20;
 
-/// See a volume survive what kills others, in a temporary folder
+/// Watch a volume survive lost and damaged disks
 ///
 /// Answers: does it really work? Makes a volume of six files, serves it over NBD, writes real data,
 /// kills two disks and the server, reads everything back, rebuilds both disks, changes a byte

@@ -102,7 +102,7 @@ pub struct AddSpare {
     json: bool,
 }
 
-/// Give a spare back
+/// Take a spare out of a volume
 ///
 /// Answers: I need that disk elsewhere; how do I take it back? The volume lets go of it, and it
 /// takes the place of nothing any more. One that already took the place of a device is that device:
@@ -123,7 +123,7 @@ pub struct RemoveSpare {
     json: bool,
 }
 
-/// Bring back lost devices that answer again, and set how fast a volume is rebuilt
+/// Bring back lost devices, and set how fast a volume is rebuilt
 ///
 /// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by
 /// itself when a device comes; this tells how fast it may be, tries lost devices again, and on a

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Protect files with shards, or bring an existing set up to date
+/// Protect files with parity, or bring an existing set up to date
 ///
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
 /// per column of the code into a directory; move the shards to different disks, and leave a

@@ -54,10 +54,12 @@ const PLUGIN: &str = "libpantile_nbd.so";
 /// returns; 'pantile stop' ends it. A server that dies of a fault of its own is started again.
 #[derive(Args)]
 #[command(after_long_help = "\
-nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this program, in
-../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. What the server says goes to serve.log in VOL.
-Started again after it died, it has what was flushed; 'pantile status' says so. One that dies five times within a minute is given
-up. With --foreground all that is left to the service manager.
+nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this \
+program, in ../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. The messages of the server go to \
+serve.log in VOL. Of a volume that is served already the address is printed again.
+
+A server that died is started again, with all that was flushed; 'pantile status' says so. One that dies five times \
+within a minute is given up. With --foreground both are left to the service manager.
 
 Examples:
   pantile serve vol
@@ -65,8 +67,7 @@ Examples:
   pantile serve vol --tcp 0.0.0.0:10809 --tls-certificates /etc/pki/nbd
   pantile serve vol --foreground            for a service manager
   pantile serve vol --read-only             disks that must not change, or have no room
-
-A folder that cannot be written is served with --read-only --foreground and --socket elsewhere, and stopped by ending that.")]
+  pantile serve vol --read-only --foreground --socket /run/vol.sock     a folder that cannot be written")]
 pub struct Serve {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]

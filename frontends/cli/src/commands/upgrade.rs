@@ -8,7 +8,7 @@ use clap::Args;
 use pantile_host::Order;
 use std::path::PathBuf;
 
-/// Make a volume of format version 1 one of version 2
+/// Bring a volume of format version 1 to version 2
 ///
 /// Answers: how does my old volume remember what happened to it? One of version 2 keeps on its
 /// devices why they were lost, what they did wrong, how far a scrub was, and which data are lost or
@@ -29,7 +29,7 @@ pub struct Upgrade {
     json: bool,
 }
 
-/// Say that suspect data, or a device that erred, are good
+/// Clear the warning of suspect data, or of a device that erred
 ///
 /// Answers: I have compared them with a copy; how do I get rid of the warning? After a crash with a
 /// device missing a volume of policy inplace cannot tell whether what that device held is right,

@@ -176,7 +176,7 @@ fn wrong_options() {
         (&["completions", "cmd"], &["cmd", "bash"]),
         (&["seal", "--out", "x"], &["PATH"]),
         (&["seal", "x"], &["--out"]),
-        (&["seal", "x", "--out", "y", "--block", "16KB"], &["power of two"]),
+        (&["seal", "x", "--out", "y", "--block", "16KX"], &["20TB (powers of 1000)"]),
         (&["unseal", "x"], &["--to"]),
         (&["verify"], &["DIR|SHARD"]),
     ];
@@ -190,7 +190,7 @@ fn wrong_options() {
 fn wrong_disks_of_the_lab() {
     let code = "rs:4+2";
     let cases: &[(&[&str], &[&str])] = &[
-        (&[], &["<CODE>", "pantile lab --help"]),
+        (&[], &["<CODE>", "pantile lab durability --help"]),
         (&["nosuch:4"], &["no code family 'nosuch'"]),
         (&[code, code], &["rs:4+2 is named twice"]),
         (&[code, "--disk-afr", "0"], &["above 0 and at most 99.9 %", "1.5%"]),
