@@ -454,7 +454,7 @@ impl fmt::Display for FolderError {
             FolderError::Code(error) => write!(out, "{error}"),
             FolderError::NotProved { spec, proved, claimed } => write!(
                 out,
-                "{spec} claims to bear any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
+                "{spec} claims to tolerate any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
             ),
             FolderError::StudyOnly(error) => error.fmt(out),
             FolderError::DeviceCount { spec, have, need } => {
@@ -563,7 +563,7 @@ impl fmt::Display for FolderError {
             }
             FolderError::Needed { slot } => write!(
                 out,
-                "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
+                "device {} is whole, and no further device can fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
             ),
             FolderError::BeingReplaced { slot, by } => write!(
@@ -658,7 +658,7 @@ impl fmt::Display for FolderError {
                 after.as_secs_f64().ceil()
             ),
             FolderError::PatchesInPlace => {
-                write!(out, "the policy inplace writes blocks where they lie anyway; leave out --patches")
+                write!(out, "the policy inplace overwrites blocks anyway; leave out --patches")
             }
             FolderError::PatchesInVersion1 => write!(
                 out,
@@ -666,7 +666,7 @@ impl fmt::Display for FolderError {
             ),
             FolderError::PatchesOfCode { spec } => write!(
                 out,
-                "a volume of {spec} has no patches: its code has to bear a loss, and not the loss of half of its devices; leave out --patches"
+                "a volume of {spec} has no patches: its code has to tolerate a loss, and not the loss of half of its devices; leave out --patches"
             ),
             FolderError::EpochsInPlace => {
                 write!(

@@ -460,7 +460,7 @@ pub fn outcome(report: &StatusReport) -> Outcome {
         VolumeVerdict::Warned | VolumeVerdict::Degraded => Ok(Verdict::Bad),
         VolumeVerdict::Failed => Err(Failure::Losses(match report.wrong.first() {
             Some(worst) => worst.clone(),
-            None => "more is lost than the code can bear; bring devices back".into(),
+            None => "more is lost than the code tolerates; bring devices back".into(),
         })),
     }
 }

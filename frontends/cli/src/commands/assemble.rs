@@ -229,20 +229,20 @@ fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String 
     let count = |number: usize, word| crate::describe::count(number, word);
     match (answer.maps_lost, is_needed) {
         (false, false) => out.push_str(
-            "Every device has a superblock, and the maps can be had: nothing has to be made again.\n",
+            "Every device has a superblock, and the maps can be read: nothing has to be made again.\n",
         ),
         (false, true) => {
             let number = answer.without_superblock.len();
             let _ = writeln!(
                 out,
-                "The maps can be had. {} made again.",
+                "The maps can be read. {} made again.",
                 if number == 1 { "1 superblock is".into() } else { format!("{number} superblocks are") }
             );
         }
         (true, _) => {
             let _ = writeln!(
                 out,
-                "The maps cannot be had, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
+                "The maps cannot be read, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
                 count(answer.stripes as usize, "stripe")
             );
             if !answer.older.is_empty() {

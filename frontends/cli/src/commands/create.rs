@@ -103,7 +103,6 @@ impl Create {
             }
             None => Code::parse(&default_code(paths.len())?).map_err(Failure::input)?,
         };
-        let given: Option<Vec<u64>> = self.size.is_none().then(|| paths.iter().map(length).collect());
         let devices = match self.size {
             Some(user_bytes) => NewDevices::Made { user_bytes },
             None => NewDevices::Given(paths),
@@ -121,7 +120,11 @@ impl Create {
         let geometry = geometry.map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
         let needed: Vec<u64> = slots.map(|slot| geometry.device_blocks(slot) * 4096).collect();
-        let len_bytes = given.unwrap_or_else(|| needed.clone());
+        // Only now are they known to be devices, whose opening does not wait.
+        let len_bytes = match &new.devices {
+            NewDevices::Given(paths) => paths.iter().map(length).collect(),
+            NewDevices::Made { .. } => needed.clone(),
+        };
         let answer = CreateJson {
             output_version: OUTPUT_VERSION,
             volume: geometry.volume.to_string(),

@@ -118,7 +118,7 @@ impl Stage<'_> {
         self.command(&["stop", "vol"], &[0])?;
         self.flip(&data)?;
         let (uri, _) = self.serve()?;
-        self.say("The scrub finds which disk it was, and writes the right bytes anew.")?;
+        self.say("The scrub finds which disk it was, and writes the right bytes again.")?;
         self.command(&["scrub", "vol", "--repair", "--wait"], &[1])?;
         self.command(&["scrub", "vol", "--wait"], &[0])?;
         // Whole again, with a warning: the device that has lied is named.

@@ -35,7 +35,7 @@ Examples:
   pantile heal shards                        do it
   pantile heal parity -- photos/a.raw        one original beside its parity; a directory, too
   pantile heal parity --include '*.raw'
-  pantile heal /disk1 /disk2 --out /disk9    make lost shards anew on another disk")]
+  pantile heal /disk1 /disk2 --out /disk9    rebuild lost shards on another disk")]
 pub struct Heal {
     #[command(flatten)]
     set: SetArgs,

@@ -81,20 +81,21 @@ impl Table {
         widths
     }
 
-    /// Takes what is too much from columns whose heads are longer than their cells, then from texts.
+    /// Narrows columns whose heads are longer than their cells, then texts, until the table fits.
     fn shrink(&self, widths: &mut [usize], least: &[usize], most: usize) {
         let cells =
             |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        for (column, (width, &least)) in widths.iter_mut().zip(least).enumerate() {
-            *width = (*width).min(cells(column).max(least));
-        }
+        let of_heads: Vec<usize> = (0..widths.len()).map(|column| cells(column).max(least[column])).collect();
         let is_text = |column: usize| self.head[column].1 == Align::Left;
-        while total(widths) > most {
-            let able = |&column: &usize| is_text(column) && widths[column] > least[column].max(NARROW);
-            let Some(widest) = (0..widths.len()).filter(able).max_by_key(|&column| widths[column]) else {
-                return;
-            };
-            widths[widest] -= 1;
+        let of_texts = |column: usize| if is_text(column) { least[column].max(NARROW) } else { usize::MAX };
+        let of_texts: Vec<usize> = (0..widths.len()).map(of_texts).collect();
+        for floors in [of_heads, of_texts] {
+            while total(widths) > most {
+                let able = |column: &usize| widths[*column] > floors[*column];
+                let widest = (0..widths.len()).filter(able).max_by_key(|&column| widths[column]);
+                let Some(widest) = widest else { break };
+                widths[widest] -= 1;
+            }
         }
     }
 
