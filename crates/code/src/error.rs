@@ -290,9 +290,9 @@ impl fmt::Display for CodeError {
             }
             CodeError::OtherName { name, what, disks, tolerance, instead } => write!(
                 out,
-                "'{}' is {what}, of which any {tolerance} may be lost; for {disks} disks that is {} here, \
-                 where no fewer may be.",
+                "'{}' is {what} (any {tolerance} {} can fail); for {disks} disks write {}.",
                 Quoted(name),
+                if *tolerance == 1 { "disk" } else { "disks" },
                 instead.join(" or ")
             ),
             CodeError::NeedsFile { spec } => write!(

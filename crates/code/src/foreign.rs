@@ -745,21 +745,21 @@ const RELATIVES: &[Relative] = &[
         },
     },
     Relative {
-        names: &["raid2", "raid3", "raid4", "raidz", "raidz1"],
+        names: &["raid2", "raid3", "raid4", "raidz", "raidz1", "draid", "draid1", "shr", "shr1"],
         what: "one parity",
         typical: 5,
         tolerance: 1,
         instead: |n| vec![format!("raid5:{}", n.saturating_sub(1))],
     },
     Relative {
-        names: &["raidz2", "raid-dp"],
+        names: &["raidz2", "raid-dp", "draid2", "shr2"],
         what: "two parities",
         typical: 6,
         tolerance: 2,
         instead: |n| vec![format!("raid6:{}", n.saturating_sub(2))],
     },
     Relative {
-        names: &["raidz3", "raid-tec"],
+        names: &["raidz3", "raid-tec", "draid3"],
         what: "three parities",
         typical: 8,
         tolerance: 3,
@@ -783,13 +783,28 @@ const RELATIVES: &[Relative] = &[
     },
 ];
 
+/// Names of [`RELATIVES`] of which no code here has the same groups.
+const OF_OTHER_GROUPS: [&str; 5] = ["raid10", "raid1e", "raid01", "raid50", "raid60"];
+
+/// Finds a name, hyphens left out or not.
+fn named(name: &str) -> Option<&'static Relative> {
+    let is_it = |known: &&str| *known == name || known.replace('-', "") == name;
+    RELATIVES.iter().find(|relative| relative.names.iter().any(|known| is_it(&known)))
+}
+
+/// The spec of the code that survives the same on so many disks: `raidz2` on 6 is `raid6:4`.
+pub(crate) fn same_on(name: &str, disks: Option<usize>) -> Option<String> {
+    let found = named(name).filter(|_| !OF_OTHER_GROUPS.contains(&name))?;
+    (found.instead)(disks?).into_iter().find(|spec| Code::parse(spec).is_ok())
+}
+
 /// The answer to a name that resembles a code, `raidz2` or `raidz2:6`.
-fn relative(text: &str) -> Option<CodeError> {
+pub(crate) fn relative(text: &str) -> Option<CodeError> {
     let (name, disks) = match text.split_once(':') {
         Some((name, disks)) => (name, plain_number(disks)),
         None => (text, None),
     };
-    let found = RELATIVES.iter().find(|relative| relative.names.contains(&name))?;
+    let found = named(name)?;
     let on = |disks: usize| -> Vec<String> {
         let specs = (found.instead)(disks);
         specs.into_iter().filter(|spec| Code::parse(spec).is_ok()).collect()

@@ -8,7 +8,8 @@
 //!
 //! [`Code::parse`] reads the one text form ([`CodeSpec`]), `dcode:7` or `shec:6,4,3`;
 //! [`Code::from_text`] reads a user's own code from a short file of shape and equations
-//! ([`custom`]), and [`foreign`] knows what other systems call their codes. [`families()`] lists
+//! ([`custom`]), and [`foreign`] knows what other systems call their codes.
+//! [`Code::parse_typed`] also takes `RAID-6` or `4+2`, as people type them. [`families()`] lists
 //! what exists; a new family is one file in `families/`, entered in the list there.
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ mod labels;
 mod parts;
 pub mod plank;
 mod spec;
+mod typed;
 
 pub use budget::{Budget, Overspent};
 pub use code::{

@@ -212,6 +212,9 @@ pub struct StatusReport {
     pub policy: String,
     /// Its length.
     pub len_bytes: u64,
+    /// Bytes of it that hold data: whole stripes, and blocks of the log.
+    #[serde(default)]
+    pub used_bytes: u64,
     /// In one word.
     pub verdict: Verdict,
     /// What is wrong, in sentences; the worst first.
@@ -590,7 +593,9 @@ pub fn order_until(
     let path = root.join(CONTROL_SOCKET);
     let failed = |error: std::io::Error| FolderError::file("reach", &path, &error);
     let folder = match Dir::open_named(root) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         folder => folder.map_err(|error| FolderError::file("open", root, &error))?,
     };
     if folder.look(CONTROL_SOCKET).is_ok_and(|found| found.is_symlink()) {

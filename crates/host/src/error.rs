@@ -91,7 +91,7 @@ impl fmt::Display for HostError {
             }
             HostError::Failed(Failure::Lost { block }) => write!(
                 out,
-                "block {} cannot be had: more is lost than the code can bear; bring devices back",
+                "block {} cannot be read: more is lost than the code tolerates; bring devices back",
                 block.0
             ),
             HostError::Failed(Failure::NotDurable) => {
@@ -118,7 +118,7 @@ impl fmt::Display for HostError {
             }
             HostError::Failed(Failure::NoSuchEpoch { epoch }) => write!(
                 out,
-                "there is no epoch {}: it has ended, was aborted, or the volume was opened anew since; begin another",
+                "there is no epoch {}: it has ended, was aborted, or the volume was opened again since; begin another",
                 epoch.0
             ),
             HostError::Failed(Failure::EpochEnding { epoch }) => {

@@ -27,6 +27,11 @@ pub enum FolderError {
         /// The folder.
         folder: PathBuf,
     },
+    /// A file has the name of the folder.
+    IsAFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Devices that the folder of another user names are not formatted.
     OfAnother {
         /// The folder.
@@ -130,6 +135,8 @@ pub enum FolderError {
     HoldsData {
         /// The device.
         path: PathBuf,
+        /// Its file system or partition table, where the mark is known.
+        holds: Option<String>,
     },
     /// No device that was given has a superblock.
     NoSuperblockLeft,
@@ -389,6 +396,9 @@ impl fmt::Display for FolderError {
             FolderError::NotEmpty { folder } => {
                 write!(out, "{} is there and not empty; name a new folder", folder.display())
             }
+            FolderError::IsAFile { path } => {
+                write!(out, "{} is a file; name a new folder for the volume", path.display())
+            }
             FolderError::OfAnother { path, owner } => {
                 let path = path.display();
                 write!(
@@ -429,7 +439,7 @@ impl fmt::Display for FolderError {
             FolderError::Code(error) => write!(out, "{error}"),
             FolderError::NotProved { spec, proved, claimed } => write!(
                 out,
-                "{spec} claims to bear any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
+                "{spec} claims to tolerate any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
             ),
             FolderError::StudyOnly(error) => error.fmt(out),
             FolderError::DeviceCount { spec, have, need } => {
@@ -456,11 +466,13 @@ impl fmt::Display for FolderError {
                 "{} belongs to the volume '{name}' ({volume}); give another device, or --yes to destroy what it holds",
                 path.display()
             ),
-            FolderError::HoldsData { path } => write!(
-                out,
-                "{} is not empty; give another device, or --yes to destroy what it holds",
-                path.display()
-            ),
+            FolderError::HoldsData { path, holds } => {
+                write!(out, "{} is not empty", path.display())?;
+                if let Some(holds) = holds {
+                    write!(out, ", it is {holds}")?;
+                }
+                write!(out, "; give another device, or --yes to destroy what it holds")
+            }
             FolderError::NoDevices { folder, why } => {
                 write!(
                     out,
@@ -536,7 +548,7 @@ impl fmt::Display for FolderError {
             }
             FolderError::Needed { slot } => write!(
                 out,
-                "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
+                "device {} is whole, and no further device can fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
             ),
             FolderError::BeingReplaced { slot, by } => write!(

@@ -14,6 +14,7 @@ use crate::memory::BLOCK;
 use crate::new_dir::NewDir;
 use crate::opening::{CLOSING, identity_at, open_as, open_soon, open_to_look};
 use crate::private::{LOCK, lock, lock_to_read};
+use crate::signature;
 use crate::superblocks::{
     DEFINITION_AT, TAIL_BLOCKS, all_superblocks, copy_near_end, definition_of, geometry_of,
     newest_superblock, newest_superblock_of, nothing_on,
@@ -145,6 +146,22 @@ impl Folder {
         in_new_root(root, |folder, lock| Folder::create_in(folder, root, new, (volume, lock)))
     }
 
+    /// Returns the numbers of the volume that [`Folder::create`] would make; nothing is written.
+    ///
+    /// Errors: those of `create`, as far as they are known before anything is written.
+    pub fn rehearse(root: &Path, new: &NewFolder) -> Result<Geometry, FolderError> {
+        check_code(&new.code)?;
+        if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
+            return Err(FolderError::EpochsInPlace);
+        }
+        NewDir::check(root)?;
+        let volume = VolumeId([0; 16]);
+        match &new.devices {
+            NewDevices::Given(paths) => Ok(given(new, volume, paths)?.0),
+            NewDevices::Made { user_bytes } => sized(new, volume, *user_bytes),
+        }
+    }
+
     fn create_in(
         folder: &Dir,
         root: &Path,
@@ -186,14 +203,27 @@ impl Folder {
     ///
     /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says nothing.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
-        let nothing = || FolderError::NotAVolume { folder: root.to_path_buf() };
-        let dir = Dir::open_named(root).map_err(|_| nothing())?;
-        if !dir.look(CONFIG).is_ok_and(|found| !found.is_dir()) {
-            return Err(nothing());
-        }
+        let dir = open_root(root)?;
         let lock = lock(&dir).or_else(|error| lock_to_read(&dir, CONFIG, error))?;
         let config = read_config(&dir)?;
         Ok(Folder::with(root, dir, config, lock))
+    }
+
+    /// Reads the configuration of a volume in use: nothing is locked.
+    ///
+    /// Errors: `NotAVolume`, or a configuration that cannot be read.
+    pub fn named_in(root: &Path) -> Result<Config, FolderError> {
+        read_config(&open_root(root)?)
+    }
+
+    /// Returns the slot of a device that the folder no longer names, by its superblock.
+    ///
+    /// `None`: it cannot be read, is of another volume, or its slot has a device.
+    pub fn lost_slot_of(root: &Path, path: &Path) -> Option<u32> {
+        let config = Folder::named_in(root).ok()?;
+        let device = open_as(path, Access::ReadOnly, Instant::now()).ok()?;
+        let slot = newest_superblock(&Timely::of(&device), Some(config.volume))?.slot.0;
+        (!config.devices.contains_key(&slot)).then_some(slot)
     }
 
     /// Returns who else can choose the devices by writing to the folder, in one line for people.
@@ -519,6 +549,16 @@ fn check_formatting(dir: &Dir) -> Result<(), FolderError> {
 }
 
 /// Reads the configuration of a folder.
+/// Opens the folder of a volume.
+fn open_root(root: &Path) -> Result<Dir, FolderError> {
+    let nothing = || FolderError::NotAVolume { folder: root.to_path_buf() };
+    let dir = Dir::open_named(root).map_err(|_| nothing())?;
+    match dir.look(CONFIG).is_ok_and(|found| !found.is_dir()) {
+        true => Ok(dir),
+        false => Err(nothing()),
+    }
+}
+
 fn read_config(dir: &Dir) -> Result<Config, FolderError> {
     let path = &dir.called(CONFIG);
     let mut bytes = Vec::new();
@@ -649,7 +689,8 @@ pub(crate) fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderEr
     }
 }
 
-fn made(folder: &Dir, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
+/// The numbers of a volume of at least so many bytes.
+fn sized(new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<Geometry, FolderError> {
     let most_bytes = geometry::most_user_bytes(&new.code);
     if user_bytes > most_bytes {
         return Err(FolderError::TooLarge { user_bytes, most_bytes });
@@ -657,6 +698,11 @@ fn made(folder: &Dir, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Res
     let wanted = new.wanted(volume);
     let geometry = geometry::for_user_bytes(&wanted, user_bytes)?;
     check_epochs(new, &wanted, &geometry)?;
+    Ok(geometry)
+}
+
+fn made(folder: &Dir, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
+    let geometry = sized(new, volume, user_bytes)?;
     let places: Vec<PathBuf> =
         (0..geometry.slots()).map(|slot| format!("device-{slot:02}.pantile").into()).collect();
     let mut devices = Vec::new();
@@ -680,7 +726,10 @@ fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
     let len = FRONT_BYTES.min(device.len_bytes()) as usize;
     let mut front = AlignedBuf::zeroed(len);
     device.read_at(0, front.whole_mut())?;
-    if front.iter().any(|&byte| byte != 0) { Err(FolderError::HoldsData { path }) } else { Ok(()) }
+    match front.iter().any(|&byte| byte != 0) {
+        true => Err(FolderError::HoldsData { path, holds: signature::of_front(&front) }),
+        false => Ok(()),
+    }
 }
 
 /// Refuses a device that cannot be formatted: one that holds something, unless that is to be

@@ -228,7 +228,7 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
             format!("The copy that was to replace {which} failed{why}; {which} stays.")
         }
         EventKind::CALLED_GOOD if event.slot.is_some() => {
-            format!("A person called {which} good; its errors are counted anew.")
+            format!("A person called {which} good; its errors are counted from now on.")
         }
         EventKind::CALLED_GOOD => format!("A person called suspect data good, from byte {at_byte} on."),
         _ => "Something happened that this version does not know.".into(),

@@ -42,6 +42,7 @@ mod private;
 mod scan;
 mod scratch;
 mod service;
+mod signature;
 mod slowness;
 mod superblocks;
 mod survey;

@@ -16,7 +16,7 @@ pub(crate) struct NewDir {
 impl NewDir {
     /// Makes a folder to which only its owner can write, or opens one that is empty.
     ///
-    /// Errors: `NotEmpty`; what the system says.
+    /// Errors: `NotEmpty`, `IsAFile`; what the system says.
     pub(crate) fn make(path: &Path) -> Result<NewDir, FolderError> {
         if path.file_name().is_some() {
             match NewDir::make_new(path, 0o755) {
@@ -24,11 +24,26 @@ impl NewDir {
                 made => return made.map_err(|error| FolderError::file("make", path, &error)),
             }
         }
-        let folder = Dir::open_named(path).map_err(|error| FolderError::file("open", path, &error))?;
+        NewDir::open_empty(path)
+    }
+
+    fn open_empty(path: &Path) -> Result<NewDir, FolderError> {
+        let folder = Dir::open_named(path).map_err(|error| match error.kind() {
+            ErrorKind::NotADirectory => FolderError::IsAFile { path: path.to_path_buf() },
+            _ => FolderError::file("open", path, &error),
+        })?;
         match folder.list() {
             Ok(names) if names.is_empty() => Ok(NewDir { folder, made: None }),
             Ok(_) => Err(FolderError::NotEmpty { folder: path.to_path_buf() }),
             Err(error) => Err(FolderError::file("read", path, &error)),
+        }
+    }
+
+    /// Refuses what [`NewDir::make`] would; nothing is made.
+    pub(crate) fn check(path: &Path) -> Result<(), FolderError> {
+        match path.exists() {
+            true => NewDir::open_empty(path).map(drop),
+            false => Ok(()),
         }
     }
 

@@ -33,7 +33,7 @@ pub fn open_scratch(paths: &[PathBuf], overwrite: bool) -> Result<Vec<FileDevice
         let device = FileDevice::open(path)?;
         check_to_make(&device, overwrite)?;
         if !overwrite && !is_blank(&device)? {
-            return Err(FolderError::HoldsData { path: path.clone() });
+            return Err(FolderError::HoldsData { path: path.clone(), holds: None });
         }
         devices.push(device);
     }
@@ -103,7 +103,8 @@ mod tests {
             [0, EDGE_BYTES - 1, len - EDGE_BYTES, len - 1, EDGE_BYTES + (len - 2 * EDGE_BYTES) / PLACES * 100]
         {
             file.write_all_at(&[1], at).expect("a byte");
-            assert_eq!(open(false), Err(FolderError::HoldsData { path: path.clone() }), "{at}");
+            let holds = FolderError::HoldsData { path: path.clone(), holds: None };
+            assert_eq!(open(false), Err(holds), "{at}");
             assert_eq!(open(true), Ok(1));
             file.write_all_at(&[0], at).expect("a byte");
         }

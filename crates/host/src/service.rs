@@ -43,8 +43,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const SAMPLES: usize = 20;
 
 /// What an operator is told when a volume that had failed serves again.
-const BACK: &str =
-    "The volume is back in service: clients have to connect anew, and what they had not flushed is lost.";
+const BACK: &str = "The volume is back in service: clients have to connect again, and writes that were not flushed are lost.";
 
 /// A volume with its folder.
 pub struct Service {
@@ -126,7 +125,7 @@ impl State {
         for (slot, history) in status.apart {
             let _ = host.fail(slot);
             self.devices[slot.0 as usize] = None;
-            let what_to_do = format!("'pantile replace {} --yes' with it or another makes it anew", slot.0);
+            let what_to_do = format!("'pantile replace {} --yes' with it or another rebuilds it", slot.0);
             let why = ran_separately(history, status.histories_forgotten);
             self.problems.insert(slot.0, format!("{why}, and is left as it is; {what_to_do}"));
         }
@@ -343,7 +342,7 @@ impl Service {
             Order::RemoveSpare { path } => self.remove_spare(path).map(done),
             Order::Rebuild { throttle_bytes_per_s } => self.rebuild(*throttle_bytes_per_s).map(done),
             Order::ScrubStart { repair } => {
-                let what = if *repair { "Scrubbing, and writing anew what is bad." } else { "Scrubbing." };
+                let what = if *repair { "Scrubbing, and repairing bad blocks." } else { "Scrubbing." };
                 self.scrub(Scrub::Start { repair: *repair }, what).map(done)
             }
             Order::ScrubPause => self.order_scrub(Scrub::Pause, "The scrub waits.").map(done),

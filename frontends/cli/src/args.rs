@@ -14,15 +14,22 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The code that an argument names: a spec, or the path of a code file.
+/// Reads the code that an argument names: a spec, or the path of a code file.
 ///
 /// A text is a path if it contains a slash, ends in `.code`, or names a file that is there and is
 /// no spec.
 ///
 /// A file costs no more than `reading` allows.
 pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
+    code_on(text, None, reading)
+}
+
+/// Reads a code that so many disks are given for: `raid6` on six of them is `raid6:4`.
+pub fn code_on(text: &str, disks: Option<usize>, reading: Reading) -> Result<Code, Failure> {
     let path = Path::new(text);
-    if text.contains('/') || text.ends_with(".code") || (!text.contains(':') && is_file(path)) {
+    // A slash in rs:6/3 separates numbers.
+    let has_slash = text.contains('/') && (path.exists() || !Code::is_named(text));
+    if has_slash || text.ends_with(".code") || (!text.contains(':') && is_file(path)) {
         return code_file(path, reading);
     }
     // A large code is checked for some seconds.
@@ -30,7 +37,7 @@ pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
         &Terminal::of_environment(Color::Auto),
         format!("{}: making the code", sets::name(text)),
     );
-    Code::parse(text).map_err(Failure::input)
+    Code::parse_typed(text, disks).map_err(Failure::input)
 }
 
 /// True if a path leads to a file that is there.
@@ -301,27 +308,46 @@ pub fn effort(text: &str) -> Result<Effort, String> {
     }
 }
 
-/// A number of bytes: `4096`, `4K`, `1M`, `1G`, `1T` (powers of 1024).
+/// How sizes are written, for messages.
+const SIZES: &str = "such as 4096, 64M, 10GiB or 1.5T (powers of 1024), or 20TB (powers of 1000)";
+
+/// Reads a number of bytes: `4096`, `16K`, `10GiB` and `1.5T` are powers of 1024, `20TB` of 1000,
+/// as disks are sold.
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a size such as 4096, 16K, 1M, 2G or 1T (powers of 1024)".to_string();
-    let (digits, shift) = match text.char_indices().last() {
-        Some((i, 'K' | 'k')) => (&text[..i], 10),
-        Some((i, 'M' | 'm')) => (&text[..i], 20),
-        Some((i, 'G' | 'g')) => (&text[..i], 30),
-        Some((i, 'T' | 't')) => (&text[..i], 40),
-        _ => (text, 0),
+    let wrong = || format!("expected a size {SIZES}");
+    let plain = text.trim().to_ascii_lowercase();
+    let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+    let (number, unit) = plain.split_at(plain.find(|c| !is_of_number(c)).unwrap_or(plain.len()));
+    let (letter, base) = match unit.trim() {
+        "" | "b" | "byte" | "bytes" => ("", 1),
+        "k" | "m" | "g" | "t" | "p" => (unit.trim(), 1024),
+        unit if unit.ends_with("ib") => (unit.trim_end_matches("ib"), 1024),
+        unit if unit.ends_with('b') => (unit.trim_end_matches('b'), 1000),
+        _ => return Err(wrong()),
     };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+    let power = ["", "k", "m", "g", "t", "p"].iter().position(|known| *known == letter).ok_or_else(wrong)?;
+    let (whole, parts) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(parts) || parts.len() > 9 || (parts != "0" && power == 0) {
         return Err(wrong());
     }
-    let value: u64 = digits.parse().map_err(|_| wrong())?;
-    value.checked_mul(1 << shift).ok_or_else(wrong)
+    let factor = u128::pow(base, power as u32);
+    let parts_of = u128::pow(10, parts.len() as u32);
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    let parts: u64 = parts.parse().map_err(|_| wrong())?;
+    let bytes = u128::from(whole) * factor + u128::from(parts) * factor / parts_of;
+    bytes.try_into().map_err(|_| wrong())
+}
+
+/// Reads bytes per second: a size, with or without `/s`.
+pub fn rate(text: &str) -> Result<u64, String> {
+    size(text.trim().strip_suffix("/s").unwrap_or(text))
 }
 
 /// More than 0 bytes.
 pub fn some_bytes(text: &str) -> Result<f64, String> {
-    match size(text)? {
-        0 => Err("expected more than 0 bytes, such as 150M or 16T (powers of 1024)".into()),
+    match rate(text)? {
+        0 => Err(format!("expected more than 0 bytes, {SIZES}")),
         bytes => Ok(bytes as f64),
     }
 }
@@ -337,17 +363,19 @@ pub fn bandwidth(text: &str) -> Result<Bandwidth, String> {
     }
 }
 
-/// `30s`, `5m`, `1h`, or seconds.
+/// Reads a time: `30s`, `5m` or `5min`, `1h`, `2d`, or seconds.
 pub fn seconds(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a time such as 30s, 5m, 1h or 0".to_string();
-    let (digits, unit) = match text.char_indices().last() {
-        Some((i, 's')) => (&text[..i], 1),
-        Some((i, 'm')) => (&text[..i], 60),
-        Some((i, 'h')) => (&text[..i], 3600),
-        _ => (text, 1),
+    let wrong = || "expected a time such as 30s, 5m, 1h, 2d or 0".to_string();
+    let plain = text.trim().to_ascii_lowercase();
+    let (digits, unit) = plain.split_at(plain.find(|c: char| !c.is_ascii_digit()).unwrap_or(plain.len()));
+    let unit = match unit.trim() {
+        "" | "s" | "sec" | "seconds" => 1,
+        "m" | "min" | "minutes" => 60,
+        "h" | "hours" => 3600,
+        "d" | "days" => 86400,
+        _ => return Err(wrong()),
     };
-    let number = Some(digits).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
-    let number: u64 = number.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
     number.checked_mul(unit).filter(|seconds| *seconds <= 366 * 86400).ok_or_else(wrong)
 }
 
@@ -409,23 +437,47 @@ mod tests {
 
     #[test]
     fn times_are_read() {
-        assert_eq!(seconds("5m"), Ok(300));
-        assert_eq!(seconds("30"), Ok(30));
-        for wrong in ["", "s", "5d", "-1", "99999999999h"] {
+        for (text, time) in
+            [("5m", 300), ("5min", 300), ("30", 30), ("30 s", 30), ("2h", 7200), ("1d", 86400), ("0", 0)]
+        {
+            assert_eq!(seconds(text), Ok(time), "{text}");
+        }
+        for wrong in ["", "s", "5w", "-1", "1.5h", "99999999999h"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn sizes_are_powers_of_1024() {
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(size("16K"), Ok(16384));
-        assert_eq!(size("1m"), Ok(1 << 20));
-        assert_eq!(size("2G"), Ok(2 << 30));
-        assert_eq!(size("3T"), Ok(3 << 40));
-        for wrong in ["", "K", "-1", "1.5K", "16KiB", "99999999999G", "１"] {
+    fn sizes_are_read_as_programs_write_and_shops_sell_them() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("4096B", 4096),
+            ("16K", 16384),
+            ("16KiB", 16384),
+            ("16kb", 16000),
+            ("1m", 1 << 20),
+            ("2G", 2 << 30),
+            ("10GiB", 10 << 30),
+            ("10 GiB", 10 << 30),
+            ("10GB", 10_000_000_000),
+            ("3T", 3 << 40),
+            ("1.5T", 3 << 39),
+            ("1.5TB", 1_500_000_000_000),
+            ("20TB", 20_000_000_000_000),
+            ("0.5G", 1 << 29),
+            ("1P", 1 << 50),
+        ] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        for wrong in
+            ["", "K", "-1", "1.5", "1,5T", "1.T", ".5T", "16X", "ib", "iB", "99999999999G", "１", "1e9"]
+        {
             assert!(size(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(
+            (rate("50M/s"), rate("50MB/s"), rate("50M")),
+            (Ok(50 << 20), Ok(50_000_000), Ok(50 << 20))
+        );
     }
 
     #[test]

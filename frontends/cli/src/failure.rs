@@ -1,8 +1,7 @@
 //! How a run ends: the verdict of a run that worked, and the one line that a run that did not
 //! leaves behind.
 
-use clap::CommandFactory;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::fmt::Display;
 use std::io::Write;
 use std::path::Path;
@@ -128,20 +127,41 @@ pub fn usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::from(2)
         }
-        _ => Failure::Input(usage_line(&error.render().to_string(), &asked_command())).report(),
+        kind => {
+            let (asked, command) = asked_command();
+            let rendered = crate::typed::reasons(&error.render().to_string());
+            let line = match answer(error, kind, &asked, &command) {
+                Some(answer) => format!("{answer}; see '{asked} --help'."),
+                None => usage_line(&rendered, &asked),
+            };
+            Failure::Input(line).report()
+        }
     }
 }
 
-/// The command that the arguments name, such as `pantile lab replay`.
-fn asked_command() -> String {
+/// Returns the answer to a word that is known from other tools.
+fn answer(error: &clap::Error, kind: ErrorKind, asked: &str, command: &clap::Command) -> Option<String> {
+    let word = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    match kind {
+        ErrorKind::InvalidSubcommand => crate::typed::command(word(ContextKind::InvalidSubcommand)?),
+        ErrorKind::UnknownArgument => crate::typed::argument(asked, command, word(ContextKind::InvalidArg)?),
+        _ => None,
+    }
+}
+
+/// Returns the command that the arguments name, such as `pantile lab replay`, and its definition.
+pub fn asked_command() -> (String, clap::Command) {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    command_of(&words, crate::commands::Cli::command())
+    command_of(&words, crate::commands::definition())
 }
 
 /// Options before the command, and their values, are passed over; what follows a command is one of
 /// its own or none.
-fn command_of(words: &[String], mut command: clap::Command) -> String {
+fn command_of(words: &[String], mut command: clap::Command) -> (String, clap::Command) {
     let mut path = command.get_name().to_string();
     let mut is_top = true;
     for word in words {
@@ -154,7 +174,7 @@ fn command_of(words: &[String], mut command: clap::Command) -> String {
             None => break,
         }
     }
-    path
+    (path, command)
 }
 
 /// Clap's paragraphs in one line: the fault, its tips, and where the help is. Of a value that
@@ -168,9 +188,9 @@ fn usage_line(rendered: &str, asked: &str) -> String {
     for paragraph in rendered.split("\n\n") {
         let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(usage) = text.strip_prefix("Usage: ") {
-            let words: Vec<&str> = usage.split(' ').take(2).collect();
-            let is_command = words.get(1).is_some_and(|w| w.starts_with(|c: char| c.is_ascii_lowercase()));
-            if is_command {
+            let is_command = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+            let words: Vec<&str> = usage.split(' ').take_while(is_command).collect();
+            if words.len() > 1 {
                 help = format!("{} --help", words.join(" "));
             }
         } else if let Some(fault) = text.strip_prefix("error: ") {
@@ -209,7 +229,7 @@ mod tests {
             ("--color sometimes", "pantile"),
         ] {
             let words: Vec<String> = words.split(' ').map(str::to_string).collect();
-            assert_eq!(command_of(&words, crate::commands::Cli::command()), path);
+            assert_eq!(command_of(&words, crate::commands::definition()).0, path);
         }
     }
 

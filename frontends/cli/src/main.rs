@@ -15,6 +15,8 @@ mod chunks;
 mod commands;
 mod csv;
 mod describe;
+mod devices;
+mod disks;
 mod failure;
 mod files;
 mod interrupt;
@@ -23,16 +25,17 @@ mod progress;
 mod records;
 mod render;
 mod sets;
+mod space;
 mod terminal;
+mod typed;
 mod volumes;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     failure::shorten_panics();
     interrupt::outlive_limits();
-    let cli = match commands::Cli::try_parse() {
+    let cli = match commands::parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };

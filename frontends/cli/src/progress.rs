@@ -1,5 +1,5 @@
 //! What a long run says on standard error while it works: a live line on a terminal, else a line
-//! every few seconds.
+//! every few seconds, and none twice.
 //!
 //! A short run says nothing. The line comes from a thread of its own, so that a computation that
 //! reports rarely is not silent for long: two seconds at most.
@@ -126,11 +126,26 @@ fn live(state: &Mutex<State>) -> Shown {
 }
 
 fn lines(state: Arc<Mutex<State>>) -> Shown {
+    let mut last = Last::default();
     let speak = move || {
-        crate::failure::note(&line(&state.lock().unwrap_or_else(|e| e.into_inner())));
+        let line = line(&state.lock().unwrap_or_else(|e| e.into_inner()));
+        last.is_new(&line).then(|| crate::failure::note(&line));
         NEXT_LINES
     };
     Shown::Lines { _speaker: Speaker::start(FIRST_LINE, speak) }
+}
+
+/// The line that was written last, so that no line follows itself.
+#[derive(Default)]
+pub struct Last(String);
+
+impl Last {
+    /// True if a line is another than the one before.
+    pub fn is_new(&mut self, line: &str) -> bool {
+        let is_new = self.0 != line;
+        self.0 = line.to_string();
+        is_new
+    }
 }
 
 fn line(state: &State) -> String {
@@ -147,6 +162,13 @@ fn line(state: &State) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_line_is_written_twice_in_a_row() {
+        let mut last = Last::default();
+        let written = ["a", "a", "b", "a", "a"].map(|line| last.is_new(line));
+        assert_eq!(written, [true, false, true, true, false]);
+    }
 
     #[test]
     fn a_line_says_what_and_how_far() {

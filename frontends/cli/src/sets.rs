@@ -9,10 +9,11 @@ use crate::describe::count;
 use crate::failure::{Failure, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
-use crate::progress::{LIVE_TICK, Speaker};
+use crate::progress::{LIVE_TICK, Last, Speaker};
 pub use crate::records::records;
 use crate::render::table::Table;
 use crate::terminal::Terminal;
+use crate::volumes;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
@@ -254,11 +255,13 @@ impl Shown {
 
 /// What a thread does that says how far a phase is, each time it was silent for long.
 fn speak(phase: Arc<Mutex<Phase>>) -> impl FnMut() -> Duration + Send + 'static {
+    let mut last = Last::default();
     move || {
         let mut phase = phase.lock().unwrap_or_else(|e| e.into_inner());
         let silent = phase.said.elapsed();
         if silent >= SILENT_MOST {
-            note(&phase.line());
+            let line = phase.line();
+            last.is_new(&line).then(|| note(&line));
             phase.said = Instant::now();
         }
         SILENT_MOST.saturating_sub(phase.said.elapsed())
@@ -326,9 +329,41 @@ impl Progress for Shown {
     }
 }
 
-/// What an error of the engine means for whoever called the command.
+/// Returns the fault of a run for an error of a sealed set.
 pub fn failure(error: &SealError) -> Failure {
-    verdict(error, name(&error.to_string()))
+    let instead = match error {
+        SealError::NoShards { paths } => instead_of_set(paths),
+        SealError::BadSource { path } if !path.exists() => Some(no_source(path)),
+        SealError::Io { path, error, doing: "opening" } if error.kind() == ErrorKind::NotFound => {
+            Some(format!("{} does not exist; name a path that is there", name(&path.to_string_lossy())))
+        }
+        _ => None,
+    };
+    instead.map_or_else(|| verdict(error, name(&error.to_string())), Failure::Input)
+}
+
+/// Says what is at a path that was named as a sealed set.
+fn instead_of_set(paths: &[PathBuf]) -> Option<String> {
+    let shown = |path: &Path| name(&path.to_string_lossy());
+    if let Some(vol) = paths.iter().find(|path| volumes::is_volume(path)) {
+        let word = quoted(vol);
+        let (asked, _) = crate::failure::asked_command();
+        let instead = match asked.rsplit(' ').next().unwrap_or_default() {
+            "verify" => format!("pantile scrub {word}"),
+            "heal" => format!("pantile scrub {word} --repair"),
+            "unseal" => format!("pantile serve {word}"),
+            _ => format!("pantile status {word}"),
+        };
+        return Some(format!("{} is a volume, not a sealed set: '{instead}'", shown(vol)));
+    }
+    let missing = paths.iter().find(|path| !path.exists())?;
+    Some(format!("{} does not exist; name the directory of the shards, or the shards", shown(missing)))
+}
+
+/// Says that a path to be sealed is not there, and what may be meant by its parts.
+fn no_source(path: &Path) -> String {
+    let shown = name(&path.to_string_lossy());
+    format!("{shown} does not exist; mount it first if it is a disk, and quote a name that has blanks")
 }
 
 fn verdict(error: &SealError, text: String) -> Failure {

@@ -32,6 +32,8 @@ pub struct Terminal {
     pub colour: bool,
     /// Characters in a line.
     pub width: usize,
+    /// True if standard output is a terminal, so that nothing may be wider.
+    pub is_terminal: bool,
     /// Whether standard error is a terminal, on which a progress bar may move.
     pub progress: bool,
 }
@@ -50,7 +52,7 @@ impl Terminal {
             Some((width, _)) if is_terminal => usize::from(width.0).max(40),
             _ => WIDTH_WITHOUT_TERMINAL,
         };
-        Terminal { colour, width, progress: std::io::stderr().is_terminal() && !is_dumb }
+        Terminal { colour, width, is_terminal, progress: std::io::stderr().is_terminal() && !is_dumb }
     }
 
     /// The text in a style, or plain.
@@ -103,8 +105,57 @@ fn style_len(text: &str) -> Option<usize> {
 
 /// Writes the answer to standard output, as a terminal may have it ([`shown`]). A reader that has
 /// had enough, as `head` has, is no fault.
+///
+/// On a terminal sentences are wrapped to its width.
 pub fn print(text: &str) -> Result<(), Failure> {
-    write_out(&shown(text))
+    let terminal = Terminal::of_environment(Color::Auto);
+    match std::io::stdout().is_terminal() {
+        true => write_out(&wrapped(&shown(text), terminal.width)),
+        false => write_out(&shown(text)),
+    }
+}
+
+/// Wraps lines that are too wide at their blanks, and indents what follows as the line is. A line
+/// of columns or of a drawing, which has two blanks or a frame in it, stays as it is.
+fn wrapped(text: &str, width: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end_matches('\n');
+        let indent = bare.len() - bare.trim_start().len();
+        let is_prose = !bare[indent..].contains("  ") && !bare.contains(['│', '─', '┌', '└', '\t']);
+        if !is_prose || visible(bare) <= width {
+            out.push_str(line);
+            continue;
+        }
+        let mut used = indent;
+        out.push_str(&bare[..indent]);
+        for (nth, word) in bare[indent..].split(' ').enumerate() {
+            let len = visible(word);
+            if nth > 0 && used + 1 + len > width {
+                out.push('\n');
+                out.push_str(&bare[..indent]);
+                used = indent;
+            } else if nth > 0 {
+                out.push(' ');
+                used += 1;
+            }
+            out.push_str(word);
+            used += len;
+        }
+        out.push_str(&line[bare.len()..]);
+    }
+    out
+}
+
+/// Returns how many characters of a text are seen: its styles are not.
+fn visible(text: &str) -> usize {
+    let (mut rest, mut seen) = (text, 0);
+    while let Some(c) = rest.chars().next() {
+        let style = style_len(rest);
+        seen += usize::from(style.is_none());
+        rest = &rest[style.unwrap_or(c.len_utf8())..];
+    }
+    seen
 }
 
 fn write_out(text: &str) -> Result<(), Failure> {
@@ -125,6 +176,17 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sentences_are_wrapped_and_columns_are_not() {
+        let sentence = "  one two three four\n";
+        assert_eq!(wrapped(sentence, 11), "  one two\n  three\n  four\n");
+        assert_eq!(wrapped(sentence, 20), sentence);
+        let styled = "\x1b[1mone\x1b[0m two\n";
+        assert_eq!(wrapped(styled, 7), styled);
+        assert_eq!(wrapped("one  two three\n│ a b c d │\n", 8), "one  two three\n│ a b c d │\n");
+        assert_eq!(wrapped("unbreakable", 4), "unbreakable");
+    }
 
     #[test]
     fn what_a_terminal_would_obey_is_shown_and_styles_are_kept() {

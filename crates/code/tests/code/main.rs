@@ -3,6 +3,7 @@
 mod bad_code_files_are_refused;
 mod chunks_in_packets_are_reproduced;
 mod claims_are_true_where_small;
+mod codes_are_read_as_typed;
 mod codes_built_by_hand_are_checked;
 mod common;
 mod every_family_has_its_page;

@@ -180,7 +180,7 @@ fn what_is_not_understood_says_what_is_wrong() {
 fn never_is_less_redundancy_suggested() {
     let names = [
         "raid1", "raid10", "raid1e", "raid01", "raid2", "raid3", "raid4", "raidz", "raidz1", "raidz2",
-        "raid-dp", "raidz3", "raid-tec", "raid50", "raid60",
+        "raid-dp", "raidz3", "raid-tec", "raid50", "raid60", "draid2", "shr2",
     ];
     let mut held = 0;
     for name in names {

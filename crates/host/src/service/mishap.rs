@@ -52,7 +52,7 @@ impl Mishaps {
             let times = self.of(part).load(Ordering::Relaxed);
             let how_often = if times == 1 { "once".into() } else { format!("{times} times") };
             (times > 0).then(|| {
-                format!("{what} ended {how_often} by a fault of pantile itself, and was begun anew; serve.log says more. Please report it.")
+                format!("{what} ended {how_often} by a fault of pantile itself, and was begun again; serve.log says more. Please report it.")
             })
         };
         parts.into_iter().filter_map(say).collect()

@@ -115,8 +115,8 @@ impl Service {
         findings.extend(health::of_content(&devices, fails_reads));
         if status.suspect_stripes > 0 {
             let text = match status.suspect_stripes {
-                1 => "1 stripe waits to be written anew.".into(),
-                stripes => format!("{stripes} stripes wait to be written anew."),
+                1 => "1 stripe waits to be written again.".into(),
+                stripes => format!("{stripes} stripes wait to be written again."),
             };
             findings.push(Finding::new(FindingKind::StripesWait, Verdict::Degraded, text));
         }
@@ -130,6 +130,9 @@ impl Service {
             code: self.geometry.code.spec().to_owned(),
             policy: policy_name(self.superblock.policy).to_owned(),
             len_bytes: self.host().handle().len_bytes(),
+            used_bytes: (status.stripes_used.saturating_mul(stripe_bytes))
+                .saturating_add(status.log_blocks.saturating_mul(BLOCK as u64))
+                .min(self.host().handle().len_bytes()),
             margin,
             devices,
             spares: known.spares.clone(),
@@ -285,12 +288,12 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
         say(FindingKind::DataLost, Verdict::Failed, text.into());
     } else if status.failed || !survives {
         let text =
-            "More devices are lost than the code can bear: bring one back; nothing is written until then.";
+            "More devices are lost than the code tolerates: bring one back; nothing is written until then.";
         say(FindingKind::TooManyLost, Verdict::Failed, text.into());
     }
     if status.log_blocks_lost > 0 {
         let text = format!(
-            "{} in the log cannot be had, which bears fewer losses than the stripes do: bring a device back.",
+            "{} in the log cannot be read; the log tolerates fewer losses than the stripes: bring a device back.",
             health::count(status.log_blocks_lost, "block")
         );
         say(FindingKind::LogLost, Verdict::Failed, text);
@@ -303,7 +306,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     if damaged > 0 {
         let known = match (lost, status.broken_stripes) {
             (0, 0) => "so it was when they were read last; a scrub says what is left".to_string(),
-            (0, _) => "more of them is bad than the code can bear".to_string(),
+            (0, _) => "more of them is bad than the code tolerates".to_string(),
             (lost, _) => {
                 format!(
                     "{lost} bytes cannot be read until they are written again; 'pantile status --lost' says where"

@@ -74,6 +74,21 @@ impl fmt::Display for TraceError {
     }
 }
 
+impl TraceError {
+    /// Returns the command that unpacks a compressed trace, by the first bytes of the file.
+    pub fn unpacked_by(&self) -> Option<&'static str> {
+        let TraceError::Unknown { begins } = self else { return None };
+        // As the message shows them: control characters are question marks.
+        let magics = [
+            ("?\u{fffd}", "gunzip -c"),
+            ("(\u{fffd}/\u{fffd}", "zstd -dc"),
+            ("\u{fffd}7zXZ", "xz -dc"),
+            ("BZh", "bzip2 -dc"),
+        ];
+        magics.into_iter().find(|(magic, _)| begins.starts_with(magic)).map(|(_, tool)| tool)
+    }
+}
+
 impl std::error::Error for TraceError {}
 
 impl From<io::Error> for TraceError {

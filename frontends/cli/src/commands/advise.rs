@@ -24,7 +24,7 @@ use pantile_lab::replay::{self, BLOCK_BYTES, Latencies, Seen};
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Which code suits my workload, my disks and my risk, and how is it made
+/// Choose a code for a workload, disks and losses to survive
 ///
 /// Answers: the requests are replayed on every code of this many disks that tolerates the losses,
 /// whatever its family. Codes are ranked by the space they take, the blocks that the requests move,

@@ -12,16 +12,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Find the devices of a volume among some, and make its folder anew
+/// Find the devices of a volume, and make its folder again
 ///
 /// Answers: the machine is new, the disks have other names; how do I get my volume back? The
 /// superblocks say what belongs together and in which order. Nothing is written to the devices, but
 /// with --scan-stripes --yes.
 #[derive(Args)]
 #[command(after_long_help = "\
-Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are devices that
-ran separately. What is missing is lost to the volume until it is brought back with 'pantile replace'. Where too much
-is missing to serve it the answer says so.
+Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are \
+devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. Where too \
+many are missing to serve the volume the answer says so.
 
 Examples:
   pantile assemble /dev/sd* --into tank
@@ -110,6 +110,7 @@ fn left_out_json(left_out: &[(PathBuf, String)]) -> Vec<LeftOutJson> {
 
 impl Assemble {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        self.refuse_folder_first()?;
         if self.scan_stripes
             && let Some(ended) = self.scan(terminal)?
         {
@@ -151,6 +152,23 @@ impl Assemble {
 }
 
 impl Assemble {
+    /// Refuses the folder before the devices, as `create` has it: it would be a device that is not
+    /// there.
+    fn refuse_folder_first(&self) -> Result<(), Failure> {
+        let [first, rest @ ..] = &self.devices[..] else { return Ok(()) };
+        let is_folder = volumes::is_volume(first) || !first.exists();
+        if self.into.is_some() || rest.is_empty() || !is_folder || !rest.iter().any(|path| path.exists()) {
+            return Ok(());
+        }
+        let words: Vec<String> = rest.iter().map(sets::quoted).collect();
+        Err(Failure::Input(format!(
+            "{} is no device; if it is the folder to make, name it with --into: pantile assemble {} --into {}",
+            sets::name(&first.to_string_lossy()),
+            words.join(" "),
+            sets::quoted(first)
+        )))
+    }
+
     /// Says what can be made again, and makes it if that is wished; `None`: the devices can be
     /// assembled now.
     fn scan(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {
@@ -211,20 +229,20 @@ fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String 
     let count = |number: usize, word| crate::describe::count(number, word);
     match (answer.maps_lost, is_needed) {
         (false, false) => out.push_str(
-            "Every device has a superblock, and the maps can be had: nothing has to be made again.\n",
+            "Every device has a superblock, and the maps can be read: nothing has to be made again.\n",
         ),
         (false, true) => {
             let number = answer.without_superblock.len();
             let _ = writeln!(
                 out,
-                "The maps can be had. {} made again.",
+                "The maps can be read. {} made again.",
                 if number == 1 { "1 superblock is".into() } else { format!("{number} superblocks are") }
             );
         }
         (true, _) => {
             let _ = writeln!(
                 out,
-                "The maps cannot be had, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
+                "The maps cannot be read, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
                 count(answer.stripes as usize, "stripe")
             );
             if !answer.older.is_empty() {

@@ -13,7 +13,7 @@ use pantile::{
 use pantile_kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
 use serde::Serialize;
 
-/// Measure how fast codes encode, decode and update on one core of this machine
+/// Measure how fast codes encode, decode and update here
 ///
 /// Answers: what will my processor do with this code, and how far is that from what it could do?
 /// Each line is one operation on stripes in one layout; its limit is an XOR kernel of the same run

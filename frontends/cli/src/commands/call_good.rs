@@ -1,13 +1,14 @@
 //! `pantile call-good`: what only a person decides about a volume.
 
 use crate::commands::delayed::range;
+use crate::devices::DeviceName;
 use crate::failure::Outcome;
 use crate::volumes::run_order;
 use clap::Args;
 use pantile_host::Order;
 use std::path::PathBuf;
 
-/// Say that suspect data, or a device that erred, are good
+/// Clear the warning of suspect data, or of a device that erred
 ///
 /// Answers: I have compared them with a copy; how do I get rid of the warning? After a crash with a
 /// device missing a volume of policy inplace cannot tell whether what that device held is right,
@@ -28,8 +29,8 @@ pub struct CallGood {
     #[arg(long, value_name = "OFFSET+LEN", value_parser = range)]
     range: Option<(u64, u64)>,
     /// Not data but a device: its errors are known, and counted from now on.
-    #[arg(long, value_name = "N", conflicts_with = "range")]
-    device: Option<u32>,
+    #[arg(long, value_name = "DEVICE", conflicts_with = "range")]
+    device: Option<DeviceName>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -37,7 +38,8 @@ pub struct CallGood {
 
 impl CallGood {
     pub fn run(self) -> Outcome {
-        if let Some(device) = self.device {
+        if let Some(device) = &self.device {
+            let device = device.number(&self.folder)?;
             return run_order(&self.folder, &Order::CallDeviceGood { device }, self.json);
         }
         let (offset, len_bytes) = self.range.map_or((0, None), |(offset, len)| (offset, Some(len)));

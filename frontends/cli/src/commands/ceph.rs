@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// What becomes of the pools of a Ceph cluster
+/// Report on the erasure-coded pools of a Ceph cluster
 #[derive(Args)]
 pub struct Ceph {
     #[command(subcommand)]

@@ -14,7 +14,7 @@ use pantile::{Code, Effort};
 use pantile_lab::compare::{self, Line, Options, Stage};
 use serde::Serialize;
 
-/// Compare codes by space, tolerance, update cost, rebuild reads and encoding work
+/// Compare codes by space, tolerance, updates, rebuild and encoding
 ///
 /// Answers: which of these codes suits my disks? Each line is one code; every number is counted
 /// from its equations and plans, the same ones that store data, not taken from a paper.

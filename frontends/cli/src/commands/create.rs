@@ -4,35 +4,39 @@ use crate::args;
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::json::OUTPUT_VERSION;
 use crate::sets;
+use crate::space::Space;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile::Code;
 use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::{Path, PathBuf};
 
 /// The code of a volume in files, unless one is given: any two of six may be lost.
 const CODE_OF_FILES: &str = "raid6:4";
 
 /// Make a fault-tolerant volume out of disks, partitions or files
 ///
-/// Answers: how do I get a disk that survives disks? Give devices, or a size for a volume of files
-/// in the folder VOL. The code must be proved to bear what it claims; devices that are in use or
+/// Answers: how do I get a disk that survives disks? Name devices, or a size for a volume of files
+/// in the folder VOL. A code without numbers, such as raid6, counts the devices. The code must be proved to bear what it claims; devices that are in use or
 /// hold something are refused.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
+Sizes are bytes, 64M, 10GiB or 1.5T (powers of 1024), or 20TB (powers of 1000). Nothing is synchronised at first: a volume of any size is made at once.
 Without --code, two devices are a mirror, three raid5, more raid6; files are raid6:4.
-What an epoch of delayed parity writes over needs a second place until the epoch ends. Every volume has such places for
-128 MiB, but no more than an eighth of it, and sixteen stripes at least; of large ones a thirty-second, up to
-4096 stripes. --epochs adds some for programs that overwrite their last checkpoint.
+Overwriting inside an epoch of delayed parity needs spare places until the epoch ends. Every volume has some for \
+128 MiB, but no more than an eighth of it and at least sixteen stripes; large ones have a thirty-second, up to 4096 \
+stripes. --epochs adds places for programs that overwrite their last checkpoint.
 
 Examples:
   pantile create vol --size 64M                             six files in the folder vol
   pantile create vol --size 10G --code rs:8+3
-  pantile create tank --code raid6:4 --devices /dev/sd[b-g]
-  pantile create tank --devices a.img b.img c.img")]
+  pantile create tank /dev/sd[b-g] --code raid6 --dry-run   where the space goes; nothing is written
+  pantile create tank /dev/sd[b-g]
+  pantile create tank a.img b.img c.img --code mirror")]
 pub struct Create {
     /// The folder of the volume; it must be new or empty.
     #[arg(value_name = "VOL")]
@@ -41,13 +45,16 @@ pub struct Create {
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
     /// Disks, partitions or files, one for each column of the code.
-    #[arg(long, value_name = "DEVICE", num_args = 1.., conflicts_with = "size", required_unless_present = "size")]
+    #[arg(value_name = "DEVICE", conflicts_with = "size")]
+    named: Vec<PathBuf>,
+    /// The same, behind an option.
+    #[arg(long, value_name = "DEVICE", num_args = 1.., conflicts_with_all = ["size", "named"], hide_short_help = true)]
     devices: Vec<PathBuf>,
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// How writes become durable: wcl moves what is written and never overwrites, inplace changes
-    /// it where it lies and may spoil it, unnoticed, after a crash with a device missing.
+    /// How writes become durable: wcl writes to a new place and never overwrites, inplace overwrites
+    /// and can spoil blocks, unnoticed, in a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.
@@ -59,6 +66,9 @@ pub struct Create {
     /// Destroy what the devices hold.
     #[arg(long)]
     yes: bool,
+    /// Only say what volume it would be and where the space goes; write nothing.
+    #[arg(long)]
+    dry_run: bool,
     /// Print JSON: the volume and its numbers.
     #[arg(long)]
     json: bool,
@@ -74,17 +84,24 @@ struct CreateJson<'c> {
     len_bytes: u64,
     device_bytes: Vec<u64>,
     folder: String,
+    space: Space,
+    dry_run: bool,
 }
 
 impl Create {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        self.refuse_other_orders()?;
+        let paths = if self.named.is_empty() { self.devices } else { self.named };
         let code = match &self.code {
-            Some(text) => args::code(text, args::Reading::default())?,
-            None => Code::parse(&default_code(self.devices.len())?).map_err(Failure::input)?,
+            Some(text) => {
+                let disks = if self.size.is_some() { files_of(text) } else { paths.len() };
+                args::code_on(text, Some(disks), args::Reading::default())?
+            }
+            None => Code::parse(&default_code(paths.len())?).map_err(Failure::input)?,
         };
         let devices = match self.size {
             Some(user_bytes) => NewDevices::Made { user_bytes },
-            None => NewDevices::Given(self.devices),
+            None => NewDevices::Given(paths),
         };
         let (policy, name, epoch_bytes) = (self.policy, self.name, self.epochs);
         let overwrite = self.yes;
@@ -92,9 +109,18 @@ impl Create {
             note(&text);
         }
         let new = NewFolder { code, devices, policy, epoch_bytes, name, overwrite };
-        let (folder, geometry) =
-            Folder::create(&self.folder, &new).map_err(|error| volumes::failure(&error))?;
+        let geometry = match self.dry_run {
+            true => Folder::rehearse(&self.folder, &new),
+            false => Folder::create(&self.folder, &new).map(|(_, geometry)| geometry),
+        };
+        let geometry = geometry.map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
+        let needed: Vec<u64> = slots.map(|slot| geometry.device_blocks(slot) * 4096).collect();
+        // Only now are they known to be devices, whose opening does not wait.
+        let len_bytes = match &new.devices {
+            NewDevices::Given(paths) => paths.iter().map(length).collect(),
+            NewDevices::Made { .. } => needed.clone(),
+        };
         let answer = CreateJson {
             output_version: OUTPUT_VERSION,
             volume: geometry.volume.to_string(),
@@ -102,28 +128,83 @@ impl Create {
             policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
-            device_bytes: slots.map(|slot| geometry.device_blocks(slot) * 4096).collect(),
-            folder: folder.root().display().to_string(),
+            device_bytes: needed,
+            folder: self.folder.display().to_string(),
+            space: Space::of(&geometry, &len_bytes),
+            dry_run: self.dry_run,
         };
         match self.json {
             true => print_json(&answer)?,
-            false => print(&text(&answer, terminal))?,
+            false => print(&text(&answer, &len_bytes, terminal))?,
         }
         Ok(Verdict::Good)
     }
 }
 
-fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
-    let most = answer.device_bytes.iter().max().copied().unwrap_or(0);
+impl Create {
+    /// Refuses the arguments in the orders of other tools, and none at all, with the right command.
+    fn refuse_other_orders(&self) -> Result<(), Failure> {
+        let paths = if self.named.is_empty() { &self.devices } else { &self.named };
+        let command = |vol: &Path, code: Option<&Path>, devices: &[PathBuf]| {
+            let code = code.map_or(String::new(), |code| format!(" --code {}", sets::quoted(code)));
+            let devices: String = devices.iter().map(|device| format!(" {}", sets::quoted(device))).collect();
+            format!("pantile create {}{code}{devices}", sets::quoted(vol))
+        };
+        let is_code = |path: &Path| path.to_str().is_some_and(Code::is_named) && !path.exists();
+        let fault = match &paths[..] {
+            [] if self.size.is_none() => format!(
+                "which devices is the volume made of? pantile create {0} DEVICE..., or of files in {0}: pantile create {0} --size 64M",
+                sets::quoted(&self.folder)
+            ),
+            [code, devices @ ..] if is_code(code) => format!(
+                "{} is a code, not a device: {}",
+                code.display(),
+                command(&self.folder, Some(code), devices)
+            ),
+            [_, ..] if self.code.is_none() && is_code(&self.folder) => format!(
+                "{} is a code, and the folder of the volume is named first: {}",
+                self.folder.display(),
+                command(Path::new("VOL"), Some(&self.folder), paths)
+            ),
+            [rest @ .., vol] if self.folder.exists() && !self.folder.is_dir() && !vol.exists() => {
+                let devices: Vec<PathBuf> = [&[self.folder.clone()], rest].concat();
+                format!("the folder of the volume is named first: {}", command(vol, None, &devices))
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::Input(fault))
+    }
+}
+
+/// Returns how many files a volume has whose code is named without numbers.
+fn files_of(code: &str) -> usize {
+    /// Two copies, as a mirror usually has them.
+    const COPIES: [&str; 2] = ["mirror", "raid1"];
+    if COPIES.contains(&code.to_ascii_lowercase().as_str()) { 2 } else { 6 }
+}
+
+/// Returns the length of a file or a block device; 0 if it cannot be opened.
+fn length(path: &PathBuf) -> u64 {
+    File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).unwrap_or(0)
+}
+
+fn text(answer: &CreateJson<'_>, len_bytes: &[u64], terminal: &Terminal) -> String {
+    let shortest = len_bytes.iter().min().copied().unwrap_or(0);
+    let folder = sets::quoted(&answer.folder);
+    let last = match answer.dry_run {
+        true => "Nothing was written (--dry-run).\n".to_string(),
+        false => format!("Serve it: pantile serve {folder}\n"),
+    };
     format!(
-        "{}: {} on {} devices of {}, {} for data; any {} of them may be lost.\nServe it: pantile serve {}\n",
+        "{}: {} on {} devices of {}, {} for data; any {} of them can fail without data loss.\n\nThe raw space, {}, is for:\n{}\n{last}",
         terminal.bold(sets::name(&answer.folder)),
         answer.code,
-        answer.device_bytes.len(),
-        sets::bytes(most),
+        len_bytes.len(),
+        sets::bytes(shortest),
         sets::bytes(answer.len_bytes),
         answer.tolerance,
-        sets::quoted(&answer.folder)
+        sets::bytes(answer.space.raw_bytes),
+        answer.space.table(len_bytes, terminal),
     )
 }
 

@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Put a file together from raw chunks, with those that are missing or wrong computed from others
+/// Restore a file from raw chunks, also with some missing or wrong
 ///
 /// Answers: what was in these chunks? Chunks that are missing, or have another length than they
 /// should, are decoded around, as many as the code tolerates. If more are there than are needed, all

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Write a checkpoint now and its parity later: epochs of delayed parity
+/// Write a checkpoint now and its parity later (delayed parity)
 ///
 /// Answers: how do I write a checkpoint as fast as to disks without parity, and lose at most the
 /// checkpoint? Between start and end only data are written; end makes the parity and seals all of

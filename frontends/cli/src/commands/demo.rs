@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Bytes that the demonstration writes.
 const DATA_BYTES: usize = 40 << 20;
 
-/// See a volume survive what kills others, in a temporary folder
+/// Watch a volume survive lost and damaged disks
 ///
 /// Answers: does it really work? Makes a volume of six files, serves it over NBD, writes real data,
 /// kills two disks and the server, reads everything back, rebuilds both disks, changes a byte
@@ -118,7 +118,7 @@ impl Stage<'_> {
         self.command(&["stop", "vol"], &[0])?;
         self.flip(&data)?;
         let (uri, _) = self.serve()?;
-        self.say("The scrub finds which disk it was, and writes the right bytes anew.")?;
+        self.say("The scrub finds which disk it was, and writes the right bytes again.")?;
         self.command(&["scrub", "vol", "--repair", "--wait"], &[1])?;
         self.command(&["scrub", "vol", "--wait"], &[0])?;
         // Whole again, with a warning: the device that has lied is named.

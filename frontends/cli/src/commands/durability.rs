@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// they promise nothing.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sizes are powers of 1024. Times are written 90m, 24h, 14d or 1y.
+Sizes are powers of 1024 (16T) or of 1000, as disks are sold (16TB). Times are written 90m, 24h, 14d or 1y.
 
 Examples:
   pantile lab durability raid6:8 rs:10+4 lrc:12,2,2 mirror:3

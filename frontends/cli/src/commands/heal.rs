@@ -19,12 +19,12 @@ use std::path::PathBuf;
 /// also when not everything can be.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or originals that were renamed were left,
+Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or originals that were renamed were left, \
 2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
-Originals beside their parity are written to where you sealed them on this machine, or where --source names them.
-What was touched since it was sealed is kept beside as FILE.before-heal. A shard's link is followed if it leads to a
+Originals beside their parity are written to where you sealed them on this machine, or where --source names them. \
+What was touched since it was sealed is kept beside as FILE.before-heal. A shard's link is followed if it leads to a \
 shard of the set, and moved aside if not.
 
 Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
@@ -35,7 +35,7 @@ Examples:
   pantile heal shards                        do it
   pantile heal parity -- photos/a.raw        one original beside its parity; a directory, too
   pantile heal parity --include '*.raw'
-  pantile heal /disk1 /disk2 --out /disk9    make lost shards anew on another disk")]
+  pantile heal /disk1 /disk2 --out /disk9    rebuild lost shards on another disk")]
 pub struct Heal {
     #[command(flatten)]
     set: SetArgs,

@@ -8,7 +8,7 @@ use clap::Args;
 use pantile_seal::{SetInfo, open_set};
 use std::fmt::Write;
 
-/// Say which sealed set lies there and which of its shards are present
+/// Show a sealed set: code, sources, and shards that are present
 ///
 /// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads
 /// everything. Nothing is written: a change that was cut off after it was decided is named, and not

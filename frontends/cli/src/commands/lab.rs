@@ -17,7 +17,7 @@ use pantile_lab::papers::{dcode_engine, dcode_load, dcode_read, executed, raidp,
 use pantile_lab::{Measure, Nearness, Report, page};
 use std::path::{Path, PathBuf};
 
-/// Run the experiments of the papers again, each published number beside ours
+/// Run the experiments of the papers again, beside their numbers
 ///
 /// Answers: are the papers right, and what would they say of my codes? The lab counts the plans
 /// that volumes execute.

@@ -1,13 +1,14 @@
 //! `pantile fail`, `replace`, `add-spare`, `remove-spare` and `rebuild`: the devices of a volume.
 
 use crate::args;
-use crate::failure::{Outcome, Verdict};
+use crate::devices::{DeviceName, places_of};
+use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets;
 use crate::terminal::Terminal;
 use crate::volumes::{self, absolute, run_order};
 use clap::Args;
 use pantile_host::{
-    Answer, DeviceReport, DeviceWord, Finding, FindingKind, Order, ReplacementReport, StatusReport,
+    Answer, DeviceReport, DeviceWord, Finding, FindingKind, Folder, Order, ReplacementReport, StatusReport,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,14 +22,15 @@ use std::time::Duration;
 #[command(after_long_help = "\
 Examples:
   pantile fail vol 3
+  pantile fail vol /dev/sdd
   pantile fail vol 3 --yes       even if data cannot be read without it")]
 pub struct Fail {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The number of the device, as 'pantile status' shows it.
-    #[arg(value_name = "INDEX")]
-    device: u32,
+    /// The device: its number, as 'pantile status' shows it, its path or its name.
+    #[arg(value_name = "DEVICE")]
+    device: DeviceName,
     /// Take it out even if data cannot be read without it.
     #[arg(long)]
     yes: bool,
@@ -52,17 +54,19 @@ Exit status: 0 the device is in the volume, 1 it is, and the volume still cannot
 
 Examples:
   pantile replace vol 3 /dev/sdx
+  pantile replace vol /dev/sdd /dev/sdx
+  pantile replace vol /dev/sdd              a new disk in the place of the old one
   pantile replace vol 3 --cancel            keep the old one: the copy ends
   pantile replace vol 3 new.img --yes       whatever new.img holds")]
 pub struct Replace {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The number of the device that is replaced.
-    #[arg(value_name = "INDEX")]
-    device: u32,
-    /// The new device.
-    #[arg(value_name = "DEVICE", required_unless_present = "cancel")]
+    /// The device that is replaced: its number, as 'pantile status' shows it, its path or its name.
+    #[arg(value_name = "DEVICE")]
+    device: DeviceName,
+    /// The new device; the one at the path of the old one unless given.
+    #[arg(value_name = "NEW")]
     path: Option<PathBuf>,
     /// End the copy that is to take the place of a device that works.
     #[arg(long, conflicts_with_all = ["path", "yes"])]
@@ -98,7 +102,7 @@ pub struct AddSpare {
     json: bool,
 }
 
-/// Give a spare back
+/// Take a spare out of a volume
 ///
 /// Answers: I need that disk elsewhere; how do I take it back? The volume lets go of it, and it
 /// takes the place of nothing any more. One that already took the place of a device is that device:
@@ -119,7 +123,7 @@ pub struct RemoveSpare {
     json: bool,
 }
 
-/// Bring back lost devices that answer again, and set how fast a volume is rebuilt
+/// Bring back lost devices, and set how fast a volume is rebuilt
 ///
 /// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by
 /// itself when a device comes; this tells how fast it may be, tries lost devices again, and on a
@@ -138,7 +142,7 @@ pub struct Rebuild {
     #[arg(value_name = "VOL")]
     folder: PathBuf,
     /// Bytes a second that rebuild and scrub may read and write; 0: as many as they can.
-    #[arg(long, value_name = "RATE", value_parser = args::size)]
+    #[arg(long, value_name = "RATE", value_parser = args::rate)]
     throttle: Option<u64>,
     /// Wait until everything is whole.
     #[arg(long)]
@@ -153,17 +157,55 @@ pub struct Rebuild {
 
 impl Fail {
     pub fn run(self) -> Outcome {
-        run_order(&self.folder, &Order::Fail { device: self.device, lose_data: self.yes }, self.json)
+        let device = self.device.number(&self.folder)?;
+        run_order(&self.folder, &Order::Fail { device, lose_data: self.yes }, self.json)
     }
 }
 
 impl Replace {
     pub fn run(self) -> Outcome {
-        let Some(path) = &self.path else {
-            return run_order(&self.folder, &Order::CancelReplace { device: self.device }, self.json);
+        let device = self.old_device()?;
+        if self.cancel {
+            return run_order(&self.folder, &Order::CancelReplace { device }, self.json);
+        }
+        let path = match &self.path {
+            Some(path) => absolute(path)?,
+            None => absolute(&self.place_of(device)?)?,
         };
-        let path = absolute(path)?;
-        volumes::replace(&self.folder, self.device, &path, self.yes, self.json)
+        volumes::replace(&self.folder, device, &path, self.yes, self.json)
+    }
+
+    /// Returns the number of the device that is replaced; the answer to the two in wrong order names
+    /// the right one.
+    fn old_device(&self) -> Result<u32, Failure> {
+        let number = self.device.number(&self.folder);
+        let (Err(_), DeviceName::Path(new), Some(old)) = (&number, &self.device, &self.path) else {
+            return number;
+        };
+        let is_swapped = DeviceName::from(old.clone().into_os_string()).number(&self.folder).is_ok();
+        match is_swapped {
+            true => Err(Failure::Input(format!(
+                "the device that is replaced is named first, then the new one: pantile replace {} {} {}",
+                sets::quoted(&self.folder),
+                sets::quoted(old),
+                sets::quoted(new)
+            ))),
+            false => number,
+        }
+    }
+
+    /// Returns where the folder says that a device is.
+    fn place_of(&self, device: u32) -> Result<PathBuf, Failure> {
+        let config = Folder::named_in(&self.folder).map_err(|error| volumes::failure(&error))?;
+        let place = config.devices.get(&device).map(|place| self.folder.join(&place.path));
+        let typed = match &self.device {
+            DeviceName::Path(path) => places_of(&self.folder, path).into_iter().find(|path| path.exists()),
+            DeviceName::Number(_) => None,
+        };
+        place.or(typed).ok_or_else(|| {
+            let vol = sets::quoted(&self.folder);
+            Failure::Input(format!("which device is the new one? pantile replace {vol} {device} NEW"))
+        })
     }
 }
 

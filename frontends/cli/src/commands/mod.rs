@@ -1,5 +1,5 @@
-//! One file per command; this one holds what they have in common: the top of the help and the way
-//! to them.
+//! One file per command; this one holds what they have in common: the top of the help, the groups of
+//! commands, and the way to them.
 
 mod advise;
 mod assemble;
@@ -44,22 +44,54 @@ mod unseal;
 mod verify;
 
 use crate::failure::Outcome;
+use crate::render::table::hanging;
 use crate::terminal::{Color, Terminal};
-use clap::{Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const STATUS: &str = "\
 Exit status:
-  0  done; nothing is wrong
-  1  done, and the answer is bad: damage found, or a proof below the claim
-  2  it cannot be: wrong arguments or files, no space, more lost than the code can bear
-  3  the machine failed: a file, a disk, the terminal
+  0    finished, and nothing is wrong
+  1    finished, and found a problem: damage, or a proof below the claim
+  2    refused: wrong arguments or files, no space, or more lost than the code tolerates
+  3    the machine failed: a file, a disk, the terminal
   130  ended by Ctrl-C
 
-A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code \
-file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
+A code is written family:arguments, such as raid6:8, rs:10+4 or shec:6,4,3, as 4+2 or RAID-6, or it is the path of \
+a code file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
 
-/// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files
-/// to protect, volumes to serve.
+/// The commands as the help shows them: a heading, and names in the order of use.
+pub const GROUPS: &[(&str, &[&str])] = &[
+    ("Protect files, find and repair damage", &["seal", "verify", "heal", "unseal", "info", "list"]),
+    (
+        "Volumes, disks that survive disks",
+        &[
+            "create",
+            "serve",
+            "status",
+            "stop",
+            "fail",
+            "replace",
+            "add-spare",
+            "remove-spare",
+            "rebuild",
+            "scrub",
+            "delayed",
+            "assemble",
+            "upgrade",
+            "call-good",
+            "demo",
+        ],
+    ),
+    (
+        "Choose a code, look at it, check it",
+        &["advise", "codes", "show", "explain", "prove", "plan", "compare", "search", "bench"],
+    ),
+    ("Ceph and raw chunks", &["ceph", "encode", "decode", "chunks"]),
+    ("Lab", &["lab"]),
+    ("This program", &["completions", "man", "help"]),
+];
+
+/// RAID-like volumes, parity for files, and tools to choose and check erasure codes.
 #[derive(Parser)]
 #[command(name = "pantile", version, after_help = STATUS, max_term_width = 100, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = false)]
@@ -115,6 +147,45 @@ pub enum Command {
     Man(man::Man),
 }
 
+/// Returns the definition of the command, with its help in groups.
+pub fn definition() -> clap::Command {
+    let command = Cli::command();
+    let listed = groups(&command, help_width());
+    command.help_template(format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{listed}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// Reads the arguments of the process.
+pub fn parse() -> Result<Cli, clap::Error> {
+    let matches: ArgMatches = definition().try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// Returns the width of the help: that of the terminal, 100 at most.
+fn help_width() -> usize {
+    const WIDEST: usize = 100;
+    terminal_size::terminal_size().map_or(WIDEST, |(width, _)| usize::from(width.0).clamp(40, WIDEST))
+}
+
+/// Returns a line for each command under the heading of its group.
+fn groups(root: &clap::Command, width: usize) -> String {
+    /// Characters before what a command does.
+    const INDENT: usize = 16;
+    let mut out = String::new();
+    for (heading, names) in GROUPS {
+        out.push_str(&format!("{heading}:\n"));
+        for name in *names {
+            let about = root.find_subcommand(name).and_then(clap::Command::get_about);
+            let about = about.map_or("Explain a command".to_string(), ToString::to_string);
+            let first = format!("  {name:<width$}", width = INDENT - 2);
+            out.push_str(&hanging(&first, about.lines().next().unwrap_or_default(), INDENT, width));
+        }
+        out.push('\n');
+    }
+    out
+}
+
 /// Runs a command to its verdict.
 pub fn run(command: Command, terminal: &Terminal) -> Outcome {
     match command {
@@ -163,7 +234,32 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let root = Cli::command();
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let mut known: Vec<&str> = root
+            .get_subcommands()
+            .filter(|command| !command.is_hide_set())
+            .map(clap::Command::get_name)
+            .collect();
+        known.push("help");
+        grouped.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(grouped, known);
+    }
+
+    #[test]
+    fn no_line_of_the_groups_is_wider_than_the_terminal() {
+        for width in [60, 80, 100] {
+            let text = groups(&Cli::command(), width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        }
+        let text = groups(&Cli::command(), 80);
+        let lines = text.lines().count();
+        assert!(lines <= 60, "{lines} lines are more than a screen");
+    }
 
     /// Of a line of a shell what each `pantile` in it is given: words without quotes, up to a pipe,
     /// a redirection or a remark.

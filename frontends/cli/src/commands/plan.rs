@@ -15,7 +15,7 @@ use pantile::{CellIndex, CellSet, Code, Costs, Effort, Optimality, Plan, PlanErr
 use serde::Serialize;
 use std::fmt::Write;
 
-/// Plan a recovery or a small write, and count what it reads, computes and writes
+/// Count the reads and sums of a recovery or a small write
 ///
 /// Answers: with these columns gone and those slow, which elements do I read to get what I want, at
 /// what cost, and is there a cheaper way? Or, with --write: a user writes these elements; what is

@@ -239,7 +239,8 @@ pub fn check_element(bytes: u64) -> Result<(), Failure> {
 /// belongs to the code before it.
 pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Code>, Failure> {
     let is_name = |part: &str| {
-        pantile::code::families().iter().any(|family| family.name == part) || Code::parse(part).is_ok()
+        let is_family = pantile::code::families().iter().any(|family| family.name == part);
+        is_family || Code::parse_typed(part, disks.map(|disks| disks as usize)).is_ok()
     };
     let mut depth = 0;
     // RS(10,4) is one name.
@@ -250,6 +251,8 @@ pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Cod
     let mut specs: Vec<String> = Vec::new();
     for part in list.split(between).map(str::trim) {
         let begins = part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '.' || c == '/');
+        let is_count = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let begins = begins || part.split_once('+').is_some_and(|(k, _)| is_count(k));
         let is_new = begins && (part.contains([':', '/', '.']) || is_name(part));
         match specs.last_mut() {
             Some(last) if !is_new => *last = format!("{last},{part}"),
@@ -267,7 +270,7 @@ fn one_code(spec: &str, disks: Option<u32>, reading: Reading) -> Result<Code, Fa
             .map_err(|error| Failure::Input(format!("--codes, --disks: {error}")))?,
         None => spec.to_string(),
     };
-    let code = args::code(&spec, reading)?;
+    let code = args::code_on(&spec, disks.map(|disks| disks as usize), reading)?;
     let devices =
         (0..code.columns()).filter(|&column| code.role(column) == pantile::code::ColumnRole::Device).count();
     match disks {

@@ -16,11 +16,11 @@ use std::time::Duration;
 ///
 /// Answers: does anything rot where nobody looks? Superblocks, journals and the maps of every
 /// device are read, every block is held against its checksum, every stripe against its equations.
-/// With --repair what is bad is written anew from the rest.
+/// With --repair bad blocks are rebuilt from the others.
 #[derive(Args)]
 #[command(after_long_help = "\
 A served volume is scrubbed in the background: 'pantile status' shows how far, 'pantile rebuild --throttle' sets how fast.
-Exit status: 0 nothing is wrong (or it has begun), 1 something was, and with --repair all of it is made good, 2 something could not be made good.
+Exit status: 0 nothing is wrong (or it has begun), 1 something was, and with --repair all of it was repaired, 2 something could not be repaired.
 
 Examples:
   pantile scrub vol
@@ -98,7 +98,7 @@ impl Scrub {
             (true, 0, false) => Ok(Verdict::Good),
             (true, 0, true) => Ok(Verdict::Bad),
             (true, left, _) => Err(Failure::Losses(format!(
-                "{} could not be made good; 'pantile status --lost' says which data are lost.",
+                "{} could not be repaired; 'pantile status --lost' lists the lost data.",
                 count(left as usize, "stripe")
             ))),
         }

@@ -2,18 +2,19 @@
 
 use crate::args;
 use crate::describe::count;
-use crate::failure::{Outcome, Verdict, note};
+use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
+use crate::typed;
 use clap::Args;
 use pantile_seal::{
     Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin_sealed, seal,
 };
 use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Protect files with shards, or bring an existing set up to date
+/// Protect files with parity, or bring an existing set up to date
 ///
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
 /// per column of the code into a directory; move the shards to different disks, and leave a
@@ -22,7 +23,7 @@ use std::path::PathBuf;
 /// original files stay the data.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Killed at any moment, the set is what it was before or what it is \
+Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
 after, as a whole; Ctrl-C, a full disk or a file that cannot be read leave it as it was. Sealing again needs free room \
 for what changed: the new blocks and the parity of their stripes. A file that was only renamed is not sealed anew.
 
@@ -115,6 +116,7 @@ pub struct Seal {
 
 impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        refuse_swapped(&self.paths, &self.out)?;
         let out = self.out.clone();
         let mut options = SealOptions::new(self.paths, self.out);
         options.code = self.code.as_deref().map(|code| args::code(code, self.reading)).transpose()?;
@@ -168,6 +170,21 @@ impl Seal {
         }
         let is_whole = !report.disks_unborne && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
+    }
+}
+
+/// Refuses shards as what is sealed, and a directory of other files as the place of shards.
+fn refuse_swapped(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
+    let holds_others = out.is_dir() && !typed::holds_shards(out) && !typed::is_empty(out);
+    match paths {
+        [path] if typed::holds_only_shards(path) && holds_others => Err(Failure::Input(format!(
+            "{} holds shards of a sealed set and {} holds none; to seal the latter: pantile seal {} --out {}",
+            sets::name(&path.to_string_lossy()),
+            sets::name(&out.to_string_lossy()),
+            sets::quoted(out),
+            sets::quoted(path)
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -3,16 +3,18 @@
 use crate::args;
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::json::OUTPUT_VERSION;
+use crate::sets;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile_host::{
-    Answer, CONTROL_SOCKET, Folder, FolderError, MEMORY_LEAST, Order, SocketFault, order, remove_dead_socket,
+    Answer, CONTROL_SOCKET, Folder, FolderError, MEMORY_LEAST, Order, SocketFault, StatusReport, order,
+    remove_dead_socket,
 };
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -52,10 +54,12 @@ const PLUGIN: &str = "libpantile_nbd.so";
 /// returns; 'pantile stop' ends it. A server that dies of a fault of its own is started again.
 #[derive(Args)]
 #[command(after_long_help = "\
-nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this program, in
-../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. What the server says goes to serve.log in VOL.
-Started again after it died, it has what was flushed; 'pantile status' says so. One that dies five times within a minute is given
-up. With --foreground all that is left to the service manager.
+nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this \
+program, in ../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. The messages of the server go to \
+serve.log in VOL. Of a volume that is served already the address is printed again.
+
+A server that died is started again, with all that was flushed; 'pantile status' says so. One that dies five times \
+within a minute is given up. With --foreground both are left to the service manager.
 
 Examples:
   pantile serve vol
@@ -63,8 +67,7 @@ Examples:
   pantile serve vol --tcp 0.0.0.0:10809 --tls-certificates /etc/pki/nbd
   pantile serve vol --foreground            for a service manager
   pantile serve vol --read-only             disks that must not change, or have no room
-
-A folder that cannot be written is served with --read-only --foreground and --socket elsewhere, and stopped by ending that.")]
+  pantile serve vol --read-only --foreground --socket /run/vol.sock     a folder that cannot be written")]
 pub struct Serve {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
@@ -133,8 +136,9 @@ impl Serve {
                     Err(error) => return Err(error),
                 }
             }
-            if order(&root, &Order::Status).map_err(|error| volumes::failure(&error))?.is_some() {
-                return Err(Failure::Input("the volume is served already; 'pantile stop' ends that.".into()));
+            let running = order(&root, &Order::Status).map_err(|error| volumes::failure(&error))?;
+            if let Some(Answer::Status(report)) = running {
+                return self.served_already(&root, &report);
             }
             if begun.elapsed() > BETWEEN {
                 return Err(volumes::failure(&FolderError::Busy { folder: root }));
@@ -170,7 +174,8 @@ impl Serve {
             told.push("read-only=true".into());
         }
         if let Some(log) = &log {
-            log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
+            let begin = || log.set_len(0).and_then(|()| writeln!(&mut &*log, "{}{uri}", volumes::SERVES_AT));
+            begin().map_err(|error| Failure::file("write", &log_path, &error))?;
         }
         if self.foreground {
             print(&format!("{uri}\n"))?;
@@ -187,8 +192,33 @@ impl Serve {
         let failed = |error: std::io::Error| Failure::System(format!("cannot start a process: {error}."));
         let mut keeper = command.spawn().map_err(failed)?;
         let pid = wait_until_served(&mut keeper, &root, &log_path)?;
+        self.answer(&uri, pid)
+    }
+
+    /// Answers for a volume that is served already: with its URI, unless something else was asked.
+    fn served_already(&self, root: &Path, report: &StatusReport) -> Outcome {
+        let word = sets::quoted(&self.folder);
+        let (Some(uri), Some(server)) = (volumes::uri(root), &report.server) else {
+            return Err(Failure::Input(format!(
+                "the volume is served already, and its log does not say where; 'pantile stop {word}' ends that."
+            )));
+        };
+        let is_elsewhere = match (&self.tcp, &self.socket) {
+            (None, None) => false,
+            _ => self.address(root)?.0 != uri,
+        };
+        if is_elsewhere || self.foreground || self.read_only != report.reads_only {
+            return Err(Failure::Input(format!(
+                "the volume is served already, at {uri}; 'pantile stop {word}' ends that."
+            )));
+        }
+        note("the volume was served already.");
+        self.answer(&uri, server.pid)
+    }
+
+    fn answer(&self, uri: &str, pid: u32) -> Outcome {
         match self.json {
-            true => print_json(&ServeJson { output_version: OUTPUT_VERSION, uri: &uri, pid })?,
+            true => print_json(&ServeJson { output_version: OUTPUT_VERSION, uri, pid })?,
             false => print(&format!("{uri}\n"))?,
         }
         Ok(Verdict::Good)
@@ -196,6 +226,17 @@ impl Serve {
 
     /// Says where to listen, and gives the URI of that, and the Unix socket if it is one.
     fn listen(&self, told: &mut Vec<OsString>, root: &Path) -> Result<(String, Option<PathBuf>), Failure> {
+        let (uri, socket, words) = self.address(root)?;
+        if let Some(socket) = &socket {
+            fits(socket, "give a shorter one with --socket")?;
+            remove_dead(socket)?;
+        }
+        told.extend(words);
+        Ok((uri, socket))
+    }
+
+    /// Returns the URI, the Unix socket if it is one, and how nbdkit is told.
+    fn address(&self, root: &Path) -> Result<(String, Option<PathBuf>, Vec<OsString>), Failure> {
         if let Some(address) = &self.tcp {
             let wrong = || {
                 Failure::Input(format!(
@@ -208,19 +249,17 @@ impl Serve {
             if bare.is_empty() {
                 return Err(wrong());
             }
-            told.extend(["--ipaddr", bare, "--port", &port.to_string()].map(OsString::from));
-            return Ok((format!("nbds://{host}:{port}"), None));
+            let words = ["--ipaddr", bare, "--port", &port.to_string()].map(OsString::from);
+            return Ok((format!("nbds://{host}:{port}"), None, words.to_vec()));
         }
         let socket = match &self.socket {
             Some(socket) => volumes::absolute(socket)?,
             None => root.join("nbd.sock"),
         };
-        fits(&socket, "give a shorter one with --socket")?;
-        remove_dead(&socket)?;
-        told.extend(["--unix".into(), socket.clone().into()]);
+        let words = vec!["--unix".into(), socket.clone().into()];
         let scheme = if self.tls_certificates.is_some() { "nbds" } else { "nbd" };
         let uri = format!("{scheme}+unix:///?socket={}", escaped(&socket.to_string_lossy()));
-        Ok((uri, Some(socket)))
+        Ok((uri, Some(socket), words))
     }
 }
 

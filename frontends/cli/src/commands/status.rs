@@ -8,12 +8,13 @@ use clap::Args;
 use pantile_host::{EventReport, RangeWord, when};
 use std::path::PathBuf;
 
-/// Say what is wrong with a volume and how much more may be lost
+/// Show how many more devices can fail, faults, and what to do next
 ///
-/// Answers: is it well, and if not, how near is the end? First what is wrong, then how many devices
-/// may still fail, counted on the code given what is lost; then devices, rebuild and scrub. Of a
-/// volume that cannot be opened: why, and what each path holds. Nothing is written: of a volume
-/// that is not served, superblocks and journals are read.
+/// Answers: is it well, and if not, how near is the end? The first line says how many more devices
+/// can fail, counted on the code given what is lost; then come faults, space, scrub, devices with
+/// model and serial number where known, and the next step. Of a volume that cannot be opened: why,
+/// and what each path holds. Nothing is written: of a volume that is not served, superblocks and
+/// journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 degraded, or whole and a device has erred or nobody stopped the last server, 2 failed.

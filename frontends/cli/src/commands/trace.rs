@@ -4,6 +4,7 @@ use crate::failure::{Failure, note};
 use crate::files;
 use crate::interrupt;
 use crate::progress::Progress;
+use crate::sets;
 use crate::terminal::Terminal;
 use pantile::Code;
 use pantile_format::CrcStream;
@@ -53,7 +54,14 @@ impl Given {
         let trace = Trace::open(from).map_err(|error| {
             Failure::Input(match error {
                 TraceError::Io(error) => format!("{}; name a trace", named(path, &error)),
-                other => named(path, &other),
+                other => match other.unpacked_by() {
+                    Some(tool) => format!(
+                        "{} is compressed; unpack it, or read it from a pipe as '-': {tool} {}",
+                        sets::name(&path.to_string_lossy()),
+                        sets::quoted(path)
+                    ),
+                    None => named(path, &other),
+                },
             })
         })?;
         Ok(Given { path: path.to_path_buf(), trace, taken, len_bytes })

@@ -20,6 +20,7 @@ mod sealed_sets;
 mod sets_day_by_day;
 mod the_engine_takes_the_papers_amounts;
 mod the_reference_shows_real_output;
+mod typed_inputs_get_their_answers;
 mod volumes;
 mod what_strangers_made_costs_little;
 mod whatever_is_given_as_a_device;

@@ -361,7 +361,7 @@ fn sources_that_are_not_there_are_said() {
     let place = Place::new();
     place.seal("rs:4+2");
     let run = place.run(&["verify", "shards", "--source", "nosuch"]);
-    assert!(run.status == 2 && run.stderr.contains("nosuch is not there"), "{}{}", run.stdout, run.stderr);
+    assert!(run.status == 2 && run.stderr.contains("nosuch does not exist"), "{}{}", run.stdout, run.stderr);
     fs::rename(place.path("photos"), place.path("moved")).expect("renamed");
     let run = place.run(&["verify", "shards"]);
     assert!(run.status == 0 && run.stdout.contains("were not compared"), "{}", run.stdout);

@@ -1,0 +1,78 @@
+//! Every input of `tests/typed.txt`, as people type it, ends with its status and says its words.
+
+use crate::common::*;
+use std::path::Path;
+
+/// The words of a shell's line: blanks separate them, but not between single quotes.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut is_quoted, mut is_new) = (false, true);
+    for c in line.chars() {
+        match c {
+            '\'' => is_quoted = !is_quoted,
+            ' ' if !is_quoted => {
+                is_new = true;
+                continue;
+            }
+            c if is_new => words.push(c.to_string()),
+            c => words.last_mut().expect("a word was begun").push(c),
+        }
+        is_new = is_new && c == '\'';
+    }
+    words
+}
+
+/// A directory with a volume `tank` on files of its own, a volume `pool` on six disks, a sealed set
+/// `shards` of `photos`, a trace and blank disks.
+fn prepare(at: &Path) {
+    std::fs::create_dir(at.join("photos")).expect("a directory");
+    std::fs::write(at.join("photos/a"), "x").expect("a file");
+    std::fs::write(at.join("file"), "x").expect("a file");
+    std::fs::write(at.join("t.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]).expect("a file");
+    std::fs::write(at.join("t.zst"), [0x28, 0xb5, 0x2f, 0xfd, 4, 0]).expect("a file");
+    let mut ext4 = vec![0; 64 << 20];
+    ext4[0x438..0x43a].copy_from_slice(&[0x53, 0xef]);
+    std::fs::write(at.join("full"), ext4).expect("a file");
+    let disks = (1..=6).map(|nth| format!("d{nth}")).chain((1..=6).map(|nth| format!("e{nth}")));
+    for disk in disks.chain([String::from("new")]) {
+        std::fs::File::create(at.join(disk)).and_then(|file| file.set_len(64 << 20)).expect("a disk");
+    }
+    for command in [
+        "create tank --size 16M",
+        "create pool e1 e2 e3 e4 e5 e6",
+        "seal photos --code rs:2+2 --out shards",
+        "lab generate zipf --requests 100 --out t",
+    ] {
+        let run = pantile_in(at, &command.split(' ').collect::<Vec<_>>());
+        assert_eq!(run.status, 0, "{command}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn every_input_of_the_table_gets_its_answer() {
+    let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/typed.txt");
+    let table = std::fs::read_to_string(table).expect("the table is there");
+    let folder = tempfile::tempdir().expect("a folder");
+    prepare(folder.path());
+    let (mut held, mut wrong) = (0, Vec::new());
+    for row in table.lines().filter(|row| !row.is_empty() && !row.starts_with('#')) {
+        let (command, answer) = row.split_once(" => ").unwrap_or_else(|| panic!("no answer: {row}"));
+        let (status, pieces) = answer.split_once(' ').unwrap_or((answer, ""));
+        let typed = words(command);
+        let run = pantile_in(folder.path(), &typed.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = format!("{}{}", run.stdout, run.stderr);
+        let is_said = pieces.split(" | ").all(|piece| said.contains(piece));
+        if run.status.to_string() != status || !is_said {
+            wrong.push(format!("pantile {command}\n  expected: {answer}\n  got:      {} {said}", run.status));
+        }
+        held += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {held} inputs:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(held >= 150, "only {held} inputs are held");
+}
+
+#[test]
+fn a_line_of_the_table_is_split_as_a_shell_does() {
+    assert_eq!(words("show 'ceph:k=1 m=2' x"), ["show", "ceph:k=1 m=2", "x"]);
+    assert_eq!(words("create  a"), ["create", "a"]);
+}
