@@ -32,7 +32,6 @@ mod bounds;
 mod commit;
 mod copies;
 pub mod disk;
-mod disks;
 mod error;
 mod first;
 mod grid;
@@ -56,6 +55,7 @@ mod select;
 mod set;
 mod shard;
 mod sparse;
+mod survival;
 mod system;
 mod times;
 mod tree;
@@ -72,9 +72,9 @@ pub use options::{
     VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, Change, DiskLoss, FileReport, FileStatus, HealReport, LeftUnread, ListedPath, Listing,
-    Losses, NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport,
-    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
+    BlockPlace, Change, DiskContent, DiskLoss, FileReport, FileStatus, HealReport, LeftUnread, ListedPath,
+    Listing, Losses, NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport,
+    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Survival, Unfinished, UnsealReport, VerifyReport,
 };
 
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that

@@ -7,7 +7,6 @@ mod states;
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
-use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
 use crate::lock::Lock;
 use crate::names::{Names, column_of, parent, path_of, shown};
@@ -15,11 +14,12 @@ use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
 use crate::repair::UnderRepair;
 use crate::report::{
-    DiskLoss, FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous,
-    Unfinished, is_unborne,
+    FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Survival,
+    Unfinished,
 };
 use crate::select::Select;
 use crate::shard::{Candidate, Shard, Unusable, is_for_now, need};
+use crate::survival::{Lying, survival};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Moves, Way};
 use crate::{SealError, World};
@@ -657,14 +657,31 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
-    /// What the loss of each source and device would cost, and whether that of a source is more
-    /// than the code suggests.
-    pub(crate) fn disk_losses(&self) -> (Vec<DiskLoss>, bool) {
-        let shards: Vec<(usize, PathBuf)> =
-            self.status.iter().map(|(&column, (path, _))| (column, path.clone())).collect();
-        let losses = disk_losses(self.world.disk, &self.geometry, &self.manifest, &self.sources, &shards);
-        let unborne = is_unborne(&losses, self.geometry.codec.code().claim().tolerance);
-        (losses, unborne)
+    /// Returns how many disks can fail as shards and sources lie now.
+    pub(crate) fn survival(&self) -> Survival {
+        let emptied = self.emptied();
+        let is_there =
+            |index: &usize| !emptied[*index] && self.world.disk.meta(&self.sources[*index]).is_ok();
+        let source = |index| Some(index).filter(is_there).map(|index| self.sources[index].as_path());
+        let shard = |column: usize| (column, self.shards[column].as_ref().map(|shard| shard.path.clone()));
+        let lying = Lying {
+            sources: (0..self.sources.len()).map(source).collect(),
+            shards: self.geometry.stored_columns().map(shard).collect(),
+        };
+        survival(self.world.disk, &self.geometry, &self.manifest, &lying)
+    }
+
+    /// By source: true if files of it were sealed and none of them is at its place.
+    pub(crate) fn emptied(&self) -> Vec<bool> {
+        let mut files = vec![(0, 0); self.sources.len()];
+        for (entry, original) in self.manifest.entries.iter().zip(&self.originals) {
+            if let (EntryKind::File { .. }, Some(original)) = (&entry.kind, original) {
+                let (sealed, there) = &mut files[entry.source as usize];
+                *sealed += 1;
+                *there += usize::from(!matches!(original.status, FileStatus::Missing | FileStatus::Renamed));
+            }
+        }
+        files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
     }
 
     /// What is sealed.
@@ -704,13 +721,11 @@ impl<'w> Set<'w> {
             Mode::Beside => crate::first::names_exposed(&self.geometry, &self.manifest),
             Mode::Full => Default::default(),
         };
-        let (disk_losses, disks_unborne) = self.disk_losses();
         let left_out = self.manifest.left_out();
         SetInfo {
             exposed,
             exposed_count,
-            disk_losses,
-            disks_unborne,
+            survival: self.survival(),
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,

@@ -3,7 +3,7 @@
 
 mod losses;
 
-pub use self::losses::{disk_losses, exposed, losses, several_disk_losses};
+pub use self::losses::{exposed, losses, survival};
 use crate::args::Reading;
 use crate::describe::count;
 use crate::failure::{Failure, note};
@@ -648,9 +648,11 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         );
     }
     out.push_str(&exposed(&report.exposed, report.exposed_count));
-    out.push_str(&several_disk_losses(&report.disk_losses));
+    if !report.partial {
+        out.push_str(&survival(&report.survival, (&report.code, &report.mode)));
+    }
     let verdict = match (report.clean, report.recoverable) {
-        (true, _) if report.disks_unborne => {
+        (true, _) if report.survival.is_unborne => {
             "Verdict: clean, but one of the sources would not come back whole if it were lost.".to_string()
         }
         // The shards of a set that holds the data are what is judged; the originals may be wherever

@@ -17,6 +17,7 @@ mod pins_resist_a_forger;
 mod rights_are_never_wider;
 mod sets_of_version_1_live_on;
 mod sets_that_lie_never_panic;
+mod the_loss_of_disks_is_foretold;
 mod unreadable_paths_are_named;
 mod what_is_sealed_is_restored;
 mod what_is_there_is_what_is_sealed;

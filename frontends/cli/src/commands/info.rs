@@ -33,7 +33,7 @@ impl Info {
             true => print_json(&Versioned::new(&info))?,
             false => print(&text(&info, terminal))?,
         }
-        Ok(if info.disks_unborne { Verdict::Bad } else { Verdict::Good })
+        Ok(if info.survival.is_unborne { Verdict::Bad } else { Verdict::Good })
     }
 }
 
@@ -80,7 +80,7 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         let _ = writeln!(out, "  {:<10} {}: {what}", "pending", sets::name(journal));
     }
     out.push_str(&sets::exposed(&info.exposed, info.exposed_count));
-    out.push_str(&sets::disk_losses(&info.disk_losses));
+    out.push_str(&sets::survival(&info.survival, (&info.code, &info.mode)));
     out.push('\n');
     out.push_str(&sets::shards(&info.shards, true, terminal));
     out

@@ -166,7 +166,7 @@ impl Seal {
                 sets::name(&pinned.path)
             ));
         }
-        let is_whole = !report.disks_unborne && report.too_long_count + report.unreadable_count == 0;
+        let is_whole = !report.survival.is_unborne && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
 }
@@ -312,6 +312,6 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
         let _ = writeln!(out, "Nothing was sealed (--dry-run).");
     }
     out.push_str(&sets::exposed(&report.exposed, report.exposed_count));
-    out.push_str(&sets::several_disk_losses(&report.disk_losses));
+    out.push_str(&sets::survival(&report.survival, (&report.code, &report.mode)));
     out
 }

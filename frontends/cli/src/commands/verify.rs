@@ -49,7 +49,7 @@ impl Verify {
         }
         .run(terminal)?;
         match (report.clean, report.recoverable) {
-            (true, _) if report.disks_unborne => Ok(Verdict::Bad),
+            (true, _) if report.survival.is_unborne => Ok(Verdict::Bad),
             (true, _) => Ok(Verdict::Good),
             (false, true) => Ok(Verdict::Bad),
             (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),

@@ -409,3 +409,37 @@ fn a_shard_that_root_makes_again_belongs_to_the_owner_of_the_others() {
     assert!(heal.status.success());
     assert_eq!(fs::metadata(&shard).expect("it is there").uid(), USER);
 }
+
+/// Shards on two real devices, where the machine has two: each answer says once what can fail.
+#[test]
+fn what_disks_can_fail_is_said_by_seal_info_and_verify() {
+    let place = Place::new();
+    let sealed = place.good(&["seal", "my photos", "--out", "copies", "--code", "mirror:2"]);
+    let one = "Warning: all shards are on one disk: if it fails, 15 of 15 files are lost. mirror:2 tolerates 1 lost \
+               disk where each shard has its own.";
+    let count = |text: &str, sentence: &str| text.matches(sentence).count();
+    for text in [sealed, place.good(&["info", "copies"]), place.good(&["verify", "copies"])] {
+        assert_eq!(count(&text, one), 1, "{text}");
+    }
+    let quiet = place.good(&["seal", "my photos", "--out", "copies", "--name", "my photos", "--quiet"]);
+    assert_eq!(quiet, "");
+    let other = Path::new("/dev/shm");
+    let device =
+        |path: &Path| std::fs::metadata(path).map(|meta| std::os::unix::fs::MetadataExt::dev(&meta)).ok();
+    if device(other).is_none() || device(other) == device(place.directory.path()) {
+        return;
+    }
+    let other = tempfile::tempdir_in(other).expect("a directory");
+    let (shard, to) = (place.path("copies/my photos.01.shard"), other.path().join("my photos.01.shard"));
+    fs::copy(&shard, &to).expect("copied");
+    fs::remove_file(&shard).expect("removed");
+    std::os::unix::fs::symlink(&to, &shard).expect("linked");
+    for text in [
+        place.good(&["seal", "my photos", "--out", "copies"]),
+        place.good(&["info", "copies"]),
+        place.good(&["verify", "copies"]),
+    ] {
+        assert_eq!(count(&text, "Any 1 of these 2 disks can fail: "), 1, "{text}");
+        assert_eq!(count(&text, "Warning"), 0, "{text}");
+    }
+}
