@@ -17,7 +17,7 @@ use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
-    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Timestamp, Version,
+    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp, Version,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -199,7 +199,8 @@ pub(crate) fn describe(
     report.generation = manifest.generation.0;
     report.manifest = crate::pin::told(manifest);
     report.stored_manifest = if report.dry_run { Vec::new() } else { manifest.encode() };
-    report.places = manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
+    let place = |source: &Source| (source.prefix.clone(), path_of(&source.path).to_path_buf());
+    report.places = manifest.sources.iter().map(place).collect();
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
     report.stripes = manifest.stripes;

@@ -42,6 +42,7 @@ mod lock;
 mod mark;
 mod meta;
 mod names;
+mod naming;
 mod options;
 mod par;
 mod pin;
@@ -68,7 +69,7 @@ pub use error::{SealError, ranges};
 pub use pantile_format::{LeftOut, Version};
 
 pub use options::{
-    HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
+    DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
     VerifyOptions, World,
 };
 pub use report::{
@@ -169,7 +170,9 @@ impl World<'_> {
         let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
-        heal::heal(&mut set, options, progress)
+        let done = heal::heal(&mut set, options, progress)?;
+        set.record_disks(options.set.records.as_deref());
+        Ok(done)
     }
 
     /// [`unseal`] in this world.

@@ -27,6 +27,8 @@ pub struct SetInfo {
     pub lanes: u64,
     /// Absolute paths that were sealed.
     pub sources: Vec<String>,
+    /// The names that they have as disks of the set.
+    pub disk_names: Vec<String>,
     /// Files sealed.
     pub files: u64,
     /// Directories sealed.
@@ -415,7 +417,7 @@ pub struct SealReport {
     pub first_time: bool,
     /// Where the sources are, in the order of the set.
     #[serde(skip)]
-    pub(crate) places: Vec<std::path::PathBuf>,
+    pub(crate) places: Vec<(Vec<u8>, std::path::PathBuf)>,
     /// The manifest after the work, as it is stored.
     #[serde(skip)]
     pub(crate) stored_manifest: Vec<u8>,
@@ -537,6 +539,8 @@ pub struct VerifyReport {
     pub needs_seal: bool,
     /// Where the sources are.
     pub sources: Vec<String>,
+    /// The names that they have as disks of the set.
+    pub disk_names: Vec<String>,
     /// Whether only the files that were named were looked at, and no shard.
     pub partial: bool,
     /// Sources that are not there, so that originals were not compared.

@@ -610,6 +610,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         sources_known: set.places.are_known(),
         sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
         sources: set.sources.iter().map(crate::names::shown_path).collect(),
+        disk_names: set.disk_names(),
         partial: chosen.is_some(),
         exposed,
         exposed_count,

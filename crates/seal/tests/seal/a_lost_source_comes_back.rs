@@ -60,7 +60,7 @@ fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str)
         }
         // Another directory is in the place of what was sealed: who heals says that it is the right
         // one.
-        let set = SetPaths { sources: disks.to_vec(), ..place.set() };
+        let set = SetPaths { disks: at(disks), ..place.set() };
         heal(&HealOptions { set, ..Default::default() }, &mut Silent)
             .unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
         let after: Vec<_> = disks.iter().map(|disk| content(disk)).collect();
@@ -158,7 +158,7 @@ fn sources_are_added_and_forgotten_at_their_own_cost() {
         let gone = disks.remove(1);
         let fewer = options(&place, &disks, code, true);
         let error = seal(&fewer, &mut Silent).unwrap_err();
-        assert!(matches!(&error, SealError::SourceNotNamed { path } if *path == gone), "{error}");
+        assert!(matches!(&error, SealError::SourceNotNamed { path, .. } if *path == gone), "{error}");
         let forgotten = seal(&SealOptions { forget: true, ..fewer.clone() }, &mut Silent).unwrap();
         assert!(forgotten.removed > 0 && forgotten.added == 0, "{forgotten:?}");
         assert!(forgotten.source_bytes_read <= 2 * bytes(&gone), "{forgotten:?}");
@@ -217,7 +217,7 @@ fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
         let before = content(&disks[2]);
         fs::remove_dir_all(&disks[2]).unwrap();
         fs::create_dir(&disks[2]).unwrap();
-        let set = SetPaths { sources: disks.clone(), ..place.set() };
+        let set = SetPaths { disks: at(&disks), ..place.set() };
         let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent);
         assert!(matches!(healed, Err(SealError::TooMuchLost { .. })));
         assert!(content(&disks[2]).len() < before.len());

@@ -5,6 +5,7 @@ mod a_lost_source_comes_back;
 mod common;
 mod damage_is_found_and_repaired;
 mod damage_is_repaired_in_place;
+mod disks_are_known_by_name;
 mod evidence_decides_what_is_written;
 mod killed_at_any_moment_nothing_is_lost;
 mod metadata_is_used_in_parts;

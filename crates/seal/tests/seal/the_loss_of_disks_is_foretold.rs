@@ -88,7 +88,7 @@ impl Spread {
         match mode {
             Mode::Beside => {
                 all.iter().for_each(|source| fs::create_dir_all(source).unwrap());
-                let set = SetPaths { sources: all.clone(), ..copy.set() };
+                let set = SetPaths { disks: at(&all), ..copy.set() };
                 let _ = heal(&HealOptions { set, ..Default::default() }, &mut Silent);
                 let right = |(source, now): (&PathBuf, &PathBuf)| {
                     let now: Vec<_> = files(now).collect();
@@ -134,7 +134,7 @@ fn both_parities_on_one_disk_are_one_loss() {
 /// For placements drawn by a seed: every choice of so many disks comes back, and the loss that is
 /// named costs the files that it is said to cost.
 #[test]
-fn what_is_foretold_is_what_happens() {
+fn foretold_losses_are_real_losses() {
     let mut seed = Seed(7);
     for (code, mode, sources, shards) in [
         ("raid6:3", Mode::Beside, 3, 2),
@@ -169,7 +169,7 @@ fn what_is_foretold_is_what_happens() {
 }
 
 #[test]
-fn what_is_missing_now_counts_as_lost() {
+fn missing_parts_count_as_lost() {
     let spread = Spread::new("raid6:3", Mode::Beside, &[0, 1, 2], &[3, 4], 3);
     fs::remove_dir_all(&spread.sources[1]).unwrap();
     let survival = spread.survival();

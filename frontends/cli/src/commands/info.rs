@@ -28,7 +28,7 @@ pub struct Info {
 
 impl Info {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let info = open_set(&self.set.into_paths()).map_err(|error| sets::failure(&error))?;
+        let info = open_set(&self.set.into_paths()?).map_err(|error| sets::failure(&error))?;
         match self.json {
             true => print_json(&Versioned::new(&info))?,
             false => print(&text(&info, terminal))?,
@@ -66,8 +66,8 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         "layout",
         format!("{} stripes of {} data blocks of {}", info.stripes, info.lanes, sets::bytes(info.block_len)),
     );
-    for source in &info.sources {
-        line("sealed", sets::name(source));
+    for (disk, source) in info.disk_names.iter().zip(&info.sources) {
+        line("disk", format!("{}, sealed from {}", sets::name(disk), sets::name(source)));
     }
     for pattern in &info.left_out {
         line("left out", sets::name(pattern));

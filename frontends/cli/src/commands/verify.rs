@@ -72,7 +72,7 @@ pub(super) struct Examination {
 impl Examination {
     pub(super) fn run(self, terminal: &Terminal) -> Result<VerifyReport, Failure> {
         let hint = self.set.hint();
-        let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
+        let options = VerifyOptions { set: self.set.into_paths()?, ignore_checksums: self.ignore_checksums };
         let mut progress = Shown::unless(self.quiet, terminal);
         let result = verify(&options, &mut progress);
         progress.end();

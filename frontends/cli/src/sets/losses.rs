@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disks_can_fail_is_one_sentence() {
+    fn losses_of_disks_are_one_sentence() {
         let said = |lying: &Survival| survival(lying, ("raid6:3", "beside")).trim().to_string();
         let apart = vec![disk("/d1", 1, 0), disk("/d2", 1, 0), disk("/p", 0, 1), disk("/q", 0, 1)];
         let kept = of(apart.clone(), 2, &[]);

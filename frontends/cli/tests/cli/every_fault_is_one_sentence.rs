@@ -176,7 +176,7 @@ fn wrong_options() {
         (&["search", "raidq5"], &["raidq5"]),
         (&["search", "raidq4", "--top", "0"], &["1.."]),
         (&["completions", "cmd"], &["cmd", "bash"]),
-        (&["seal", "--out", "x"], &["PATH"]),
+        (&["seal", "--out", "x"], &["nothing to seal"]),
         (&["seal", "x"], &["--out"]),
         (&["seal", "x", "--out", "y", "--block", "16KB"], &["16K"]),
         (&["unseal", "x"], &["--to"]),
