@@ -82,14 +82,15 @@ fn mode(text: Option<&str>) -> PyResult<Option<files::Mode>> {
 pub struct SetArguments {
     paths: Vec<PathBuf>,
     name: Option<String>,
-    sources: Vec<PathBuf>,
+    disks: Vec<(OsString, PathBuf)>,
     pin: Option<PathBuf>,
 }
 
 impl From<SetArguments> for files::SetPaths {
     fn from(set: SetArguments) -> files::SetPaths {
-        let SetArguments { paths, name, sources, pin } = set;
-        files::SetPaths { paths, name, sources, pin, ..files::SetPaths::default() }
+        let SetArguments { paths, name, disks, pin } = set;
+        let disks = disks.into_iter().map(|(name, path)| files::DiskAt { name, path }).collect();
+        files::SetPaths { paths, name, disks, pin, ..files::SetPaths::default() }
     }
 }
 

@@ -45,7 +45,7 @@ def test_originals_are_healed_where_they_are_named(folder):
     whole = (folder / "photos" / "2.raw").read_bytes()
     (folder / "photos" / "2.raw").unlink()
     assert not pantile.verify(folder / "parity").clean
-    pantile.heal(folder / "parity", sources=[folder / "photos"])
+    pantile.heal(folder / "parity", disks={"photos": folder / "photos"})
     assert (folder / "photos" / "2.raw").read_bytes() == whole
 
 

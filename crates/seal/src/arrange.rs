@@ -11,14 +11,13 @@ use crate::SealError;
 use crate::bound::{Bound, bind, data_columns, widened};
 use crate::commit::Commit;
 use crate::grid::Geometry;
-use crate::names::path_of;
+use crate::names::{path_of, shown};
 use crate::options::{Progress, SealOptions};
 use crate::report::SealReport;
-use crate::set::{Set, record_of};
+use crate::set::{Set, disk_name, record_of};
 use crate::tree::Tree;
 use pantile::{Code, Codec};
 use pantile_format::{Manifest, Source, Timestamp};
-use std::os::unix::ffi::OsStrExt;
 
 /// What must be done beside sealing what the sources hold.
 #[derive(Default)]
@@ -43,7 +42,6 @@ pub(crate) fn arrange(
     if Bound::of(&set.geometry, set.manifest.mode, known).is_none() {
         return Ok(Arrangement::default());
     }
-    name_alone(&mut tree.sources);
     let mut all: Vec<Source> = known.clone();
     let mut named = vec![false; known.len()];
     let mut place = Vec::new();
@@ -62,7 +60,9 @@ pub(crate) fn arrange(
     }
     let forgotten: Vec<usize> = (0..known.len()).filter(|&at| !named[at]).collect();
     if let Some(&first) = forgotten.first().filter(|_| !options.forget) {
-        return Err(SealError::SourceNotNamed { path: path_of(&known[first].path).to_path_buf() });
+        let name = shown(&disk_name(&known[first]));
+        let new = all.get(known.len()).map(|new| path_of(&new.path).to_path_buf());
+        return Err(SealError::SourceNotNamed { name, path: path_of(&known[first].path).to_path_buf(), new });
     }
     tree.entries.iter_mut().for_each(|entry| entry.source = place[entry.source as usize]);
     tree.unreadable.iter_mut().for_each(|unread| unread.source = place[unread.source as usize]);
@@ -74,16 +74,6 @@ pub(crate) fn arrange(
     }
     bind(code, &mut tree.sources)?;
     Ok(Arrangement { wider: None, forgotten })
-}
-
-/// One source alone is restored as the target itself; where others were or come, it keeps its name.
-fn name_alone(sources: &mut [Source]) {
-    if let [only] = sources
-        && only.prefix.is_empty()
-    {
-        only.prefix =
-            path_of(&only.path).file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
-    }
 }
 
 /// Gives the set a code with more data columns. The set must be opened anew afterwards: its shards

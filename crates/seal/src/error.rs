@@ -4,6 +4,7 @@ mod sentences;
 
 pub use sentences::ranges;
 
+use crate::options::DiskAt;
 use crate::report::{HealReport, Losses, UnsealReport};
 use pantile::CodeError;
 use pantile::code::StudyOnly;
@@ -124,17 +125,29 @@ pub enum SealError {
         /// The other.
         outer: PathBuf,
     },
-    /// A number of sources other than the set has was given.
-    SourceCount {
-        /// Given.
-        have: usize,
-        /// Sealed.
-        need: usize,
+    /// A name that no disk can have.
+    BadDiskName {
+        /// The name.
+        name: String,
+    },
+    /// A disk was named that the set does not have.
+    UnknownDisk {
+        /// Its name.
+        name: String,
+        /// The names of those that it has.
+        known: Vec<String>,
+    },
+    /// Several disks were moved, and nothing tells which is where.
+    UnclearDisks {
+        /// The names of disks that were not found.
+        names: Vec<String>,
+        /// Paths of which none has their name.
+        paths: Vec<PathBuf>,
     },
     /// Originals are to be repaired where the set says, and nobody else says so.
     SourcesNotNamed {
-        /// Where that is.
-        sources: Vec<PathBuf>,
+        /// The disks, and where that is.
+        disks: Vec<DiskAt>,
     },
     /// Files of the set are there and cannot be opened now.
     CannotOpen {
@@ -199,8 +212,12 @@ pub enum SealError {
     },
     /// A source of the set was not named.
     SourceNotNamed {
+        /// Its name as a disk.
+        name: String,
         /// Where it was sealed.
         path: PathBuf,
+        /// A path that was named and is new, which it may be.
+        new: Option<PathBuf>,
     },
     /// The set was sealed with another setting.
     Differs {
@@ -213,6 +230,8 @@ pub enum SealError {
     },
     /// The set was sealed from another place.
     OtherSource {
+        /// Its name as a disk.
+        name: String,
         /// The source that it was sealed from.
         have: PathBuf,
         /// What was given in its place.

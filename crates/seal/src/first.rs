@@ -3,21 +3,21 @@
 
 use crate::bound::{Bound, bind, data_columns, widened};
 use crate::disk::{Disk, DiskFile, set_back};
-use crate::disks::disk_losses;
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
-use crate::report::{Change, PathChange, SealReport, is_unborne};
-use crate::set::{file_bytes, record_of, sets_in};
+use crate::report::{Change, PathChange, SealReport};
+use crate::set::{file_bytes, mode_name, record_of, sets_in};
+use crate::survival::{Lying, survival};
 use crate::tree::{Tree, Unreadable, let_times_pass};
 use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
-    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Timestamp, Version,
+    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp, Version,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -194,11 +194,13 @@ pub(crate) fn describe(
     report.set = manifest.set.to_string();
     report.name = crate::names::shown(&manifest.name);
     report.code = manifest.code.spec.clone();
+    report.mode = mode_name(manifest.mode).into();
     report.tolerance = geometry.codec.code().claim().tolerance as u64;
     report.generation = manifest.generation.0;
     report.manifest = crate::pin::told(manifest);
     report.stored_manifest = if report.dry_run { Vec::new() } else { manifest.encode() };
-    report.places = manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
+    let place = |source: &Source| (source.prefix.clone(), path_of(&source.path).to_path_buf());
+    report.places = manifest.sources.iter().map(place).collect();
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
     report.stripes = manifest.stripes;
@@ -206,12 +208,12 @@ pub(crate) fn describe(
     report.shard_bytes = manifest.stripes * geometry.stripe_bytes();
     if manifest.mode == Mode::Beside {
         (report.exposed, report.exposed_count) = names_exposed(geometry, manifest);
-        let places: Vec<PathBuf> =
-            manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
-        let shards: Vec<(usize, PathBuf)> = geometry.stored_columns().map(|c| (c, names.shard(c))).collect();
-        report.disk_losses = disk_losses(disk, geometry, manifest, &places, &shards);
-        report.disks_unborne = is_unborne(&report.disk_losses, geometry.codec.code().claim().tolerance);
     }
+    let lying = Lying {
+        sources: manifest.sources.iter().map(|source| Some(path_of(&source.path))).collect(),
+        shards: geometry.stored_columns().map(|c| (c, Some(names.shard(c)))).collect(),
+    };
+    report.survival = survival(disk, geometry, manifest, &lying);
     report.shards = geometry.stored_columns().map(|c| crate::names::shown_path(&names.shard(c))).collect();
     report
 }

@@ -184,7 +184,7 @@ fn hold_back(
     let have = set.manifest.generation.0;
     let reason = match set.newer_state().filter(|_| !options.yes) {
         _ if !set.places.are_known() => {
-            "only the set says that it belongs there: if that is so, say it with --source".to_string()
+            "only the set says that it belongs there: if that is so, say it with --disk".to_string()
         }
         Some(newer) => format!(
             "shards of generation {} are there, of which no manifest can be read: bring another shard of that generation, or say \
@@ -210,7 +210,7 @@ fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
     if set.places.are_known() {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
-        return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
+        return Err(SealError::SourcesNotNamed { disks: set.disks() });
     }
     Ok(())
 }

@@ -32,7 +32,6 @@ mod bounds;
 mod commit;
 mod copies;
 pub mod disk;
-mod disks;
 mod error;
 mod first;
 mod grid;
@@ -43,6 +42,7 @@ mod lock;
 mod mark;
 mod meta;
 mod names;
+mod naming;
 mod options;
 mod par;
 mod pin;
@@ -56,6 +56,7 @@ mod select;
 mod set;
 mod shard;
 mod sparse;
+mod survival;
 mod system;
 mod times;
 mod tree;
@@ -68,13 +69,13 @@ pub use error::{SealError, ranges};
 pub use pantile_format::{LeftOut, Version};
 
 pub use options::{
-    HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
+    DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
     VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, Change, DiskLoss, FileReport, FileStatus, HealReport, LeftUnread, ListedPath, Listing,
-    Losses, NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport,
-    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
+    BlockPlace, Change, DiskContent, DiskLoss, FileReport, FileStatus, HealReport, LeftUnread, ListedPath,
+    Listing, Losses, NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport,
+    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Survival, Unfinished, UnsealReport, VerifyReport,
 };
 
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
@@ -169,7 +170,9 @@ impl World<'_> {
         let mut set = Set::open(*self, &opening, progress)?;
         set.guess = options.guess;
         set.refuse_if_closed()?;
-        heal::heal(&mut set, options, progress)
+        let done = heal::heal(&mut set, options, progress)?;
+        set.record_disks(options.set.records.as_deref());
+        Ok(done)
     }
 
     /// [`unseal`] in this world.

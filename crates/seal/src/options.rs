@@ -38,6 +38,9 @@ pub struct SealOptions {
     /// Directories and files. One directory is the root itself; several sources are kept apart by
     /// their names.
     pub sources: Vec<PathBuf>,
+    /// More sources, by the names that they have as disks of the set. If nothing else is named, the
+    /// other disks of the set are where this user's record says.
+    pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
     /// The name of the set; the name of the first source unless given.
@@ -102,6 +105,7 @@ impl SealOptions {
     pub fn new(sources: Vec<PathBuf>, out: PathBuf) -> SealOptions {
         SealOptions {
             sources,
+            disks: Vec::new(),
             out,
             name: None,
             code: None,
@@ -123,6 +127,15 @@ impl SealOptions {
     }
 }
 
+/// A disk of a set by its name, and where it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskAt {
+    /// The name that the set has for it.
+    pub name: OsString,
+    /// Its path.
+    pub path: PathBuf,
+}
+
 /// Which set: directories that hold shards, or shards by their path, in any number.
 #[derive(Clone, Debug, Default)]
 pub struct SetPaths {
@@ -130,16 +143,16 @@ pub struct SetPaths {
     pub paths: Vec<PathBuf>,
     /// The name of the set, as reports have it, or its UUID, if several lie there.
     pub name: Option<String>,
-    /// Where the sources are now, if not where they were sealed: one for each, in their order.
-    pub sources: Vec<PathBuf>,
+    /// Where disks of the set are now, if not where they were sealed or last recorded.
+    pub disks: Vec<DiskAt>,
     /// A pin that the set must fit: a manifest that does not is refused, a block that does not is
     /// lost.
     pub pin: Option<PathBuf>,
     /// How much work the set may make, in steps of about a microsecond, where it may be somebody
     /// else's; the least there is unless given. See docs/limits.md.
     pub effort: Option<u64>,
-    /// The directory of this user's records of sets. Originals are written to only if `sources`
-    /// names their places, or a record has them.
+    /// The directory of this user's records of sets. Originals are written to only if `disks` names
+    /// their places, or a record has them.
     pub records: Option<PathBuf>,
 }
 

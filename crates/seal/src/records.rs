@@ -2,10 +2,11 @@
 //! copy of its manifest.
 //!
 //! A set names the places of its originals, and its maker may have named any place. A record says
-//! from where this user sealed it, so that later commands need no `--source`. It is a text: a line
-//! for the format, a line with the digest of the manifest that was sealed last, and a line with the
-//! path of each source, in the order of the set. In a path `\` and line feeds are written `\\` and
-//! `\n`. Each seal writes it again.
+//! where this user's disks of the set are, so that later commands need no `--disk`. It is a text: a
+//! line for the format, a line with the digest of the manifest that was sealed last, and for each
+//! disk a line with its name (none if it is restored as the target itself) and one with its path. In
+//! both `\` and line feeds are written `\\` and `\n`. Each seal writes it again, and `heal` where
+//! `--disk` named a disk.
 
 use crate::bounds::{Bounds, read_stored};
 use crate::disk::{Access, Disk, DiskFile, ROOT_DIR};
@@ -17,9 +18,10 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
-const FIRST_LINE: &str = "pantile record 4";
+const FIRST_LINE: &str = "pantile record 5";
 const MANIFEST: &str = "manifest ";
-const SOURCE: &str = "source ";
+const DISK: &str = "disk ";
+const AT: &str = "at ";
 
 /// The longest record that is read: longer than the paths of all sources that a manifest names.
 const BYTES_MOST: u64 = 1 << 20;
@@ -28,8 +30,15 @@ const BYTES_MOST: u64 = 1 << 20;
 pub(crate) struct Record {
     /// The digest of the manifest that this user sealed last.
     pub(crate) manifest: String,
-    /// Where the sources were then.
-    pub(crate) sources: Vec<PathBuf>,
+    /// The names of the disks, and where they were last.
+    pub(crate) disks: Vec<(Vec<u8>, PathBuf)>,
+}
+
+impl Record {
+    /// Where the disk of this name was last.
+    pub(crate) fn path_of(&self, name: &[u8]) -> Option<&Path> {
+        self.disks.iter().find(|(known, _)| known == name).map(|(_, path)| path.as_path())
+    }
 }
 
 /// Writes the record of a set.
@@ -39,12 +48,12 @@ pub(crate) fn note(
     disk: &dyn Disk,
     records: &Path,
     (set, manifest): (&str, &str),
-    sources: &[PathBuf],
+    disks: &[(Vec<u8>, PathBuf)],
 ) -> io::Result<()> {
     let mut text = format!("{FIRST_LINE}\n{MANIFEST}{manifest}\n").into_bytes();
-    for source in sources {
-        text.extend_from_slice(SOURCE.as_bytes());
-        for &byte in source.as_os_str().as_bytes() {
+    let mut line = |word: &str, value: &[u8]| {
+        text.extend_from_slice(word.as_bytes());
+        for &byte in value {
             match byte {
                 b'\\' => text.extend_from_slice(b"\\\\"),
                 b'\n' => text.extend_from_slice(b"\\n"),
@@ -52,6 +61,10 @@ pub(crate) fn note(
             }
         }
         text.push(b'\n');
+    };
+    for (name, path) in disks {
+        line(DISK, name);
+        line(AT, path.as_os_str().as_bytes());
     }
     write(disk, records, &records.join(set), &text)
 }
@@ -72,12 +85,16 @@ pub(crate) fn record_of(disk: &dyn Disk, records: &Path, set: SetId) -> Option<R
     }
     let manifest = lines.next()?.strip_prefix(MANIFEST.as_bytes())?;
     let manifest = String::from_utf8(manifest.to_vec()).ok()?;
-    let sources = lines.filter_map(|line| line.strip_prefix(SOURCE.as_bytes())).map(path).collect();
-    Some(Record { manifest, sources })
+    let mut disks = Vec::new();
+    while let Some(name) = lines.next().and_then(|line| line.strip_prefix(DISK.as_bytes())) {
+        let path = lines.next()?.strip_prefix(AT.as_bytes())?;
+        disks.push((value(name), PathBuf::from(OsString::from_vec(value(path)))));
+    }
+    Some(Record { manifest, disks })
 }
 
-/// A path from its line.
-fn path(line: &[u8]) -> PathBuf {
+/// A name or path from its line.
+fn value(line: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(line.len());
     let mut rest = line.iter();
     while let Some(&byte) = rest.next() {
@@ -89,7 +106,7 @@ fn path(line: &[u8]) -> PathBuf {
             (byte, false) => byte,
         });
     }
-    PathBuf::from(OsString::from_vec(bytes))
+    bytes
 }
 
 /// Keeps a copy of the manifest of a set, by which it is read where its shards have lost theirs.
@@ -153,10 +170,10 @@ mod tests {
         let records = dir.path().join("records");
         let set = SetId([7; 16]);
         let odd = OsString::from_vec(b"/a\nb\\n\\\xff".to_vec());
-        let sources = [PathBuf::from("/plain"), PathBuf::from(odd)];
-        note(&SystemDisk::new(), &records, (&set.to_string(), "digest"), &sources).unwrap();
+        let disks = [(vec![], PathBuf::from("/plain")), (b"a\nb\\".to_vec(), PathBuf::from(odd))];
+        note(&SystemDisk::new(), &records, (&set.to_string(), "digest"), &disks).unwrap();
         let record = record_of(&SystemDisk::new(), &records, set).unwrap();
-        assert_eq!((record.manifest.as_str(), &record.sources[..]), ("digest", &sources[..]));
+        assert_eq!((record.manifest.as_str(), &record.disks[..]), ("digest", &disks[..]));
         let mode = std::fs::metadata(records.join(set.to_string())).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(record_of(&SystemDisk::new(), &records, SetId([8; 16])).is_none());

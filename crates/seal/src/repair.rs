@@ -598,7 +598,7 @@ pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(
         done.into_iter().filter_map(|(entry, done)| done.is_ok().then_some(entry)).collect();
     set.repair = Some(UnderRepair { path: path.clone(), entries: entries.iter().copied().collect() });
     set.look_at_originals();
-    let (damage, _) = find_damage(set, Some(&entries), progress)?;
+    let damage = find_damage(set, Some(&entries), progress)?;
     for entry in entries {
         if damage.files.get(&entry).is_none_or(|(lost, _)| *lost == 0) && damage.doubt(set, entry).is_none() {
             let path = set.original_path(entry);

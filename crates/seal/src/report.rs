@@ -27,6 +27,8 @@ pub struct SetInfo {
     pub lanes: u64,
     /// Absolute paths that were sealed.
     pub sources: Vec<String>,
+    /// The names that they have as disks of the set.
+    pub disk_names: Vec<String>,
     /// Files sealed.
     pub files: u64,
     /// Directories sealed.
@@ -45,11 +47,8 @@ pub struct SetInfo {
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
-    /// Mode beside: what the loss of each source and of each device would cost.
-    pub disk_losses: Vec<DiskLoss>,
-    /// Mode beside: whether one of several sources would not come back whole if it were lost, which
-    /// the code suggests.
-    pub disks_unborne: bool,
+    /// How many disks can fail, as shards and sources lie now.
+    pub survival: Survival,
     /// Patterns of what is left out of the sources.
     pub left_out: Vec<String>,
     /// Whether what lies on another file system than its source is left out.
@@ -290,27 +289,53 @@ pub struct Unfinished {
     pub lack: Vec<u64>,
 }
 
-/// What would be lost with a source, or with a device, where the files themselves are the data.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskLoss {
-    /// The sources that would be lost, by the paths that were sealed.
-    pub sources: Vec<String>,
-    /// The device that they all lie on, by the number that the system gives it; `None` for the loss
-    /// of one source.
-    pub device: Option<u64>,
-    /// Shards that lie on the device, too.
-    pub shards: u64,
-    /// Files of the sources.
+/// How many real disks can fail, as shards and sources lie now.
+///
+/// A disk is what the system numbers as one device.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Survival {
+    /// The disks on which parts of the set lie; empty if nothing can be lost, or if too much is
+    /// lost already.
+    pub disks: Vec<DiskContent>,
+    /// Shards and sources that are lost already.
+    pub gone: u64,
+    /// How many more disks the code tolerates if each holds one column.
+    pub promised: u64,
+    /// Any so many of the disks can fail, and everything comes back.
+    pub survives: u64,
+    /// False if there are too many choices of disks to try them all: then more may be survived.
+    pub is_complete: bool,
+    /// Mode beside: several sources share all columns, and one of them would not come back alone.
+    pub is_unborne: bool,
+    /// Mode beside: one source is spread over all columns.
+    pub is_one_source: bool,
+    /// Files with content.
     pub files: u64,
-    /// Those of them that would not come back.
-    pub files_lost: u64,
+    /// The smallest losses that cost files, the worst first, the first 16; none where the code
+    /// keeps its promise.
+    pub losses: Vec<DiskLoss>,
+    /// Their number.
+    pub loss_count: u64,
 }
 
-/// Whether some source of several would not come back whole, though the code bears the loss of a
-/// column.
-pub(crate) fn is_unborne(losses: &[DiskLoss], tolerance: usize) -> bool {
-    let mut single = losses.iter().filter(|loss| loss.device.is_none());
-    tolerance > 0 && single.clone().count() > 1 && single.any(|loss| loss.files_lost > 0)
+/// A disk, and what of a set lies on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskContent {
+    /// The source, or the directory of shards, that was found on it first.
+    pub path: String,
+    /// Mode beside: the sources on it.
+    pub sources: Vec<String>,
+    /// The columns of the shards on it.
+    pub shards: Vec<u64>,
+}
+
+/// What is lost if some disks fail together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskLoss {
+    /// The disks, by their place in the list of disks.
+    pub disks: Vec<u64>,
+    /// Files that do not come back.
+    pub files_lost: u64,
 }
 
 /// What became of a path since it was sealed.
@@ -379,6 +404,8 @@ pub struct SealReport {
     pub name: String,
     /// The spec of the code.
     pub code: String,
+    /// `full` or `beside`.
+    pub mode: String,
     /// How many shards may be lost, whichever they are.
     pub tolerance: u64,
     /// The generation after the work.
@@ -390,7 +417,7 @@ pub struct SealReport {
     pub first_time: bool,
     /// Where the sources are, in the order of the set.
     #[serde(skip)]
-    pub(crate) places: Vec<std::path::PathBuf>,
+    pub(crate) places: Vec<(Vec<u8>, std::path::PathBuf)>,
     /// The manifest after the work, as it is stored.
     #[serde(skip)]
     pub(crate) stored_manifest: Vec<u8>,
@@ -458,11 +485,8 @@ pub struct SealReport {
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
-    /// Mode beside: what the loss of each source and of each device would cost.
-    pub disk_losses: Vec<DiskLoss>,
-    /// Mode beside: whether one of several sources would not come back whole if it were lost, which
-    /// the code suggests.
-    pub disks_unborne: bool,
+    /// How many disks can fail, as shards and sources lie now.
+    pub survival: Survival,
 }
 
 /// What `verify` found.
@@ -515,6 +539,8 @@ pub struct VerifyReport {
     pub needs_seal: bool,
     /// Where the sources are.
     pub sources: Vec<String>,
+    /// The names that they have as disks of the set.
+    pub disk_names: Vec<String>,
     /// Whether only the files that were named were looked at, and no shard.
     pub partial: bool,
     /// Sources that are not there, so that originals were not compared.
@@ -533,11 +559,8 @@ pub struct VerifyReport {
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
-    /// Mode beside: what the loss of each source and of each device would cost.
-    pub disk_losses: Vec<DiskLoss>,
-    /// Mode beside: whether one of several sources would not come back whole if it were lost, which
-    /// the code suggests.
-    pub disks_unborne: bool,
+    /// How many disks can fail, as shards and sources lie now.
+    pub survival: Survival,
 }
 
 /// What `pin` wrote.

@@ -5,12 +5,14 @@ use crate::first::first_seal;
 use crate::journal::{has_shards, set_of_journal};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
+use crate::naming::{self, Given};
 use crate::options::{Progress, SealOptions, SetPaths};
+use crate::records::record_of;
 use crate::report::SealReport;
-use crate::set::{Opening, Pending, Set, warn_of_writers};
-use crate::tree::{Own, Tree, sources};
+use crate::set::{Opening, Pending, Set, disk_name, manifests_in, warn_of_writers};
+use crate::tree::{Own, Tree};
 use crate::{SealError, World};
-use pantile_format::Source;
+use pantile_format::{Manifest, Source};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -21,24 +23,18 @@ pub(crate) fn seal(
     options: &SealOptions,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
-    let sources = sources(&world, &options.sources)?;
-    let name = match &options.name {
-        Some(name) => name.as_bytes().to_vec(),
-        None => {
-            let first = crate::names::path_of(&sources[0].1.path);
-            first.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default()
-        }
-    };
+    let given = naming::given(world.disk, options)?;
+    let name = set_name(world, options, &given)?;
     check_name(&name)?;
     if let Some(given) = options.block_len {
         pantile_format::BlockLen::new(given).ok_or(SealError::BlockLen { given })?;
     }
     if options.dry_run {
-        return rehearse(world, options, name, sources, progress);
+        return rehearse(world, options, name, given, progress);
     }
     let mut held = None;
     let (done, is_made) = match world.disk.make_root(&options.out, ROOT_DIR) {
-        Ok(out) => (seal_into(world, options, out.path, name, sources, &mut held, progress), true),
+        Ok(out) => (seal_into(world, options, (out.path, name), given, &mut held, progress), true),
         Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
     };
     // Who does not have the lock leaves the directories to whoever has it.
@@ -50,26 +46,47 @@ pub(crate) fn seal(
     done
 }
 
+/// Returns the name of the set: as given, else that of the first path. If only disks were named it
+/// is that of the one set in the directory, if it has one of them.
+fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<u8>, SealError> {
+    if let Some(name) = &options.name {
+        return Ok(name.as_bytes().to_vec());
+    }
+    if let Some(first) = given.first().filter(|_| !options.sources.is_empty()) {
+        return Ok(first.real.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default());
+    }
+    let names = options.disks.iter().map(|at| at.name.as_bytes());
+    let mut sets = manifests_in(world.disk, &options.out);
+    let has_one = |set: &Manifest| {
+        names.clone().count() == 0
+            || names.clone().any(|name| set.sources.iter().any(|s| disk_name(s) == name))
+    };
+    match (sets.pop(), sets.len(), options.disks.first()) {
+        (Some(set), 0, _) if has_one(&set) => Ok(set.name),
+        (_, _, Some(first)) => Ok(first.name.as_bytes().to_vec()),
+        (_, _, None) => Err(SealError::NoSources),
+    }
+}
+
 /// Seals into a directory that is there; `held` gets the lock on it.
 fn seal_into(
     world: World<'_>,
     options: &SealOptions,
-    out: PathBuf,
-    name: Vec<u8>,
-    sources: Vec<(PathBuf, Source)>,
+    (out, name): (PathBuf, Vec<u8>),
+    given: Vec<Given>,
     held: &mut Option<Lock>,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     *held = Some(lock(world.disk, std::slice::from_ref(&out), &[])?);
     let exists = exists(world, &out, &name)?;
-    let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     let done = if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let records = options.records.clone();
         let paths = SetPaths { name: Some(name_shown), effort, records, ..SetPaths::dir(&out) };
         let opening = Opening { locked: true, ..Opening::to_write(&paths) };
-        reseal(world, options, &opening, &sources, (&out, &name), progress)
+        reseal(world, options, &opening, &given, (&out, &name), progress)
     } else {
+        let sources = naming::first(&given)?;
         warn_of_writers(world.disk, std::slice::from_ref(&out), progress);
         let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
         let tree = Tree::walk(world.disk, sources, &own)?;
@@ -89,7 +106,7 @@ fn reseal(
     world: World<'_>,
     options: &SealOptions,
     opening: &Opening<'_>,
-    sources: &[Source],
+    given: &[Given],
     (out, name): (&Path, &[u8]),
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
@@ -100,13 +117,22 @@ fn reseal(
         if let Some(repair) = &set.repair {
             return Err(SealError::RepairCutOff { journal: repair.path.clone() });
         }
-        let tree = Tree::walk(world.disk, sources.to_vec(), &own(&set, options, out, name)?)?;
+        let sources = named(&set, options, given)?;
+        let tree = Tree::walk(world.disk, sources, &own(&set, options, out, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {
             Some(report) => return Ok(SealReport { widened_from, ..report }),
             None => widened_from = widened_from.or(Some(had)),
         }
     }
+}
+
+/// The sources of a set that is there, by the names that it has for them.
+fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<Source>, SealError> {
+    let disk = set.world.disk;
+    let records = options.records.as_deref();
+    let record = records.and_then(|records| record_of(disk, records, set.manifest.set));
+    naming::again(disk, (given.to_vec(), options.moved), &set.manifest.sources, record.as_ref())
 }
 
 /// What is left out of the sources of a set that is there: what it keeps, unless told anew.
@@ -120,7 +146,7 @@ fn rehearse(
     world: World<'_>,
     options: &SealOptions,
     name: Vec<u8>,
-    sources: Vec<(PathBuf, Source)>,
+    given: Vec<Given>,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let (out, is_there) = match world.disk.root(&options.out, Access::Read) {
@@ -128,7 +154,6 @@ fn rehearse(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
         Err(error) => return Err(SealError::io("opening", &options.out, error)),
     };
-    let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if is_there && exists(world, &out, &name)? {
         let paths = SetPaths {
             name: Some(crate::names::shown(&name)),
@@ -136,12 +161,13 @@ fn rehearse(
             ..SetPaths::dir(&out)
         };
         let set = Set::open(world, &Opening::to_read(&paths, Pending::Refused), progress)?;
+        let sources = named(&set, options, &given)?;
         let tree = Tree::walk(world.disk, sources, &own(&set, options, &out, &name)?)?;
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or(SealError::NotRehearsed);
     }
     let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
-    let tree = Tree::walk(world.disk, sources, &own)?;
+    let tree = Tree::walk(world.disk, naming::first(&given)?, &own)?;
     first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
 }
 

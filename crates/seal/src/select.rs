@@ -9,11 +9,13 @@ use crate::SealError;
 use crate::disk::MetaKind;
 use crate::links::kernel_path;
 use crate::names::{parent, path_of, shown};
-use crate::set::Set;
+use crate::set::{Set, disk_name};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
-use pantile_format::{EntryKind, Extent, LeftOut, Mode};
+use pantile_format::{EntryKind, Extent, LeftOut, Mode, Source};
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 /// Which paths of a set a command works on; all of them unless any is named.
@@ -23,12 +25,14 @@ pub struct Select {
     pub patterns: Vec<String>,
     /// Files and directories, by their path in the restored tree or by that of the original.
     pub paths: Vec<PathBuf>,
+    /// Disks of the set by their names, with all that is on them.
+    pub disks: Vec<OsString>,
 }
 
 impl Select {
     /// Whether nothing is named, so that everything is meant.
     pub fn is_all(&self) -> bool {
-        self.patterns.is_empty() && self.paths.is_empty()
+        self.patterns.is_empty() && self.paths.is_empty() && self.disks.is_empty()
     }
 }
 
@@ -90,6 +94,19 @@ impl Set<'_> {
         let patterns = Patterns::new(&select.patterns)?;
         for (index, name) in names.iter().enumerate() {
             meant[index] = patterns.has_below(name, is_dir(index));
+        }
+        for disk in &select.disks {
+            let is_it =
+                |source: &Source| disk_name(source) == disk.as_bytes() || self.manifest.sources.len() == 1;
+            let Some(source) = self.manifest.sources.iter().position(is_it) else {
+                return Err(SealError::UnknownDisk {
+                    name: shown(disk.as_bytes()),
+                    known: self.disk_names(),
+                });
+            };
+            for (index, entry) in self.manifest.entries.iter().enumerate() {
+                meant[index] |= entry.source as usize == source;
+            }
         }
         for path in &select.paths {
             let here = absolute(path);

@@ -3,11 +3,11 @@
 
 mod found;
 mod journals;
+mod places;
 mod states;
 
 use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
-use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
 use crate::lock::Lock;
 use crate::names::{Names, column_of, parent, path_of, shown};
@@ -15,22 +15,24 @@ use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
 use crate::repair::UnderRepair;
 use crate::report::{
-    DiskLoss, FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous,
-    Unfinished, is_unborne,
+    FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Survival,
+    Unfinished,
 };
 use crate::select::Select;
 use crate::shard::{Candidate, Shard, Unusable, is_for_now, need};
+use crate::survival::{Lying, survival};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Moves, Way};
 use crate::{SealError, World};
-pub(crate) use found::sets_in;
 use found::{choose, directories, find, home, open_root};
+pub(crate) use found::{manifests_in, sets_in};
 use journals::finish_journals;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, ShardHeader, Timestamp,
 };
-use rustix::io::Errno;
+use places::Found;
+pub(crate) use places::{Places, disk_name};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
@@ -86,6 +88,8 @@ pub(crate) struct Set<'w> {
     pub(crate) source_bytes_read: AtomicU64,
     /// How it is known where the sources are.
     pub(crate) places: Places,
+    /// By source: true if the caller named its place.
+    named: Vec<bool>,
     /// Journals of changes that were decided and are not finished, where they are only told of.
     pending: Vec<PathBuf>,
     /// A repair of originals that was cut off.
@@ -96,25 +100,6 @@ pub(crate) struct Set<'w> {
     opened: Vec<Option<Meta>>,
     /// Files of the set that cannot be opened now, and why.
     closed: Vec<(PathBuf, String)>,
-}
-
-/// How it is known where the sources of a set are.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Places {
-    /// The caller named them.
-    Named,
-    /// This user's record of the set has them.
-    Recorded,
-    /// Only the set says so, and the maker of a set may name any place: nothing is searched or
-    /// written there.
-    Claimed,
-}
-
-impl Places {
-    /// True if new files may be looked for there, and originals be written.
-    pub(crate) fn are_known(self) -> bool {
-        self != Places::Claimed
-    }
 }
 
 /// What is done about a change that was decided and is not finished.
@@ -196,20 +181,13 @@ impl<'w> Set<'w> {
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let record =
             paths.records.as_ref().and_then(|records| crate::records::record_of(disk, records, manifest.set));
-        let record = record.filter(|record| record.sources.len() == manifest.sources.len());
-        let places = match (paths.sources.is_empty(), &record) {
-            (false, _) => Places::Named,
-            (true, Some(_)) => Places::Recorded,
-            (true, None) => Places::Claimed,
-        };
         if opening.alone
             && record.as_ref().is_some_and(|record| record.manifest != crate::pin::told(&manifest))
         {
             progress.warn("these shards are not of the state that you sealed last");
         }
-        let recorded = record.map(|record| record.sources).filter(|_| places == Places::Recorded);
-        let (sources, is_led_away) = sources(disk, &manifest, &paths.sources, recorded)?;
-        let places = if is_led_away { Places::Claimed } else { places };
+        let Found { paths: sources, named, places } =
+            places::find(disk, &manifest, &paths.disks, record.as_ref())?;
         warn_of_writers(disk, &dirs, progress);
         let mut opened = Set {
             world,
@@ -232,6 +210,7 @@ impl<'w> Set<'w> {
             shard_bytes_read: AtomicU64::new(0),
             source_bytes_read: AtomicU64::new(0),
             places,
+            named,
             pending,
             repair: None,
             lock: held,
@@ -327,7 +306,7 @@ impl<'w> Set<'w> {
         let would_read = originals.any(|(index, original)| is_file(index) && is_there(original));
         match self.manifest.mode == Mode::Full || self.places.are_known() || !would_read {
             true => Ok(()),
-            false => Err(SealError::SourcesNotNamed { sources: self.sources.clone() }),
+            false => Err(SealError::SourcesNotNamed { disks: self.disks() }),
         }
     }
 
@@ -335,19 +314,6 @@ impl<'w> Set<'w> {
     pub(crate) fn is_named(&self, dir: &Path) -> bool {
         let id = |dir: &Path| self.world.disk.meta(dir).map(|meta| meta.id).ok();
         id(dir).is_some_and(|found| self.dirs.iter().any(|named| id(named) == Some(found)))
-    }
-
-    /// From here on originals may be repaired.
-    pub(crate) fn open_sources_to_write(&self) {
-        for (index, path) in self.sources.iter().enumerate() {
-            // What is not there stays lost.
-            let _ = match self.places {
-                Places::Named => open_root(self.world.disk, path, Access::Write).map(drop),
-                _ => (self.world.disk)
-                    .root_through_no_link(&source_dir(&self.manifest, index, path), Access::Write)
-                    .map_err(|e| SealError::io("opening", path, e)),
-            };
-        }
     }
 
     /// Gives every column the best shard there is for it, and says how it is.
@@ -657,14 +623,31 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
-    /// What the loss of each source and device would cost, and whether that of a source is more
-    /// than the code suggests.
-    pub(crate) fn disk_losses(&self) -> (Vec<DiskLoss>, bool) {
-        let shards: Vec<(usize, PathBuf)> =
-            self.status.iter().map(|(&column, (path, _))| (column, path.clone())).collect();
-        let losses = disk_losses(self.world.disk, &self.geometry, &self.manifest, &self.sources, &shards);
-        let unborne = is_unborne(&losses, self.geometry.codec.code().claim().tolerance);
-        (losses, unborne)
+    /// Returns how many disks can fail as shards and sources lie now.
+    pub(crate) fn survival(&self) -> Survival {
+        let emptied = self.emptied();
+        let is_there =
+            |index: &usize| !emptied[*index] && self.world.disk.meta(&self.sources[*index]).is_ok();
+        let source = |index| Some(index).filter(is_there).map(|index| self.sources[index].as_path());
+        let shard = |column: usize| (column, self.shards[column].as_ref().map(|shard| shard.path.clone()));
+        let lying = Lying {
+            sources: (0..self.sources.len()).map(source).collect(),
+            shards: self.geometry.stored_columns().map(shard).collect(),
+        };
+        survival(self.world.disk, &self.geometry, &self.manifest, &lying)
+    }
+
+    /// By source: true if files of it were sealed and none of them is at its place.
+    pub(crate) fn emptied(&self) -> Vec<bool> {
+        let mut files = vec![(0, 0); self.sources.len()];
+        for (entry, original) in self.manifest.entries.iter().zip(&self.originals) {
+            if let (EntryKind::File { .. }, Some(original)) = (&entry.kind, original) {
+                let (sealed, there) = &mut files[entry.source as usize];
+                *sealed += 1;
+                *there += usize::from(!matches!(original.status, FileStatus::Missing | FileStatus::Renamed));
+            }
+        }
+        files.into_iter().map(|(sealed, there)| sealed > 0 && there == 0).collect()
     }
 
     /// What is sealed.
@@ -704,13 +687,11 @@ impl<'w> Set<'w> {
             Mode::Beside => crate::first::names_exposed(&self.geometry, &self.manifest),
             Mode::Full => Default::default(),
         };
-        let (disk_losses, disks_unborne) = self.disk_losses();
         let left_out = self.manifest.left_out();
         SetInfo {
             exposed,
             exposed_count,
-            disk_losses,
-            disks_unborne,
+            survival: self.survival(),
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,
@@ -722,6 +703,7 @@ impl<'w> Set<'w> {
             stripes: self.manifest.stripes,
             lanes: self.manifest.lanes.into(),
             sources: self.manifest.sources.iter().map(|source| shown(&source.path)).collect(),
+            disk_names: self.disk_names(),
             files: count(|kind| matches!(kind, EntryKind::File { .. })),
             dirs: count(|kind| matches!(kind, EntryKind::Dir)),
             links: count(|kind| matches!(kind, EntryKind::Symlink { .. })),
@@ -791,50 +773,6 @@ pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn 
         let dir = crate::names::shown_path(dir);
         progress.warn(&format!("{writer} can change the shards in {dir}; --pin detects it"));
     }
-}
-
-/// Where the sources are now: as named, else as recorded, else as the set says. True beside them if
-/// a link leads away from where one was.
-///
-/// Errors: their number is not that of the set, or one that was named is not there; the parent is
-/// enough for a file.
-fn sources(
-    disk: &dyn Disk,
-    manifest: &Manifest,
-    moved: &[PathBuf],
-    recorded: Option<Vec<PathBuf>>,
-) -> Result<(Vec<PathBuf>, bool), SealError> {
-    if moved.is_empty() {
-        let sealed = || manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
-        let places: Vec<PathBuf> = recorded.unwrap_or_else(sealed);
-        let is_led_away = |(index, path): (usize, &PathBuf)| {
-            let opened = disk.root_through_no_link(&source_dir(manifest, index, path), Access::Read);
-            // What is not there is missing.
-            opened.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::LOOP))
-        };
-        let led_away = places.iter().enumerate().filter(|&(index, path)| is_led_away((index, path))).count();
-        return Ok((places, led_away > 0));
-    }
-    if moved.len() != manifest.sources.len() {
-        return Err(SealError::SourceCount { have: moved.len(), need: manifest.sources.len() });
-    }
-    for (index, path) in moved.iter().enumerate() {
-        let needed = source_dir(manifest, index, path);
-        if disk.root(&needed, Access::Read).is_err() {
-            return Err(SealError::BadSource { path: needed });
-        }
-    }
-    Ok((moved.to_vec(), false))
-}
-
-/// The directory of a source: the source itself, or that in which it lies if it is a file.
-fn source_dir(manifest: &Manifest, index: usize, path: &Path) -> PathBuf {
-    let is_file = manifest.entries.iter().any(|entry| {
-        entry.source as usize == index
-            && entry.path.is_empty()
-            && matches!(entry.kind, EntryKind::File { .. })
-    });
-    if is_file { parent(path) } else { path.to_path_buf() }
 }
 
 /// The header of a shard in a state of its set, without the places of its meta area.

@@ -1,14 +1,13 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, next_tick};
-use crate::links::kernel_path;
-use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
+use crate::disk::{Disk, EPOCH, Meta, MetaKind, next_tick};
+use crate::names::{LOCK, is_own, path_of, set_of, stray_of};
 use crate::report::LeftUnread;
 use crate::select::Patterns;
 use crate::times::is_since;
 use crate::window::join;
-use crate::{SealError, World, attributes};
+use crate::{SealError, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashSet};
@@ -94,57 +93,6 @@ pub(crate) struct Own {
     /// Below each source.
     left_out: LeftOut,
     patterns: Patterns,
-}
-
-/// The sources as absolute paths, with the names under which they are restored.
-pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Source)>, SealError> {
-    let mut sources: Vec<(PathBuf, Source)> = Vec::new();
-    for path in paths {
-        let (absolute, is_dir) = open_source(world.disk, path)?;
-        let prefix = match absolute.file_name() {
-            Some(name) if !(is_dir && paths.len() == 1) => name.as_bytes().to_vec(),
-            None if paths.len() > 1 => return Err(SealError::BadSource { path: path.clone() }),
-            _ => Vec::new(),
-        };
-        if let Some((first, _)) = sources.iter().find(|(_, source)| source.prefix == prefix) {
-            return Err(SealError::SameName { first: first.clone(), second: path.clone() });
-        }
-        sources.push((
-            path.clone(),
-            Source { path: absolute.as_os_str().as_bytes().to_vec(), prefix, fields: Fields::default() },
-        ));
-    }
-    for (inner, source) in &sources {
-        let contains = |other: &Source| {
-            other.path != source.path && path_of(&source.path).starts_with(path_of(&other.path))
-        };
-        if let Some((outer, _)) = sources.iter().find(|(_, other)| contains(other)) {
-            return Err(SealError::Nested { inner: inner.clone(), outer: outer.clone() });
-        }
-    }
-    if sources.is_empty() { Err(SealError::NoSources) } else { Ok(sources) }
-}
-
-/// Opens a source, or for a file the directory that it lies in, to be read; its path without links,
-/// and whether it is a directory.
-fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealError> {
-    let bad = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-            SealError::BadSource { path: path.to_path_buf() }
-        }
-        _ => SealError::io("opening", path, error),
-    };
-    let real = kernel_path(path).map_err(bad)?;
-    match disk.root(&real, Access::Read) {
-        Ok(_) => return Ok((real, true)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
-        Err(error) => return Err(bad(error)),
-    }
-    disk.root(&parent(&real), Access::Read).map_err(bad)?;
-    match disk.meta(&real).map_err(bad)?.kind {
-        MetaKind::File => Ok((real, false)),
-        _ => Err(SealError::BadSource { path: path.to_path_buf() }),
-    }
 }
 
 /// When the directories on the way to something may have been renamed.

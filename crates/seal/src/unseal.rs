@@ -118,8 +118,7 @@ pub(crate) fn unseal(
     let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
-    let damage =
-        if set.knows_blocks() { None } else { Some(find_damage(set, chosen.as_deref(), progress)?.0) };
+    let damage = if set.knows_blocks() { None } else { Some(find_damage(set, chosen.as_deref(), progress)?) };
     let size = |&entry: &usize| match set.manifest.entries[entry].kind {
         EntryKind::File { size, .. } => size,
         _ => 0,

@@ -72,26 +72,25 @@ pub(crate) fn scan_part(
     if chosen.is_none() {
         find_renamed(set, progress)?;
     }
-    let (mut damage, bytes_read) = find_damage(set, chosen, progress)?;
+    let mut damage = find_damage(set, chosen, progress)?;
     if let Some(chosen) = chosen {
         damage.keep(set, chosen);
     }
-    Ok((report(set, &damage, chosen, bytes_read), damage))
+    Ok((report(set, &damage, chosen), damage))
 }
 
-/// Reads the whole set, or the stripes of some entries; what is wrong with it, and the bytes read.
+/// Reads the whole set, or the stripes of some entries, and returns what is wrong with it.
 pub(crate) fn find_damage(
     set: &Set<'_>,
     chosen: Option<&[usize]>,
     progress: &mut dyn Progress,
-) -> Result<(Damage, u64), SealError> {
+) -> Result<Damage, SealError> {
     let lost = set.lost_cells();
     let cells: Vec<CellIndex> =
         set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
     let ranges = set.stripes_of(chosen);
     let stripes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-    let stripe_bytes = cells.len() as u64 * set.manifest.block_len.bytes();
-    progress.phase("verifying", stripes * stripe_bytes);
+    progress.phase("verifying", ranges.iter().map(|range| bytes_to_read(set, &cells, range)).sum());
     let step = set.geometry.window_stripes();
     let mut window = Window::new(&set.geometry, step.min(stripes));
     let mut damage = Damage::default();
@@ -106,14 +105,26 @@ pub(crate) fn find_damage(
         }
         window.move_to(stripes, &lost);
         let all = 0..window.count();
+        let before = set.bytes_read();
         set.read(&mut window, &cells, all);
         if !set.knows_blocks() {
             damage.locate(set, &mut window)?;
         }
         damage.take(set, &window, &lost);
-        progress.advance(window.count() as u64 * stripe_bytes);
+        progress.advance(set.bytes_read() - before);
     }
-    Ok((damage, stripes * stripe_bytes))
+    Ok(damage)
+}
+
+/// The bytes that lie in some cells of some stripes: blocks of shards and of originals, without the
+/// zeros that no file has.
+fn bytes_to_read(set: &Set<'_>, cells: &[CellIndex], stripes: &Range<u64>) -> u64 {
+    let blocks =
+        |cell: &CellIndex| match (set.geometry.place[cell.usize()], set.geometry.lane_of[cell.usize()]) {
+            ((_, None), Some(lane)) => set.grid.runs(lane, stripes.clone()).map(|run| run.count).sum(),
+            _ => stripes.end - stripes.start,
+        };
+    cells.iter().map(blocks).sum::<u64>() * set.manifest.block_len.bytes()
 }
 
 impl Damage {
@@ -485,7 +496,7 @@ fn is_any(enough: &[Vec<usize>], columns: usize) -> bool {
 }
 
 /// The next ascending choice of numbers below `n`.
-fn next_pick(pick: &mut [usize], n: usize) -> bool {
+pub(crate) fn next_pick(pick: &mut [usize], n: usize) -> bool {
     let size = pick.len();
     let Some(i) = (0..size).rev().find(|&i| pick[i] < n - size + i) else { return false };
     pick[i] += 1;
@@ -524,7 +535,7 @@ fn blocks_of(
     blocks
 }
 
-fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: u64) -> VerifyReport {
+fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyReport {
     let mut shards = set.shard_reports();
     for shard in &mut shards {
         if let Some(&(count, first)) = damage.shards.get(&(shard.column as usize)) {
@@ -590,7 +601,6 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         Mode::Beside => names_exposed(&set.geometry, &set.manifest),
         Mode::Full => Default::default(),
     };
-    let (disk_losses, disks_unborne) = set.disk_losses();
     VerifyReport {
         needs_heal,
         needs_seal,
@@ -600,11 +610,11 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         sources_known: set.places.are_known(),
         sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
         sources: set.sources.iter().map(crate::names::shown_path).collect(),
+        disk_names: set.disk_names(),
         partial: chosen.is_some(),
         exposed,
         exposed_count,
-        disk_losses,
-        disks_unborne,
+        survival: set.survival(),
         set: set.manifest.set.to_string(),
         name: shown(&set.manifest.name),
         code: set.manifest.code.spec.clone(),
@@ -627,7 +637,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         findings: damage.findings.clone(),
         finding_count: damage.finding_count,
         stripes: set.manifest.stripes,
-        bytes_read,
+        bytes_read: set.bytes_read(),
         recoverable,
         losses,
     }
@@ -650,15 +660,7 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
 
 /// The sources of which no file that was sealed is at its place.
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
-    let mut files = vec![(0, 0); set.sources.len()];
-    for (entry, original) in set.manifest.entries.iter().zip(&set.originals) {
-        if let (EntryKind::File { .. }, Some(original)) = (&entry.kind, original) {
-            let (sealed, there) = &mut files[entry.source as usize];
-            *sealed += 1;
-            *there += usize::from(!matches!(original.status, FileStatus::Missing | FileStatus::Renamed));
-        }
-    }
-    let emptied = set.sources.iter().zip(files).filter(|(_, (sealed, there))| *sealed > 0 && *there == 0);
+    let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
     emptied.map(|(source, _)| crate::names::shown_path(source)).collect()
 }
 
@@ -727,7 +729,7 @@ mod tests {
                 std::os::unix::fs::FileExt::write_all_at(&file, &[0; 4096], at).unwrap();
             }
         }
-        let (damage, _) = find_damage(&open(), None, &mut Silent).unwrap();
+        let damage = find_damage(&open(), None, &mut Silent).unwrap();
         let runs: Vec<Range<u64>> = damage.cells.iter().map(|(run, _)| run.clone()).collect();
         assert_eq!(runs, [0..40, 41..64]);
         assert_eq!((damage.unrecoverable.iter().count(), damage.blocks_left()), (2, 3 * 63));

@@ -100,6 +100,11 @@ struct Reading<'b> {
 }
 
 impl Set<'_> {
+    /// Returns the bytes that were read of shards and originals, whatever for.
+    pub(crate) fn bytes_read(&self) -> u64 {
+        self.shard_bytes_read.load(Ordering::Relaxed) + self.source_bytes_read.load(Ordering::Relaxed)
+    }
+
     /// Reads cells of some stripes of the window and notes which blocks are right. Cells known to
     /// be lost are left out.
     pub(crate) fn read(&self, window: &mut Window, cells: &[CellIndex], part: Range<usize>) {
@@ -154,10 +159,10 @@ impl Set<'_> {
         let block = self.geometry.block();
         let count = buffer.len() / block;
         let Some(shard) = &self.shards[column] else { return vec![false; count] };
-        self.shard_bytes_read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         let read = |bytes: &mut [u8], stripe: u64| {
-            let have = shard.file.read_at(bytes, shard.header.block_offset(stripe, row));
-            have.is_ok_and(|have| have == bytes.len())
+            let have = shard.file.read_at(bytes, shard.header.block_offset(stripe, row)).unwrap_or(0);
+            self.shard_bytes_read.fetch_add(have as u64, Ordering::Relaxed);
+            have == bytes.len()
         };
         if shard.header.stored_rows == 1 && read(buffer, stripes.start) {
             return vec![true; count];

@@ -3,7 +3,7 @@
 
 mod losses;
 
-pub use self::losses::{disk_losses, exposed, losses, several_disk_losses};
+pub use self::losses::{exposed, losses, survival};
 use crate::args::Reading;
 use crate::describe::count;
 use crate::failure::{Failure, note};
@@ -19,8 +19,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
 pub use pantile_host::{harmless as name, is_harmless};
 use pantile_seal::{
-    FileReport, FileStatus, Progress, SealError, Select, SetPaths, ShardReport, ShardStatus, StripeFinding,
-    StripeVerdict, VerifyReport, path_text, ranges,
+    DiskAt, FileReport, FileStatus, Progress, SealError, Select, SetPaths, ShardReport, ShardStatus,
+    StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
 };
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
@@ -41,9 +41,10 @@ pub struct SetArgs {
     /// digits are enough.
     #[arg(long, value_name = "NAME|UUID")]
     name: Option<OsString>,
-    /// Where a sealed source is now, if it was moved; give one for each, in the order of sealing.
-    #[arg(long = "source", value_name = "PATH")]
-    sources: Vec<PathBuf>,
+    /// Where a disk of the set is now, if it was moved; 'pantile info' shows the names of disks. With
+    /// a NAME alone 'pantile heal' heals that disk and no other.
+    #[arg(long = "disk", value_name = "NAME=PATH")]
+    disks: Vec<OsString>,
     /// A pin that 'seal --pin' wrote and you kept elsewhere: what does not have its digests is
     /// refused, or counts as lost.
     #[arg(long, value_name = "FILE")]
@@ -53,19 +54,50 @@ pub struct SetArgs {
 }
 
 impl SetArgs {
-    pub fn into_paths(self) -> SetPaths {
+    /// Errors: a disk without its place.
+    pub fn into_paths(self) -> Result<SetPaths, Failure> {
         let (name, effort) = (self.name.map(path_text), self.reading.effort);
-        let SetArgs { paths, sources, pin, .. } = self;
-        SetPaths { paths, name, sources, pin, effort, records: records() }
+        let disks =
+            self.disks.iter().map(|text| disk(text).map_err(Failure::Input)).collect::<Result<_, _>>()?;
+        let SetArgs { paths, pin, .. } = self;
+        Ok(SetPaths { paths, name, disks, pin, effort, records: records() })
+    }
+
+    /// Takes the disks that were named without a place.
+    pub fn take_chosen_disks(&mut self) -> Vec<OsString> {
+        let is_chosen = |text: &mut OsString| !text.as_bytes().contains(&b'=');
+        self.disks.extract_if(.., is_chosen).collect()
     }
 
     /// How the set was named, for commands that are proposed.
     pub fn hint(&self) -> Hint {
         let mut words: Vec<String> = self.paths.iter().map(quoted).collect();
         words.extend(self.name.iter().map(|name| format!("--name {}", quoted(name))));
-        words.extend(self.sources.iter().map(|source| format!("--source {}", quoted(source))));
-        Hint { set: words.join(" "), is_moved: !self.sources.is_empty() }
+        words.extend(self.disks.iter().map(|text| format!("--disk {}", quoted(text))));
+        Hint { set: words.join(" "), is_moved: !self.disks.is_empty() }
     }
+}
+
+/// A disk and its place, from `NAME=PATH`.
+pub fn disk(text: &OsString) -> Result<DiskAt, String> {
+    let bytes = text.as_bytes();
+    let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_os_string();
+    match bytes.iter().position(|&byte| byte == b'=') {
+        Some(at) if at > 0 && at + 1 < bytes.len() => {
+            Ok(DiskAt { name: part(&bytes[..at]), path: part(&bytes[at + 1..]).into() })
+        }
+        _ => {
+            Err(format!("--disk {}: say where the disk is now, such as --disk films=/mnt/new", quoted(text)))
+        }
+    }
+}
+
+/// The option that says where a disk is.
+pub fn disk_words(at: &DiskAt) -> String {
+    let mut word = at.name.clone();
+    word.push("=");
+    word.push(&at.path);
+    format!("--disk {}", quoted(word))
 }
 
 /// Which paths of a set a command works on.
@@ -79,7 +111,7 @@ pub struct IncludeArgs {
 
 impl IncludeArgs {
     pub fn into_select(self) -> Select {
-        Select { patterns: self.include, paths: Vec::new() }
+        Select { patterns: self.include, ..Select::default() }
     }
 }
 
@@ -98,8 +130,7 @@ impl Hint {
     pub fn heal_found(&self, report: &VerifyReport) -> String {
         let mut command = self.heal();
         if report.mode == "beside" && !report.sources_known {
-            let named = |source: &String| format!(" --source {}", quoted(source));
-            command.extend(report.sources.iter().map(named));
+            command.extend(named(report).map(|disk| format!(" {disk}")));
         }
         command
     }
@@ -118,21 +149,27 @@ impl Hint {
 
     /// To seal what is in the sources now.
     pub fn seal(&self, report: &VerifyReport) -> String {
-        let sources: Vec<String> = report.sources.iter().map(quoted).collect();
+        let sources: Vec<String> = match self.is_moved {
+            true => named(report).collect(),
+            false => report.sources.iter().map(quoted).collect(),
+        };
         let is_usable = |shard: &&ShardReport| shard.status.is_usable();
         let shard = report.shards.iter().find(is_usable).or(report.shards.first());
         let dir = shard.and_then(|shard| Path::new(&shard.path).parent());
         let dir = dir.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut command = format!("pantile seal {} --out {}", sources.join(" "), quoted(dir));
         let of_source = report.sources.first().and_then(|source| Path::new(source).file_name());
-        if of_source != Some(OsStr::new(&report.name)) {
+        if self.is_moved || of_source != Some(OsStr::new(&report.name)) {
             let _ = write!(command, " --name {}", quoted(&report.name));
-        }
-        if self.is_moved {
-            command.push_str(" --moved");
         }
         command
     }
+}
+
+/// The disks of a report with their places, as options.
+fn named(report: &VerifyReport) -> impl Iterator<Item = String> {
+    let at = |(name, path): (&String, &String)| DiskAt { name: name.into(), path: path.into() };
+    report.disk_names.iter().zip(&report.sources).map(at).map(|at| disk_words(&at))
 }
 
 /// A word for a shell, which no terminal obeys: what one would is written as bash, zsh and the
@@ -430,7 +467,9 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::NoParity { .. }
         | SealError::TooFewColumns { .. }
         | SealError::SourceNotNamed { .. }
-        | SealError::SourceCount { .. }
+        | SealError::BadDiskName { .. }
+        | SealError::UnknownDisk { .. }
+        | SealError::UnclearDisks { .. }
         | SealError::OtherSource { .. }
         | SealError::OtherPinned { .. }
         | SealError::BadName { .. }
@@ -612,14 +651,14 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         out.push_str(&files(&report.files, FILES_MOST, terminal));
     }
     if report.mode == "beside" {
-        for source in &report.sources {
-            let _ = writeln!(out, "\nOriginals: {}", name(source));
+        for (disk, source) in report.disk_names.iter().zip(&report.sources) {
+            let _ = writeln!(out, "\nOriginals: {} ({})", name(source), name(disk));
         }
     }
     for source in report.sources_missing.iter().filter(|_| report.mode != "beside") {
         let _ = writeln!(
             out,
-            "\nThe originals were not compared: {} is not there; --source says where it is now.",
+            "\nThe originals were not compared: {} is not there. Is it mounted? --disk NAME=PATH says where it is now.",
             name(source)
         );
     }
@@ -634,7 +673,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         match newer.count() {
             0 if !report.sources_searched && !report.partial => out.push_str(
                 "New and renamed files were not looked for, since there is no record that you sealed this set here: \
-                 name its source with --source to have it searched.\n",
+                 say where its disks are with --disk to have them searched.\n",
             ),
             0 => {}
             // Sealing refuses a set of which newer shards are there.
@@ -676,16 +715,22 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         );
     }
     for source in &report.sources_emptied {
-        let source = name(source);
+        let at = report.sources.iter().position(|path| path == source);
+        let disk = at.and_then(|at| report.disk_names.get(at)).map_or("NAME", String::as_str);
+        let (source, word) = (name(source), quoted(disk));
         let _ = writeln!(
             out,
-            "Nothing that was sealed of {source} is there: is it mounted? If the disk was replaced, mount the new one there."
+            "Nothing that was sealed of disk {} is there: is {source} mounted? If the disk was replaced, mount the new one \
+             there; if it is elsewhere now, say --disk {word}=PATH.",
+            name(disk)
         );
     }
     out.push_str(&exposed(&report.exposed, report.exposed_count));
-    out.push_str(&several_disk_losses(&report.disk_losses));
+    if !report.partial {
+        out.push_str(&survival(&report.survival, (&report.code, &report.mode)));
+    }
     let verdict = match (report.clean, report.recoverable) {
-        (true, _) if report.disks_unborne => {
+        (true, _) if report.survival.is_unborne => {
             "Verdict: clean, but one of the sources would not come back whole if it were lost.".to_string()
         }
         // The shards of a set that holds the data are what is judged; the originals may be wherever

@@ -95,9 +95,9 @@ def compare(codes, *, prove=False, effort="fast"):
     return Comparison(_report(_pantile.compare(list(codes), prove, effort)))
 
 
-def _set(paths, name, sources, pin):
+def _set(paths, name, disks, pin):
     paths = [paths] if isinstance(paths, (str, bytes, _os.PathLike)) else list(paths)
-    return {"paths": paths, "name": name, "sources": list(sources), "pin": pin}
+    return {"paths": paths, "name": name, "disks": list(disks.items()), "pin": pin}
 
 
 def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclude=None, dry_run=False,
@@ -130,24 +130,24 @@ def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclu
     return _report(_pantile.seal(sources, out, code, name, mode, checksums, exclude, dry_run, progress))
 
 
-def verify(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, progress=None):
+def verify(paths, *, name=None, disks={}, pin=None, ignore_checksums=False, progress=None):
     """Reads everything and says what is missing, wrong or changed: ``clean``, ``recoverable``.
 
-    ``paths`` are directories of shards, or shards; ``sources`` where the originals are now, if not
-    where they were sealed; ``pin`` a pin that the set must fit.
+    ``paths`` are directories of shards, or shards; ``disks`` where the disks of the set are now
+    (``{"films": "/mnt/disk2"}``), if not where they were sealed; ``pin`` a pin that the set must fit.
     """
-    return _report(_pantile.verify(_set(paths, name, sources, pin), ignore_checksums, progress))
+    return _report(_pantile.verify(_set(paths, name, disks, pin), ignore_checksums, progress))
 
 
-def heal(paths, *, name=None, sources=(), pin=None, ignore_checksums=False, out=None, guess=False,
+def heal(paths, *, name=None, disks={}, pin=None, ignore_checksums=False, out=None, guess=False,
          modes=False, progress=None):
     """Repairs what ``verify`` finds, as far as the code can; ``SealError`` if something remains.
 
-    Originals (mode ``beside``) are written to only if ``sources`` names them. Shards that are lost
+    Originals (mode ``beside``) are written to only if ``disks`` names their disks. Shards that are lost
     entirely are made anew in ``out``, or where the others lie. Originals that are made anew get no
     more permissions than the umask leaves, with ``modes`` those that were sealed.
     """
-    return _report(_pantile.heal(_set(paths, name, sources, pin), ignore_checksums, out, guess, modes,
+    return _report(_pantile.heal(_set(paths, name, disks, pin), ignore_checksums, out, guess, modes,
                                  progress))
 
 

@@ -95,16 +95,30 @@ impl fmt::Display for SealError {
             SealError::NoSources => write!(out, "nothing to seal was named; name a directory or files"),
             SealError::BadSource { path } => write!(
                 out,
-                "{} is not there, is neither a file nor a directory, or is empty although files of it are sealed; \
-                 name what exists, and mount it first if it must be",
+                "{} is not there, or is neither a file nor a directory: is it mounted? Name what is there",
                 path.display()
             ),
             SealError::SameName { first, second } => write!(
                 out,
-                "{} and {} would be restored under one name; seal them as two sets, each with a --name of its own, or name a directory \
-                 above both",
+                "{} and {} are one place, or have one name; give each path once, with a name of its own: \
+                 --disk NAME=PATH",
                 first.display(),
                 second.display()
+            ),
+            SealError::BadDiskName { name } => write!(
+                out,
+                "'{name}' cannot be the name of a disk; it becomes a folder when the set is restored: not empty, without \
+                 '/', and at most 255 bytes"
+            ),
+            SealError::UnknownDisk { name, known } => {
+                write!(out, "the set has no disk called {name}; it has {}", known.join(", "))
+            }
+            SealError::UnclearDisks { names, paths: given } => write!(
+                out,
+                "nothing tells which of {} is where ({}); say it with --disk {}=PATH and so on",
+                names.join(", "),
+                paths(given),
+                names.first().map_or("NAME", String::as_str)
             ),
             SealError::Nested { inner, outer } => write!(
                 out,
@@ -112,17 +126,11 @@ impl fmt::Display for SealError {
                 inner.display(),
                 outer.display()
             ),
-            SealError::SourceCount { have, need } => {
-                write!(
-                    out,
-                    "{have} sources were given, but the set has {need}; give all of them, in their order"
-                )
-            }
-            SealError::SourcesNotNamed { sources } => write!(
+            SealError::SourcesNotNamed { disks } => write!(
                 out,
                 "the set says that its originals are {}, but you have no record of sealing it on this machine; nothing was \
-                 written: name their places with --source for each",
-                paths(sources)
+                 written: say where each disk is with --disk NAME=PATH",
+                paths(&disks.iter().map(|at| at.path.clone()).collect::<Vec<_>>())
             ),
             SealError::CannotOpen { path, reason, count } => write!(
                 out,
@@ -183,10 +191,19 @@ impl fmt::Display for SealError {
                     _ => "one of several sets".into(),
                 }
             ),
-            SealError::SourceNotNamed { path } => write!(
+            SealError::SourceNotNamed { name, path, new: None } => write!(
                 out,
-                "the set was sealed from {}, too, which was not named; name it, or say that it is to be forgotten (--forget)",
+                "disk {name} of the set, sealed from {}, was not named; name it, say where it is now (--disk {name}=PATH), \
+                 or that it is to be forgotten (--forget)",
                 path.display()
+            ),
+            SealError::SourceNotNamed { name, path, new: Some(new) } => write!(
+                out,
+                "disk {name} of the set, sealed from {}, was not named, and {} is not known: if they are the same, say \
+                 --disk {name}={} in the place of that path; if not, name both, or say --forget",
+                path.display(),
+                new.display(),
+                new.display()
             ),
             SealError::NoParity { spec } => write!(
                 out,
@@ -197,11 +214,12 @@ impl fmt::Display for SealError {
                 "the set was sealed with {what} {have}, not {given}; leave {what} out to update it, or seal \
                  into another directory or under another name"
             ),
-            SealError::OtherSource { have, given } => write!(
+            SealError::OtherSource { name, have, given } => write!(
                 out,
-                "the set of this name was sealed from {}, not from {}; if that is the same tree, which was moved, say --moved; \
-                 another one needs a --name of its own, for it would take the place of what is sealed",
+                "disk {name} of the set was sealed from {}, not from {}; if that is the same tree, which was moved, say \
+                 --moved or --disk {name}={}; another one needs a name of its own, for it would take the place of what is sealed",
                 have.display(),
+                given.display(),
                 given.display()
             ),
             SealError::Disguised { first, count } => {
@@ -242,8 +260,8 @@ impl fmt::Display for SealError {
             ),
             SealError::OtherSources { have, given } => write!(
                 out,
-                "the set was sealed from {}, in this order, not from {}; give exactly these paths in this order to update \
-                 it, and seal others as a set of their own, in another directory or under another name",
+                "the set was sealed from {}, not from {}; give exactly these paths to update it, and seal others as a set of \
+                 their own, in another directory or under another name",
                 paths(have),
                 paths(given)
             ),

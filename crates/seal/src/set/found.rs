@@ -89,18 +89,25 @@ fn by_set(candidates: &[Candidate]) -> BTreeMap<SetId, Vec<&Candidate>> {
     sets
 }
 
-/// The sets of which good shards lie in a directory: the name of each, and what it was sealed from.
-pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
+/// The manifests of the sets of which good shards lie in a directory.
+pub(crate) fn manifests_in(disk: &dyn Disk, dir: &Path) -> Vec<Manifest> {
     let candidates = find(disk, &[dir.to_path_buf()]).unwrap_or_default();
     let sets = by_set(&candidates);
     let bounds = Bounds::new(None);
     let mut codes = Codes::new(bounds);
     let newest = |shards: &Vec<&Candidate>| newest(disk, shards, (bounds, None, None), &mut codes).ok();
-    let manifests = sets.values().filter_map(newest);
+    sets.values().filter_map(newest).collect()
+}
+
+/// The sets of which good shards lie in a directory: the name of each, and what it was sealed from.
+pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
     };
-    let mut found: Vec<_> = manifests.map(|manifest| (shown(&manifest.name), sources(&manifest))).collect();
+    let mut found: Vec<_> = manifests_in(disk, dir)
+        .into_iter()
+        .map(|manifest| (shown(&manifest.name), sources(&manifest)))
+        .collect();
     found.sort_unstable();
     found
 }

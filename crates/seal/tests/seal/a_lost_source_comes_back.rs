@@ -60,7 +60,7 @@ fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str)
         }
         // Another directory is in the place of what was sealed: who heals says that it is the right
         // one.
-        let set = SetPaths { sources: disks.to_vec(), ..place.set() };
+        let set = SetPaths { disks: at(disks), ..place.set() };
         heal(&HealOptions { set, ..Default::default() }, &mut Silent)
             .unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
         let after: Vec<_> = disks.iter().map(|disk| content(disk)).collect();
@@ -158,7 +158,7 @@ fn sources_are_added_and_forgotten_at_their_own_cost() {
         let gone = disks.remove(1);
         let fewer = options(&place, &disks, code, true);
         let error = seal(&fewer, &mut Silent).unwrap_err();
-        assert!(matches!(&error, SealError::SourceNotNamed { path } if *path == gone), "{error}");
+        assert!(matches!(&error, SealError::SourceNotNamed { path, .. } if *path == gone), "{error}");
         let forgotten = seal(&SealOptions { forget: true, ..fewer.clone() }, &mut Silent).unwrap();
         assert!(forgotten.removed > 0 && forgotten.added == 0, "{forgotten:?}");
         assert!(forgotten.source_bytes_read <= 2 * bytes(&gone), "{forgotten:?}");
@@ -206,38 +206,33 @@ fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
             SealOptions { version: Some(version), shared, ..options(&place, &disks, "raid5:3", true) };
         let report = seal(&options, &mut Silent).unwrap();
         assert!(
-            report.disks_unborne
-                && place.verify().disks_unborne
-                && open_set(&place.set()).unwrap().disks_unborne
+            report.survival.is_unborne
+                && place.verify().survival.is_unborne
+                && open_set(&place.set()).unwrap().survival.is_unborne
         );
-        let single: Vec<&DiskLoss> = report.disk_losses.iter().filter(|loss| loss.device.is_none()).collect();
-        assert_eq!(single.len(), 3);
-        // What is said is what happens.
-        let last = single[2];
-        assert!(last.files_lost > 0 && last.files_lost <= last.files, "{last:?}");
+        // All lie on one device, with the shard.
+        let survival = &report.survival;
+        assert_eq!((survival.disks.len(), survival.promised, survival.survives), (1, 1, 0), "{survival:?}");
+        assert_eq!((survival.losses[0].files_lost, survival.loss_count), (survival.files, 1));
         let before = content(&disks[2]);
         fs::remove_dir_all(&disks[2]).unwrap();
         fs::create_dir(&disks[2]).unwrap();
-        let set = SetPaths { sources: disks.clone(), ..place.set() };
+        let set = SetPaths { disks: at(&disks), ..place.set() };
         let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent);
         assert!(matches!(healed, Err(SealError::TooMuchLost { .. })));
-        let after = content(&disks[2]);
-        assert_eq!((before.len() - after.len()) as u64, last.files_lost);
-        // All lie on one device, with the shard.
-        let device = report.disk_losses.last().unwrap();
-        assert_eq!((device.device.is_some(), device.sources.len(), device.shards), (true, 3, 1));
-        assert_eq!(device.files_lost, device.files);
+        assert!(content(&disks[2]).len() < before.len());
     }
     let place = Place::new();
     let disks = disks(&place, 3, 90);
     let report = seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
-    assert!(
-        !report.disks_unborne && report.disk_losses[..3].iter().all(|loss| loss.files_lost == 0),
-        "{report:?}"
-    );
+    assert!(!report.survival.is_unborne, "{report:?}");
     // One source alone is lost with its disk: that is said, and is no surprise.
     let place = Place::new();
     let disks = self::disks(&place, 1, 91);
     let report = seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
-    assert!(!report.disks_unborne && report.disk_losses[0].files_lost > 0, "{report:?}");
+    let survival = &report.survival;
+    assert!(
+        !survival.is_unborne && survival.is_one_source && survival.losses[0].files_lost > 0,
+        "{report:?}"
+    );
 }

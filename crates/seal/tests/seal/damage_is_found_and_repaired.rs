@@ -629,7 +629,7 @@ fn bad_input_gets_one_sentence() {
     options.sources = vec![];
     assert!(fails(&options).contains("name a directory or files"));
     options.sources = vec![place.tree(), place.tree()];
-    assert!(fails(&options).contains("under one name"));
+    assert!(fails(&options).contains("are one place"));
     options.sources = vec![place.tree()];
     options.code = Some(code_of("dcode:9,raw"));
     assert!(fails(&options).contains("to be studied"));
@@ -670,7 +670,7 @@ fn other_paths_than_those_sealed_are_told_from_a_set_that_is_not_there() {
         let error = seal(&options(names), &mut Silent).unwrap_err();
         assert!(matches!(error, SealError::OtherSources { .. }), "{error}");
         let text = error.to_string();
-        assert!(text.contains(&sealed) && text.contains("in this order"), "{text}");
+        assert!(text.contains(&sealed) && text.contains("exactly these paths"), "{text}");
         assert!(!text.contains("leave"), "{text}");
     }
     // The first path names the set: by another one it is not found, but it is said that it is

@@ -36,7 +36,7 @@ fn repair(place: &Place) -> PathBuf {
 }
 
 fn set(place: &Place) -> SetPaths {
-    SetPaths { sources: vec![place.tree()], ..place.set() }
+    SetPaths { disks: at(&[place.tree()]), ..place.set() }
 }
 
 fn heal_in(world: &World<'_>, place: &Place) -> Result<HealReport, SealError> {

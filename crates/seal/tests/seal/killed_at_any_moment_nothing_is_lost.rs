@@ -227,13 +227,14 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
         let lost = dir(place, 1).join("f");
         let bytes = fs::read(&lost).unwrap();
         fs::remove_file(&lost).unwrap();
-        let set = SetPaths { sources: (0..sources).map(|i| dir(place, i)).collect(), ..place.set() };
+        let set =
+            SetPaths { disks: at(&(0..sources).map(|i| dir(place, i)).collect::<Vec<_>>()), ..place.set() };
         let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent);
         healed.unwrap_or_else(|error| panic!("after {after}: {error}"));
         assert!(fs::read(&lost).unwrap() == bytes, "after {after}");
         let report = seal(&options(place, 3), &mut Silent).unwrap();
         assert_eq!(report.code, "raid5:3", "after {after}");
-        let set = SetPaths { sources: (0..3).map(|i| dir(place, i)).collect(), ..place.set() };
+        let set = SetPaths { disks: at(&(0..3).map(|i| dir(place, i)).collect::<Vec<_>>()), ..place.set() };
         verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap().clean
     });
     assert_eq!(failures, 0);
@@ -581,7 +582,7 @@ fn replacing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     let whole = fs::read(start.tree().join("d/c")).unwrap();
     flip(&start.tree().join("d/c"), 20_000);
     let rotten = fs::read(start.tree().join("d/c")).unwrap();
-    let set = |place: &Place| SetPaths { sources: vec![place.tree()], ..place.set() };
+    let set = |place: &Place| SetPaths { disks: at(&[place.tree()]), ..place.set() };
     let act = |world: &World<'_>, place: &Place| {
         // In a copy everything looks touched: with so few blocks it may be another file, which is
         // kept aside and replaced as a whole.
@@ -632,7 +633,7 @@ fn many_broken_originals(count: u64) -> (Place, Picture) {
 fn heal_the_copy(world: &World<'_>, place: &Place) -> Result<HealReport, SealError> {
     // In a copy everything looks touched, and what is healed would be kept aside.
     make_shards_younger(place);
-    let set = SetPaths { sources: vec![place.tree()], ..place.set() };
+    let set = SetPaths { disks: at(&[place.tree()]), ..place.set() };
     world.heal(&HealOptions { set, ..Default::default() }, &mut Silent)
 }
 
@@ -886,7 +887,7 @@ fn what_heals_without_the_journal_does_not_undo_it() {
             fs::rename(&journal, &aside).unwrap();
             lost.iter().for_each(|path| fs::remove_file(place.dir.path().join(path)).unwrap());
             let options = HealOptions {
-                set: SetPaths { sources: vec![place.tree()], ..place.set() },
+                set: SetPaths { disks: at(&[place.tree()]), ..place.set() },
                 ..Default::default()
             };
             let healed = heal(&options, &mut Silent);

@@ -44,7 +44,7 @@ fn a_source_that_only_the_set_names_is_shown_and_not_written() {
     let (tree, out) = (picture(&place.tree()), shards(&place.out()));
     let error = heal(&without_record(&place), &mut Silent).unwrap_err();
     assert!(
-        matches!(&error, SealError::SourcesNotNamed { sources } if *sources == [place.tree()]),
+        matches!(&error, SealError::SourcesNotNamed { disks } if *disks == at(&[place.tree()])),
         "{error}"
     );
     assert!(error.to_string().contains(place.tree().to_str().unwrap()), "{error}");
@@ -66,7 +66,7 @@ fn files_touched_since_sealing_are_kept_beside_the_healed_ones() {
     flip(&place.tree().join("b"), 100);
     let touched = fs::read(place.tree().join("b")).unwrap();
     let mut options = without_record(&place);
-    options.set.sources = vec![place.tree()];
+    options.set.disks = at(&[place.tree()]);
     let healed = heal(&options, &mut Silent).unwrap();
     let aside = place.tree().join("b.before-heal");
     assert_eq!(healed.kept_aside, [aside.display().to_string()]);
@@ -343,7 +343,7 @@ fn a_set_alone_has_nobody_look_through_the_directories_that_it_names() {
     fs::rename(place.tree().join("a"), place.tree().join("renamed")).unwrap();
     fs::write(place.tree().join("new"), "new").unwrap();
     let by_set = SetPaths::dir(place.out());
-    let by_name = SetPaths { sources: vec![place.tree()], ..by_set.clone() };
+    let by_name = SetPaths { disks: at(&[place.tree()]), ..by_set.clone() };
     for (set, is_searched) in [(by_set, false), (by_name, true), (place.set(), true)] {
         let found = verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap();
         assert_eq!(found.sources_searched, is_searched);

@@ -63,7 +63,7 @@ fn without(lost: &[PathBuf], work: impl FnOnce()) {
 
 /// A set without a record of it: what is there must suffice.
 fn bare(place: &Place, sources: &[PathBuf]) -> SetPaths {
-    SetPaths { sources: sources.to_vec(), ..SetPaths::dir(place.out()) }
+    SetPaths { disks: at(sources), ..SetPaths::dir(place.out()) }
 }
 
 fn verdict(set: &SetPaths) -> Result<VerifyReport, SealError> {

@@ -75,7 +75,7 @@ impl Old {
     }
 
     fn set(&self) -> SetPaths {
-        SetPaths { sources: self.sources(), ..self.place.set() }
+        SetPaths { disks: at(&self.sources()), ..self.place.set() }
     }
 
     fn verify(&self) -> VerifyReport {

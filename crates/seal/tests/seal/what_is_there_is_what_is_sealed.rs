@@ -27,7 +27,9 @@ fn another_tree_of_the_same_name_is_refused_and_one_that_was_moved_is_not() {
         let before = shards(&place.out());
         options.sources = vec![other.clone()];
         let error = seal(&options, &mut Silent).unwrap_err();
-        assert!(matches!(&error, SealError::OtherSource { have, given } if *have == one && *given == other));
+        assert!(
+            matches!(&error, SealError::OtherSource { have, given, .. } if *have == one && *given == other)
+        );
         assert!(error.to_string().contains("--moved") && error.to_string().contains("--name"), "{error}");
         assert!(shards(&place.out()) == before);
         // Under a name of its own it is another set; and the first may move.
@@ -186,7 +188,7 @@ fn a_directory_renamed_into_place_is_not_taken_for_the_one_that_was_sealed() {
             let aside = format!("{}.before-heal", file.display());
             // Where the source itself is another one now, she has to say that this is the place.
             let sources = if swapped.is_empty() { vec![tree.clone()] } else { Vec::new() };
-            let set = SetPaths { sources, ..place.set() };
+            let set = SetPaths { disks: at(&sources), ..place.set() };
             let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
             assert_eq!(healed.kept_aside, std::slice::from_ref(&aside), "'{swapped}'");
             assert!(fs::read(&aside).unwrap() == want, "'{swapped}'");

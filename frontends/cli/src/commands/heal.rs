@@ -23,7 +23,7 @@ Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or origi
 2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
-Originals beside their parity are written to where you sealed them on this machine, or where --source names them. \
+Originals beside their parity are written to where you sealed them on this machine, or where --disk says. \
 What was touched since it was sealed is kept beside as FILE.before-heal. A shard's link is followed if it leads to a \
 shard of the set, and moved aside if not.
 
@@ -35,6 +35,8 @@ Examples:
   pantile heal shards                        do it
   pantile heal parity -- photos/a.raw        one original beside its parity; a directory, too
   pantile heal parity --include '*.raw'
+  pantile heal parity --disk films           one disk alone, after it was replaced
+  pantile heal parity --disk films=/mnt/new  all, with disk films there from now on
   pantile heal /disk1 /disk2 --out /disk9    rebuild lost shards on another disk")]
 pub struct Heal {
     #[command(flatten)]
@@ -81,9 +83,10 @@ struct PartlyJson<'r> {
 }
 
 impl Heal {
-    pub fn run(self, terminal: &Terminal) -> Outcome {
+    pub fn run(mut self, terminal: &Terminal) -> Outcome {
+        let disks = self.set.take_chosen_disks();
         let hint = self.set.hint();
-        let select = Select { paths: self.only.clone(), ..self.include.clone().into_select() };
+        let select = Select { paths: self.only.clone(), disks, ..self.include.clone().into_select() };
         if self.dry_run && !select.is_all() {
             return Err(Failure::Input(
                 "--dry-run looks at the whole set; leave out the paths that are to be healed alone".into(),
@@ -100,7 +103,7 @@ impl Heal {
             again.push_str(" --ignore-checksums");
         }
         let options = HealOptions {
-            set: self.set.into_paths(),
+            set: self.set.into_paths()?,
             ignore_checksums: self.ignore_checksums,
             out: self.out,
             guess: self.guess,
@@ -129,9 +132,9 @@ impl Heal {
                 }
             }
             Err(error) => {
-                if let SealError::SourcesNotNamed { sources } = &error {
+                if let SealError::SourcesNotNamed { disks } = &error {
                     let sources: Vec<String> =
-                        sources.iter().map(|path| format!(" --source {}", sets::quoted(path))).collect();
+                        disks.iter().map(|at| format!(" {}", sets::disk_words(at))).collect();
                     return Err(Failure::Input(format!(
                         "you have no record of sealing this set on this machine, so that only the set says where its originals \
                          are; nothing was written. To repair them there: {again}{}",

@@ -28,12 +28,12 @@ pub struct Info {
 
 impl Info {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let info = open_set(&self.set.into_paths()).map_err(|error| sets::failure(&error))?;
+        let info = open_set(&self.set.into_paths()?).map_err(|error| sets::failure(&error))?;
         match self.json {
             true => print_json(&Versioned::new(&info))?,
             false => print(&text(&info, terminal))?,
         }
-        Ok(if info.disks_unborne { Verdict::Bad } else { Verdict::Good })
+        Ok(if info.survival.is_unborne { Verdict::Bad } else { Verdict::Good })
     }
 }
 
@@ -66,8 +66,8 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         "layout",
         format!("{} stripes of {} data blocks of {}", info.stripes, info.lanes, sets::bytes(info.block_len)),
     );
-    for source in &info.sources {
-        line("sealed", sets::name(source));
+    for (disk, source) in info.disk_names.iter().zip(&info.sources) {
+        line("disk", format!("{}, sealed from {}", sets::name(disk), sets::name(source)));
     }
     for pattern in &info.left_out {
         line("left out", sets::name(pattern));
@@ -80,7 +80,7 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         let _ = writeln!(out, "  {:<10} {}: {what}", "pending", sets::name(journal));
     }
     out.push_str(&sets::exposed(&info.exposed, info.exposed_count));
-    out.push_str(&sets::disk_losses(&info.disk_losses));
+    out.push_str(&sets::survival(&info.survival, (&info.code, &info.mode)));
     out.push('\n');
     out.push_str(&sets::shards(&info.shards, true, terminal));
     out

@@ -32,7 +32,7 @@ pub struct List {
 
 impl List {
     pub fn run(self, _terminal: &Terminal) -> Outcome {
-        let listing = list(&self.set.into_paths(), &self.include.into_select());
+        let listing = list(&self.set.into_paths()?, &self.include.into_select());
         let listing = listing.map_err(|error| sets::failure(&error))?;
         match self.json {
             true => print_json(&Versioned::new(&listing))?,

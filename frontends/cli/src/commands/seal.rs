@@ -31,14 +31,22 @@ Examples:
   pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
   mv shards/photos.03.shard /disk3 && ln -s /disk3/photos.03.shard shards
   pantile seal photos --out shards                      later: seal what has changed
+  pantile seal --out shards                             the same, as all is where it was
   pantile seal photos --out shards --dry-run            say what that would be
   pantile seal home --code rs:4+2 --out shards --exclude '*.tmp' --exclude /.cache/ --one-file-system
   pantile seal films --code raid6:8 --out parity --beside --block 1M
+  pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
+  pantile seal --disk films=/mnt/new --out /parity --name pool    disk films is there now, all else where it was
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
     /// Files and directories to protect.
-    #[arg(required = true, value_name = "PATH", num_args = 1..)]
+    #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// A disk of the set by its name, and where it is now. Paths are named by their last component;
+    /// of a set that is there all disks that are not named are where they were sealed last, if no
+    /// PATH is given.
+    #[arg(long = "disk", value_name = "NAME=PATH")]
+    disks: Vec<OsString>,
     /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
@@ -120,6 +128,8 @@ impl Seal {
         let out = self.out.clone();
         let mut options = SealOptions::new(self.paths, self.out);
         options.code = self.code.as_deref().map(|code| args::code(code, self.reading)).transpose()?;
+        let disks = self.disks.iter().map(|text| sets::disk(text).map_err(Failure::Input));
+        options.disks = disks.collect::<Result<_, _>>()?;
         options.effort = self.reading.effort;
         options.mode = self.beside.then_some(Mode::Beside);
         options.checksums = self.no_checksums.then_some(false);
@@ -168,7 +178,7 @@ impl Seal {
                 sets::name(&pinned.path)
             ));
         }
-        let is_whole = !report.disks_unborne && report.too_long_count + report.unreadable_count == 0;
+        let is_whole = !report.survival.is_unborne && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
 }
@@ -329,6 +339,6 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
         let _ = writeln!(out, "Nothing was sealed (--dry-run).");
     }
     out.push_str(&sets::exposed(&report.exposed, report.exposed_count));
-    out.push_str(&sets::several_disk_losses(&report.disk_losses));
+    out.push_str(&sets::survival(&report.survival, (&report.code, &report.mode)));
     out
 }

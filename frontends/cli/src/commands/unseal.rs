@@ -57,7 +57,7 @@ pub struct Unseal {
 impl Unseal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let options = UnsealOptions {
-            set: self.set.into_paths(),
+            set: self.set.into_paths()?,
             target: self.to,
             overwrite: self.overwrite,
             select: self.include.into_select(),

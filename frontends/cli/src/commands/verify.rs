@@ -49,7 +49,7 @@ impl Verify {
         }
         .run(terminal)?;
         match (report.clean, report.recoverable) {
-            (true, _) if report.disks_unborne => Ok(Verdict::Bad),
+            (true, _) if report.survival.is_unborne => Ok(Verdict::Bad),
             (true, _) => Ok(Verdict::Good),
             (false, true) => Ok(Verdict::Bad),
             (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
@@ -72,7 +72,7 @@ pub(super) struct Examination {
 impl Examination {
     pub(super) fn run(self, terminal: &Terminal) -> Result<VerifyReport, Failure> {
         let hint = self.set.hint();
-        let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
+        let options = VerifyOptions { set: self.set.into_paths()?, ignore_checksums: self.ignore_checksums };
         let mut progress = Shown::unless(self.quiet, terminal);
         let result = verify(&options, &mut progress);
         progress.end();

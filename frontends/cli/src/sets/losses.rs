@@ -1,44 +1,81 @@
-//! Sentences about losses: of a source, of a device, of files that are too large for their parity.
+//! Sentences about losses: of disks, of files that are too large for their parity.
 
 use super::name;
 use crate::describe::count;
-use pantile_seal::{DiskLoss, Losses};
-use std::fmt::Write;
+use pantile_seal::{DiskContent, Losses, Survival};
 
-/// Returns [`disk_losses`] of several sources: a single one is lost with its disk, as parity beside
-/// it means.
-pub fn several_disk_losses(losses: &[DiskLoss]) -> String {
-    let sources = losses.iter().filter(|loss| loss.device.is_none()).count();
-    if sources > 1 { disk_losses(losses) } else { String::new() }
-}
+/// Disks that are named in a sentence.
+const DISKS_MOST: usize = 8;
 
-/// Returns a sentence for each source or device whose loss would cost files.
-pub fn disk_losses(losses: &[DiskLoss]) -> String {
-    let mut out = String::new();
-    for loss in losses.iter().filter(|loss| loss.files_lost > 0) {
-        let what = match (loss.device, &loss.sources[..]) {
-            (None, [source]) => format!("If {} is lost as a whole", name(source)),
-            (_, [source]) => format!(
-                "If the device of {} is lost, with {} on it",
-                name(source),
-                count(loss.shards as usize, "shard")
-            ),
-            (_, sources) => {
-                let shards = match loss.shards {
-                    0 => String::new(),
-                    shards => format!(" and {}", count(shards as usize, "shard")),
-                };
-                format!("If the device is lost on which {}{shards} lie", count(sources.len(), "source"))
-            }
-        };
-        let _ = writeln!(
-            out,
-            "\n{what}, {} of its {} do not come back.",
-            loss.files_lost,
-            count(loss.files as usize, "file")
-        );
+/// Returns a line on how many disks can fail, with a warning if they are fewer than the code
+/// tolerates where each holds one column; nothing if nothing can be lost.
+pub fn survival(survival: &Survival, set: (&str, &str)) -> String {
+    let mut out = sentence(survival, set).map_or_else(String::new, |sentence| format!("\n{sentence}\n"));
+    if survival.is_unborne {
+        out.push_str("\nThe sources share all columns: one that is lost as a whole does not come back.\n");
     }
     out
+}
+
+fn sentence(survival: &Survival, (code, mode): (&str, &str)) -> Option<String> {
+    let Survival { promised, survives, .. } = *survival;
+    let all = survival.disks.len();
+    if all == 0 || promised == 0 {
+        return None;
+    }
+    let more = if survival.gone > 0 { " more" } else { "" };
+    let disks = |count: u64| if count == 1 { "disk" } else { "disks" };
+    let Some(worst) = survival.losses.first() else {
+        let what = if all == 1 { "this disk".into() } else { format!("these {all} disks") };
+        let names: Vec<String> =
+            survival.disks.iter().take(DISKS_MOST).map(|disk| name(&disk.path)).collect();
+        let others = if all > names.len() { ", ..." } else { "" };
+        return (survives > 0)
+            .then(|| format!("Any {survives}{more} of {what} can fail: {}{others}.", names.join(", ")));
+    };
+    let are = if worst.files_lost == 1 { "is" } else { "are" };
+    let lost = format!("{} of {} {are} lost", worst.files_lost, count(survival.files as usize, "file"));
+    let named: Vec<&DiskContent> =
+        worst.disks.iter().filter_map(|&at| survival.disks.get(at as usize)).collect();
+    let labels: Vec<String> = named.iter().map(|disk| label(disk)).collect();
+    let fails = if named.len() == 1 { "fails" } else { "fail" };
+    if survival.is_one_source && named.iter().any(|disk| !disk.sources.is_empty()) {
+        let what = "parity beside one folder repairs damage and lost files, not the loss of its disk";
+        return Some(format!("If {} {fails}, {lost}: {what}.", labels.join(" and ")));
+    }
+    if all == 1 {
+        let what = if mode == "beside" { "all sources and shards are" } else { "all shards are" };
+        return Some(format!(
+            "Warning: {what} on one disk: if it fails, {lost}. {code} tolerates {promised} lost {} where each \
+             {} has its own.",
+            disks(promised),
+            if mode == "beside" { "source and shard" } else { "shard" }
+        ));
+    }
+    let can = match survives {
+        0 => format!("no{more} disk of {all} can fail"),
+        survives => format!("any {survives}{more} of {all} disks can fail"),
+    };
+    let others = match survival.loss_count - 1 {
+        0 => String::new(),
+        1 => "; 1 other choice costs files, too".into(),
+        others => format!("; {others} other choices cost files, too"),
+    };
+    Some(format!(
+        "Warning: {can}, not {promised}, as {code} suggests: if {} {fails}, {lost}{others}.",
+        labels.join(" and ")
+    ))
+}
+
+/// A disk by its path, with what lies on it if that is more than one thing.
+fn label(disk: &DiskContent) -> String {
+    let shards = count(disk.shards.len(), "shard");
+    match (disk.sources.len(), disk.shards.len()) {
+        (0, 1) | (1, 0) => name(&disk.path),
+        (0, _) | (1, _) => format!("{} with {shards}", name(&disk.path)),
+        (sources, 0) => format!("{} with {}", name(&disk.path), count(sources, "source")),
+        (sources, _) => format!("{} with {} and {shards}", name(&disk.path), count(sources, "source")),
+    }
 }
 
 /// Names the files that parity alone does not bring back, if there are any.
@@ -66,4 +103,56 @@ pub fn losses(losses: Option<&Losses>) -> String {
         || "damaged, and some of it cannot be repaired with certainty".to_string(),
         |losses| name(losses.to_string().trim_end_matches('.')),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_seal::DiskLoss;
+
+    fn disk(path: &str, sources: usize, shards: u64) -> DiskContent {
+        let sources = (0..sources).map(|_| path.to_string()).collect();
+        DiskContent { path: path.into(), sources, shards: (0..shards).collect() }
+    }
+
+    fn of(disks: Vec<DiskContent>, survives: u64, losses: &[(&[u64], u64)]) -> Survival {
+        let losses: Vec<DiskLoss> = losses
+            .iter()
+            .map(|(disks, files_lost)| DiskLoss { disks: disks.to_vec(), files_lost: *files_lost })
+            .collect();
+        let loss_count = losses.len() as u64;
+        Survival { disks, promised: 2, survives, files: 6, losses, loss_count, ..Survival::default() }
+    }
+
+    #[test]
+    fn losses_of_disks_are_one_sentence() {
+        let said = |lying: &Survival| survival(lying, ("raid6:3", "beside")).trim().to_string();
+        let apart = vec![disk("/d1", 1, 0), disk("/d2", 1, 0), disk("/p", 0, 1), disk("/q", 0, 1)];
+        let kept = of(apart.clone(), 2, &[]);
+        assert_eq!(said(&kept), "Any 2 of these 4 disks can fail: /d1, /d2, /p, /q.");
+        let missing = Survival { gone: 1, promised: 1, survives: 1, ..kept.clone() };
+        assert_eq!(said(&missing), "Any 1 more of these 4 disks can fail: /d1, /d2, /p, /q.");
+        let together = vec![disk("/d1", 1, 0), disk("/d2", 1, 0), disk("/p", 0, 2)];
+        assert_eq!(
+            said(&of(together, 1, &[(&[1, 2], 3), (&[0, 2], 2)])),
+            "Warning: any 1 of 3 disks can fail, not 2, as raid6:3 suggests: if /d2 and /p with 2 shards fail, \
+             3 of 6 files are lost; 1 other choice costs files, too."
+        );
+        assert_eq!(
+            said(&of(vec![disk("/d1", 2, 2)], 0, &[(&[0], 6)])),
+            "Warning: all sources and shards are on one disk: if it fails, 6 of 6 files are lost. raid6:3 tolerates \
+             2 lost disks where each source and shard has its own."
+        );
+        let one = Survival {
+            is_one_source: true,
+            ..of(vec![disk("/d1", 1, 0), disk("/p", 0, 2)], 0, &[(&[0], 6)])
+        };
+        assert_eq!(
+            said(&one),
+            "If /d1 fails, 6 of 6 files are lost: parity beside one folder repairs damage and lost files, not the \
+             loss of its disk."
+        );
+        let unknown = Survival { survives: 0, is_complete: false, ..of(apart, 0, &[]) };
+        assert_eq!((said(&unknown), said(&Survival::default())), (String::new(), String::new()));
+    }
 }

@@ -174,7 +174,7 @@ fn wrong_options() {
         (&["search", "raidq5"], &["raidq5"]),
         (&["search", "raidq4", "--top", "0"], &["1.."]),
         (&["completions", "cmd"], &["cmd", "bash"]),
-        (&["seal", "--out", "x"], &["PATH"]),
+        (&["seal", "--out", "x"], &["nothing to seal"]),
         (&["seal", "x"], &["--out"]),
         (&["seal", "x", "--out", "y", "--block", "16KX"], &["20TB (powers of 1000)"]),
         (&["unseal", "x"], &["--to"]),

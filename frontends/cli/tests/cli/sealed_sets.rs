@@ -360,12 +360,12 @@ fn json_lists_everything_that_is_not_restored() {
 fn sources_that_are_not_there_are_said() {
     let place = Place::new();
     place.seal("rs:4+2");
-    let run = place.run(&["verify", "shards", "--source", "nosuch"]);
+    let run = place.run(&["verify", "shards", "--disk", "photos=nosuch"]);
     assert!(run.status == 2 && run.stderr.contains("nosuch does not exist"), "{}{}", run.stdout, run.stderr);
     fs::rename(place.path("photos"), place.path("moved")).expect("renamed");
     let run = place.run(&["verify", "shards"]);
     assert!(run.status == 0 && run.stdout.contains("were not compared"), "{}", run.stdout);
-    let run = place.run(&["verify", "shards", "--source", "moved"]);
+    let run = place.run(&["verify", "shards", "--disk", "photos=moved"]);
     assert!(run.status == 0 && run.stdout.contains("3 original files as sealed"), "{}", run.stdout);
 }
 

@@ -73,7 +73,7 @@ fn every_command_that_is_proposed_can_be_run_as_it_stands() {
     place.good(&[&SEAL[..], &["--name", "other name"]].concat());
     fs::rename(place.path("my photos"), place.path("moved")).expect("renamed");
     fs::write(place.path("moved/2026/05.raw"), "new again").expect("written");
-    let moved = ["verify", "my parity", "--name", "other name", "--source", "moved"];
+    let moved = ["verify", "my parity", "--name", "other name", "--disk", "my photos=moved"];
     let found = place.run(&moved);
     assert!(found.status == 1 && place.follow(&found.stdout) >= 1, "{}", found.stdout);
     assert_eq!(place.run(&moved).status, 0);
@@ -408,4 +408,73 @@ fn a_shard_that_root_makes_again_belongs_to_the_owner_of_the_others() {
         .expect("it runs");
     assert!(heal.status.success());
     assert_eq!(fs::metadata(&shard).expect("it is there").uid(), USER);
+}
+
+/// Shards on two real devices, where the machine has two: each answer says once what can fail.
+#[test]
+fn disks_that_can_fail_are_named_by_seal_info_and_verify() {
+    let place = Place::new();
+    let sealed = place.good(&["seal", "my photos", "--out", "copies", "--code", "mirror:2"]);
+    let one = "Warning: all shards are on one disk: if it fails, 15 of 15 files are lost. mirror:2 tolerates 1 lost \
+               disk where each shard has its own.";
+    let count = |text: &str, sentence: &str| text.matches(sentence).count();
+    for text in [sealed, place.good(&["info", "copies"]), place.good(&["verify", "copies"])] {
+        assert_eq!(count(&text, one), 1, "{text}");
+    }
+    let quiet = place.good(&["seal", "my photos", "--out", "copies", "--name", "my photos", "--quiet"]);
+    assert_eq!(quiet, "");
+    let other = Path::new("/dev/shm");
+    let device =
+        |path: &Path| std::fs::metadata(path).map(|meta| std::os::unix::fs::MetadataExt::dev(&meta)).ok();
+    if device(other).is_none() || device(other) == device(place.directory.path()) {
+        return;
+    }
+    let other = tempfile::tempdir_in(other).expect("a directory");
+    let (shard, to) = (place.path("copies/my photos.01.shard"), other.path().join("my photos.01.shard"));
+    fs::copy(&shard, &to).expect("copied");
+    fs::remove_file(&shard).expect("removed");
+    std::os::unix::fs::symlink(&to, &shard).expect("linked");
+    for text in [
+        place.good(&["seal", "my photos", "--out", "copies"]),
+        place.good(&["info", "copies"]),
+        place.good(&["verify", "copies"]),
+    ] {
+        assert_eq!(count(&text, "Any 1 of these 2 disks can fail: "), 1, "{text}");
+        assert_eq!(count(&text, "Warning"), 0, "{text}");
+    }
+}
+
+/// A shelf of three disks of which one is away, replaced, and at another place, in the words of the
+/// command.
+#[test]
+fn a_disk_is_named_asked_for_and_healed_by_its_name() {
+    let place = Place::new();
+    for disk in ["disk1/films", "disk2/films", "disk3/films"] {
+        fs::create_dir_all(place.path(disk)).expect("made");
+        fs::write(place.path(&format!("{disk}/f")), disk.repeat(3000)).expect("written");
+    }
+    let disks = ["disk1/films", "disk2/films", "disk3/films"];
+    let seal = ["--beside", "--code", "raid6:3", "--out", "par", "--name", "pool"];
+    place.good(&[&["seal"], &disks[..], &seal[..]].concat());
+    assert!(place.good(&["info", "par"]).contains("disk2-films, sealed from "));
+    assert!(place.good(&["seal", "--out", "par"]).contains("0 paths added, 0 changed, 0 removed"));
+    fs::rename(place.path("disk2"), place.path("away")).expect("renamed");
+    let text = place.run(&["verify", "par"]).stdout;
+    let asked = format!("is {} mounted?", place.path("disk2/films").display());
+    assert!(text.contains("disk disk2-films") && text.contains(&asked), "{text}");
+    // Elsewhere: said once.
+    let healed = place.run(&["heal", "par", "--disk", "disk2-films=away/films"]);
+    assert_eq!(healed.status, 0, "{}{}", healed.stdout, healed.stderr);
+    place.good(&["verify", "par"]);
+    // Replaced.
+    fs::remove_dir_all(place.path("away")).expect("removed");
+    fs::create_dir_all(place.path("away/films")).expect("made");
+    let healed = place.good(&["heal", "par", "--disk", "disk2-films"]);
+    assert!(healed.contains("away/films/f"), "{healed}");
+    place.good(&["verify", "par"]);
+    place.good(&["seal", "--out", "par", "--quiet"]);
+    let run = place.run(&["verify", "par", "--disk", "disk2-films"]);
+    assert!(run.status == 2 && run.stderr.contains("say where the disk is now"), "{}", run.stderr);
+    let run = place.run(&["seal", "--out", "nothing-there"]);
+    assert!(run.status == 2 && run.stderr.contains("nothing to seal"), "{}", run.stderr);
 }

@@ -43,6 +43,37 @@ pub struct Faults {
     pub owners_stay: bool,
     /// A planted bug: the journal gets its name only when everything was applied.
     pub journal_late: bool,
+    /// Device numbers of what lies at or below directories of these names.
+    pub devices: &'static [(&'static str, u64)],
+}
+
+/// What was looked at, on another device.
+struct OnDevice {
+    seen: Box<dyn Seen>,
+    device: u64,
+}
+
+impl Seen for OnDevice {
+    fn meta(&self) -> io::Result<Meta> {
+        let meta = self.seen.meta()?;
+        Ok(Meta { id: FileId { device: self.device, ..meta.id }, ..meta })
+    }
+
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.seen.attributes()
+    }
+
+    fn names(&self) -> io::Result<Vec<PathBuf>> {
+        self.seen.names()
+    }
+
+    fn target(&self) -> io::Result<PathBuf> {
+        self.seen.target()
+    }
+
+    fn is_of_kernel(&self) -> bool {
+        self.seen.is_of_kernel()
+    }
 }
 
 #[derive(Clone)]
@@ -419,7 +450,12 @@ impl Disk for FaultDisk {
         if path.is_dir() && self.faults.unreadable.is_some_and(is_unreadable) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        self.inner.look(path)
+        let seen = self.inner.look(path)?;
+        let is_on = |(dir, _): &&(&str, u64)| path.iter().any(|name| name == OsStr::new(dir));
+        Ok(match self.faults.devices.iter().find(is_on) {
+            Some(&(_, device)) => Box::new(OnDevice { seen, device }),
+            None => seen,
+        })
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {

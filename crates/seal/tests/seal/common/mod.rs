@@ -116,6 +116,12 @@ impl Place {
     }
 }
 
+/// Disks where they are now, by the last names of the paths.
+pub fn at(paths: &[PathBuf]) -> Vec<DiskAt> {
+    let disk = |path: &PathBuf| DiskAt { name: path.file_name().unwrap().into(), path: path.clone() };
+    paths.iter().map(disk).collect()
+}
+
 /// A code by its spec, or the text of a code file.
 pub fn code_of(code: &str) -> pantile::Code {
     if code.starts_with("pantile-code") {

@@ -1,0 +1,280 @@
+//! Names of disks: what a path that is sealed is called in the set.
+//!
+//! A path is named by its last component, and by more of its components where several would have
+//! one name; `--disk NAME=PATH` names it. A set that is there keeps its names: a path is known by
+//! `--disk`, by the place where it was sealed or last recorded, or by its name.
+
+use crate::SealError;
+use crate::disk::{Access, Disk, MetaKind};
+use crate::links::kernel_path;
+use crate::names::{parent, path_of, shown};
+use crate::options::SealOptions;
+use crate::records::Record;
+use crate::set::disk_name;
+use pantile_format::{Fields, Source};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// The longest name that a directory can have.
+const NAME_BYTES_MOST: usize = 255;
+
+/// A path that the user named to be sealed.
+#[derive(Clone)]
+pub(crate) struct Given {
+    /// As it was given.
+    pub(crate) path: PathBuf,
+    /// Absolute, without links.
+    pub(crate) real: PathBuf,
+    /// The name that was given with it.
+    name: Option<Vec<u8>>,
+    is_dir: bool,
+}
+
+/// Opens what is to be sealed.
+pub(crate) fn given(disk: &dyn Disk, options: &SealOptions) -> Result<Vec<Given>, SealError> {
+    let plain = options.sources.iter().map(|path| (path, None));
+    let named = options.disks.iter().map(|at| (&at.path, Some(at.name.as_bytes().to_vec())));
+    let mut all = Vec::new();
+    for (path, name) in plain.chain(named) {
+        let (real, is_dir) = open_source(disk, path)?;
+        if let Some(name) = name.as_ref().filter(|name| !is_name(name)) {
+            return Err(SealError::BadDiskName { name: shown(name) });
+        }
+        all.push(Given { path: path.clone(), real, name, is_dir });
+    }
+    check(&all)?;
+    Ok(all)
+}
+
+fn is_name(name: &[u8]) -> bool {
+    let is_component = !name.is_empty() && name != b"." && name != b"..";
+    is_component && name.len() <= NAME_BYTES_MOST && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+/// Refuses what would be sealed twice.
+fn check(all: &[Given]) -> Result<(), SealError> {
+    for (at, inner) in all.iter().enumerate() {
+        if let Some(first) = all[..at].iter().find(|first| first.real == inner.real) {
+            return Err(SealError::SameName { first: first.path.clone(), second: inner.path.clone() });
+        }
+        let contains = |outer: &&Given| outer.real != inner.real && inner.real.starts_with(&outer.real);
+        if let Some(outer) = all.iter().find(contains) {
+            return Err(SealError::Nested { inner: inner.path.clone(), outer: outer.path.clone() });
+        }
+    }
+    Ok(())
+}
+
+/// Opens a source, or for a file the directory that it lies in, to be read; its path without links,
+/// and true if it is a directory.
+fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealError> {
+    let bad = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+            SealError::BadSource { path: path.to_path_buf() }
+        }
+        _ => SealError::io("opening", path, error),
+    };
+    let real = kernel_path(path).map_err(bad)?;
+    match disk.root(&real, Access::Read) {
+        Ok(_) => return Ok((real, true)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
+        Err(error) => return Err(bad(error)),
+    }
+    disk.root(&parent(&real), Access::Read).map_err(bad)?;
+    match disk.meta(&real).map_err(bad)?.kind {
+        MetaKind::File => Ok((real, false)),
+        _ => Err(SealError::BadSource { path: path.to_path_buf() }),
+    }
+}
+
+/// The sources of a new set. One directory alone is restored as the target itself, unless it was
+/// given a name.
+pub(crate) fn first(given: &[Given]) -> Result<Vec<Source>, SealError> {
+    match given {
+        [] => Err(SealError::NoSources),
+        [Given { real, name: None, is_dir: true, .. }] => {
+            Ok(vec![source(real, Vec::new(), Fields::default())])
+        }
+        given => {
+            let names = new_names(&given.iter().collect::<Vec<_>>(), &[])?;
+            Ok(given.iter().zip(names).map(|(at, name)| source(&at.real, name, Fields::default())).collect())
+        }
+    }
+}
+
+/// The sources of a set that is there: those that it knows, in its order, then new ones. If only
+/// disks were named, those that were not are where the record says.
+///
+/// Errors: `OtherSource` for a path that only the name knows, unless the disks were `moved`;
+/// `UnclearDisks` if several were.
+pub(crate) fn again(
+    disk: &dyn Disk,
+    (mut given, moved): (Vec<Given>, bool),
+    known: &[Source],
+    record: Option<&Record>,
+) -> Result<Vec<Source>, SealError> {
+    // By given path the source that it is.
+    let mut is: Vec<Option<usize>> = vec![None; given.len()];
+    let only_named = given.iter().all(|at| at.name.is_some());
+    for (at, given) in given.iter().enumerate() {
+        let Some(name) = &given.name else { continue };
+        claim(&mut is, at, known.iter().position(|source| disk_name(source) == *name));
+    }
+    // One disk alone is known by any name.
+    if let (1, [Given { name: Some(_), .. }]) = (known.len(), &given[..]) {
+        is[0] = Some(0);
+    }
+    let is_place = |source: &Source, real: &Path| {
+        path_of(&source.path) == real
+            || record.and_then(|record| record.path_of(&source.prefix)).is_some_and(|path| path == real)
+    };
+    for at in 0..given.len() {
+        claim(&mut is, at, known.iter().position(|source| is_place(source, &given[at].real)));
+    }
+    let is_sole = matches!(known, [only] if only.prefix.is_empty()) && given.len() == 1;
+    for at in 0..given.len() {
+        if is[at].is_some() || given[at].name.is_some() {
+            continue;
+        }
+        let is_called = |source: &Source| is_sole || Some(disk_name(source)) == last_name(&given[at].real);
+        claim(&mut is, at, known.iter().position(is_called));
+        if let Some(index) = is[at].filter(|_| !moved) {
+            let have = path_of(&known[index].path).to_path_buf();
+            let name = shown(&disk_name(&known[index]));
+            return Err(SealError::OtherSource { name, have, given: given[at].path.clone() });
+        }
+    }
+    let free: Vec<usize> = (0..known.len()).filter(|index| !is.contains(&Some(*index))).collect();
+    let new: Vec<usize> =
+        (0..given.len()).filter(|&at| is[at].is_none() && given[at].name.is_none()).collect();
+    match (moved, &free[..], &new[..]) {
+        (true, &[index], &[at]) => is[at] = Some(index),
+        (true, [_, ..], [_, ..]) => {
+            let names = free.iter().map(|&index| shown(&disk_name(&known[index]))).collect();
+            let paths = new.iter().map(|&at| given[at].path.clone()).collect();
+            return Err(SealError::UnclearDisks { names, paths });
+        }
+        _ => {}
+    }
+    for index in free.into_iter().filter(|_| only_named) {
+        let Some(path) = record.and_then(|record| record.path_of(&known[index].prefix)) else { continue };
+        let (real, is_dir) = open_source(disk, path)?;
+        given.push(Given { path: path.to_path_buf(), real, name: None, is_dir });
+        is.push(Some(index));
+    }
+    if given.is_empty() {
+        return Err(SealError::NoSources);
+    }
+    check(&given)?;
+    let unknown: Vec<&Given> =
+        given.iter().zip(&is).filter(|(_, is)| is.is_none()).map(|(at, _)| at).collect();
+    let mut names = new_names(&unknown, known)?.into_iter();
+    let mut sources = Vec::new();
+    for (at, is) in given.iter().zip(&is) {
+        sources.push(match is {
+            Some(index) => {
+                (*index, source(&at.real, known[*index].prefix.clone(), known[*index].fields.clone()))
+            }
+            None => (known.len(), source(&at.real, names.next().unwrap_or_default(), Fields::default())),
+        });
+    }
+    sources.sort_by_key(|(index, _)| *index);
+    Ok(sources.into_iter().map(|(_, source)| source).collect())
+}
+
+/// Notes that a path is a source, if neither has another.
+fn claim(is: &mut [Option<usize>], at: usize, index: Option<usize>) {
+    if is[at].is_none() && !is.contains(&index) {
+        is[at] = index;
+    }
+}
+
+fn source(real: &Path, prefix: Vec<u8>, fields: Fields) -> Source {
+    Source { path: real.as_os_str().as_bytes().to_vec(), prefix, fields }
+}
+
+fn last_name(path: &Path) -> Option<Vec<u8>> {
+    path.file_name().map(|name| name.as_bytes().to_vec())
+}
+
+/// Names for paths that a set does not know yet, each different from all others.
+fn new_names(given: &[&Given], known: &[Source]) -> Result<Vec<Vec<u8>>, SealError> {
+    let mut taken: Vec<Vec<u8>> = known.iter().map(disk_name).collect();
+    for at in given {
+        let Some(name) = &at.name else { continue };
+        if taken.contains(name) {
+            let first = given.iter().find(|first| first.name.as_ref() == Some(name));
+            let first = first.map_or(at.path.clone(), |first| first.path.clone());
+            return Err(SealError::SameName { first, second: at.path.clone() });
+        }
+        taken.push(name.clone());
+    }
+    let lasts: Vec<Option<Vec<u8>>> = given.iter().map(|at| last_name(&at.real)).collect();
+    let mut names = Vec::new();
+    for (at, last) in given.iter().zip(&lasts) {
+        let name = match (&at.name, last) {
+            (Some(name), _) => name.clone(),
+            (None, None) => return Err(SealError::BadSource { path: at.path.clone() }),
+            (None, Some(last)) => {
+                let others = given.iter().zip(&lasts).filter(|(other, _)| other.name.is_none());
+                let is_alone = others.filter(|(_, other)| *other == &Some(last.clone())).count() == 1;
+                let name = longer_names(&at.real)
+                    .skip(usize::from(!is_alone))
+                    .find(|name| is_name(name) && !taken.contains(name));
+                let name = name.unwrap_or_else(|| numbered(last, &taken));
+                taken.push(name.clone());
+                name
+            }
+        };
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// The last name of a path, then the last two, and so on: `films`, `disk1-films`, ..
+fn longer_names(path: &Path) -> impl Iterator<Item = Vec<u8>> {
+    let parts: Vec<Vec<u8>> = path
+        .components()
+        .filter_map(|part| match part {
+            std::path::Component::Normal(part) => Some(part.as_bytes().to_vec()),
+            _ => None,
+        })
+        .collect();
+    (1..=parts.len()).map(move |count| parts[parts.len() - count..].join(&b'-'))
+}
+
+fn numbered(last: &[u8], taken: &[Vec<u8>]) -> Vec<u8> {
+    let short = &last[..last.len().min(NAME_BYTES_MOST - 20)];
+    let name = |number: u32| [short, format!("-{number}").as_bytes()].concat();
+    (2..).map(name).find(|name| !taken.contains(name)).unwrap_or_else(|| unreachable!("one is free"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(path: &str, name: Option<&str>) -> Given {
+        Given { path: path.into(), real: path.into(), name: name.map(|name| name.into()), is_dir: true }
+    }
+
+    fn names(given: &[Given], known: &[&str]) -> Vec<String> {
+        let known: Vec<Source> =
+            known.iter().map(|name| source(Path::new("/k"), (*name).into(), Fields::default())).collect();
+        let names = new_names(&given.iter().collect::<Vec<_>>(), &known).unwrap();
+        names.into_iter().map(|name| String::from_utf8(name).unwrap()).collect()
+    }
+
+    #[test]
+    fn names_are_the_shortest_that_tell_paths_apart() {
+        let pool = [at("/disk1/films", None), at("/disk2/films", None), at("/disk3/music", None)];
+        assert_eq!(names(&pool, &[]), ["disk1-films", "disk2-films", "music"]);
+        let turned: Vec<Given> = pool.iter().rev().cloned().collect();
+        assert_eq!(names(&turned, &[]), ["music", "disk2-films", "disk1-films"]);
+        assert_eq!(names(&[at("/disk2/films", None)], &["films"]), ["disk2-films"]);
+        assert_eq!(names(&[at("/a", Some("films")), at("/films", None)], &[]), ["films", "films-2"]);
+        assert_eq!(names(&[at("/a/b/films", None), at("/c/b/films", None)], &[]), ["b-films", "c-b-films"]);
+        let same = [at("/a", Some("x")), at("/b", Some("x"))];
+        let refused = new_names(&same.iter().collect::<Vec<_>>(), &[]);
+        assert!(matches!(refused, Err(SealError::SameName { .. })));
+    }
+}

@@ -1,0 +1,192 @@
+//! Where the disks of a set are now.
+//!
+//! A set keeps the names of its disks. A path is where a disk is now, and comes from the caller
+//! (`--disk NAME=PATH`), else from the record in the state directory of the user who sealed. What
+//! the set itself says is shown and read, and nothing is searched or written there.
+
+use super::{Set, open_root};
+use crate::SealError;
+use crate::disk::{Access, Disk};
+use crate::links::kernel_path;
+use crate::names::{parent, path_of, shown};
+use crate::options::DiskAt;
+use crate::records::{Record, note, record_of};
+use pantile_format::{EntryKind, Manifest, Source};
+use rustix::io::Errno;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+/// How it is known where the disks of a set are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// The caller named all of them.
+    Named,
+    /// This user's record of the set has those that the caller did not name.
+    Recorded,
+    /// Of some only the set says so, and the maker of a set may name any place: nothing is searched
+    /// or written there.
+    Claimed,
+}
+
+impl Places {
+    /// True if new files may be looked for there, and originals be written.
+    pub(crate) fn are_known(self) -> bool {
+        self != Places::Claimed
+    }
+}
+
+/// Where the disks are, by the order of the sources.
+pub(crate) struct Found {
+    pub(crate) paths: Vec<PathBuf>,
+    /// True for those that the caller named.
+    pub(crate) named: Vec<bool>,
+    pub(crate) places: Places,
+}
+
+/// The name of a disk: that under which it is restored, and of a source that is restored as the
+/// target itself the last name of its path.
+pub(crate) fn disk_name(source: &Source) -> Vec<u8> {
+    match source.prefix.is_empty() {
+        false => source.prefix.clone(),
+        true => path_of(&source.path).file_name().map_or(b"disk".to_vec(), |name| name.as_bytes().to_vec()),
+    }
+}
+
+/// Returns which source is meant, and its path; a set of one disk knows it by any name.
+///
+/// In `a=b=/x` the longest name of a disk counts.
+pub(crate) fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)> {
+    let text = [at.name.as_bytes(), b"=", at.path.as_os_str().as_bytes()].concat();
+    let rest =
+        |source: &Source| Some(text.strip_prefix(disk_name(source).as_slice())?.strip_prefix(b"=")?.to_vec());
+    let found = sources.iter().enumerate().filter_map(|(index, source)| Some((index, rest(source)?)));
+    match found.min_by_key(|(_, rest)| rest.len()) {
+        Some((index, rest)) => Some((index, path_of(&rest).to_path_buf())),
+        None => (sources.len() == 1).then(|| (0, at.path.clone())),
+    }
+}
+
+/// Finds the disks: as named, else as recorded, else as the set says.
+///
+/// Errors: `UnknownDisk`; `BadSource` for one that was named and is not there, where of a file its
+/// directory is enough.
+pub(crate) fn find(
+    disk: &dyn Disk,
+    manifest: &Manifest,
+    named: &[DiskAt],
+    record: Option<&Record>,
+) -> Result<Found, SealError> {
+    let sources = &manifest.sources;
+    let mut paths: Vec<Option<PathBuf>> = vec![None; sources.len()];
+    for at in named {
+        let Some((index, path)) = meant(sources, at) else {
+            let known = sources.iter().map(|source| shown(&disk_name(source))).collect();
+            return Err(SealError::UnknownDisk { name: shown(at.name.as_bytes()), known });
+        };
+        let needed = source_dir(manifest, index, &path);
+        if disk.root(&needed, Access::Read).is_err() {
+            return Err(SealError::BadSource { path: needed });
+        }
+        paths[index] = Some(path);
+    }
+    let named: Vec<bool> = paths.iter().map(Option::is_some).collect();
+    let is_led_away = |index: usize, path: &Path| {
+        let opened = disk.root_through_no_link(&source_dir(manifest, index, path), Access::Read);
+        // What is not there is missing.
+        opened.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::LOOP))
+    };
+    let mut places = if named.iter().all(|is| *is) { Places::Named } else { Places::Recorded };
+    let mut found = Vec::new();
+    for (index, path) in paths.into_iter().enumerate() {
+        let recorded = record.and_then(|record| record.path_of(&sources[index].prefix));
+        let path = match (path, recorded) {
+            (Some(path), _) => path,
+            (None, recorded) => {
+                let path = recorded.unwrap_or(path_of(&sources[index].path)).to_path_buf();
+                // Looked at in any case: it is opened by that.
+                if is_led_away(index, &path) || recorded.is_none() {
+                    places = Places::Claimed;
+                }
+                path
+            }
+        };
+        found.push(path);
+    }
+    Ok(Found { paths: found, named, places })
+}
+
+/// The directory of a source: the source itself, or that in which it lies if it is a file.
+fn source_dir(manifest: &Manifest, index: usize, path: &Path) -> PathBuf {
+    let is_file = manifest.entries.iter().any(|entry| {
+        entry.source as usize == index
+            && entry.path.is_empty()
+            && matches!(entry.kind, EntryKind::File { .. })
+    });
+    if is_file { parent(path) } else { path.to_path_buf() }
+}
+
+impl Set<'_> {
+    /// From here on originals may be repaired.
+    pub(crate) fn open_sources_to_write(&self) {
+        for (index, path) in self.sources.iter().enumerate() {
+            // What is not there stays lost.
+            let _ = match self.named[index] {
+                true => open_root(self.world.disk, path, Access::Write).map(drop),
+                false => (self.world.disk)
+                    .root_through_no_link(&source_dir(&self.manifest, index, path), Access::Write)
+                    .map_err(|e| SealError::io("opening", path, e)),
+            };
+        }
+    }
+
+    /// The names of the disks, as reports have them.
+    pub(crate) fn disk_names(&self) -> Vec<String> {
+        self.manifest.sources.iter().map(|source| shown(&disk_name(source))).collect()
+    }
+
+    /// Notes where disks are that the caller named, if this user has a record of the set. Best
+    /// effort: they can be named again.
+    pub(crate) fn record_disks(&self, records: Option<&Path>) {
+        let (disk, set) = (self.world.disk, self.manifest.set);
+        let Some(records) = records.filter(|_| self.named.contains(&true)) else { return };
+        let Some(record) = record_of(disk, records, set) else { return };
+        let place = |(source, path): (&Source, &PathBuf)| {
+            (source.prefix.clone(), kernel_path(path).unwrap_or_else(|_| path.clone()))
+        };
+        let disks: Vec<_> = self.manifest.sources.iter().zip(&self.sources).map(place).collect();
+        let is_whole = disks.iter().all(|(_, path)| path.is_absolute());
+        if is_whole && disks != record.disks {
+            let _ = note(disk, records, (&set.to_string(), &record.manifest), &disks);
+        }
+    }
+
+    /// The disks with their places now.
+    pub(crate) fn disks(&self) -> Vec<DiskAt> {
+        let at = |(source, path): (&Source, &PathBuf)| DiskAt {
+            name: path_of(&disk_name(source)).as_os_str().to_os_string(),
+            path: path.clone(),
+        };
+        self.manifest.sources.iter().zip(&self.sources).map(at).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_format::Fields;
+
+    fn source(path: &str, prefix: &str) -> Source {
+        Source { path: path.into(), prefix: prefix.into(), fields: Fields::default() }
+    }
+
+    #[test]
+    fn a_disk_is_known_by_its_whole_name() {
+        let two = [source("/x/a", "a"), source("/y", "a=b")];
+        let at = |name: &str, path: &str| DiskAt { name: name.into(), path: path.into() };
+        assert_eq!(meant(&two, &at("a", "/new")), Some((0, "/new".into())));
+        assert_eq!(meant(&two, &at("a", "b=/new")), Some((1, "/new".into())));
+        assert_eq!(meant(&two, &at("c", "/new")), None);
+        assert_eq!(meant(&[source("/x/photos", "")], &at("any", "/new")), Some((0, "/new".into())));
+        assert_eq!(disk_name(&source("/x/photos", "")), b"photos");
+    }
+}
