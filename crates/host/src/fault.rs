@@ -273,6 +273,11 @@ pub enum FolderError {
         /// The code.
         spec: String,
     },
+    /// A rotated placement of columns that cannot change places.
+    CannotRotate {
+        /// The code.
+        spec: String,
+    },
     /// Room for epochs of delayed parity in a volume that writes in place.
     EpochsInPlace,
     /// Room for larger epochs than a record can end.
@@ -655,6 +660,10 @@ impl fmt::Display for FolderError {
             FolderError::PatchesOfCode { spec } => write!(
                 out,
                 "a volume of {spec} has no patches: its code has to bear a loss, and not the loss of half of its devices; leave out --patches"
+            ),
+            FolderError::CannotRotate { spec } => write!(
+                out,
+                "the columns of {spec} cannot change places, so they cannot be rotated; leave out --placement"
             ),
             FolderError::EpochsInPlace => {
                 write!(

@@ -403,9 +403,10 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
         VolumeVerdict::Failed => ("failed", AnsiColor::Red),
     };
     let mut out = format!(
-        "{}: {}, {}, {} for data, {}{}\n\n",
+        "{}: {}, {}, {}, {} for data, {}{}\n\n",
         terminal.bold(sets::name(&report.name)),
         sets::name(&report.code),
+        sets::name(&report.placement),
         sets::name(&report.policy),
         if report.len_bytes > 0 { sets::bytes(report.len_bytes) } else { "unknown".into() },
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
@@ -729,6 +730,7 @@ mod tests {
         let report = StatusReport {
             name: strange(),
             code: strange(),
+            placement: strange(),
             policy: strange(),
             wrong: vec![strange()],
             spares: vec![strange().into()],
@@ -742,7 +744,7 @@ mod tests {
         let terminal = Terminal { colour: false, width: 100, progress: false };
         let text = status_text(&report, true, &terminal);
         assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
-        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
+        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 6, "{text:?}");
     }
 
     /// A stranger's folder could name any file as its log, to be read or locked for a moment.

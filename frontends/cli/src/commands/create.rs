@@ -2,13 +2,15 @@
 
 use crate::args;
 use crate::failure::{Failure, Outcome, Verdict, note};
-use crate::json::OUTPUT_VERSION;
+use crate::json::{OUTPUT_VERSION, rounded};
 use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile::Code;
-use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name};
+use pantile::code::Placement;
+use pantile::plan::{RotationLoss, rotation_loss};
+use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -32,7 +34,8 @@ Examples:
   pantile create vol --size 64M                             six files in the folder vol
   pantile create vol --size 10G --code rs:8+3
   pantile create tank --code raid6:4 --devices /dev/sd[b-g]
-  pantile create tank --devices a.img b.img c.img")]
+  pantile create tank --devices a.img b.img c.img
+  pantile create vol --size 64M --code shec:6,4,3 --placement rotated")]
 pub struct Create {
     /// The folder of the volume; it must be new or empty.
     #[arg(value_name = "VOL")]
@@ -50,6 +53,10 @@ pub struct Create {
     /// it where it lies and may spoil it, unnoticed, after a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
+    /// Which device holds which column of a stripe: fixed, or rotated, which spreads the load and
+    /// can survive fewer sets of devices [default: by the code; what is given up is said].
+    #[arg(long, value_name = "PLACEMENT")]
+    placement: Option<Placement>,
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "0")]
     epochs: u64,
@@ -73,11 +80,56 @@ struct CreateJson<'c> {
     output_version: u32,
     volume: String,
     code: &'c str,
+    placement: String,
     policy: &'static str,
     tolerance: usize,
+    given_up: Option<GivenUp>,
     len_bytes: u64,
     device_bytes: Vec<u64>,
     folder: String,
+}
+
+/// The smallest sets of devices of which fewer survive if columns rotate.
+#[derive(Serialize)]
+struct GivenUp {
+    devices: usize,
+    sets: u64,
+    fixed: u64,
+    rotated: u64,
+    sampled: bool,
+    busiest_if_fixed: f64,
+}
+
+impl GivenUp {
+    fn of(code: &Code, placement: Placement, policy: Policy) -> Option<GivenUp> {
+        let choice = usual_placement(code, policy);
+        let loss = match placement {
+            Placement::Fixed | Placement::ROTATED => choice.loss,
+            rotated => rotation_loss(code, rotated),
+        };
+        loss.map(|RotationLoss { devices, sets, fixed, rotated, is_sample }| GivenUp {
+            devices,
+            sets,
+            fixed,
+            rotated,
+            sampled: is_sample,
+            busiest_if_fixed: rounded(choice.busiest),
+        })
+    }
+
+    fn text(&self, placement: &str) -> String {
+        let GivenUp { devices, sets, fixed, rotated, sampled, busiest_if_fixed } = self;
+        let sets = format!("of {sets} {}sets of {devices} devices", if *sampled { "random " } else { "" });
+        let load = format!("{busiest_if_fixed:.1} times the mean load");
+        match placement {
+            "fixed" => format!(
+                "Columns are fixed: {sets} {fixed} can be lost, with --placement rotated {rotated}; the busiest device carries {load}.\n"
+            ),
+            _ => format!(
+                "Columns are {placement}: {sets} {rotated} can be lost, with --placement fixed {fixed}; its busiest device would carry {load}.\n"
+            ),
+        }
+    }
 }
 
 impl Create {
@@ -95,7 +147,9 @@ impl Create {
         if let Some(text) = long_proof(&code) {
             note(&text);
         }
-        let new = NewFolder { code, devices, policy, epoch_bytes, patches_stripes, name, overwrite };
+        let placement = self.placement;
+        let new =
+            NewFolder { code, devices, placement, policy, epoch_bytes, patches_stripes, name, overwrite };
         let (folder, geometry) =
             Folder::create(&self.folder, &new).map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
@@ -103,6 +157,8 @@ impl Create {
             output_version: OUTPUT_VERSION,
             volume: geometry.volume.to_string(),
             code: geometry.code.spec(),
+            placement: geometry.placement.to_string(),
+            given_up: GivenUp::of(&geometry.code, geometry.placement, geometry.policy),
             policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
@@ -120,13 +176,14 @@ impl Create {
 fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
     let most = answer.device_bytes.iter().max().copied().unwrap_or(0);
     format!(
-        "{}: {} on {} devices of {}, {} for data; any {} of them may be lost.\nServe it: pantile serve {}\n",
+        "{}: {} on {} devices of {}, {} for data; any {} of them may be lost.\n{}Serve it: pantile serve {}\n",
         terminal.bold(sets::name(&answer.folder)),
         answer.code,
         answer.device_bytes.len(),
         sets::bytes(most),
         sets::bytes(answer.len_bytes),
         answer.tolerance,
+        answer.given_up.as_ref().map_or(String::new(), |given_up| given_up.text(&answer.placement)),
         sets::quoted(&answer.folder)
     )
 }

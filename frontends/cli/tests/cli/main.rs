@@ -22,5 +22,6 @@ mod the_engine_takes_the_papers_amounts;
 mod the_reference_shows_real_output;
 mod volumes;
 mod what_strangers_made_costs_little;
+mod what_survives_is_one_answer;
 mod whatever_is_given_as_a_device;
 mod wrong_chunks;
