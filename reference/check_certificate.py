@@ -84,7 +84,10 @@ class Certificate:
         need(isinstance(document, dict) and document.get("format") == "pantile-certificate", "this is no certificate")
         need(document.get("version") == 1, f"version {shown(document.get('version'))} is not 1, which this program knows")
         self.code = shown(document["code"]) if isinstance(document["code"], str) else "?"
-        self.rows, self.tolerance = document["rows"], document["tolerance"]
+        self.rows, self.tolerance, self.placement = document["rows"], document["tolerance"], document["placement"]
+        word, _, step = self.placement.partition(":") if isinstance(self.placement, str) else ("", "", "")
+        known = self.placement in ("fixed", "rotated") or word == "rotated" and step.isascii() and step.isdigit() and 1 <= int(step[:4]) <= 255
+        need(known, f"placement {shown(self.placement)} is not known")
         self.data = [tuple(cell) for cell in document["data"]]
         self.equations = [{(row, column): value for row, column, value in terms} for terms in document["equations"]]
         self.lengths = [len(terms) for terms in document["equations"]]
@@ -196,6 +199,8 @@ def main(arguments):
         print(f"no certificate: {shown(repr(error))}", file=sys.stderr)
         return 2
     print(f"{certificate.code}: any {certificate.tolerance} of {len(certificate.rows)} columns may be lost")
+    if certificate.placement != "fixed":
+        print(f"  and any {certificate.tolerance} devices: placement {certificate.placement}, each holds one column of every stripe")
     print(f"  by {evidence}")
     print(f"  {limit}")
     print(f"  equations sha256 {certificate.digest}")

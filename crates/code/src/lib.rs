@@ -21,6 +21,7 @@ pub mod families;
 pub mod foreign;
 mod labels;
 mod parts;
+mod placement;
 pub mod plank;
 mod spec;
 mod typed;
@@ -32,4 +33,5 @@ pub use code::{
 pub use error::{CodeError, FileFault};
 pub use families::{Family, Width, WidthError, families};
 pub use labels::{Label, Labels};
+pub use placement::{NoPlacement, Placement};
 pub use spec::{Arguments, CodeSpec, Hint};

@@ -208,6 +208,9 @@ pub struct StatusReport {
     pub volume: String,
     /// Its code.
     pub code: String,
+    /// Which device holds which column of a stripe: `fixed`, `rotated` or `rotated:STEP`.
+    #[serde(default)]
+    pub placement: String,
     /// How its writes become durable: `wcl` or `inplace`.
     pub policy: String,
     /// Its length.

@@ -270,6 +270,11 @@ pub enum FolderError {
         /// How long nothing came.
         after: Duration,
     },
+    /// A rotated placement of columns that cannot change places.
+    CannotRotate {
+        /// The code.
+        spec: String,
+    },
     /// Room for epochs of delayed parity in a volume that writes in place.
     EpochsInPlace,
     /// Room for larger epochs than a record can end.
@@ -637,6 +642,10 @@ impl fmt::Display for FolderError {
                 "the server of {} does not answer, for {:.0} s now; a device may hang (see the system's log): try again, or end its process",
                 folder.display(),
                 after.as_secs_f64().ceil()
+            ),
+            FolderError::CannotRotate { spec } => write!(
+                out,
+                "the columns of {spec} cannot change places, so they cannot be rotated; leave out --placement"
             ),
             FolderError::EpochsInPlace => {
                 write!(

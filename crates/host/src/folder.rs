@@ -22,7 +22,7 @@ use crate::superblocks::{
 use crate::timely::Timely;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use assembled::scan;
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_paths::{Dir, formatting_is_mine, other_writer};
@@ -73,6 +73,8 @@ pub struct NewFolder {
     pub code: Code,
     /// Its devices.
     pub devices: NewDevices,
+    /// Which column of a stripe is on which device; the usual one of the code unless given.
+    pub placement: Option<Placement>,
     /// How its writes become durable.
     pub policy: Policy,
     /// Bytes of what holds something already that epochs of delayed parity may write over at a
@@ -135,6 +137,11 @@ impl Folder {
     /// were made are removed again.
     pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
         check_code(&new.code)?;
+        if new.placement.is_some_and(|placement| placement != Placement::Fixed)
+            && !new.code.columns_are_interchangeable()
+        {
+            return Err(FolderError::CannotRotate { spec: new.code.spec().to_owned() });
+        }
         if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
             return Err(FolderError::EpochsInPlace);
         }
@@ -630,11 +637,13 @@ impl NewFolder {
     /// A volume as most are: policy `wcl`, named after its folder, on devices that hold nothing.
     pub fn new(code: Code, devices: NewDevices) -> NewFolder {
         let policy = Policy::Wcl;
-        NewFolder { code, devices, policy, epoch_bytes: 0, name: None, overwrite: false }
+        NewFolder { code, devices, placement: None, policy, epoch_bytes: 0, name: None, overwrite: false }
     }
 
     fn wanted(&self, volume: VolumeId) -> Wanted<'_> {
-        Wanted { code: &self.code, policy: self.policy, volume, epoch_bytes: self.epoch_bytes }
+        let usual = || geometry::usual_placement(&self.code, self.policy).placement;
+        let placement = self.placement.unwrap_or_else(usual);
+        Wanted { code: &self.code, placement, policy: self.policy, volume, epoch_bytes: self.epoch_bytes }
     }
 }
 

@@ -1,9 +1,10 @@
 //! Numbers for a new volume that need no thought, and the geometry that a superblock tells of.
 
 use crate::memory::BLOCK;
-use pantile_code::{Code, CodeError};
+use pantile_code::{Code, CodeError, Placement};
 use pantile_format::FormatError;
 use pantile_format::volume::{RECORD_BLOCKS_MAX, Superblock, VolumeId};
+use pantile_plan::{Choice, Writes};
 use pantile_volume::{Geometry, NewVolume, Policy, Slot};
 
 /// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay
@@ -37,6 +38,7 @@ const LOG_ROWS_MIN: u64 = 512;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'c> {
     pub(crate) code: &'c Code,
+    pub(crate) placement: Placement,
     pub(crate) policy: Policy,
     pub(crate) volume: VolumeId,
     /// Bytes that epochs of delayed parity may write over at a time, beside what every volume has
@@ -47,7 +49,7 @@ pub(crate) struct Wanted<'c> {
 impl Wanted<'_> {
     /// The numbers of a volume of given elements and stripes.
     fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
-        let mut new = numbers(self.code, self.policy, self.volume, element_blocks, stripes);
+        let mut new = numbers((self.code, self.placement), self.policy, self.volume, element_blocks, stripes);
         if self.epoch_bytes > 0 && self.policy == Policy::Wcl {
             // A range that begins within a stripe ends within one more; there are no more than the
             // volume has.
@@ -92,7 +94,17 @@ pub fn usual_geometry(
     volume: VolumeId,
     user_bytes: u64,
 ) -> Result<Geometry, FormatError> {
-    for_user_bytes(&Wanted { code, policy, volume, epoch_bytes: 0 }, user_bytes)
+    let placement = usual_placement(code, policy).placement;
+    for_user_bytes(&Wanted { code, placement, policy, volume, epoch_bytes: 0 }, user_bytes)
+}
+
+/// Returns the placement of a volume for which nobody chooses one.
+pub fn usual_placement(code: &Code, policy: Policy) -> Choice {
+    let writes = match policy {
+        Policy::Wcl => Writes::Whole,
+        Policy::Inplace => Writes::InPlace,
+    };
+    pantile_plan::usual_placement(code, writes)
 }
 
 /// A volume of at least `user_bytes`.
@@ -163,7 +175,7 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
 /// The numbers of a new volume whose elements and stripes are given: its log, its journal and the
 /// places beside its stripes.
 pub fn numbers(
-    code: &Code,
+    (code, placement): (&Code, Placement),
     policy: Policy,
     volume: VolumeId,
     element_blocks: u32,
@@ -185,6 +197,7 @@ pub fn numbers(
     NewVolume {
         volume,
         code: code.clone(),
+        placement,
         element_blocks,
         logical_stripes: stripes.try_into().unwrap_or(u32::MAX),
         spare_stripes: if is_moving { spare.clamp(16, 4096) as u32 } else { 0 },
@@ -230,6 +243,7 @@ pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfi
     let geometry = Geometry::new(NewVolume {
         volume: superblock.volume,
         code,
+        placement: superblock.placement,
         element_blocks: shape.element_blocks,
         logical_stripes: number(shape.logical_stripes)?,
         spare_stripes: number(shape.physical_stripes.saturating_sub(shape.logical_stripes))?,
@@ -238,9 +252,8 @@ pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfi
         policy: superblock.policy,
     });
     let geometry = geometry.map_err(Misfit::Format)?;
-    let fits = (superblock.slot.0 as usize) < geometry.slots()
-        && geometry.zones(superblock.slot).shape() == shape
-        && geometry.placement == superblock.placement;
+    let fits =
+        (superblock.slot.0 as usize) < geometry.slots() && geometry.zones(superblock.slot).shape() == shape;
     if fits { Ok(geometry) } else { Err(Misfit::Numbers) }
 }
 
@@ -259,7 +272,8 @@ mod tests {
             for (policy, user_bytes) in
                 sizes.into_iter().flat_map(|size| [(Policy::Wcl, size), (Policy::Inplace, size)])
             {
-                let wanted = Wanted { code: &code, policy, volume: ID, epoch_bytes: 0 };
+                let placement = Placement::spread(&code);
+                let wanted = Wanted { code: &code, placement, policy, volume: ID, epoch_bytes: 0 };
                 let geometry = for_user_bytes(&wanted, user_bytes).expect("a volume");
                 let have = geometry.user_blocks() * BLOCK as u64;
                 assert!(have >= user_bytes, "{spec}: {user_bytes}");
@@ -269,7 +283,8 @@ mod tests {
                 let again = for_devices(&wanted, &len).expect("it fits");
                 assert!(again.user_blocks() * 100 >= geometry.user_blocks() * 95, "{spec}: {user_bytes}");
             }
-            let wanted = Wanted { code: &code, policy: Policy::Wcl, volume: ID, epoch_bytes: 0 };
+            let placement = Placement::spread(&code);
+            let wanted = Wanted { code: &code, placement, policy: Policy::Wcl, volume: ID, epoch_bytes: 0 };
             let least = least_bytes(&wanted).expect("a volume");
             let devices = vec![least - 1; code.columns()];
             assert!(for_devices(&wanted, &devices).is_none(), "{spec}");
@@ -282,13 +297,14 @@ mod tests {
         for spec in ["mirror:2", "raid0:1", "raid5:3", "dcode:7", "raid6:60"] {
             let code = Code::parse(spec).expect("a code");
             for (element, stripes) in [(1, 1), (64, 1 << 20), (64, u32::MAX.into()), (1, u64::MAX)] {
-                let rows = numbers(&code, Policy::Wcl, ID, element, stripes).log_rows;
+                let rows =
+                    numbers((&code, Placement::spread(&code)), Policy::Wcl, ID, element, stripes).log_rows;
                 assert!(rows <= LOG_ROWS_MAX, "{spec}: {rows}");
             }
         }
         let code = Code::parse("mirror:2").expect("a code");
         let of = |log_rows| {
-            let new = numbers(&code, Policy::Wcl, ID, 1, 8);
+            let new = numbers((&code, Placement::spread(&code)), Policy::Wcl, ID, 1, 8);
             Geometry::new(NewVolume { log_rows, ..new }).is_ok()
         };
         assert!(of(LOG_ROWS_MAX) && !of(LOG_ROWS_MAX + 1));
@@ -297,7 +313,9 @@ mod tests {
     #[test]
     fn epochs_have_places_and_a_record_that_names_them() {
         let code = Code::parse("raid6:6").expect("a code");
-        let of = |epoch_bytes| Wanted { code: &code, policy: Policy::Wcl, volume: ID, epoch_bytes };
+        let placement = Placement::ROTATED;
+        let of =
+            |epoch_bytes| Wanted { code: &code, placement, policy: Policy::Wcl, volume: ID, epoch_bytes };
         let spares = |geometry: &Geometry| geometry.physical_stripes() - geometry.logical_stripes();
         for (user_bytes, epoch_bytes) in [(64u64 << 20, 8u64 << 20), (1 << 40, 64 << 30), (1 << 40, 1)] {
             let usual = for_user_bytes(&of(0), user_bytes).expect("a volume");

@@ -64,7 +64,7 @@ pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
 pub use fault::{FaultKind, FolderError};
 pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened, wipe};
-pub use geometry::{numbers, policy_name, usual_geometry};
+pub use geometry::{numbers, policy_name, usual_geometry, usual_placement};
 pub use handle::Handle;
 pub use health::{Finding, FindingKind, when};
 pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};

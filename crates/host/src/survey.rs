@@ -90,6 +90,8 @@ impl Folder {
             name: newest.map_or(own.unwrap_or_default(), |superblock| superblock.name.clone()),
             volume: self.config().volume.to_string(),
             code: newest.map_or("code unknown".into(), |superblock| superblock.spec.clone()),
+            placement: newest
+                .map_or("placement unknown".into(), |superblock| superblock.placement.to_string()),
             policy: newest
                 .map_or("policy unknown".into(), |superblock| policy_name(superblock.policy).to_owned()),
             len_bytes: geometry.map_or(0, |geometry| geometry.user_blocks() * BLOCK as u64),

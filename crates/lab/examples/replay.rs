@@ -4,7 +4,7 @@
 //! Counted: plans multiplied, requests in memory. Read: the same from the bytes of a trace. Driven:
 //! the engine, policy wcl.
 
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_kernel::measure::thread_cpu_ns;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{Circumstances, Counter, Driven, Format, Request, Trace, Writer, driven, geometry};
@@ -52,7 +52,7 @@ fn main() {
     println!("{:12} {:>8} {:>12} {:>12} {:>12}", "code", "counted", "read vscsi2", "read msr", "driven, wcl");
     for spec in ["raid5:7", "raid6:6", "rs:10+4", "dcode:7"] {
         let code = Code::parse(spec).expect("a code");
-        let shape = geometry(&code, ELEMENT_BYTES).expect("a shape");
+        let shape = geometry((&code, Placement::spread(&code)), ELEMENT_BYTES).expect("a shape");
         let counter = || Counter::new(&shape, &[]).expect("nothing is lost");
         let counted = rate(COUNTED, || {
             let mut counter = counter();
@@ -71,7 +71,9 @@ fn main() {
         });
         let read: Vec<f64> = read.collect();
         let driven = rate(DRIVEN, || {
-            let shape = driven::geometry(&code, Policy::Wcl, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+            let shape =
+                driven::geometry((&code, Placement::spread(&code)), Policy::Wcl, ELEMENT_BYTES, SPACE_BYTES)
+                    .expect("a shape");
             let circumstances = Circumstances { flush_every: 64, ..Circumstances::default() };
             let mut driven = Driven::new(shape, circumstances).expect("nothing is lost");
             all[..DRIVEN as usize].iter().for_each(|request| driven.push(request));

@@ -14,10 +14,11 @@
 //! Both count their work in steps of about a nanosecond, so that a limit of work does not depend on
 //! the machine.
 
-use pantile_code::{CellIndex, Code};
+use pantile_code::{CellIndex, Code, Placement};
 use pantile_gf::{Gf, Matrix};
 
 /// For each column the vectors that its cells have in the equations.
+#[derive(Debug)]
 pub(crate) struct Blocks {
     equations: usize,
     is_xor: bool,
@@ -62,6 +63,15 @@ impl Blocks {
 
     pub(crate) fn count(&self) -> usize {
         self.columns.len()
+    }
+
+    pub(crate) fn equations(&self) -> usize {
+        self.equations
+    }
+
+    /// Returns the number of cells of a column.
+    pub(crate) fn rows(&self, column: usize) -> usize {
+        (self.offsets[column + 1] - self.offsets[column]) as usize
     }
 
     /// The test that costs less per set when sets of so many columns are walked, and what it costs:
@@ -118,6 +128,14 @@ impl Blocks {
                 work_most: u64::MAX,
             }),
         }
+    }
+
+    /// Returns the test of sets of devices that hold the columns by a placement.
+    pub(crate) fn placed(&self, kind: TestKind, placement: Placement) -> Placed<'_> {
+        let (devices, turns) = (self.count(), placement.turns(self.count()));
+        let column = |turn, device| placement.column(turn as u64, device, devices);
+        let columns = |turn| (0..devices).map(|device| column(turn, device)).collect();
+        Placed { turns: (0..turns).map(|turn| (columns(turn), self.test(kind))).collect(), marks: Vec::new() }
     }
 
     /// The number of data columns, if they are the powers of one block-diagonal matrix and parity
@@ -250,6 +268,64 @@ impl Test<'_> {
             Test::Dense(dense) => dense.work,
             Test::Sparse(sparse) => sparse.work,
         }
+    }
+}
+
+/// A set of devices that grows and shrinks at its end: it can be lost if the columns on it can, in
+/// every turn of the placement.
+pub(crate) struct Placed<'b> {
+    /// By turn: the column on each device, and the test of the columns.
+    turns: Vec<(Vec<usize>, Test<'b>)>,
+    /// The ends of the tests of all turns before each device.
+    marks: Vec<usize>,
+}
+
+impl Placed<'_> {
+    /// The number of devices, for [`Placed::truncate`].
+    pub(crate) fn mark(&self) -> usize {
+        self.marks.len() / self.turns.len()
+    }
+
+    /// Takes back the devices from this number on.
+    pub(crate) fn truncate(&mut self, mark: usize) {
+        let first = mark * self.turns.len();
+        if first < self.marks.len() {
+            let ends = &self.marks[first..];
+            self.turns.iter_mut().zip(ends).for_each(|((_, test), &end)| test.truncate(end));
+            self.marks.truncate(first);
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Adds a device to a survivable set; `false` if the loss is then fatal, and the caller goes
+    /// back to a mark.
+    pub(crate) fn push(&mut self, device: usize) -> bool {
+        self.marks.extend(self.turns.iter().map(|(_, test)| test.mark()));
+        self.turns.iter_mut().all(|(columns, test)| test.push(columns[device]))
+    }
+
+    /// The length of the shortest beginning of `order` that is fatal, `None` if all of it may be
+    /// lost.
+    ///
+    /// The first `known` devices are known to be survivable.
+    pub(crate) fn first_fatal(&mut self, order: &[usize], known: usize) -> Option<usize> {
+        let mut first = None;
+        let mut beginning: Vec<usize> = Vec::with_capacity(order.len());
+        for (columns, test) in &mut self.turns {
+            let length = first.map_or(order.len(), |first: usize| first - 1);
+            beginning.clear();
+            beginning.extend(order[..length].iter().map(|&device| columns[device]));
+            first = test.first_fatal(&beginning, known).or(first);
+        }
+        first
+    }
+
+    /// Steps so far.
+    pub(crate) fn work(&self) -> u64 {
+        self.turns.iter().map(|(_, test)| test.work()).sum()
     }
 }
 

@@ -8,7 +8,9 @@
 //! * [`Planner::way_out`]: where that is refused, what would have to come back;
 //! * [`Planner::encode`]: the parity cells from the data;
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
-//! * [`prove()`]: which sets of lost columns are survivable, counted exactly, with witnesses;
+//! * [`prove()`], [`Survivors`]: which sets of lost columns are survivable, or of devices that hold
+//!   them by a placement, counted exactly, with witnesses;
+//! * [`usual_placement()`]: the placement of a volume for which nobody chooses one;
 //! * [`evidence()`], [`codeword()`]: what convinces somebody else of a tolerance, and of its limit;
 //! * [`Locator`]: which columns lie, from what the equations do not add up to;
 //! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
@@ -21,6 +23,7 @@ mod bits;
 mod cauchy;
 mod cells;
 mod chain;
+mod choice;
 mod dual;
 mod evidence;
 mod independence;
@@ -30,15 +33,18 @@ mod plan;
 mod planner;
 mod prove;
 mod search;
+mod survivors;
 mod update;
 mod way_out;
 
 pub use cells::{CellSet, Costs};
+pub use choice::{BUSIEST_MOST, Choice, RotationLoss, Writes, busiest, rotation_loss, usual_placement};
 pub use evidence::{Codeword, Evidence, EvidenceError, EvidenceLimits, Witnesses, codeword, evidence};
 pub use locate::{CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator, SEARCH_PRODUCTS_MOST};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};
 pub use planner::{Effort, Planner, Request};
 pub use prove::{Certificate, Level, Method, ProveOptions, prove};
 pub use search::{FourthGenerator, search_fourth_generators};
+pub use survivors::Survivors;
 pub use update::{Content, Strategy, UpdatePlan};
 pub use way_out::WayOut;

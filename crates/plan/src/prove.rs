@@ -17,10 +17,14 @@
 //! are then visited, and each is counted with its shifts. And whatever is contained in a survivable
 //! set is survivable: where a higher level has fewer sets, as in mirrors, it is walked first, and
 //! if all of it survives, so do all levels below.
+//!
+//! What fails are devices. Where a [`Placement`] moves columns from stripe to stripe, a set of
+//! devices survives if the columns on it do in every turn. Levels of which all sets of columns
+//! survive, or none, are those of devices as well; only the others are counted again.
 
 use crate::cauchy::is_cauchy;
-use crate::independence::{Blocks, Test, TestKind, random_order};
-use pantile_code::{Claim, Code};
+use crate::independence::{Blocks, Placed, TestKind, random_order};
+use pantile_code::{Claim, Code, Placement};
 use pantile_gf::choose;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -41,10 +45,10 @@ pub enum Method {
     },
 }
 
-/// All sets of so many columns.
+/// All sets of so many columns, or of devices that hold them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Columns lost.
+    /// Columns lost, or devices.
     pub lost: usize,
     /// The number of such sets (saturating at 2^64 - 1).
     pub sets: u64,
@@ -79,7 +83,9 @@ impl Level {
 pub struct Certificate {
     /// The canonical spec.
     pub code: String,
-    /// The number of columns.
+    /// Which column of a stripe is on which device: sets are sets of devices.
+    pub placement: Placement,
+    /// The number of columns, and of devices.
     pub columns: usize,
     /// Level by level from one lost column, up to the first at which nothing survives.
     pub levels: Vec<Level>,
@@ -125,6 +131,8 @@ impl Certificate {
 /// How far to go.
 #[derive(Clone, Debug)]
 pub struct ProveOptions {
+    /// Which column of a stripe is on which device.
+    pub placement: Placement,
     /// The highest level; `None`: until nothing survives.
     pub lost_most: Option<usize>,
     /// Whether sets are counted that a theorem decides: for whoever trusts nothing but counting,
@@ -151,6 +159,7 @@ pub struct ProveOptions {
 impl Default for ProveOptions {
     fn default() -> ProveOptions {
         ProveOptions {
+            placement: Placement::Fixed,
             lost_most: None,
             counts_all: false,
             sets_most: 20_000_000,
@@ -164,13 +173,13 @@ impl Default for ProveOptions {
     }
 }
 
-/// Proves which sets of columns are survivable.
+/// Proves which sets of columns are survivable, or of devices that hold them.
 ///
 /// `progress` is told the level, the sets done and the sets in all, at the start of each level and
 /// often while it is counted; it may be called from several threads, and ends the proof by
 /// answering `false`: the levels finished so far are then returned with `cut` set. Cost: at most
 /// `work_most` steps per counted level, and for the sample of all others together; about `work_all`
-/// in all.
+/// in all. Where columns move, twice that.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
@@ -178,6 +187,7 @@ pub fn prove(
 ) -> Certificate {
     let mut certificate = Certificate {
         code: code.spec().to_string(),
+        placement: Placement::Fixed,
         columns: code.columns(),
         levels: Vec::new(),
         fatal: Vec::new(),
@@ -190,15 +200,17 @@ pub fn prove(
     };
     if !progress(1, 0, code.columns() as u64) {
         certificate.cut = true;
-        return certificate;
+        return Certificate { placement: options.placement, ..certificate };
     }
     if !options.counts_all && is_cauchy(code) {
         certificate.tolerance_by_cauchy = code.parity().len();
     }
     let blocks = Blocks::new(code);
     let mut proof = Proof {
+        placement: Placement::Fixed,
         rows_least: rows_least(code),
         equations: code.equations().len(),
+        none_survives: usize::MAX,
         shift: blocks.shiftable(),
         blocks: &blocks,
         options,
@@ -212,28 +224,32 @@ pub fn prove(
         costs: BTreeMap::new(),
         work: 0,
     };
-    for lost in 1..=code.columns() {
-        if options.lost_most.is_some_and(|most| lost > most) {
-            certificate.cut = true;
-            break;
-        }
-        let Some((outcome, method)) = proof.level(lost) else {
-            certificate.cut = true;
-            break;
-        };
-        if certificate.fatal_count == 0 {
-            certificate.fatal = outcome.fatal;
-            certificate.fatal_count = outcome.fatal_count;
-        }
-        let level = Level { lost, sets: proof.sets(lost), survived: outcome.survived, method };
-        certificate.levels.push(level);
-        if outcome.survived == 0 {
-            break;
-        }
+    proof.levels(&mut certificate);
+    if options.placement.turns(code.columns()) == 1 {
+        return Certificate { placement: options.placement, ..certificate };
     }
-    certificate.by_shift = proof.shift_used;
-    certificate.by_inclusion = proof.inclusion_used;
-    certificate.work = proof.work;
+    let is_hopeless = |level: &&Level| level.method == Method::Exact && level.survived == 0;
+    let mut proof = Proof {
+        placement: options.placement,
+        none_survives: certificate.levels.iter().find(is_hopeless).map_or(usize::MAX, |level| level.lost),
+        shift: None,
+        all_survive: certificate.tolerance(),
+        walked: BTreeMap::new(),
+        sampled: None,
+        fatal_met: false,
+        costs: BTreeMap::new(),
+        ..proof
+    };
+    let before = certificate;
+    let mut certificate = Certificate {
+        placement: options.placement,
+        levels: Vec::new(),
+        fatal: Vec::new(),
+        fatal_count: 0,
+        cut: false,
+        ..before
+    };
+    proof.levels(&mut certificate);
     certificate
 }
 
@@ -264,8 +280,11 @@ enum Way {
 
 /// What is known while levels are decided one by one.
 struct Proof<'p> {
+    placement: Placement,
     rows_least: Vec<usize>,
     equations: usize,
+    /// No set of so many is known to survive.
+    none_survives: usize,
     shift: Option<usize>,
     blocks: &'p Blocks,
     options: &'p ProveOptions,
@@ -288,6 +307,32 @@ struct Proof<'p> {
 }
 
 impl Proof<'_> {
+    /// Decides level after level.
+    fn levels(&mut self, certificate: &mut Certificate) {
+        for lost in 1..=self.blocks.count() {
+            if self.options.lost_most.is_some_and(|most| lost > most) {
+                certificate.cut = true;
+                break;
+            }
+            let Some((outcome, method)) = self.level(lost) else {
+                certificate.cut = true;
+                break;
+            };
+            if certificate.fatal_count == 0 {
+                certificate.fatal = outcome.fatal;
+                certificate.fatal_count = outcome.fatal_count;
+            }
+            let level = Level { lost, sets: self.sets(lost), survived: outcome.survived, method };
+            certificate.levels.push(level);
+            if outcome.survived == 0 {
+                break;
+            }
+        }
+        certificate.by_shift = self.shift_used;
+        certificate.by_inclusion = self.inclusion_used;
+        certificate.work = self.work;
+    }
+
     fn sets(&self, lost: usize) -> u64 {
         choose(self.blocks.count() as u64, lost as u64)
     }
@@ -302,7 +347,7 @@ impl Proof<'_> {
     }
 
     fn is_hopeless(&self, lost: usize) -> bool {
-        self.rows_least[lost] > self.equations
+        lost >= self.none_survives || self.rows_least[lost] > self.equations
     }
 
     fn way(&mut self, lost: usize) -> Way {
@@ -329,7 +374,9 @@ impl Proof<'_> {
         if let Some(&known) = self.costs.get(&lost) {
             return known;
         }
-        let (cheaper, work) = self.blocks.cheaper_test(lost, self.left());
+        let turns = self.placement.turns(self.blocks.count()) as u64;
+        let (cheaper, work) = self.blocks.cheaper_test(lost, self.left() / turns);
+        let cheaper = cheaper.map(|(kind, cost)| (kind, cost.saturating_mul(turns)));
         self.work += work;
         self.costs.insert(lost, cheaper);
         cheaper
@@ -403,6 +450,7 @@ impl Proof<'_> {
         self.shift_used |= self.shift.is_some();
         let walk = Walk {
             blocks: self.blocks,
+            placement: self.placement,
             kind,
             lost,
             shift: self.shift,
@@ -453,7 +501,7 @@ impl Proof<'_> {
             let ended = AtomicBool::new(false);
             let results: Mutex<Vec<(FirstFatal, u64)>> = Mutex::new(Vec::new());
             let draw = || {
-                let mut test = self.blocks.test(kind);
+                let mut test = self.blocks.placed(kind, self.placement);
                 let mut fatal = Vec::new();
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
@@ -525,6 +573,7 @@ pub(crate) fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
 /// One level, visited depth first.
 struct Walk<'w> {
     blocks: &'w Blocks,
+    placement: Placement,
     kind: TestKind,
     lost: usize,
     shift: Option<usize>,
@@ -549,7 +598,7 @@ impl Walk<'_> {
         on_threads(threads, &|| {
             let mut visitor = Visitor {
                 walk: self,
-                test: self.blocks.test(self.kind),
+                test: self.blocks.placed(self.kind, self.placement),
                 outcome: Outcome::default(),
                 unreported: 0,
                 reported_work: 0,
@@ -585,7 +634,7 @@ impl Walk<'_> {
 
 struct Visitor<'v> {
     walk: &'v Walk<'v>,
-    test: Test<'v>,
+    test: Placed<'v>,
     outcome: Outcome,
     unreported: u64,
     reported_work: u64,

@@ -2,11 +2,11 @@
 //! lays on a device.
 
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
-use pantile_code::{CellIndex, Code, CodeError};
+use pantile_code::{CellIndex, Code, CodeError, Placement};
 use pantile_format::volume::{
-    ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Placement, Policy, Shape, VolumeId, Zones,
+    ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Policy, Shape, VolumeId, Zones,
 };
-use pantile_format::{Column, Crc64, FormatError, Generation};
+use pantile_format::{Column, Crc64, FormatError, Generation, Part};
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +16,10 @@ type Pattern = (Vec<CellIndex>, Vec<CellIndex>);
 
 /// Plans kept for stripes.
 const PLANS_MOST: usize = 1024;
+
+/// Which column of a log row is on which device, whatever the placement of stripes: most rows are
+/// short, and would wear the first devices.
+const LOG_PLACEMENT: Placement = Placement::ROTATED;
 
 /// The numbers of a volume.
 #[derive(Clone, Debug)]
@@ -43,6 +47,8 @@ pub struct NewVolume {
     pub volume: VolumeId,
     /// The code of its stripes.
     pub code: Code,
+    /// Which column of a stripe is on which device.
+    pub placement: Placement,
     /// Blocks per element.
     pub element_blocks: u32,
     /// Stripes of the user's address space.
@@ -65,6 +71,7 @@ impl NewVolume {
         NewVolume {
             volume: VolumeId([9; 16]),
             code: Code::parse("mirror:2").expect("a code"),
+            placement: Placement::ROTATED,
             element_blocks: 1,
             logical_stripes: 8,
             spare_stripes: 2,
@@ -78,13 +85,14 @@ impl NewVolume {
 impl Geometry {
     /// Lays the zones on every device.
     ///
-    /// Errors: `Invalid` with the number that no volume can have.
+    /// Errors: `Invalid` with the number that no volume can have: a rotated placement where columns
+    /// cannot change places.
     pub fn new(new: NewVolume) -> Result<Geometry, FormatError> {
-        let NewVolume { volume, code, policy, .. } = new;
-        let placement = match code.columns_are_interchangeable() {
-            true => Placement::Rotate,
-            false => Placement::Fixed,
-        };
+        let NewVolume { volume, code, placement, policy, .. } = new;
+        if placement != Placement::Fixed && !code.columns_are_interchangeable() {
+            let rule = "must be fixed: columns of this code cannot change places";
+            return Err(FormatError::Invalid { part: Part::Superblock, field: "placement", rule });
+        }
         let zones = (0..code.columns()).map(|column| {
             let mut shape = Shape {
                 devices: code.columns() as u32,
@@ -187,7 +195,7 @@ impl Geometry {
 
     /// The column that a slot holds of a physical stripe.
     pub fn column(&self, physical: u32, slot: Slot) -> usize {
-        self.placement.column(PhysicalStripe(physical.into()), slot, self.slots() as u32).0 as usize
+        self.placement.column(physical.into(), slot.0 as usize, self.slots())
     }
 
     /// The header of a chunk: what a device holds of a logical stripe that was written to a
@@ -212,8 +220,7 @@ impl Geometry {
 
     /// The slot that holds a column of a physical stripe.
     pub fn slot(&self, physical: u32, column: usize) -> Slot {
-        let column = Column(column as u32);
-        self.placement.slot(PhysicalStripe(physical.into()), column, self.slots() as u32)
+        Slot(self.placement.device(physical.into(), column, self.slots()) as u32)
     }
 
     /// Blocks of the header of a chunk.
@@ -242,8 +249,7 @@ impl Geometry {
 
     /// The slot that holds a column of a log row.
     pub fn row_slot(&self, row: u32, column: usize) -> Slot {
-        let column = Column(column as u32);
-        Placement::Rotate.slot(PhysicalStripe(row.into()), column, self.slots() as u32)
+        Slot(LOG_PLACEMENT.device(row.into(), column, self.slots()) as u32)
     }
 
     /// The address of a log row, on every device.
@@ -384,7 +390,7 @@ impl Planners {
         let (stripe, row) = (Planner::new(&geometry.code), Planner::new(&log_code));
         Ok(Planners {
             stripes_bear: Bearing::new(&geometry.code, geometry.placement),
-            rows_bear: Bearing::new(&log_code, Placement::Rotate),
+            rows_bear: Bearing::new(&log_code, LOG_PLACEMENT),
             encode_stripe: Arc::new(stripe.encode()),
             encode_row: Arc::new(row.encode()),
             stripe,

@@ -275,8 +275,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantile_code::Code;
-    use pantile_format::volume::Placement;
+    use pantile_code::{Code, Placement, families};
     use pantile_plan::{ProveOptions, prove};
 
     fn bearing(spec: &str, placement: Placement) -> Bearing {
@@ -294,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_code_with_two_parities_tolerates_two() {
-        let raid6 = bearing("raid6:6", Placement::Rotate);
+        let raid6 = bearing("raid6:6", Placement::ROTATED);
         let whole = margin(&raid6, &standing(&[]));
         assert_eq!((whole.any_more, whole.survives), (2, true));
         let next = whole.next.expect("counted");
@@ -309,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_stripe_counts_with_its_bad_chunks() {
-        let raid6 = bearing("raid6:4", Placement::Rotate);
+        let raid6 = bearing("raid6:4", Placement::ROTATED);
         let with = |bad: &[&[u32]], lost: &[u32]| {
             let bad = bad.iter().map(|of| slots(of)).collect();
             margin(&raid6, &Standing { bad, ..standing(lost) })
@@ -344,36 +343,52 @@ mod tests {
     /// and what takes billions of products is not counted.
     #[test]
     fn a_code_of_thousands_of_elements_is_counted_where_that_is_cheap() {
-        let clay = bearing("clay:10,4,13", Placement::Rotate);
+        let clay = bearing("clay:10,4,13", Placement::ROTATED);
         let whole = margin(&clay, &standing(&[]));
         let next = whole.next.expect("no five are tolerated");
         assert_eq!((whole.any_more, next.devices, next.sets, next.survived), (4, 5, 2002, 0));
         assert_eq!(clay.products(5), 0.0);
-        let more = bearing("xorbas:10,6,5", Placement::Rotate);
+        let more = bearing("xorbas:10,6,5", Placement::ROTATED);
         assert_eq!(more.products(5), 16.0 * 25.0 * 6.0, "sixteen turns of five by five in six equations");
     }
 
-    /// Codes that tolerate some sets beyond their promise: without turning, the numbers are those
-    /// of the proof.
+    /// Of the examples of every family, as columns stay and as they rotate.
     #[test]
-    fn the_count_is_that_of_the_proof() {
-        for spec in ["shec:6,4,3", "lrc:4,2,2", "raidp:4", "mirror:3", "dcode:5"] {
-            let Ok(code) = Code::parse(spec) else { continue };
-            let certificate = prove(&code, &ProveOptions::default(), &|_, _, _| true);
-            let found = margin(&bearing(spec, Placement::Fixed), &standing(&[]));
-            assert_eq!(found.any_more as usize, certificate.tolerance(), "{spec}");
-            let level = certificate.levels.get(certificate.tolerance());
-            if let (Some(level), Some(next)) = (level, found.next) {
-                assert_eq!((next.sets, next.survived), (level.sets, level.survived), "{spec}");
+    fn the_count_of_a_new_volume_is_that_of_the_proof_for_every_family_and_placement() {
+        let mut compared = [0, 0];
+        for spec in families().iter().flat_map(|family| family.examples) {
+            let code = Code::parse(spec).expect("an example");
+            for placement in [Placement::Fixed, Placement::ROTATED] {
+                if code.columns() > 24 || placement != Placement::Fixed && !code.columns_are_interchangeable()
+                {
+                    continue;
+                }
+                let options = ProveOptions {
+                    placement,
+                    lost_most: Some(code.claim().tolerance + 1),
+                    ..ProveOptions::default()
+                };
+                let proved = prove(&code, &options, &|_, _, _| true);
+                let found = margin(&bearing(spec, placement), &standing(&[]));
+                assert_eq!(found.any_more as usize, proved.tolerance(), "{spec} {placement}");
+                if let (Some(level), Some(next)) = (proved.levels.get(proved.tolerance()), found.next) {
+                    assert_eq!(
+                        (next.sets, next.survived),
+                        (level.sets, level.survived),
+                        "{spec} {placement}"
+                    );
+                    compared[placement.number() as usize] += 1;
+                }
             }
         }
+        assert!(compared[0] >= 40 && compared[1] >= 40, "{compared:?}");
     }
 
     /// Where columns turn, a set is survived only if every turn of it is.
     #[test]
     fn turning_can_only_lower_the_count() {
         let of = |placement| margin(&bearing("shec:6,4,3", placement), &standing(&[])).next.expect("counted");
-        let (fixed, turned) = (of(Placement::Fixed), of(Placement::Rotate));
+        let (fixed, turned) = (of(Placement::Fixed), of(Placement::ROTATED));
         assert!(turned.survived < fixed.survived, "{turned:?} {fixed:?}");
     }
 }

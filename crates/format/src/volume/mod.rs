@@ -49,7 +49,7 @@ pub use snapshot::{
     SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotSum,
 };
 pub use state::{STATE_LAYOUT, State, StateRoom};
-pub use superblock::{DefinitionRef, Placement, Policy, SUPERBLOCK_LAYOUT, SnapshotRef, Superblock};
+pub use superblock::{DefinitionRef, Policy, SUPERBLOCK_LAYOUT, SnapshotRef, Superblock};
 pub use zones::{BlockRun, CLAIM_BLOCK, Place, STATE_BLOCKS, Shape, Zones};
 
 use crate::layout::Field;
@@ -94,7 +94,8 @@ pub struct VolumeId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HistoryId(pub [u8; 16]);
 
-/// A device's place in the volume, from 0. What column it holds of a stripe is the [`Placement`]'s.
+/// A device's place in the volume, from 0. What column it holds of a stripe is the
+/// [`Placement`](pantile_code::Placement)'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 

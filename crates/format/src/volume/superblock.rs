@@ -5,11 +5,12 @@
 //! holds nothing that a commit changes; the maps are in the snapshot and in the records behind it.
 
 use super::{
-    BLOCK_BYTES, Features, HistoryId, PhysicalStripe, RecordNumber, STATE_BLOCKS, Session, Shape, Slot,
-    StateRef, VOLUME_VERSION, VolumeId, check_start, must_be_zero, seal, unseal,
+    BLOCK_BYTES, Features, HistoryId, RecordNumber, STATE_BLOCKS, Session, Shape, Slot, StateRef,
+    VOLUME_VERSION, VolumeId, check_start, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
-use crate::{CodeRecord, Column, Crc64, FormatError, Generation, Part};
+use crate::{CodeRecord, Crc64, FormatError, Generation, Part};
+use pantile_code::Placement;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTVOLM";
 const PART: Part = Part::Superblock;
@@ -35,7 +36,7 @@ layout! {
         ROWS: "rows" @ 96 + 4, "elements of a chunk on this device";
         DATA_CELLS: "data cells" @ 100 + 4, "data cells of a stripe";
         ELEMENT_BLOCKS: "element blocks" @ 104 + 4, "blocks of an element: a power of two up to 1024";
-        PLACEMENT: "placement" @ 108 + 4, "0 fixed, 1 rotate";
+        PLACEMENT: "placement" @ 108 + 4, "0 fixed, else the devices by which columns are rotated from stripe to stripe: 1 to 255";
         POLICY: "policy" @ 112 + 4, "0 wcl, 1 inplace";
         LOG_ROWS: "log rows" @ 116 + 4, "blocks of the log zone, at most 1048576";
         JOURNAL_BLOCKS: "journal blocks" @ 120 + 4, "blocks of the journal, 16 to 65536";
@@ -68,39 +69,6 @@ layout! {
         STATE_LEN: "state length" @ 2920 + 4, "blocks of the state: 1 to 4; 0 for none";
         REST: "reserved" @ 2924 + 1164, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
-    }
-}
-
-/// Which column of the code a device holds of a stripe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement {
-    /// Slot s holds column s of every stripe.
-    Fixed,
-    /// Column c lies in slot (c + physical stripe) mod n, so that parity is spread over all
-    /// devices.
-    Rotate,
-}
-
-impl Placement {
-    /// The column that a slot holds. Panics unless slot < devices.
-    pub fn column(self, stripe: PhysicalStripe, slot: Slot, devices: u32) -> Column {
-        assert!(slot.0 < devices, "slot {} of {devices}", slot.0);
-        let (n, turn) = (u64::from(devices), self.turn(stripe, devices));
-        Column(((u64::from(slot.0) + n - turn) % n) as u32)
-    }
-
-    /// The slot that holds a column. Panics unless column < devices.
-    pub fn slot(self, stripe: PhysicalStripe, column: Column, devices: u32) -> Slot {
-        assert!(column.0 < devices, "column {} of {devices}", column.0);
-        let turn = self.turn(stripe, devices);
-        Slot(((u64::from(column.0) + turn) % u64::from(devices)) as u32)
-    }
-
-    fn turn(self, stripe: PhysicalStripe, devices: u32) -> u64 {
-        match self {
-            Placement::Fixed => 0,
-            Placement::Rotate => stripe.0 % u64::from(devices),
-        }
     }
 }
 
@@ -281,7 +249,7 @@ impl Superblock {
         FIRST_RECORD.put_u64(&mut bytes, self.first_record.0);
         CREATED.put(&mut bytes, &self.created.to_le_bytes());
         put_shape(&mut bytes, &self.shape);
-        PLACEMENT.put_u32(&mut bytes, matches!(self.placement, Placement::Rotate).into());
+        PLACEMENT.put_u32(&mut bytes, self.placement.number());
         POLICY.put_u32(&mut bytes, matches!(self.policy, Policy::Inplace).into());
         if let Some(snapshot) = self.snapshot {
             SNAPSHOT.put_u32(&mut bytes, u32::from(snapshot.area) + 1);
@@ -364,11 +332,8 @@ impl Superblock {
         if BLOCK.u32(bytes) != BLOCK_BYTES as u32 {
             return Err(invalid("block length", "must be 4096"));
         }
-        let placement = match PLACEMENT.u32(bytes) {
-            0 => Placement::Fixed,
-            1 => Placement::Rotate,
-            _ => return Err(invalid("placement", "must be 0 or 1")),
-        };
+        let placement = Placement::of_number(PLACEMENT.u32(bytes));
+        let placement = placement.ok_or_else(|| invalid("placement", "must be 255 or less"))?;
         let policy = match POLICY.u32(bytes) {
             0 => Policy::Wcl,
             1 => Policy::Inplace,

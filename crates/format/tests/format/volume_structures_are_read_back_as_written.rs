@@ -177,25 +177,6 @@ fn the_same_bytes_elsewhere_have_another_checksum() {
 }
 
 #[test]
-fn every_stripe_has_every_column_once_and_back() {
-    for placement in [Placement::Fixed, Placement::Rotate] {
-        for stripe in [0, 1, 4, 5, 11, u64::MAX].map(PhysicalStripe) {
-            let mut columns: Vec<u32> = (0..5)
-                .map(|slot| {
-                    let column = placement.column(stripe, Slot(slot), 5);
-                    assert_eq!(placement.slot(stripe, column, 5), Slot(slot));
-                    column.0
-                })
-                .collect();
-            columns.sort();
-            assert_eq!(columns, [0, 1, 2, 3, 4]);
-        }
-    }
-    assert_eq!(Placement::Rotate.column(PhysicalStripe(7), Slot(4), 5).0, 2);
-    assert_eq!(Placement::Fixed.column(PhysicalStripe(7), Slot(4), 5).0, 4);
-}
-
-#[test]
 fn a_member_that_rebuilds_has_what_it_did_not_miss_and_what_is_rebuilt() {
     use pantile_format::Generation;
     let state = MemberState::Rebuilding {

@@ -2,7 +2,7 @@
 //! place, 1 GB/s from there, half a millisecond for a flush.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_device::{Counted, Counts, MemoryDevice, Throttle, Throttled};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{BLOCK_BYTES, Geometry, NewVolume, Policy, Slot};
@@ -48,6 +48,7 @@ pub fn geometry(code: &Code, policy: Policy) -> Geometry {
     Geometry::new(NewVolume {
         volume: VolumeId([9; 16]),
         code: code.clone(),
+        placement: Placement::spread(code),
         element_blocks: ELEMENT_BLOCKS,
         logical_stripes: stripes,
         spare_stripes: if moving { (stripes / 32).max(16) } else { 0 },

@@ -128,6 +128,7 @@ impl Service {
             name: self.superblock.name.clone(),
             volume: self.geometry.volume.to_string(),
             code: self.geometry.code.spec().to_owned(),
+            placement: self.geometry.placement.to_string(),
             policy: policy_name(self.superblock.policy).to_owned(),
             len_bytes: self.host().handle().len_bytes(),
             used_bytes: (status.stripes_used.saturating_mul(stripe_bytes))

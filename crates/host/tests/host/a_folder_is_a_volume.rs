@@ -2,6 +2,7 @@
 
 use crate::common::folders::*;
 use crate::common::painted;
+use pantile_code::Placement;
 use pantile_device::DeviceError;
 use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, HostOptions,
@@ -357,6 +358,39 @@ fn a_volume_is_written_in_place_if_it_is_made_so() {
     done(service.obey(&Order::Fail { device: 4, lose_data: false }));
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
+}
+
+#[test]
+fn columns_are_where_the_volume_was_made_to_have_them() {
+    for (code, placement) in [
+        ("shec:4,3,2", Placement::Fixed),
+        ("shec:4,3,2", Placement::ROTATED),
+        ("raid6:4", Placement::Rotated { step: 4 }),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("v");
+        let made = new(code, NewDevices::Made { user_bytes: 8 << 20 });
+        let made = NewFolder { placement: Some(placement), ..made };
+        let (made, geometry) = Folder::create(&root, &made).expect("a volume");
+        assert_eq!(geometry.placement, placement);
+        drop(made);
+        let service = start(&root);
+        let data = painted(20, 5_000_000);
+        service.handle().write(0, &data, true).expect("it writes");
+        service.host().kill();
+        drop(service);
+        let service = start(&root);
+        assert_eq!(status(&service).placement, placement.to_string());
+        done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+        done(service.obey(&Order::Fail { device: 4, lose_data: false }));
+        assert!(read(&service, data.len()) == data, "{code} {placement}");
+        service.stop().expect("it stops");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = new("raidp:4", NewDevices::Made { user_bytes: 8 << 20 });
+    let made = NewFolder { placement: Some(Placement::ROTATED), ..made };
+    let refused = Folder::create(&folder.path().join("v"), &made).expect_err("add-ons stay");
+    assert!(matches!(refused, FolderError::CannotRotate { .. }), "{refused}");
 }
 
 #[test]

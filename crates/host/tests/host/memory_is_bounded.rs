@@ -2,7 +2,7 @@
 
 use crate::common::folders::new;
 use crate::common::{Devices, format, memory, open_with, painted, until};
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_format::volume::VolumeId;
 use pantile_host::{
     Folder, FolderError, Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, NewDevices, least_memory_bytes,
@@ -16,6 +16,7 @@ fn wide() -> Geometry {
     Geometry::new(NewVolume {
         volume: VolumeId([7; 16]),
         code: Code::parse("raidq:60+4").expect("a spec"),
+        placement: Placement::ROTATED,
         element_blocks: 16,
         logical_stripes: 24,
         spare_stripes: 8,

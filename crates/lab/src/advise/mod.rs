@@ -27,6 +27,8 @@ use crate::compare::{self, Line};
 use crate::durability::{self, HOURS_PER_YEAR};
 use crate::parallel;
 use crate::replay::{BLOCK_BYTES, Cause, Replayed, Seen};
+use pantile::code::Placement;
+use pantile::plan::Level;
 use pantile::{Code, Effort};
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -86,6 +88,10 @@ pub struct Ranked {
     pub tolerance: usize,
     /// Whether that was proved here; else it is claimed.
     pub is_proved: bool,
+    /// Which column of a stripe is on which disk.
+    pub placement: Placement,
+    /// Sets of one disk more; `None`: another code stands for it.
+    pub next: Option<Level>,
     /// The lower the better, 1 at the least.
     pub score: f64,
     /// Another candidate that is no worse in any criterion and in balance, and 5 % better in one.
@@ -203,10 +209,10 @@ fn examined(
     let line: Line = compare::line(code, &how, &goes_on)?;
     let hears = || hear(done.load(std::sync::atomic::Ordering::Relaxed));
     let timing = match &options.timed {
-        Some(timed) => timed.on(candidate, seen, hears)?,
+        Some(timed) => timed.on((candidate, replayed.placement), seen, hears)?,
         None => Timing::NotAsked,
     };
-    let durable = durable(code, options, durabilities);
+    let durable = durable((code, replayed.placement), options, durabilities);
     let total = replayed.counts.total();
     let asked = (seen.bytes_read + seen.bytes_written) as f64 / BLOCK_BYTES as f64;
     let moved = (total.read + total.written) as f64;
@@ -232,6 +238,8 @@ fn examined(
         timing,
         tolerance: durable.tolerance.unwrap_or(code.claim().tolerance),
         is_proved: durable.is_proved,
+        placement: replayed.placement,
+        next: durable.next,
         score: 1.0,
         beaten_by: None,
     })
@@ -246,16 +254,25 @@ struct Durable {
     /// Found here; none if another code was examined.
     tolerance: Option<usize>,
     is_proved: bool,
+    next: Option<Level>,
 }
 
 /// Each durability is found once: codes of which any m columns may be lost have it in common.
-fn durable(code: &Code, options: &Options, known: &Mutex<HashMap<String, Durable>>) -> Durable {
+fn durable(
+    (code, placement): (&Code, Placement),
+    options: &Options,
+    known: &Mutex<HashMap<String, Durable>>,
+) -> Durable {
     let other = durability::stand_in(code);
     let of = other.as_ref().unwrap_or(code);
+    // Of a code of which no set beyond its tolerance survives, placement changes nothing.
+    let placement = if of.claim().mds { Placement::Fixed } else { placement };
     let lock = || known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let cached = lock().get(of.spec()).cloned();
+    let key = format!("{} {placement}", of.spec());
+    let cached = lock().get(&key).cloned();
     let found = cached.unwrap_or_else(|| {
-        let how = durability::Options { cycles: 0, threads: 1, haste: HASTE, ..options.durability.clone() };
+        let (cycles, threads, haste) = (0, 1, HASTE);
+        let how = durability::Options { placement, cycles, threads, haste, ..options.durability.clone() };
         let found = match durability::examine(of, &how) {
             Ok(found) => Durable {
                 nines: found.nines(),
@@ -264,10 +281,11 @@ fn durable(code: &Code, options: &Options, known: &Mutex<HashMap<String, Durable
                 is_sampled: found.is_sampled(),
                 tolerance: Some(found.tolerance),
                 is_proved: found.is_proved,
+                next: found.certificate.levels.get(found.tolerance).cloned(),
             },
             Err(_) => unreachable!("without counted spares nothing is refused"),
         };
-        lock().insert(of.spec().to_string(), found.clone());
+        lock().insert(key, found.clone());
         found
     });
     match other {
@@ -277,6 +295,7 @@ fn durable(code: &Code, options: &Options, known: &Mutex<HashMap<String, Durable
             stands_for_it: Some(other.spec().to_string()),
             tolerance: None,
             is_proved: false,
+            next: None,
             ..found
         },
     }

@@ -3,7 +3,7 @@
 
 use crate::ceph::is_vandermonde_safe;
 use pantile::Code;
-use pantile::code::ColumnRole;
+use pantile::code::{ColumnRole, Placement};
 
 /// For what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Target {
         if has_add_ons {
             return Some("it needs a small add-on beside every disk, which fails by itself".into());
         }
-        let shape = crate::replay::geometry(code, 64 << 10).err();
+        let shape = crate::replay::geometry((code, Placement::spread(code)), 64 << 10).err();
         match self {
             Target::Volume => shape.map(|error| error.to_string()),
             Target::Ceph => {

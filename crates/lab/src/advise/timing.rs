@@ -4,6 +4,7 @@
 use super::Candidate;
 use crate::exascale::Device;
 use crate::replay::{Circumstances, Driven, Latencies, Request, Seen, driven};
+use pantile::code::Placement;
 use pantile_volume::Policy;
 
 /// What a request costs, and on which devices.
@@ -50,13 +51,18 @@ impl Timed {
     /// hearer ended it.
     ///
     /// Cost: a second at the most for each candidate.
-    pub(super) fn on(&self, candidate: &Candidate, seen: &Seen, hear: impl Fn() -> bool) -> Option<Timing> {
+    pub(super) fn on(
+        &self,
+        (candidate, placement): (&Candidate, Placement),
+        seen: &Seen,
+        hear: impl Fn() -> bool,
+    ) -> Option<Timing> {
         let sample = self.sample(seen);
         if sample.is_empty() {
             return Some(Timing::NotComputed("its first request asks for more than 1 GiB".into()));
         }
         let end = sample.iter().map(|request| request.offset + request.len).max().unwrap_or(0);
-        let opened = driven::geometry(&candidate.code, Policy::Inplace, self.element_bytes, end)
+        let opened = driven::geometry((&candidate.code, placement), Policy::Inplace, self.element_bytes, end)
             .and_then(|geometry| Driven::new(geometry, Circumstances::default()));
         let mut volume = match opened {
             Ok(volume) => volume.timed(&self.device),

@@ -6,11 +6,12 @@
 //! and so is a single cell.
 
 use super::disks::{Disks, Domains};
-use pantile::code::ColumnRole;
+use pantile::code::{ColumnRole, Placement};
 use pantile::gf::{Echelon, Gf};
 use pantile::plan::{Planner, Request};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, RwLock};
 
 /// Lost columns, ascending.
@@ -48,6 +49,12 @@ impl Loss {
 /// A code on disks.
 pub(crate) struct Array<'c> {
     code: &'c Code,
+    /// By turn of the placement: the column on each disk.
+    turns: Vec<Vec<u16>>,
+    /// What is known of sets of columns, where they are of several turns.
+    stripes: RwLock<HashMap<Columns, Arc<Beside>>>,
+    /// Reads of each column for lost columns, and those of them that are rebuilt; the same.
+    reads: RwLock<HashMap<(Columns, Columns), Arc<Vec<usize>>>>,
     planner: Planner,
     pub disks: &'c Disks,
     /// Any so many columns may be lost.
@@ -68,11 +75,22 @@ pub(crate) struct Array<'c> {
 }
 
 impl<'c> Array<'c> {
-    pub fn new(code: &'c Code, disks: &'c Disks, safe: usize, top: usize) -> Array<'c> {
+    pub fn new(
+        (code, placement): (&'c Code, Placement),
+        disks: &'c Disks,
+        safe: usize,
+        top: usize,
+    ) -> Array<'c> {
         let groups = groups(code, disks);
+        let devices = code.columns();
+        let column = |turn, device| placement.column(turn as u64, device, devices) as u16;
+        let turn = |turn| (0..devices).map(|device| column(turn, device)).collect();
         let is_one_row = code.rows_max() == 1 && code.cell_count() == code.columns();
         Array {
             code,
+            turns: (0..placement.turns(devices)).map(turn).collect(),
+            stripes: RwLock::new(HashMap::new()),
+            reads: RwLock::new(HashMap::new()),
             planner: Planner::new(code),
             disks,
             safe,
@@ -127,7 +145,8 @@ impl<'c> Array<'c> {
 
     /// Whether a set may be lost.
     pub fn survives(&self, lost: &[u16]) -> bool {
-        lost.len() <= self.safe || (!self.is_alike && self.vectors.span(self.code, lost).is_some())
+        let survives = |turn: &Vec<u16>| self.vectors.span(self.code, &on(turn, lost)).is_some();
+        lost.len() <= self.safe || (!self.is_alike && self.turns.iter().all(survives))
     }
 
     /// Steps of about a nanosecond that one set of so many columns takes.
@@ -143,7 +162,7 @@ impl<'c> Array<'c> {
             (true, 1) => 100_000,
             (true, _) => 3_000_000,
         };
-        500 + independence + planning
+        500 + (independence + planning) * self.turns.len() as u64
     }
 
     fn examine(&self, lost: &[u16]) -> Loss {
@@ -154,7 +173,7 @@ impl<'c> Array<'c> {
             Fatal::All => columns - lost.len(),
             Fatal::Some(fatal) => fatal.iter().filter(|&&is_fatal| is_fatal).count(),
         };
-        let share = vulnerable as f64 / self.code.rows_max() as f64;
+        let share = vulnerable / self.code.rows_max() as f64;
         let hours = match self.mean_hours.get(&lost.len()) {
             Some(hours) => hours.clone(),
             // With a spare for each, all are rebuilt at once and no other number is asked for.
@@ -168,44 +187,63 @@ impl<'c> Array<'c> {
         Loss { fatal, fatal_count, hours, unreadable: -(-share * self.disks.unreadable_per_disk()).exp_m1() }
     }
 
-    /// The columns that are fatal beside these, and how many single cells are.
-    fn fatal(&self, lost: &[u16]) -> (Fatal, usize) {
+    /// The disks that are fatal beside these, and how many single cells are: of a disk the mean over
+    /// its stripes.
+    fn fatal(&self, lost: &[u16]) -> (Fatal, f64) {
         let is_top = lost.len() >= self.top;
         if lost.len() < self.safe {
-            return (if is_top { Fatal::All } else { Fatal::None }, 0);
+            return (if is_top { Fatal::All } else { Fatal::None }, 0.0);
         }
-        let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
         let cells: usize = lost.iter().map(|&c| self.code.rows(c.into())).sum();
         // As many unknowns as equations: whatever is lost in addition is fatal.
         if self.is_alike || cells == self.code.equations().len() {
-            return (Fatal::All, self.code.cell_count() - cells);
+            return (Fatal::All, (self.code.cell_count() - cells) as f64);
         }
-        let Some(mut span) = self.vectors.span(self.code, lost) else {
-            unreachable!("{lost:?} may be lost: it was reached without a loss")
-        };
-        let mut vulnerable = 0;
         let mut fatal = vec![false; self.columns()];
-        for column in (0..self.columns()).filter(|column| !is_lost(column)) {
-            let rank = span.rank();
-            for cell in self.code.column_cells(column) {
-                let before = span.rank();
-                let is_independent = self.vectors.insert(&mut span, cell);
-                fatal[column] |= !is_independent;
-                // Beside other cells of its column it may depend on those: then it is asked alone.
-                let is_alone = before == rank;
-                vulnerable += usize::from(match (is_independent, is_alone) {
-                    (true, _) => false,
-                    (false, true) => true,
-                    (false, false) => {
-                        let mut alone = span.clone();
-                        alone.truncate(rank);
-                        !self.vectors.insert(&mut alone, cell)
-                    }
-                });
+        let mut vulnerable = 0;
+        for turn in &self.turns {
+            let beside = self.beside(on(turn, lost));
+            for (is_fatal, &column) in fatal.iter_mut().zip(turn) {
+                *is_fatal |= beside.fatal[column as usize];
             }
-            span.truncate(rank);
+            vulnerable += beside.vulnerable;
         }
+        let vulnerable = vulnerable as f64 / self.turns.len() as f64;
         (if is_top { Fatal::All } else { Fatal::Some(fatal) }, vulnerable)
+    }
+
+    /// What is fatal beside lost columns of one stripe.
+    fn beside(&self, lost: Columns) -> Arc<Beside> {
+        known_or(&self.stripes, self.turns.len() > 1, lost, |lost| {
+            let Some(mut span) = self.vectors.span(self.code, lost) else {
+                unreachable!("{lost:?} may be lost: it was reached without a loss")
+            };
+            let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
+            let mut vulnerable = 0;
+            let mut fatal = vec![false; self.columns()];
+            for column in (0..self.columns()).filter(|column| !is_lost(column)) {
+                let rank = span.rank();
+                for cell in self.code.column_cells(column) {
+                    let before = span.rank();
+                    let is_independent = self.vectors.insert(&mut span, cell);
+                    fatal[column] |= !is_independent;
+                    // Beside other cells of its column it may depend on those: then it is asked
+                    // alone.
+                    let is_alone = before == rank;
+                    vulnerable += usize::from(match (is_independent, is_alone) {
+                        (true, _) => false,
+                        (false, true) => true,
+                        (false, false) => {
+                            let mut alone = span.clone();
+                            alone.truncate(rank);
+                            !self.vectors.insert(&mut alone, cell)
+                        }
+                    });
+                }
+                span.truncate(rank);
+            }
+            Beside { fatal, vulnerable }
+        })
     }
 
     /// Whether the reads decide, so that a plan is needed: where nothing limits their sum, and no
@@ -230,19 +268,67 @@ impl<'c> Array<'c> {
         if !self.is_planned(&lost[..of]) {
             return write_hours;
         }
-        let columns: Vec<usize> = lost.iter().map(|&c| c.into()).collect();
-        let lost = CellSet::of_columns(self.code, &columns);
-        let wanted: Vec<CellIndex> = rebuilt.iter().flat_map(|&c| self.code.column_cells(c)).collect();
-        let costs = Costs::uniform();
-        let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
-        let Ok(plan) = self.planner.recover(&request) else {
-            unreachable!("{columns:?} may be lost: the equations are independent there")
-        };
-        let most = plan.reads_per_column(self.code).into_iter().max().unwrap_or(0);
-        let read_hours = self.disks.pass_hours(most as f64 / rows_max);
-        let traffic_hours = self.disks.traffic_hours(plan.reads.len() as f64 / rows_max);
+        let mut reads = vec![0; self.columns()];
+        for turn in &self.turns {
+            let of_columns = self.reads(on(turn, lost), on(turn, &lost[..of]));
+            reads.iter_mut().zip(turn).for_each(|(sum, &column)| *sum += of_columns[column as usize]);
+        }
+        // A disk has as many stripes of each turn.
+        let stripes = self.turns.len() as f64 * rows_max;
+        let most = reads.iter().max().copied().unwrap_or(0);
+        let read_hours = self.disks.pass_hours(most as f64 / stripes);
+        let traffic_hours = self.disks.traffic_hours(reads.iter().sum::<usize>() as f64 / stripes);
         write_hours.max(read_hours).max(traffic_hours)
     }
+
+    /// Cells of each column that are read to rebuild some of the lost columns of one stripe.
+    fn reads(&self, lost: Columns, rebuilt: Columns) -> Arc<Vec<usize>> {
+        known_or(&self.reads, self.turns.len() > 1, (lost, rebuilt), |(lost, rebuilt)| {
+            let columns: Vec<usize> = lost.iter().map(|&c| c.into()).collect();
+            let lost = CellSet::of_columns(self.code, &columns);
+            let wanted: Vec<CellIndex> =
+                rebuilt.iter().flat_map(|&c| self.code.column_cells(c.into())).collect();
+            let costs = Costs::uniform();
+            let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            match self.planner.recover(&request) {
+                Ok(plan) => plan.reads_per_column(self.code),
+                Err(_) => unreachable!("{columns:?} may be lost: the equations are independent there"),
+            }
+        })
+    }
+}
+
+/// What is fatal beside lost columns.
+struct Beside {
+    /// By column: whether its loss, too, is a loss of data.
+    fatal: Vec<bool>,
+    /// Single cells of which the loss is.
+    vulnerable: usize,
+}
+
+/// The columns on disks in a turn, ascending.
+fn on(turn: &[u16], disks: &[u16]) -> Columns {
+    let mut columns: Columns = disks.iter().map(|&disk| turn[disk as usize]).collect();
+    columns.sort_unstable();
+    columns
+}
+
+/// Returns what is known of a key, or finds it; keeps it if it will be asked for again.
+fn known_or<K: Eq + Hash, V>(
+    known: &RwLock<HashMap<K, Arc<V>>>,
+    keeps: bool,
+    key: K,
+    find: impl FnOnce(&K) -> V,
+) -> Arc<V> {
+    if !keeps {
+        return Arc::new(find(&key));
+    }
+    if let Some(known) = known.read().unwrap_or_else(|e| e.into_inner()).get(&key) {
+        return Arc::clone(known);
+    }
+    let found = Arc::new(find(&key));
+    known.write().unwrap_or_else(|e| e.into_inner()).insert(key, Arc::clone(&found));
+    found
 }
 
 /// The columns of each domain, if one has several: devices in turn, each with its add-on.
@@ -383,7 +469,7 @@ mod tests {
             let code = Code::parse(spec).expect("a spec");
             let disks = Disks::default();
             let tolerance = code.claim().tolerance;
-            let array = Array::new(&code, &disks, tolerance, tolerance + 3);
+            let array = Array::new((&code, Placement::Fixed), &disks, tolerance, tolerance + 3);
             let n = code.columns() as u16;
             let sets = (0..1u32 << n.min(10)).filter(|set| (set.count_ones() as usize) <= tolerance + 1);
             for set in sets {
@@ -405,7 +491,7 @@ mod tests {
                 }
                 let alone = others.iter().flat_map(|&c| code.column_cells(c));
                 let vulnerable = alone.filter(|&cell| !is_recoverable(&code, &with(vec![cell]))).count();
-                assert_eq!(array.fatal(&set).1, vulnerable, "{spec} {set:?}");
+                assert_eq!(array.fatal(&set).1, vulnerable as f64, "{spec} {set:?}");
                 seen[2] += vulnerable;
             }
         }
@@ -416,16 +502,16 @@ mod tests {
     fn a_rebuild_takes_as_long_as_its_slowest_part() {
         let code = Code::parse("lrc:6,2,2").expect("a spec");
         let fast = Disks::default();
-        let array = Array::new(&code, &fast, 3, 4);
+        let array = Array::new((&code, Placement::Fixed), &fast, 3, 4);
         assert_eq!(array.loss(&[0]).hours, [fast.pass_hours(1.0)]);
         // Three chunks are read for one of a group, six for a global parity.
         let limit = Disks { repair_bytes_per_s: Some(fast.bytes_per_s), ..fast.clone() };
-        let array = Array::new(&code, &limit, 3, 4);
+        let array = Array::new((&code, Placement::Fixed), &limit, 3, 4);
         assert!((array.loss(&[0]).hours[0] / fast.pass_hours(3.0) - 1.0).abs() < 1e-12);
         assert!((array.loss(&[9]).hours[0] / fast.pass_hours(6.0) - 1.0).abs() < 1e-12);
         // An add-on has a fifteenth of its disk, and is read from that disk or from a mirror each.
         let code = Code::parse("raidp:16").expect("a spec");
-        let array = Array::new(&code, &fast, 2, 5);
+        let array = Array::new((&code, Placement::Fixed), &fast, 2, 5);
         let hours = array.loss(&[16]).hours[0];
         assert!((fast.pass_hours(1.0 / 15.0)..=fast.pass_hours(1.0)).contains(&hours), "{hours}");
     }

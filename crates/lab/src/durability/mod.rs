@@ -6,7 +6,8 @@
 //! * the same disks by chance, with the sets of columns themselves and rare events made frequent
 //!   ([`Simulated`]).
 //!
-//! Model: each column is a disk; disks fail by themselves at a constant rate; all columns that are
+//! Model: each column is a disk, or is on another disk from stripe to stripe by a placement, and a
+//! set of disks survives if the columns on it do in every stripe; disks fail by themselves at a constant rate; all columns that are
 //! lost and have a spare are rebuilt at once, by one plan, in a time whose distribution is
 //! exponential; a further failure begins the rebuild anew. A rebuild that meets an unreadable
 //! sector which the code cannot do without is a loss of data, if only of that sector. Deliberately
@@ -29,6 +30,7 @@ use crate::figure::{Figure, Listing, Point, Points, number};
 use crate::{Report, parallel};
 use array::Array;
 use pantile::Code;
+use pantile::code::Placement;
 use pantile::plan::{Certificate, Method, ProveOptions, prove};
 
 /// The name of the experiment.
@@ -37,6 +39,8 @@ pub const NAME: &str = "durability";
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Which column of a stripe is on which disk.
+    pub placement: Placement,
     /// The disks, and what is done when one fails.
     pub disks: Disks,
     /// The time in which a loss counts.
@@ -54,7 +58,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { disks: Disks::default(), years: 1.0, cycles: 100_000, seed: 1, threads: 1, haste: 1 }
+        let (placement, disks) = (Placement::Fixed, Disks::default());
+        Options { placement, disks, years: 1.0, cycles: 100_000, seed: 1, threads: 1, haste: 1 }
     }
 }
 
@@ -168,6 +173,7 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     let claimed = code.claim().tolerance;
     let haste = options.haste.clamp(1, HASTE_MOST);
     let limits = ProveOptions {
+        placement: options.placement,
         lost_most: Some(claimed + LEVELS_BEYOND + 1),
         sets_most: 2_000_000 / haste,
         work_most: 500_000_000 / haste,
@@ -187,7 +193,7 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     {
         return Err(Refusal::TooManyStates { code: code.spec().to_string(), columns: top, spares });
     }
-    let mut array = Array::new(code, &options.disks, safe, top);
+    let mut array = Array::new((code, options.placement), &options.disks, safe, top);
     let levels = levels::levels(&mut array, &certificate, levels::Draws { seed: options.seed, haste });
     let chain = levels::chain(&array, &levels);
     let (hours, sectors) = chain.mean_time();
@@ -265,6 +271,12 @@ pub fn run(codes: &[Code], options: &Options, progress: &(dyn Fn(usize) + Sync))
 fn report(found: &[Durability], options: &Options) -> Report {
     let mut report = Report::new(NAME, "Durability");
     report.say(assumptions(options));
+    report.say(match options.placement {
+        Placement::Fixed => "Placement fixed: each disk holds one column of every stripe.".to_string(),
+        rotated => format!(
+            "Placement {rotated}: columns move from disk to disk by stripe, and disks are lost without loss of data if the columns on them can be in every stripe."
+        ),
+    });
     report.say(
         "Fatal sets are counted by proof and rebuild times come from plans; a Markov chain over the number of lost columns makes of them the mean time to \
          data loss (MTTDL) and the probability of a loss, and a Monte Carlo with importance sampling finds the latter again from the sets of columns \
@@ -486,7 +498,7 @@ fn counts(found: &[Durability]) -> Listing {
         std::iter::once(one.code.clone()).chain((1..=highest).map(cell)).collect()
     });
     Listing {
-        title: "Fatal sets of columns".into(),
+        title: "Fatal sets of disks".into(),
         caption: "Exact counts; a share with ~ is of a random sample.".into(),
         head: head.collect(),
         rows: rows.collect(),

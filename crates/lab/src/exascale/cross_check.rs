@@ -22,6 +22,7 @@ use super::service::ServiceTimes;
 use super::simulate;
 use crate::engine::{Devices, Engine, EngineFault, Held, Watch};
 use pantile::Code;
+use pantile::code::Placement as Columns;
 use pantile_device::{
     AlignedBuf, Count, Counted, Counts, Device as _, DeviceError, FileDevice, Throttle, Throttled,
 };
@@ -440,6 +441,7 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
     let writes = setup.writes() as u32;
     Ok(Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
+        placement: Columns::spread(&code),
         code,
         element_blocks: setup.element_blocks,
         logical_stripes: setup.stripes(),
@@ -758,6 +760,7 @@ pub fn checkpoint(code: &Code, scheme: Scheme, piece_blocks: u32, pieces: u64) -
     let geometry = Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
         code: code.clone(),
+        placement: Columns::spread(code),
         element_blocks: ELEMENT_BLOCKS,
         logical_stripes: stripes,
         spare_stripes: if is_moving { (stripes / 32).max(16) } else { 0 },

@@ -12,6 +12,7 @@ use super::requests::{LEN_MOST, pieces};
 use super::rivals::Rival;
 use crate::figure::{Chart, Figure, Series};
 use crate::{EngineFault, Report};
+use pantile::code::Placement;
 use pantile::plan::{Planner, Request};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 use pantile_device::{AlignedBuf, Device, MemoryDevice, Throttle, Throttled};
@@ -152,6 +153,7 @@ pub(super) fn geometry(code: &Code, element_blocks: u32) -> Result<Geometry, For
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
         code: code.clone(),
+        placement: Placement::spread(code),
         element_blocks,
         logical_stripes: STRIPES,
         spare_stripes: 0,

@@ -16,9 +16,9 @@
 
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::trace::Request;
+use pantile::code::Placement;
 use pantile::plan::{Planner, Strategy};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort, PlanError};
-use pantile_format::volume::Placement;
 use pantile_volume::{Geometry, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -124,7 +124,7 @@ impl Counter {
     /// Errors: what is lost cannot be recovered.
     pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, PlanError> {
         let code = &geometry.code;
-        let turns = if geometry.placement == Placement::Rotate { code.columns() } else { 1 };
+        let turns = geometry.placement.turns(code.columns());
         let data = code.data().len();
         let sets = data * (data + 1) / 2;
         let mut lost = lost.to_vec();
@@ -156,6 +156,11 @@ impl Counter {
             counter.recover(&cells, &wanted)?;
         }
         Ok(counter)
+    }
+
+    /// Returns which column of a stripe is on which device.
+    pub fn placement(&self) -> Placement {
+        self.geometry.placement
     }
 
     /// Blocks that the code's user may address in one stripe.
@@ -516,7 +521,8 @@ mod tests {
 
     fn counter(spec: &str, lost: &[usize]) -> Counter {
         let code = Code::parse(spec).expect("a spec");
-        Counter::new(&geometry(&code, 4 * BLOCK_BYTES).expect("a shape"), lost).expect("it can be had")
+        Counter::new(&geometry((&code, Placement::spread(&code)), 4 * BLOCK_BYTES).expect("a shape"), lost)
+            .expect("it can be had")
     }
 
     fn requests(stripe_bytes: u64) -> impl Iterator<Item = Request> {

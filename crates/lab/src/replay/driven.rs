@@ -23,6 +23,7 @@ use super::trace::Request;
 use crate::engine::{Devices, Engine};
 use crate::exascale::Device;
 use pantile::Code;
+use pantile::code::Placement;
 use pantile_format::volume::VolumeId;
 use pantile_volume::{Bearing, BufferId, Event, Found, Geometry, Policy, RequestId, Slot, State, UserBlock};
 use std::collections::VecDeque;
@@ -77,7 +78,7 @@ pub struct Ending {
 ///
 /// Errors: no volume has this shape, or it has more than [`STRIPES_MOST`] stripes.
 pub fn geometry(
-    code: &Code,
+    (code, placement): (&Code, Placement),
     policy: Policy,
     element_bytes: u64,
     space_bytes: u64,
@@ -89,7 +90,7 @@ pub fn geometry(
         return Err(ReplayError::TooLong { space_bytes, most_bytes: STRIPES_MOST * stripe_bytes });
     }
     let volume = VolumeId(*b"pantile-the-lab-");
-    Geometry::new(pantile_host::numbers(code, policy, volume, element_blocks, stripes))
+    Geometry::new(pantile_host::numbers((code, placement), policy, volume, element_blocks, stripes))
         .map_err(ReplayError::Shape)
 }
 
@@ -119,6 +120,11 @@ impl Driven {
     /// Errors: what is lost cannot be recovered.
     pub fn on_nothing(geometry: Geometry, circumstances: Circumstances) -> Result<Driven, ReplayError> {
         Driven::open(Ledger::never_written(geometry).map_err(ReplayError::Shape)?, circumstances)
+    }
+
+    /// Returns which column of a stripe is on which device.
+    pub fn placement(&self) -> Placement {
+        self.engine.devices.geometry.placement
     }
 
     fn open(ledger: Ledger, circumstances: Circumstances) -> Result<Driven, ReplayError> {

@@ -29,8 +29,10 @@ pub use window::Window;
 use crate::bars::{Panel, Share, Shares, Stacks};
 use crate::exascale::Device;
 use crate::figure::{Chart, Figure, Heat, HeatRow, Series};
+use crate::lay::Lay;
 use crate::matrix::Matrix;
 use crate::{Report, parallel};
+use pantile::code::Placement;
 use pantile::plan::{Method, ProveOptions, prove};
 use pantile::{Code, PlanError};
 use pantile_format::FormatError;
@@ -48,6 +50,8 @@ pub const NAME: &str = "replay";
 pub struct Options {
     /// Bytes of an element: a multiple of 4096.
     pub element_bytes: u64,
+    /// Which column of a stripe is on which device.
+    pub lay: Lay,
     /// How writes become durable.
     pub policy: Policy,
     /// When they do, and which devices are lost from when to when.
@@ -66,6 +70,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             element_bytes: 64 << 10,
+            lay: Lay::Usual,
             policy: Policy::Inplace,
             circumstances: Circumstances::default(),
             space_bytes: 0,
@@ -194,10 +199,11 @@ const BATCH_BYTES_DRIVEN: u64 = 1 << 28;
 
 /// The volume that a code would be: long enough for any trace, as the shape of stripes is all that
 /// counts.
-pub fn geometry(code: &Code, element_bytes: u64) -> Result<Geometry, FormatError> {
+pub fn geometry((code, placement): (&Code, Placement), element_bytes: u64) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
         code: code.clone(),
+        placement,
         element_blocks: u32::try_from(element_bytes / BLOCK_BYTES).unwrap_or(u32::MAX),
         logical_stripes: 1024,
         spare_stripes: 0,
@@ -211,6 +217,8 @@ pub fn geometry(code: &Code, element_bytes: u64) -> Result<Geometry, FormatError
 pub struct Replayed {
     /// The code.
     pub code: Code,
+    /// Which column of a stripe was on which device.
+    pub placement: Placement,
     /// The blocks of each device.
     pub counts: Counts,
     /// What gathering writes saves, by delay.
@@ -254,6 +262,11 @@ impl Lane {
     /// windows are added.
     fn finish(self, code: &Code, known: Option<Replayed>) -> Replayed {
         let mut latencies = None;
+        let placement = match &self {
+            Lane::Plans(counter) => counter.placement(),
+            Lane::Engine(driven) => driven.placement(),
+            Lane::Window(_) => Placement::Fixed,
+        };
         let (counts, ending) = match (self, known) {
             (Lane::Window(window), Some(known)) => return known.with(window.finish()),
             (Lane::Engine(driven), Some(known)) => {
@@ -269,7 +282,7 @@ impl Lane {
             (Lane::Plans(counter), _) => (counter.finish(), None),
             (Lane::Window(_), None) => unreachable!("what counts all causes comes first"),
         };
-        Replayed { code: code.clone(), counts, gathered: Vec::new(), ending, latencies }
+        Replayed { code: code.clone(), placement, counts, gathered: Vec::new(), ending, latencies }
     }
 }
 
@@ -287,9 +300,10 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
     if let Some(&device) = lost.iter().find(|&&device| device >= devices) {
         return Err(ReplayError::NoDevice { device, devices });
     }
-    let windows = options.windows.iter();
+    let (windows, placement) = (options.windows.iter(), options.lay.of(code));
     if options.is_driven() {
-        let geometry = driven::geometry(code, options.policy, options.element_bytes, options.space_bytes)?;
+        let geometry =
+            driven::geometry((code, placement), options.policy, options.element_bytes, options.space_bytes)?;
         let first = Driven::new(geometry.clone(), options.circumstances.clone())
             .map(|driven| options.device.iter().fold(driven, Driven::timed));
         let others = windows.map(|&flush_every| {
@@ -297,7 +311,7 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
         });
         return std::iter::once(first).chain(others).map(|lane| Ok(Lane::Engine(Box::new(lane?)))).collect();
     }
-    let geometry = geometry(code, options.element_bytes).map_err(ReplayError::Shape)?;
+    let geometry = geometry((code, placement), options.element_bytes).map_err(ReplayError::Shape)?;
     let counter = Counter::new(&geometry, lost).map_err(ReplayError::Lost)?;
     let others = windows.map(|&requests| Lane::Window(Box::new(Window::new(&geometry, requests))));
     Ok(std::iter::once(Lane::Plans(Box::new(counter))).chain(others).collect())
@@ -532,10 +546,12 @@ fn loads_by_cause(replayed: &[Replayed]) -> Figure {
     })
 }
 
-/// Which losses each code survives, counted by the same proof as `pantile prove`, within bounds.
+/// Which losses each code survives as it is laid, counted by the same proof as `pantile prove`,
+/// within bounds.
 fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
     const LOST_LOOKED_AT: usize = 5;
-    let bounds = |code: &Code| ProveOptions {
+    let bounds = |code: &Code, placement| ProveOptions {
+        placement,
         // Up to its claim a theorem proves a code without looking at sets.
         lost_most: Some(code.claim().tolerance.max(LOST_LOOKED_AT)),
         sets_most: 100_000,
@@ -546,10 +562,11 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
         ..ProveOptions::default()
     };
     let mut rows = Vec::new();
-    for Replayed { code, .. } in replayed {
-        let certificate = prove(code, &bounds(code), &|_, _, _| true);
+    for &Replayed { ref code, placement, .. } in replayed {
+        let certificate = prove(code, &bounds(code, placement), &|_, _, _| true);
         let tolerance = certificate.tolerance();
-        report.counted(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None);
+        report.counted(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None).note =
+            Some(format!("placement {placement}"));
         for level in &certificate.levels {
             // From the last level without loss on: what is below it says no more. A theorem may
             // know of more levels than were looked at.
@@ -580,10 +597,10 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
     }
     report.figures.push(Figure::Shares(Shares {
         title: "Losses that each code survives".into(),
-        caption: "Share of all sets of so many lost columns that can be recovered, from the largest number that always can be; \
-                  beside it a smallest set that is fatal."
+        caption: "Share of all sets of so many lost devices that can be recovered, from the largest number that always can be; \
+                  beside it a smallest set that is fatal. Columns are where the placement of each code has them."
             .into(),
-        head: ["columns lost".into(), "share that survives".into(), "sets".into()],
+        head: ["devices lost".into(), "share that survives".into(), "sets".into()],
         rows,
     }));
 }

@@ -1,7 +1,7 @@
 //! What `lab replay` predicts is what the devices of a real volume count: blocks read and written
 //! on each, number for number.
 
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, Layer, Layered, OpKind, Operation};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostOptions};
@@ -61,9 +61,11 @@ const STRIPES: u32 = 12;
 
 fn geometry(code: &str, policy: Policy) -> Geometry {
     let is_moving = policy == Policy::Wcl;
+    let code = Code::parse(code).expect("a code");
     Geometry::new(NewVolume {
         volume: VolumeId([3; 16]),
-        code: Code::parse(code).expect("a code"),
+        placement: Placement::spread(&code),
+        code,
         element_blocks: 4,
         logical_stripes: STRIPES,
         spare_stripes: if is_moving { 8 } else { 0 },

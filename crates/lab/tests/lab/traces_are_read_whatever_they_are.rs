@@ -1,6 +1,7 @@
 //! Traces: every format is recognised and read as it was written, bad lines are told and skipped,
 //! counts are those of a plain count.
 
+use pantile_code::Placement;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
     BadLine, Blocks, Cause, Circumstances, Counter, Format, Options, Request, Trace, Writer, geometry, run,
@@ -161,7 +162,7 @@ fn raid_5_counts_are_those_of_the_textbook() {
 
 fn textbook(data: u64, requests: u64) {
     let code = pantile::Code::parse(&format!("raid5:{data}")).unwrap();
-    let geometry = geometry(&code, 8192).unwrap();
+    let geometry = geometry((&code, Placement::spread(&code)), 8192).unwrap();
     let mut counter = Counter::new(&geometry, &[]).unwrap();
     let requests: Vec<Request> = made(Pattern::Tuples, requests)
         .iter()

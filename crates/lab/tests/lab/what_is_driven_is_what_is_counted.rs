@@ -1,7 +1,7 @@
 //! Two ways to replay a trace in place agree, cause by cause: plans multiplied, and the engine
 //! driven. And what begins as if it had been written is what has been.
 
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_lab::exascale::Device;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
@@ -58,7 +58,9 @@ fn plans_multiplied_are_what_the_engine_executes() {
         ["raid5:3", "raid6:4", "mirror:3", "cauchy:3+2", "shec:4,3,2", "lrc:4,2,1", "dcode:5", "raidp:4"]
     {
         let code = Code::parse(code).expect("a code");
-        let geometry = driven::geometry(&code, Policy::Inplace, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+        let geometry =
+            driven::geometry((&code, Placement::spread(&code)), Policy::Inplace, ELEMENT_BYTES, SPACE_BYTES)
+                .expect("a shape");
         for lost in [vec![], vec![1]] {
             let mut counter = Counter::new(&geometry, &lost).expect("survivable");
             requests.iter().for_each(|request| counter.push(request));
@@ -75,7 +77,9 @@ fn what_begins_as_written_is_what_has_been_written() {
     // More than the log holds.
     let space_bytes = 16 * SPACE_BYTES;
     let code = Code::parse("raid6:4").expect("a code");
-    let geometry = driven::geometry(&code, Policy::Wcl, ELEMENT_BYTES, space_bytes).expect("a shape");
+    let geometry =
+        driven::geometry((&code, Placement::spread(&code)), Policy::Wcl, ELEMENT_BYTES, space_bytes)
+            .expect("a shape");
     let stripe_bytes = geometry.stripe_blocks() * BLOCK_BYTES;
     let fill = |stripe: u32| Request {
         at_us: 0,
@@ -102,7 +106,9 @@ fn what_begins_as_written_is_what_has_been_written() {
 #[test]
 fn a_rebuild_that_takes_turns_makes_the_same_device() {
     let code = Code::parse("raid6:4").expect("a code");
-    let geometry = driven::geometry(&code, Policy::Wcl, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+    let geometry =
+        driven::geometry((&code, Placement::spread(&code)), Policy::Wcl, ELEMENT_BYTES, SPACE_BYTES)
+            .expect("a shape");
     let read_only: Vec<Request> =
         trace(SPACE_BYTES, 300).into_iter().map(|request| Request { is_write: false, ..request }).collect();
     let rebuilt = |rebuild_pace| {
@@ -134,7 +140,9 @@ fn devices_that_take_time_do_the_same_work() {
         ("shec:4,3,2", Policy::Inplace, 8),
     ] {
         let code = Code::parse(spec).expect("a code");
-        let geometry = driven::geometry(&code, policy, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+        let geometry =
+            driven::geometry((&code, Placement::spread(&code)), policy, ELEMENT_BYTES, SPACE_BYTES)
+                .expect("a shape");
         for lost in [vec![], vec![1]] {
             let circumstances = Circumstances { flush_every, lost, ..Circumstances::default() };
             let open = || Driven::new(geometry.clone(), circumstances.clone()).expect("survivable");
@@ -154,7 +162,9 @@ fn devices_that_take_time_do_the_same_work() {
 #[test]
 fn a_latency_is_what_the_devices_take_one_after_the_other() {
     let code = Code::parse("raid5:3").expect("a code");
-    let geometry = driven::geometry(&code, Policy::Inplace, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+    let geometry =
+        driven::geometry((&code, Placement::spread(&code)), Policy::Inplace, ELEMENT_BYTES, SPACE_BYTES)
+            .expect("a shape");
     let apart = |i: u64, is_write| Request {
         at_us: i,
         // So few elements that memory soon has the checksums of all.

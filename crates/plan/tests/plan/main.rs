@@ -3,6 +3,7 @@
 mod a_search_ends_however_wide_the_code_is;
 mod as_many_lost_as_equations;
 mod cheapest_means_cheapest;
+mod devices_hold_columns_by_a_placement;
 mod few_lost_of_dense_codes;
 mod known_facts_hold;
 mod mistakes_are_as_rare_as_derived;

@@ -11,6 +11,7 @@ use pantile_sim::{self as sim, Cause, Content, Disk, Engine, Failure, Kill, Mode
 use pantile_volume::{BLOCK_BYTES, DeviceBlock, DeviceState, Event, Slot};
 
 const SHAPE: Shape = Shape {
+    placement: None,
     code: "raid6:2",
     element_blocks: 1,
     logical_stripes: 3,

@@ -52,6 +52,7 @@ const RESTLESS: [&str; 4] = ["mirror:2", "raid5:2", "mirror:3", "raid6:2"];
 /// overwritten; where they come and go, every step of a rebuild is a last one.
 fn restless(code: &'static str, faults: &[Fault]) -> Real {
     let shape = Shape {
+        placement: None,
         code,
         element_blocks: 1,
         logical_stripes: 3,

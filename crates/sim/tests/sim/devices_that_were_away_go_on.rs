@@ -8,6 +8,7 @@ use pantile_sim::{Disk, Engine, Kill, Told};
 use pantile_volume::{Bug, DeviceBlock, Event, Found, Slot};
 
 const SHAPE: Shape = Shape {
+    placement: None,
     code: "raid6:2",
     element_blocks: 1,
     logical_stripes: 3,

@@ -294,6 +294,7 @@ fn no_power_failure_leaves_a_part_of_an_epoch() {
     let (seeds, states_most) = (number("SIM_SEEDS", 6).min(60), number("SIM_STATES", 32));
     for code in ["mirror:2", "raid5:2"] {
         let shape = Shape {
+            placement: None,
             code,
             element_blocks: 1,
             logical_stripes: 3,

@@ -33,6 +33,7 @@ struct Made {
 
 fn made(code: &'static str, policy: Policy) -> Made {
     let shape = Shape {
+        placement: None,
         code,
         element_blocks: 1,
         logical_stripes: 4,

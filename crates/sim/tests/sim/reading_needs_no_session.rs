@@ -7,6 +7,7 @@ use pantile_sim::{Ask, Disk, Engine, Kill, Told};
 use pantile_volume::{DeviceBlock, Failure, Slot, UserBlock};
 
 const SHAPE: Shape = Shape {
+    placement: None,
     code: "raid6:2",
     element_blocks: 1,
     logical_stripes: 3,

@@ -95,6 +95,7 @@ fn arms(hand: &Hand) -> Vec<f64> {
 fn random_blocks(policy: Policy) -> (f64, Vec<f64>) {
     let (log_rows, spare_stripes) = if policy == Policy::Wcl { (32, 12) } else { (0, 0) };
     let shape = Shape {
+        placement: None,
         code: "raidq:60+4",
         element_blocks: 8,
         logical_stripes: 600,

@@ -7,6 +7,7 @@ use pantile_sim::{Exhausted, Failure, exhaust};
 use pantile_volume::Bug;
 
 const SMALL: Shape = Shape {
+    placement: None,
     code: "mirror:2",
     element_blocks: 1,
     logical_stripes: 3,

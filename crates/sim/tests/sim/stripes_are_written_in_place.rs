@@ -6,7 +6,7 @@
 //! That is what the other policy is for.
 
 use crate::real::{hush, number, rest};
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_plan::{CellSet, Costs, Planner};
 use pantile_sim::{
@@ -80,9 +80,11 @@ fn geometry(code: &str, element_blocks: u32, journal_blocks: u32) -> Geometry {
 }
 
 fn geometry_of(code: &str, element_blocks: u32, journal_blocks: u32, logical_stripes: u32) -> Geometry {
+    let code = Code::parse(code).expect("the code is known");
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-sim-test"),
-        code: Code::parse(code).expect("the code is known"),
+        placement: Placement::spread(&code),
+        code,
         element_blocks,
         logical_stripes,
         spare_stripes: 0,

@@ -11,6 +11,7 @@ use pantile_volume::{
 use std::collections::BTreeSet;
 
 const SHAPE: Shape = Shape {
+    placement: None,
     code: "raid6:2",
     element_blocks: 2,
     logical_stripes: 4,

@@ -8,6 +8,7 @@ use pantile_sim::{Ask, Content, Data, Disk, Engine, Kill, Told};
 use pantile_volume::{DeviceBlock, Event, Slot, UserBlock};
 
 const SHAPE: Shape = Shape {
+    placement: None,
     code: "",
     element_blocks: 2,
     logical_stripes: 3,

@@ -15,6 +15,8 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, ValueEnum};
 use pantile::Code;
+use pantile::code::Placement;
+use pantile_lab::Lay;
 use pantile_lab::advise::{
     Advice, Candidates, Criterion, Options, Ranked, Target, Timed, Timing, Weights, notes,
 };
@@ -208,11 +210,21 @@ struct CodeJson {
     nines_sampled: bool,
     tolerance: usize,
     proved: bool,
+    placement: String,
+    next: Option<NextJson>,
     latency: Option<LatencyJson>,
     latency_missing: Option<String>,
     beaten_by: Option<String>,
     reasons: Vec<String>,
     commands: Vec<String>,
+}
+
+/// Sets of one disk more than any.
+#[derive(Serialize)]
+struct NextJson {
+    devices: usize,
+    sets: u64,
+    survived: u64,
 }
 
 #[derive(Serialize)]
@@ -235,7 +247,12 @@ impl Advise {
         let candidates = candidates.map_err(Failure::input)?;
         let codes: Vec<Code> = candidates.candidates.iter().map(|one| one.code.clone()).collect();
         let threads = threads();
-        let how = replay::Options { element_bytes: self.element, threads, ..replay::Options::default() };
+        // As the command that makes each lays it.
+        let lay = match self.target {
+            For::Volume => Lay::Usual,
+            For::Ceph | For::Hdfs => Lay::As(Placement::Fixed),
+        };
+        let how = replay::Options { element_bytes: self.element, lay, threads, ..replay::Options::default() };
         let given = match &self.trace {
             Some(path) => Given::open(path)?,
             None => Given::named(self.named_workload())?,
@@ -298,6 +315,12 @@ impl Advise {
             nines_sampled: one.is_sampled,
             tolerance: one.tolerance,
             proved: one.is_proved,
+            placement: one.placement.to_string(),
+            next: one.next.as_ref().map(|level| NextJson {
+                devices: level.lost,
+                sets: level.looked_at(),
+                survived: level.survived,
+            }),
             latency: match &one.timing {
                 Timing::Found(found) => Some(LatencyJson::of(found)),
                 Timing::NotAsked | Timing::NotComputed(_) => None,

@@ -2,14 +2,16 @@
 
 use crate::args;
 use crate::failure::{Failure, Outcome, Verdict, note};
-use crate::json::OUTPUT_VERSION;
+use crate::json::{OUTPUT_VERSION, rounded};
 use crate::sets;
 use crate::space::Space;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile::Code;
-use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name};
+use pantile::code::Placement;
+use pantile::plan::{RotationLoss, rotation_loss};
+use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -36,7 +38,8 @@ Examples:
   pantile create vol --size 10G --code rs:8+3
   pantile create tank /dev/sd[b-g] --code raid6 --dry-run   where the space goes; nothing is written
   pantile create tank /dev/sd[b-g]
-  pantile create tank a.img b.img c.img --code mirror")]
+  pantile create tank a.img b.img c.img --code mirror
+  pantile create vol --size 64M --code shec:6,4,3 --placement rotated")]
 pub struct Create {
     /// The folder of the volume; it must be new or empty.
     #[arg(value_name = "VOL")]
@@ -57,6 +60,10 @@ pub struct Create {
     /// and can spoil blocks, unnoticed, in a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
+    /// Which device holds which column of a stripe: fixed, or rotated, which spreads the load and
+    /// can survive fewer sets of devices [default: by the code; what is given up is said].
+    #[arg(long, value_name = "PLACEMENT")]
+    placement: Option<Placement>,
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "0")]
     epochs: u64,
@@ -79,13 +86,58 @@ struct CreateJson<'c> {
     output_version: u32,
     volume: String,
     code: &'c str,
+    placement: String,
     policy: &'static str,
     tolerance: usize,
+    given_up: Option<GivenUp>,
     len_bytes: u64,
     device_bytes: Vec<u64>,
     folder: String,
     space: Space,
     dry_run: bool,
+}
+
+/// The smallest sets of devices of which fewer survive if columns rotate.
+#[derive(Serialize)]
+struct GivenUp {
+    devices: usize,
+    sets: u64,
+    fixed: u64,
+    rotated: u64,
+    sampled: bool,
+    busiest_if_fixed: f64,
+}
+
+impl GivenUp {
+    fn of(code: &Code, placement: Placement, policy: Policy) -> Option<GivenUp> {
+        let choice = usual_placement(code, policy);
+        let loss = match placement {
+            Placement::Fixed | Placement::ROTATED => choice.loss,
+            rotated => rotation_loss(code, rotated),
+        };
+        loss.map(|RotationLoss { devices, sets, fixed, rotated, is_sample }| GivenUp {
+            devices,
+            sets,
+            fixed,
+            rotated,
+            sampled: is_sample,
+            busiest_if_fixed: rounded(choice.busiest),
+        })
+    }
+
+    fn text(&self, placement: &str) -> String {
+        let GivenUp { devices, sets, fixed, rotated, sampled, busiest_if_fixed } = self;
+        let sets = format!("of {sets} {}sets of {devices} devices", if *sampled { "random " } else { "" });
+        let load = format!("{busiest_if_fixed:.1} times the mean load");
+        match placement {
+            "fixed" => format!(
+                "Columns are fixed: {sets} {fixed} can be lost, with --placement rotated {rotated}; the busiest device carries {load}.\n"
+            ),
+            _ => format!(
+                "Columns are {placement}: {sets} {rotated} can be lost, with --placement fixed {fixed}; its busiest device would carry {load}.\n"
+            ),
+        }
+    }
 }
 
 impl Create {
@@ -108,7 +160,8 @@ impl Create {
         if let Some(text) = long_proof(&code) {
             note(&text);
         }
-        let new = NewFolder { code, devices, policy, epoch_bytes, name, overwrite };
+        let placement = self.placement;
+        let new = NewFolder { code, devices, placement, policy, epoch_bytes, name, overwrite };
         let geometry = match self.dry_run {
             true => Folder::rehearse(&self.folder, &new),
             false => Folder::create(&self.folder, &new).map(|(_, geometry)| geometry),
@@ -125,6 +178,8 @@ impl Create {
             output_version: OUTPUT_VERSION,
             volume: geometry.volume.to_string(),
             code: geometry.code.spec(),
+            placement: geometry.placement.to_string(),
+            given_up: GivenUp::of(&geometry.code, geometry.placement, geometry.policy),
             policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
@@ -196,13 +251,14 @@ fn text(answer: &CreateJson<'_>, len_bytes: &[u64], terminal: &Terminal) -> Stri
         false => format!("Serve it: pantile serve {folder}\n"),
     };
     format!(
-        "{}: {} on {} devices of {}, {} for data; any {} of them can fail without data loss.\n\nThe raw space, {}, is for:\n{}\n{last}",
+        "{}: {} on {} devices of {}, {} for data; any {} of them can fail without data loss.\n{}\nThe raw space, {}, is for:\n{}\n{last}",
         terminal.bold(sets::name(&answer.folder)),
         answer.code,
         len_bytes.len(),
         sets::bytes(shortest),
         sets::bytes(answer.len_bytes),
         answer.tolerance,
+        answer.given_up.as_ref().map_or(String::new(), |given_up| given_up.text(&answer.placement)),
         sets::bytes(answer.space.raw_bytes),
         answer.space.table(len_bytes, terminal),
     )

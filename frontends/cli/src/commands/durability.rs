@@ -9,6 +9,7 @@ use crate::sets;
 use crate::terminal::Terminal;
 use clap::{Args, ValueEnum};
 use pantile::Code;
+use pantile::code::Placement;
 use pantile_lab::Report;
 use pantile_lab::ceph::{Tree, TreeError};
 use pantile_lab::durability::{Disks, Domains, HOURS_PER_YEAR, Options, run};
@@ -35,6 +36,9 @@ pub struct Durability {
     codes: Vec<String>,
     #[command(flatten)]
     reading: args::Reading,
+    /// Which disk holds which column of a stripe: fixed, or rotated as in volumes that say so.
+    #[arg(long, value_name = "PLACEMENT", default_value_t = Placement::Fixed)]
+    placement: Placement,
     /// Share of disks that fail in a year: 1.5% or 0.015.
     #[arg(long, value_name = "SHARE", default_value = "1.5%", allow_negative_numbers = true, value_parser = share)]
     disk_afr: f64,
@@ -229,6 +233,7 @@ impl Durability {
         let usual = Disks::default();
         let of_tree = tree.as_ref().map(|(tree, _)| tree.mean_tib * (1u64 << 40) as f64);
         let options = Options {
+            placement: self.placement,
             disks: Disks {
                 failed_per_year: self.disk_afr,
                 len_bytes: self.disk_size.or(of_tree).unwrap_or(usual.len_bytes),

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile::code::ColumnRole;
+use pantile::code::{ColumnRole, Placement};
 use pantile::gf::Gf;
 use pantile::plan::{
     Certificate, Evidence, EvidenceError, EvidenceLimits, Level, Method, ProveOptions, Witnesses, codeword,
@@ -42,6 +42,7 @@ Exit status 1: the proof contradicts the claim of the code.
 
 Examples:
   pantile prove shec:6,4,3                   how far a code goes beyond its claim
+  pantile prove shec:6,4,3 --placement rotated    the same of a volume whose columns rotate
   pantile prove rs:100+50                    a Cauchy matrix: proved without counting
   pantile prove lrc:12,2,2 --max-lost 4      stop after four lost columns
   pantile prove raidq:164+4,x164 --json      counted exactly, with shift invariance
@@ -52,6 +53,11 @@ pub struct Prove {
     code: String,
     #[command(flatten)]
     reading: args::Reading,
+    /// Which device holds which column of a stripe: fixed, or rotated (rotated:STEP) as in volumes
+    /// that say so. Sets are then sets of devices, and survive if the columns on them do in every
+    /// stripe.
+    #[arg(long, value_name = "PLACEMENT", default_value_t = Placement::Fixed)]
+    placement: Placement,
     /// Stop after this many lost columns (default: until nothing survives).
     #[arg(long, allow_negative_numbers = true, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     max_lost: Option<u64>,
@@ -95,6 +101,7 @@ struct ProveJson<'c> {
     fatal: &'c [Vec<usize>],
     fatal_count: u64,
     proved_tolerance: usize,
+    placement: String,
     claim: ClaimJson,
     holds: bool,
     by_cauchy: bool,
@@ -134,7 +141,7 @@ impl Prove {
                     if proved == 1 { "1 is".to_string() } else { format!("{proved} are") }
                 )));
             }
-            match write_certificate(path, &code, certificate.tolerance(), &self.limits()) {
+            match write_certificate(path, (&code, self.placement), certificate.tolerance(), &self.limits()) {
                 // What was decided until then is told all the same.
                 Err(Failure::Interrupted(fact)) => note(&format!("{fact}.")),
                 done => done?,
@@ -157,6 +164,7 @@ impl Prove {
 
     fn options(&self) -> ProveOptions {
         ProveOptions {
+            placement: self.placement,
             lost_most: self.max_lost.map(|t| t as usize),
             counts_all: self.count,
             sets_most: self.sets,
@@ -181,6 +189,7 @@ struct AuditJson<'c> {
     rows: Vec<usize>,
     data: Vec<[usize; 2]>,
     equations: Vec<Vec<[usize; 3]>>,
+    placement: String,
     tolerance: usize,
     evidence: EvidenceJson<'c>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,7 +238,7 @@ struct CodewordJson {
 /// Errors: `Interrupted` once the user asks to end; nothing has the name then.
 fn write_certificate(
     path: &Path,
-    code: &Code,
+    (code, placement): (&Code, Placement),
     tolerance: usize,
     limits: &EvidenceLimits,
 ) -> Result<(), Failure> {
@@ -259,6 +268,7 @@ fn write_certificate(
         rows: (0..code.columns()).map(|column| code.rows(column)).collect(),
         data: code.data().iter().map(|&cell| place(cell)).collect(),
         equations: code.equations().iter().map(|e| e.terms().iter().map(term).collect()).collect(),
+        placement: placement.to_string(),
         tolerance,
         evidence,
         codeword: codeword
@@ -338,6 +348,7 @@ fn answer<'c>(code: &'c Code, certificate: &'c Certificate, holds: bool) -> Prov
         fatal: &certificate.fatal,
         fatal_count: certificate.fatal_count,
         proved_tolerance: certificate.tolerance(),
+        placement: certificate.placement.to_string(),
         claim: json::claim(code),
         holds,
         by_cauchy: certificate.tolerance_by_cauchy > 0,
@@ -361,6 +372,14 @@ fn report(
         describe::count(code.columns(), "column"),
         describe::claim(code)
     );
+    if certificate.placement != Placement::Fixed {
+        let _ = writeln!(
+            out,
+            "Placement {}: columns move from device to device by stripe. Sets are sets of devices, and\n\
+             survive if the columns on them do in every stripe.\n",
+            certificate.placement
+        );
+    }
     if (0..code.columns()).any(|c| code.role(c) != ColumnRole::Device) {
         out.push_str("Sets are sets of all columns, add-ons included.\n\n");
     }
@@ -437,6 +456,11 @@ fn row(level: &Level) -> Vec<String> {
     ]
 }
 
+/// Returns what sets are of.
+fn unit(certificate: &Certificate) -> &'static str {
+    if certificate.placement == Placement::Fixed { "column" } else { "device" }
+}
+
 fn fatal_sets(certificate: &Certificate) -> String {
     const SHOWN: usize = 20;
     let sets: Vec<String> = certificate.fatal.iter().take(SHOWN).map(|set| describe::set(set)).collect();
@@ -452,31 +476,34 @@ fn fatal_sets(certificate: &Certificate) -> String {
         true => " that were met",
         false => "",
     };
-    format!("\nThe smallest fatal sets{met} have {}:\n  {lines}{more}\n", describe::count(size, "column"))
+    format!(
+        "\nThe smallest fatal sets{met} have {}:\n  {lines}{more}\n",
+        describe::count(size, unit(certificate))
+    )
 }
 
 fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
     let (claimed, proved) = (code.claim().tolerance, certificate.tolerance());
-    let first_open = certificate.levels.get(proved);
+    let (first_open, unit) = (certificate.levels.get(proved), unit(certificate));
     match (holds, first_open) {
         (false, _) => format!(
             "CONTRADICTED: it claims that any {} may be lost, but a smaller or equal loss above is fatal.",
-            describe::count(claimed, "column")
+            describe::count(claimed, unit)
         ),
         (true, _) if proved > claimed => {
-            format!("Proved: any {} may be lost, more than is claimed.", describe::count(proved, "column"))
+            format!("Proved: any {} may be lost, more than is claimed.", describe::count(proved, unit))
         }
         (true, _) if proved == claimed && proved == 0 => "Proved: no loss is promised.".to_string(),
         (true, _) if proved == claimed => {
-            format!("Proved: any {} may be lost, as claimed.", describe::count(proved, "column"))
+            format!("Proved: any {} may be lost, as claimed.", describe::count(proved, unit))
         }
         (true, Some(_)) => format!(
             "Not contradicted: exact up to {}, sampled beyond; raise --sets and --work for a proof.",
-            describe::count(proved, "lost column")
+            describe::count(proved, &format!("lost {unit}"))
         ),
         (true, None) => format!(
             "Not contradicted: proved up to {}, the claim is {}.",
-            describe::count(proved, "lost column"),
+            describe::count(proved, &format!("lost {unit}")),
             claimed
         ),
     }
@@ -489,6 +516,7 @@ mod tests {
     fn certificate(survived: u64, method: Method) -> Certificate {
         Certificate {
             code: "raid6:4".into(),
+            placement: Placement::Fixed,
             columns: 6,
             levels: vec![Level { lost: 2, sets: 15, survived, method }],
             fatal: Vec::new(),

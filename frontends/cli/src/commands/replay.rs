@@ -11,10 +11,11 @@ use crate::render::table::wrap;
 use crate::terminal::{Terminal, print};
 use clap::{Args, ValueEnum};
 use pantile::Code;
+use pantile::code::Placement;
 use pantile_host::Policy;
-use pantile_lab::Figure;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{BLOCK_BYTES, Circumstances, Format, Options, Trace, Writer, report};
+use pantile_lab::{Figure, Lay};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -52,6 +53,10 @@ pub struct Replay {
     /// trace.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "inplace")]
     policy: Policy,
+    /// Which device holds which column of a stripe: fixed or rotated [default: as 'create' lays a
+    /// volume of the code].
+    #[arg(long, value_name = "PLACEMENT")]
+    placement: Option<Placement>,
     /// Requests from flush to flush [default: 1 in place, 64 with wcl].
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
     flush: Option<u64>,
@@ -183,6 +188,7 @@ impl Replay {
         let flush_every = self.flush.unwrap_or(if self.policy == Policy::Wcl { 64 } else { 1 });
         Ok(Options {
             element_bytes: self.element,
+            lay: self.placement.map_or(Lay::Usual, Lay::As),
             policy: self.policy,
             circumstances: Circumstances {
                 flush_every,

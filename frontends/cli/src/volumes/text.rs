@@ -81,10 +81,11 @@ fn summary(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String
         (false, _) => "not served".into(),
     };
     format!(
-        "{}: {}, {}, policy {}, {served}",
+        "{}: {}, {}, {}, policy {}, {served}",
         terminal.bold(sets::name(&report.name)),
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
         sets::name(&report.code),
+        sets::name(&report.placement),
         sets::name(&report.policy),
     )
 }
@@ -452,6 +453,7 @@ mod tests {
         let report = StatusReport {
             name: strange(),
             code: strange(),
+            placement: strange(),
             policy: strange(),
             wrong: vec![strange()],
             spares: vec![strange().into()],
@@ -466,7 +468,7 @@ mod tests {
         let seen = Seen { root: Path::new("vol"), served: true, uri: None };
         let text = status_text(&report, seen, &terminal);
         assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
-        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
+        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 6, "{text:?}");
     }
 
     #[test]

@@ -158,6 +158,8 @@ fn the_answer_says_why_and_the_command_makes_a_volume() {
         "nines_sampled",
         "tolerance",
         "proved",
+        "placement",
+        "next",
         "latency",
         "latency_missing",
         "beaten_by",

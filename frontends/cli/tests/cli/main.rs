@@ -23,5 +23,6 @@ mod the_reference_shows_real_output;
 mod typed_inputs_get_their_answers;
 mod volumes;
 mod what_strangers_made_costs_little;
+mod what_survives_is_one_answer;
 mod whatever_is_given_as_a_device;
 mod wrong_chunks;

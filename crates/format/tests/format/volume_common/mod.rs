@@ -1,5 +1,6 @@
 //! Structures of a small volume, and any structures of it, for the tests of the volume's format.
 
+use pantile_code::Placement;
 use pantile_format::volume::*;
 use pantile_format::{Column, Crc64, Field, FormatError, Generation};
 use proptest::collection::vec;
@@ -49,7 +50,7 @@ pub fn superblock() -> Superblock {
         fingerprint: 0x0123_4567_89ab_cdef,
         definition: None,
         shape: SHAPE,
-        placement: Placement::Rotate,
+        placement: Placement::ROTATED,
         policy: Policy::Wcl,
         snapshot: Some(SnapshotRef {
             area: 1,
@@ -446,13 +447,13 @@ pub fn any_record() -> impl Strategy<Value = Record> {
 pub fn any_superblock() -> impl Strategy<Value = Superblock> {
     let numbers = (any::<[u8; 16]>(), any::<[u8; 16]>(), any::<[u64; 4]>(), any::<i64>());
     let texts = ("[a-zäß€ ]{0,16}", "[a-z]{1,8}:[0-9a-z+,=.-]{0,503}", 1..=57_344u32, any::<u64>());
-    let choices = (any::<bool>(), any::<bool>(), 0..5u32, any::<[bool; 5]>());
+    let choices = (0..=255u32, any::<bool>(), 0..5u32, any::<[bool; 5]>());
     let snapshot = proptest::option::of((0..2u8, any::<u64>(), 1..=2u32, any::<u64>(), 0..20u32));
     let shape = (1..=64u64, 0..1000u32, 16..5000u32);
     let state = (any::<[u64; 2]>(), proptest::option::of((1..=4u32, any::<u64>())));
     (numbers, texts, choices, snapshot, shape, state).prop_map(
         |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape, (bits, state))| {
-            let (rotate, inplace, slot, lost) = choices;
+            let (step, inplace, slot, lost) = choices;
             let custom = spec.starts_with("custom:");
             let definition = custom.then_some(DefinitionRef { len, crc: Crc64(crc) });
             let state = state.filter(|_| snapshot.is_some());
@@ -477,7 +478,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                 fingerprint: n[3],
                 definition,
                 shape: numbers,
-                placement: if rotate { Placement::Rotate } else { Placement::Fixed },
+                placement: Placement::of_number(step).unwrap(),
                 policy: if inplace { Policy::Inplace } else { Policy::Wcl },
                 snapshot: snapshot.map(|(area, record, blocks, crc, replay_at)| SnapshotRef {
                     area,

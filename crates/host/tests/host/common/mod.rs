@@ -3,7 +3,7 @@
 
 pub mod folders;
 
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_device::{AlignedBuf, Device, Faulty, MemoryDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostError, HostOptions};
@@ -26,6 +26,7 @@ pub fn geometry_of(code: &str, logical_stripes: u32, policy: Policy) -> Geometry
     let code = Code::parse(code).expect("a spec");
     Geometry::new(NewVolume {
         volume: VolumeId([7; 16]),
+        placement: Placement::spread(&code),
         code,
         element_blocks: 4,
         logical_stripes,

@@ -2,7 +2,7 @@
 
 pub mod hand;
 
-use pantile_code::Code;
+use pantile_code::{Code, Placement};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
@@ -101,6 +101,8 @@ impl sim::Engine for Driven {
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub code: &'static str,
+    /// Rotated where columns can change places, unless given.
+    pub placement: Option<Placement>,
     pub element_blocks: u32,
     pub logical_stripes: u32,
     pub spare_stripes: u32,
@@ -112,6 +114,7 @@ pub struct Shape {
 pub const fn usual(code: &'static str) -> Shape {
     Shape {
         code,
+        placement: None,
         element_blocks: 2,
         logical_stripes: 6,
         spare_stripes: 3,
@@ -137,7 +140,7 @@ parity [0][4] [0][5]
 ";
 
 /// Worlds of every kind of code, and of numbers at their limits.
-pub const SHAPES: [Shape; 20] = [
+pub const SHAPES: [Shape; 23] = [
     usual("mirror:3"),
     usual("raid5:2"),
     usual("raid6:3"),
@@ -168,6 +171,10 @@ pub const SHAPES: [Shape; 20] = [
     // One spare stripe, and many.
     Shape { spare_stripes: 1, ..usual("raid6:2") },
     Shape { spare_stripes: 20, logical_stripes: 4, log_rows: 2, ..usual("raid5:2") },
+    // Columns that stay on their devices, and that move by two.
+    Shape { placement: Some(Placement::Fixed), ..usual("shec:4,3,2") },
+    Shape { placement: Some(Placement::Fixed), ..usual("raid6:3") },
+    Shape { placement: Some(Placement::Rotated { step: 2 }), ..usual("lrc:4,2,1") },
 ];
 
 /// Worlds in which single blocks are patched: stripes that are wide, or whose chunks are long, and
@@ -234,9 +241,11 @@ impl Real {
             true => Code::from_text(shape.code),
             false => Code::parse(shape.code),
         };
+        let code = code.expect("the code is known");
         let geometry = Geometry::new(NewVolume {
             volume: VolumeId(*b"pantile-sim-test"),
-            code: code.expect("the code is known"),
+            placement: shape.placement.unwrap_or(Placement::spread(&code)),
+            code,
             element_blocks: shape.element_blocks,
             logical_stripes: shape.logical_stripes,
             spare_stripes: shape.spare_stripes,
