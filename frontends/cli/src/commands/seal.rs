@@ -7,6 +7,7 @@ use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use crate::typed;
 use clap::Args;
+use pantile::Code;
 use pantile_seal::{
     Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin_sealed, seal,
 };
@@ -126,8 +127,10 @@ impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         refuse_swapped(&self.paths, &self.out)?;
         let out = self.out.clone();
+        let sources = self.beside.then_some(self.paths.len() + self.disks.len());
         let mut options = SealOptions::new(self.paths, self.out);
-        options.code = self.code.as_deref().map(|code| args::code(code, self.reading)).transpose()?;
+        let code = self.code.as_deref().map(|code| code_beside(code, sources, self.reading));
+        options.code = code.transpose()?;
         let disks = self.disks.iter().map(|text| sets::disk(text).map_err(Failure::Input));
         options.disks = disks.collect::<Result<_, _>>()?;
         options.effort = self.reading.effort;
@@ -181,6 +184,20 @@ impl Seal {
         let is_whole = !report.survival.is_unborne && report.too_long_count + report.unreadable_count == 0;
         Ok(if is_whole { Verdict::Good } else { Verdict::Bad })
     }
+}
+
+/// Reads a code; one that is named without numbers has a data column for each source beside which
+/// parity is written.
+fn code_beside(text: &str, sources: Option<usize>, reading: args::Reading) -> Result<Code, Failure> {
+    /// No family has more parities unless its spec says so.
+    const PARITIES_MOST: usize = 4;
+    let given = args::code(text, reading);
+    let (Err(_), Some(sources)) = (&given, sources) else { return given };
+    let is_parity = |code: &Code, column| code.column_cells(column).all(|cell| code.is_parity(cell));
+    let data = |code: &Code| (0..code.columns()).filter(|&column| !is_parity(code, column)).count();
+    let counted = |disks| args::code_on(text, Some(disks), reading).ok();
+    let mut codes = (sources + 1..=sources + PARITIES_MOST).filter_map(counted);
+    codes.find(|code| data(code) == sources).map_or(given, Ok)
 }
 
 /// Refuses shards as what is sealed, and a directory of other files as the place of shards.

@@ -27,6 +27,8 @@ fn words(line: &str) -> Vec<String> {
 fn prepare(at: &Path) {
     std::fs::create_dir(at.join("photos")).expect("a directory");
     std::fs::write(at.join("photos/a"), "x").expect("a file");
+    std::fs::create_dir(at.join("films")).expect("a directory");
+    std::fs::write(at.join("films/b"), "y").expect("a file");
     std::fs::write(at.join("file"), "x").expect("a file");
     std::fs::write(at.join("t.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]).expect("a file");
     std::fs::write(at.join("t.zst"), [0x28, 0xb5, 0x2f, 0xfd, 4, 0]).expect("a file");
