@@ -12,7 +12,8 @@
 //!   a 32nd of their blocks there or more. Sequential reads then need no detours.
 //!
 //! Blocks go home as a patch of their stripe ([`crate::patch`]), or by a merge, which writes the
-//! whole stripe, whichever costs fewer blocks at the devices.
+//! whole stripe, whichever costs less: at rest in blocks at the devices, else in blocks and
+//! operations.
 //!
 //! A volume is at *rest* from an idle event to the next request. While a device is lost or being
 //! rebuilt only a low log is cleaned, because a rebuild goes first.
@@ -32,6 +33,9 @@ pub(crate) const MERGES_MOST: usize = 8;
 /// Share of its blocks that a stripe has in the log if it is merged at rest: of a stripe of 15 MiB
 /// more than a block or two, which may be written again before their rows are needed.
 const IDLE_SHARE: u64 = 32;
+
+/// Blocks that cost as much as an operation while requests come.
+const OPERATION_BLOCKS: u64 = 4;
 
 /// Bytes of a cell of the log in a record.
 const CELL_BYTES: u64 = 16;
@@ -132,16 +136,17 @@ impl Engine {
         self.geometry.stripe_blocks() / IDLE_SHARE
     }
 
-    /// Returns blocks that devices read and write to merge a stripe: its data, wherever they are,
-    /// then all chunks, and the record on every device.
-    pub(crate) fn cost_of_merge(&self) -> u64 {
+    /// Returns the cost to merge a stripe with so many blocks in the log: all of its data is read,
+    /// all chunks are written, and the record goes to every device.
+    pub(crate) fn cost_of_merge(&self, blocks: u64) -> u64 {
         let slots = self.geometry.slots() as u64;
         let headers = slots * u64::from(self.geometry.header_blocks(Slot(0)));
         let cells = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
-        self.geometry.stripe_blocks() + cells + headers + slots * self.switch_bytes() / BLOCK_BYTES
+        let written = cells + headers + slots * self.switch_bytes() / BLOCK_BYTES;
+        self.cost(self.geometry.stripe_blocks() + written, blocks + 2 * slots)
     }
 
-    /// Returns the same for a patch, by its blocks, parity blocks, old blocks and chunks. Blocks are
+    /// Returns the cost of a patch, by its blocks, parity blocks, old blocks and chunks. Blocks are
     /// read from the log and parity is written to it; all are written home, headers are read again,
     /// and the record is longer.
     pub(crate) fn cost_of_patch(&self, blocks: u64, parity: u64, old: u64, chunks: usize) -> u64 {
@@ -149,8 +154,13 @@ impl Engine {
         let logged = (parity * slots).div_ceil(self.planners.row.code().data().len() as u64);
         let headers = chunks as u64 * u64::from(self.geometry.header_blocks(Slot(0)));
         let entry = StripePatch::len_of(chunks, (blocks + parity) as usize) as u64 + CELL_BYTES * logged;
-        let reads = blocks + old + headers;
-        reads + logged + blocks + parity + headers + slots * entry / BLOCK_BYTES
+        let (read, written) = (blocks + old + headers, logged + blocks + parity + headers);
+        self.cost(read + written + slots * entry / BLOCK_BYTES, read + written)
+    }
+
+    /// Returns blocks, with what operations cost in blocks: nothing at rest, when nobody waits.
+    fn cost(&self, blocks: u64, operations: u64) -> u64 {
+        blocks + if self.idle { 0 } else { OPERATION_BLOCKS * operations }
     }
 
     /// Tests so many blocks of a stripe: a patch costs less than a merge, whichever blocks they
@@ -159,7 +169,7 @@ impl Engine {
         let each = self.geometry.tolerance() as u64;
         let parity = (each * blocks).min(self.geometry.home_blocks());
         let chunks = ((1 + each) * blocks).min(self.geometry.slots() as u64);
-        self.cost_of_patch(blocks, parity, blocks + parity, chunks as usize) < self.cost_of_merge()
+        self.cost_of_patch(blocks, parity, blocks + parity, chunks as usize) < self.cost_of_merge(blocks)
     }
 
     /// Ends the cleaning at rest until the next idle event: no other stripe can or should go home.

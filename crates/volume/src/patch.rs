@@ -42,8 +42,9 @@ const ENTRY_BYTES: usize = 8192;
 /// Blocks of users that one commit patches, at the most.
 const BLOCKS_MOST: usize = 1024;
 
-/// Blocks of users that one commit patches at rest.
-const BLOCKS_AT_REST: usize = 256;
+/// Rows of the log code whose blocks one commit patches, or more: a record on every device and two
+/// flushes are the same for one row.
+const ROWS_AT_A_TIME: usize = 4;
 
 /// What is remembered of patches between commits.
 #[derive(Debug, Default)]
@@ -188,7 +189,7 @@ impl Engine {
             self.maps.rows.iter().map(|(&number, row)| (row.generation, number)).collect();
         rows.sort_unstable();
         let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
-        let least = if self.idle { BLOCKS_AT_REST } else { self.planners.row.code().data().len() };
+        let least = ROWS_AT_A_TIME * self.planners.row.code().data().len();
         let most = self.patching.logged.max(least).min(BLOCKS_MOST);
         let mut room = self.record_room() / 2;
         let (mut users, mut homes) = (0, 0);
@@ -252,7 +253,7 @@ impl Engine {
                 let (part, chunks) = (one.blocks.len() as u64, self.chunks_written(&one.update).len());
                 let cost =
                     self.cost_of_patch(part, home as u64, one.update.old_places().len() as u64, chunks);
-                return (cost * all < self.cost_of_merge() * part).then_some(one);
+                return (cost * all < self.cost_of_merge(all) * part).then_some(one);
             }
             let offsets: BTreeSet<u32> = one.blocks.iter().map(|&(_, (_, offset))| offset).collect();
             let middle = *offsets.iter().nth(offsets.len() / 2)?;
