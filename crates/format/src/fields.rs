@@ -55,7 +55,6 @@ pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
         "the length of the name (4 bytes), the name, the value; ACLs are such",
     ),
     ("entry", ENTRY_OWNER, "owner", "user and group, 4 bytes each. With ignorable feature 2"),
-    ("entry", 3, "hard link", "not written yet: the number of the entry that has the content, 8 bytes"),
     ("entry", 4, "holes", "not written yet: pairs of first byte and length, 8 bytes each"),
     ("set", 1, "pins", "not written yet: what must not be changed or forgotten"),
     (

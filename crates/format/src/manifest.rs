@@ -13,7 +13,7 @@
 use crate::layout::layout;
 use crate::version::FEATURES_BYTES;
 use crate::{BlockLen, Crc64, Features, Fields, FormatError, Generation, Lane, Part, SetId, Stripe, Version};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTMNFS";
 const FIXED_BYTES: usize = 112;
@@ -83,12 +83,12 @@ layout! {
     /// An entry. Path, link target, extents and checksums (8 bytes each) follow in this order.
     ENTRY_LAYOUT {
         E_SOURCE: "source" @ 0 + 4, "the source, from 0";
-        E_KIND: "kind" @ 4 + 4, "0 directory, 1 file, 2 symbolic link";
+        E_KIND: "kind" @ 4 + 4, "0 directory, 1 file, 2 symbolic link, 3 hard link: another name of a file";
         E_MODE: "mode" @ 8 + 4, "permission bits";
         E_PATH_LEN: "path length" @ 12 + 4, "bytes of the path below the source; 0: the source itself";
         E_SECONDS: "mtime seconds" @ 16 + 8, "since 1970, signed";
         E_NANOS: "mtime nanoseconds" @ 24 + 4, "below 1000000000";
-        E_TARGET_LEN: "target length" @ 28 + 4, "bytes of the link's target";
+        E_TARGET_LEN: "target length" @ 28 + 4, "bytes of the target: of a symbolic link where it points, of a hard link the path of the file below the same source";
         E_SIZE: "size" @ 32 + 8, "bytes of the file";
         E_EXTENTS: "extents" @ 40 + 4, "number of extents";
         E_FIELDS_LEN: "fields length" @ 44 + 4, "zero in version 1; in version 2 bytes of the fields of the entry, which follow its checksums";
@@ -194,6 +194,11 @@ pub enum EntryKind {
     Symlink {
         /// Where it points, as raw bytes.
         target: Vec<u8>,
+    },
+    /// Another name of a file, which has the content.
+    HardLink {
+        /// The path of the file below the same source, as raw bytes.
+        to: Vec<u8>,
     },
 }
 
@@ -473,7 +478,26 @@ impl Manifest {
                 _ => {}
             }
         }
+        if self.hard_links().any(|(_, file)| file.is_none()) {
+            return Err(invalid("link target", "must be the path of a file of the same source"));
+        }
         Ok(())
+    }
+
+    /// The hard links, each with the file that has its content.
+    ///
+    /// Cost: linear in the entries if there are any.
+    pub fn hard_links(&self) -> impl Iterator<Item = (usize, Option<usize>)> + '_ {
+        let mut files: HashMap<(u32, &[u8]), usize> = HashMap::new();
+        if self.entries.iter().any(|entry| matches!(entry.kind, EntryKind::HardLink { .. })) {
+            let all = self.entries.iter().enumerate();
+            let files_alone = all.filter(|(_, entry)| matches!(entry.kind, EntryKind::File { .. }));
+            files.extend(files_alone.map(|(index, entry)| ((entry.source, entry.path.as_slice()), index)));
+        }
+        self.entries.iter().enumerate().filter_map(move |(index, entry)| match &entry.kind {
+            EntryKind::HardLink { to } => Some((index, files.get(&(entry.source, to.as_slice())).copied())),
+            _ => None,
+        })
     }
 
     fn check_extents(&self) -> Result<(), FormatError> {
@@ -524,6 +548,7 @@ impl Entry {
             EntryKind::Dir => (0, &[], 0, &[], &[]),
             EntryKind::File { size, extents, crcs } => (1, &[], *size, extents, crcs),
             EntryKind::Symlink { target } => (2, target, 0, &[], &[]),
+            EntryKind::HardLink { to } => (3, to, 0, &[], &[]),
         };
         E_KIND.put_u32(&mut head, kind);
         E_TARGET_LEN.put_u32(&mut head, len32(target.len()));
@@ -585,9 +610,10 @@ impl Entry {
             }
             0 => EntryKind::Dir,
             2 => EntryKind::Symlink { target: target.clone() },
-            _ => return Err(invalid("entry kind", "must be 0, 1 or 2")),
+            3 => EntryKind::HardLink { to: target.clone() },
+            _ => return Err(invalid("entry kind", "must be 0, 1, 2 or 3")),
         };
-        let is_link = matches!(kind, EntryKind::Symlink { .. });
+        let is_link = matches!(kind, EntryKind::Symlink { .. } | EntryKind::HardLink { .. });
         if is_link == target.is_empty() || target.contains(&0) {
             return Err(invalid("link target", "must stand exactly at a link, without zero bytes"));
         }
@@ -693,6 +719,7 @@ mod tests {
                 file("d/\u{fffd}", 1, &[(0, 2, 1)]),
                 file("d/empty", 0, &[]),
                 other("d/link", EntryKind::Symlink { target: b"../a".to_vec() }),
+                other("d/name", EntryKind::HardLink { to: b"a".to_vec() }),
             ],
         }
     }

@@ -56,6 +56,8 @@ pub struct Meta {
     pub kind: MetaKind,
     /// In bytes.
     pub size: u64,
+    /// How many names it has.
+    pub names: u64,
     /// Permission bits.
     pub mode: u32,
     /// When it was last modified, or what its owner says.

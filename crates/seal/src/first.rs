@@ -203,6 +203,8 @@ pub(crate) fn describe(
     report.places = manifest.sources.iter().map(place).collect();
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);
+    let is_link = |entry: &&Entry| matches!(entry.kind, EntryKind::HardLink { .. });
+    report.hard_links = manifest.entries.iter().filter(is_link).count() as u64;
     report.stripes = manifest.stripes;
     report.block_len = manifest.block_len.bytes();
     report.shard_bytes = manifest.stripes * geometry.stripe_bytes();

@@ -91,7 +91,12 @@ fn heal_part(
     if set.manifest.mode == Mode::Full {
         return Err(SealError::NoOriginals);
     }
-    let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
+    let mut chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
+    // The content of a name is that of its file.
+    let files: Vec<usize> = chosen.iter().map(|&entry| set.content_of(entry)).collect();
+    chosen.extend(files);
+    chosen.sort_unstable();
+    chosen.dedup();
     crate::repair::finish(set, progress)?;
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;

@@ -128,20 +128,20 @@ pub(crate) fn again(
         path_of(&source.path) == real
             || record.and_then(|record| record.path_of(&source.prefix)).is_some_and(|path| path == real)
     };
-    for at in 0..given.len() {
-        claim(&mut is, at, known.iter().position(|source| is_place(source, &given[at].real)));
+    for (at, path) in given.iter().enumerate() {
+        claim(&mut is, at, known.iter().position(|source| is_place(source, &path.real)));
     }
     let is_sole = matches!(known, [only] if only.prefix.is_empty()) && given.len() == 1;
-    for at in 0..given.len() {
-        if is[at].is_some() || given[at].name.is_some() {
+    for (at, path) in given.iter().enumerate() {
+        if is[at].is_some() || path.name.is_some() {
             continue;
         }
-        let is_called = |source: &Source| is_sole || Some(disk_name(source)) == last_name(&given[at].real);
+        let is_called = |source: &Source| is_sole || Some(disk_name(source)) == last_name(&path.real);
         claim(&mut is, at, known.iter().position(is_called));
         if let Some(index) = is[at].filter(|_| !moved) {
             let have = path_of(&known[index].path).to_path_buf();
             let name = shown(&disk_name(&known[index]));
-            return Err(SealError::OtherSource { name, have, given: given[at].path.clone() });
+            return Err(SealError::OtherSource { name, have, given: path.path.clone() });
         }
     }
     let free: Vec<usize> = (0..known.len()).filter(|index| !is.contains(&Some(*index))).collect();

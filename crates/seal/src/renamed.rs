@@ -48,7 +48,7 @@ pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Re
     let mut by_content: HashMap<(u64, &[Crc64]), Vec<usize>> = HashMap::new();
     for index in 0..set.manifest.entries.len() {
         let EntryKind::File { size, .. } = set.manifest.entries[index].kind else { continue };
-        if size > 0 && is_missing(set, index) {
+        if size > 0 && is_missing(set, index) && !set.read_by.contains_key(&index) {
             by_content.entry((size, crcs(set, index))).or_default().push(index);
         }
     }

@@ -35,6 +35,8 @@ pub struct SetInfo {
     pub dirs: u64,
     /// Symbolic links sealed.
     pub links: u64,
+    /// Other names of files sealed.
+    pub hard_links: u64,
     /// Bytes of all files.
     pub file_bytes: u64,
     /// Every shard that should be there.
@@ -455,6 +457,8 @@ pub struct SealReport {
     pub shard_bytes: u64,
     /// Bytes of all shards that hold parity, and manifests.
     pub shards: Vec<String>,
+    /// Other names of files that are sealed.
+    pub hard_links: u64,
     /// Files that changed while they were read; they are sealed as read and will be reported as
     /// changed. The first 100.
     pub changed_meanwhile: Vec<String>,
@@ -634,6 +638,8 @@ pub struct UnsealReport {
     pub dirs: u64,
     /// Links made.
     pub links: u64,
+    /// Other names given to files.
+    pub hard_links: u64,
     /// Files and links that were there already with the same content.
     pub already_there: u64,
     /// Blocks that had to be computed from others.

@@ -2,6 +2,7 @@
 //! they agree on.
 
 mod found;
+mod hard_links;
 mod journals;
 mod places;
 mod states;
@@ -90,6 +91,10 @@ pub(crate) struct Set<'w> {
     pub(crate) places: Places,
     /// By source: true if the caller named its place.
     named: Vec<bool>,
+    /// By hard link the file that has its content.
+    pub(crate) files: HashMap<usize, usize>,
+    /// Files whose own name is lost, and a hard link by which each is read.
+    pub(crate) read_by: HashMap<usize, usize>,
     /// Journals of changes that were decided and are not finished, where they are only told of.
     pending: Vec<PathBuf>,
     /// A repair of originals that was cut off.
@@ -188,6 +193,7 @@ impl<'w> Set<'w> {
         }
         let Found { paths: sources, named, places } =
             places::find(disk, &manifest, &paths.disks, record.as_ref())?;
+        let files = manifest.hard_links().filter_map(|(link, file)| Some((link, file?))).collect();
         warn_of_writers(disk, &dirs, progress);
         let mut opened = Set {
             world,
@@ -211,6 +217,8 @@ impl<'w> Set<'w> {
             source_bytes_read: AtomicU64::new(0),
             places,
             named,
+            files,
+            read_by: HashMap::new(),
             pending,
             repair: None,
             lock: held,
@@ -517,9 +525,11 @@ impl<'w> Set<'w> {
                     same(self.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target)))
                 }
                 (EntryKind::Symlink { .. }, Some(_)) => FileStatus::Changed,
+                (EntryKind::HardLink { .. }, Some(meta)) => same(meta.kind == MetaKind::File),
             };
             self.originals[index] = Some(Original { path, status });
         }
+        self.look_at_hard_links();
     }
 
     /// True if an original has the time of a repair that was cut off, which says nothing.
@@ -660,6 +670,11 @@ impl<'w> Set<'w> {
                 EntryKind::File { size, .. } => ("file", *size, None),
                 EntryKind::Dir => ("dir", 0, None),
                 EntryKind::Symlink { target } => ("link", 0, Some(shown(target))),
+                EntryKind::HardLink { .. } => {
+                    let file = self.content_of(index);
+                    let size = crate::update::size_of(&self.manifest.entries[file]);
+                    ("hard-link", size, Some(shown(&self.restored_path(file))))
+                }
             };
             ListedPath {
                 path: shown(&self.restored_path(index)),
@@ -707,6 +722,7 @@ impl<'w> Set<'w> {
             files: count(|kind| matches!(kind, EntryKind::File { .. })),
             dirs: count(|kind| matches!(kind, EntryKind::Dir)),
             links: count(|kind| matches!(kind, EntryKind::Symlink { .. })),
+            hard_links: count(|kind| matches!(kind, EntryKind::HardLink { .. })),
             file_bytes: file_bytes(&self.manifest),
             shards: self.shard_reports(),
             pending: self.pending.iter().map(|journal| journal.display().to_string()).collect(),

@@ -137,8 +137,11 @@ struct Model<'a> {
     manifest: &'a Manifest,
     bound: Option<Bound>,
     /// By lost sources the stripes on which their files lie, with the lanes.
-    stretches: HashMap<Vec<usize>, Vec<(Range<u64>, Vec<u32>)>>,
+    stretches: HashMap<Vec<usize>, Vec<Stretch>>,
 }
+
+/// A run of stripes, and the lanes on which files lie there.
+type Stretch = (Range<u64>, Vec<u32>);
 
 impl<'a> Model<'a> {
     fn new(geometry: &'a Geometry, manifest: &'a Manifest) -> Model<'a> {
@@ -188,7 +191,7 @@ impl<'a> Model<'a> {
     }
 
     /// The stretches of stripes on which files of lost sources lie.
-    fn stretches(&mut self, sources: &[usize]) -> &[(Range<u64>, Vec<u32>)] {
+    fn stretches(&mut self, sources: &[usize]) -> &[Stretch] {
         let files = self.files();
         self.stretches.entry(sources.to_vec()).or_insert_with(|| {
             let own = files.filter(|(source, _)| sources.contains(source));

@@ -721,7 +721,10 @@ pub(crate) fn describe(stat: &Stat) -> Meta {
         FileType::Symlink => MetaKind::Symlink,
         _ => MetaKind::Other,
     };
+    #[allow(clippy::unnecessary_cast, reason = "some processors have 32 bits there")]
+    let names = stat.st_nlink as u64;
     Meta {
+        names,
         kind,
         size: stat.st_size as u64,
         mode: stat.st_mode & 0o7777,

@@ -1,7 +1,7 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what
 //! they hold.
 
-use crate::disk::{Disk, EPOCH, Meta, MetaKind, next_tick};
+use crate::disk::{Disk, EPOCH, FileId, Meta, MetaKind, next_tick};
 use crate::names::{LOCK, is_own, path_of, set_of, stray_of};
 use crate::report::LeftUnread;
 use crate::select::Patterns;
@@ -10,7 +10,8 @@ use crate::window::join;
 use crate::{SealError, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
 use rustix::io::Errno;
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -168,6 +169,8 @@ impl Tree {
         // directories above; the next one is taken from the end.
         let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
         let mut device = None;
+        // The first names of files that have several.
+        let mut first_names: HashMap<FileId, Vec<u8>> = HashMap::new();
         while let Some((path, above)) = todo.pop() {
             let full = join(root, &path);
             if path.len() > PATH_BYTES_MOST {
@@ -203,7 +206,10 @@ impl Tree {
             let is_mounted = *device.get_or_insert(meta.id.device) != meta.id.device;
             let kind = match meta.kind {
                 MetaKind::Dir => EntryKind::Dir,
-                MetaKind::File => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },
+                MetaKind::File => match first_names.get(&meta.id) {
+                    Some(first) => EntryKind::HardLink { to: first.clone() },
+                    None => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },
+                },
                 MetaKind::Symlink => {
                     let target = seen.target().map_err(|e| SealError::io("reading", &full, e))?;
                     EntryKind::Symlink { target: target.as_os_str().as_bytes().to_vec() }
@@ -245,7 +251,7 @@ impl Tree {
                 }
             }
             let mut fields = match kind {
-                EntryKind::Symlink { .. } => Fields::default(),
+                EntryKind::Symlink { .. } | EntryKind::HardLink { .. } => Fields::default(),
                 _ => match seen.attributes() {
                     Ok(found) => attributes::to_fields(&attributes::kept(found)),
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => {
@@ -259,7 +265,12 @@ impl Tree {
                     Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
                 },
             };
-            fields.push_owner((meta.owner, meta.group));
+            if meta.names > 1 && matches!(kind, EntryKind::File { .. }) {
+                first_names.insert(meta.id, path.clone());
+            }
+            if !matches!(kind, EntryKind::HardLink { .. }) {
+                fields.push_owner((meta.owner, meta.group));
+            }
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }
@@ -296,6 +307,20 @@ impl Tree {
                 }
             }
         }
+        // A file that cannot be read has no name that can be.
+        let closed: HashMap<(u32, &[u8]), ErrorKind> =
+            self.unreadable.iter().map(|u| ((u.source, u.path.as_slice()), u.error.kind())).collect();
+        let mut links = Vec::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let EntryKind::HardLink { to } = &entry.kind else { continue };
+            if let Some(&kind) = closed.get(&(entry.source, to.as_slice())) {
+                stays[index] = false;
+                let full = join(path_of(&self.sources[entry.source as usize].path), &entry.path);
+                let (source, path, error) = (entry.source, entry.path.clone(), kind.into());
+                links.push(Unreadable { source, path, full, is_dir: false, error });
+            }
+        }
+        self.unreadable.extend(links);
         if files == 0 && !self.unreadable.is_empty() {
             let count = self.unreadable.len();
             let Unreadable { full, error, .. } = self.unreadable.swap_remove(0);
@@ -321,10 +346,83 @@ impl Tree {
                     .chain([entry.path.len()])
                     .any(|end| unread.contains(&(entry.source, &entry.path[..end])))
         };
-        let kept: Vec<Entry> = sealed.iter().filter(is_unread).cloned().collect();
+        let mut kept: Vec<Entry> = sealed.iter().filter(is_unread).cloned().collect();
+        self.keep_content(&mut kept, sealed);
         self.kept.extend(self.entries.len()..self.entries.len() + kept.len());
         self.ctimes.extend(kept.iter().map(|_| EPOCH));
         self.entries.extend(kept);
+    }
+
+    /// Gives names that are kept the content that was sealed of them, where the file that had it is
+    /// there no more.
+    fn keep_content(&self, kept: &mut [Entry], sealed: &[Entry]) {
+        let is_link = |entry: &&Entry| matches!(entry.kind, EntryKind::HardLink { .. });
+        if !kept.iter().any(|entry| is_link(&entry)) {
+            return;
+        }
+        let files = |entries: &[Entry]| -> HashMap<(u32, Vec<u8>), Entry> {
+            let files = entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
+            files.map(|entry| ((entry.source, entry.path.clone()), entry.clone())).collect()
+        };
+        let (mut there, had) = (files(&self.entries), files(sealed));
+        there.extend(files(kept));
+        let mut instead: HashMap<(u32, Vec<u8>), Vec<u8>> = HashMap::new();
+        for entry in kept {
+            let EntryKind::HardLink { to } = &entry.kind else { continue };
+            let file = (entry.source, to.clone());
+            if there.contains_key(&file) {
+                continue;
+            }
+            match (instead.get(&file), had.get(&file)) {
+                (Some(first), _) => entry.kind = EntryKind::HardLink { to: first.clone() },
+                (None, Some(had)) => {
+                    (entry.kind, entry.fields) = (had.kind.clone(), had.fields.clone());
+                    instead.insert(file, entry.path.clone());
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    /// Leaves the content of a file with several names to the name that had it when it was sealed.
+    pub(crate) fn keep_first_names(&mut self, sealed: &[Entry]) {
+        let had: HashSet<(u32, &[u8])> = (sealed.iter())
+            .filter(|entry| matches!(entry.kind, EntryKind::File { .. }))
+            .map(|entry| (entry.source, entry.path.as_slice()))
+            .collect();
+        // By the name that has the content now: the one that had it.
+        let mut instead: HashMap<(u32, Vec<u8>), usize> = HashMap::new();
+        for (index, entry) in self.entries.iter().enumerate() {
+            let EntryKind::HardLink { to } = &entry.kind else { continue };
+            let is_better = had.contains(&(entry.source, entry.path.as_slice()))
+                && !had.contains(&(entry.source, to.as_slice()));
+            if is_better {
+                instead.entry((entry.source, to.clone())).or_insert(index);
+            }
+        }
+        if instead.is_empty() {
+            return;
+        }
+        for index in 0..self.entries.len() {
+            let entry = &self.entries[index];
+            match &entry.kind {
+                EntryKind::File { .. } => {
+                    let Some(&first) = instead.get(&(entry.source, entry.path.clone())) else { continue };
+                    let to = self.entries[first].path.clone();
+                    let kind = std::mem::replace(&mut self.entries[index].kind, EntryKind::HardLink { to });
+                    self.entries[first].kind = kind;
+                    self.entries[first].fields = std::mem::take(&mut self.entries[index].fields);
+                }
+                EntryKind::HardLink { to } => {
+                    let Some(&first) = instead.get(&(entry.source, to.clone())) else { continue };
+                    if first != index {
+                        let to = self.entries[first].path.clone();
+                        self.entries[index].kind = EntryKind::HardLink { to };
+                    }
+                }
+                EntryKind::Dir | EntryKind::Symlink { .. } => {}
+            }
+        }
     }
 
     /// Leaves out what version 1 of the format cannot say.

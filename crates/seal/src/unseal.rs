@@ -116,9 +116,16 @@ pub(crate) fn unseal(
     let made =
         set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
     let _lock = set.lock(target)?;
+    let contents = chosen.as_deref().map(|chosen| {
+        let mut files: Vec<usize> = chosen.iter().map(|&entry| set.content_of(entry)).collect();
+        files.sort_unstable();
+        files.dedup();
+        files
+    });
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
-    let damage = if set.knows_blocks() { None } else { Some(find_damage(set, chosen.as_deref(), progress)?) };
+    let damage =
+        if set.knows_blocks() { None } else { Some(find_damage(set, contents.as_deref(), progress)?) };
     let size = |&entry: &usize| match set.manifest.entries[entry].kind {
         EntryKind::File { size, .. } => size,
         _ => 0,
@@ -148,11 +155,14 @@ pub(crate) fn unseal(
         lost: Damage::default(),
         doubtful: None,
         failed: None,
+        placed: HashMap::new(),
     };
     if let Some((_, id)) = root {
         work.mark.add(set.world.disk, id, &[]);
     }
-    for &entry in &entries {
+    let is_name = |entry: &usize| matches!(set.manifest.entries[*entry].kind, EntryKind::HardLink { .. });
+    let (names, others): (Vec<usize>, Vec<usize>) = entries.iter().partition(|entry| is_name(entry));
+    for &entry in others.iter().chain(&names) {
         if progress.cancelled() {
             work.leave();
             return Err(SealError::Cancelled);
@@ -194,6 +204,8 @@ struct Unsealing<'a, 'w> {
     doubtful: Option<(PathBuf, u64)>,
     /// The first path that could not be restored for another reason.
     failed: Option<SealError>,
+    /// Where the content of files was restored.
+    placed: HashMap<usize, PathBuf>,
 }
 
 /// Looks for what is in the way before anything is written.
@@ -208,6 +220,8 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
             EntryKind::File { size, .. } => {
                 meta.kind == MetaKind::File && (options.overwrite || meta.size == *size)
             }
+            // Its size is that of its file, which is asked for when it is restored.
+            EntryKind::HardLink { .. } => meta.kind == MetaKind::File,
             EntryKind::Symlink { target } => {
                 let same = || set.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target));
                 meta.kind == MetaKind::Symlink && (options.overwrite || same())
@@ -227,7 +241,7 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
 fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
     match kind {
         EntryKind::Dir => there.kind == MetaKind::Dir,
-        EntryKind::File { .. } => there.kind == MetaKind::File,
+        EntryKind::File { .. } | EntryKind::HardLink { .. } => there.kind == MetaKind::File,
         EntryKind::Symlink { .. } => there.kind == MetaKind::Symlink,
     }
 }
@@ -282,6 +296,38 @@ impl Unsealing<'_, '_> {
             EntryKind::File { .. } => {
                 self.file(index, &path, progress)?;
             }
+            EntryKind::HardLink { .. } => self.other_name(index, &path, progress)?,
+        }
+        Ok(())
+    }
+
+    /// Makes a path another name of its file; a file of its own if that was not restored, or where
+    /// the file system has no such names.
+    fn other_name(
+        &mut self,
+        index: usize,
+        path: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<(), SealError> {
+        let disk = self.set.world.disk;
+        let file = self.set.content_of(index);
+        let id = |path: &Path| disk.meta(path).ok().map(|meta| meta.id);
+        let Some(of) = self.placed.get(&file).cloned() else { return self.file(file, path, progress) };
+        if id(&of).is_some() && id(&of) == id(path) {
+            self.report.already_there += 1;
+            return Ok(());
+        }
+        if id(path).is_some() && !self.options.overwrite {
+            return self.file(file, path, progress);
+        }
+        let temp = self.temp(path);
+        let _ = disk.remove(&temp);
+        let named = self
+            .in_opened(&temp, |temp| disk.add_name(&of, temp))
+            .and_then(|()| disk.rename(&temp, path).inspect_err(|_| drop(disk.remove(&temp))));
+        match named {
+            Ok(()) => self.report.hard_links += 1,
+            Err(_) => self.file(file, path, progress)?,
         }
         Ok(())
     }
@@ -411,6 +457,7 @@ impl Unsealing<'_, '_> {
             }
         };
         self.report.blocks_reconstructed += restored.reconstructed;
+        self.placed.entry(index).or_insert_with(|| path.to_path_buf());
         let Some(file) = file else {
             self.report.already_there += 1;
             return Ok(());

@@ -112,6 +112,7 @@ pub(crate) fn update(
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
+    tree.keep_first_names(&set.manifest.entries);
     leave_out_unreadable(&set, &mut tree, options)?;
     let mut report = left_out(&tree);
     let plan = Plan::new(&set, tree, (options, &forgotten), &mut report, progress)?;
@@ -283,16 +284,20 @@ impl Plan {
         };
         let to_be_read =
             |index: usize| !tree.kept.contains(&index) && is_to_be_read(set, options, tree.ctimes[index]);
+        let sealed_as = sealed_as(&plan.next, &set.manifest, &by_path);
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
             let known = by_path.get(&(entry.source, entry.path.as_slice())).copied();
             report.added += u64::from(known.is_none_or(|i| !is_one_kind(&old[i], entry)));
             report.changed += u64::from(known.is_some_and(|i| leads_elsewhere(&old[i], entry)));
+            if matches!(entry.kind, EntryKind::HardLink { .. }) {
+                report.unchanged += u64::from(known.is_some_and(|i| is_one_kind(&old[i], entry)));
+            }
             if !matches!(entry.kind, EntryKind::File { .. }) {
                 continue;
             }
-            let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
+            let before = sealed_as.get(&index).copied();
             kept.extend(before);
             match before.map(|i| &old[i]) {
                 Some(before)
@@ -336,8 +341,14 @@ impl Plan {
         let old = &set.manifest.entries;
         let patterns = Patterns::of(&self.left_out)?;
         // What is left out from now on is not gone.
-        let gone: Vec<&Entry> =
-            gone.iter().map(|&i| &old[i]).filter(|entry| !patterns.has_below(&entry.path, false)).collect();
+        let links: HashSet<(u32, &[u8])> = (self.next.iter())
+            .filter(|entry| matches!(entry.kind, EntryKind::HardLink { .. }))
+            .map(|entry| (entry.source, entry.path.as_slice()))
+            .collect();
+        let is_gone = |entry: &&Entry| {
+            !patterns.has_below(&entry.path, false) && !links.contains(&(entry.source, entry.path.as_slice()))
+        };
+        let gone: Vec<&Entry> = gone.iter().map(|&i| &old[i]).filter(is_gone).collect();
         for (index, root) in set.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index)) {
             let is_own = |entry: &&Entry| {
                 entry.source as usize == index && matches!(entry.kind, EntryKind::File { .. })
@@ -613,9 +624,35 @@ fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
     }
 }
 
-/// Whether two entries of one path are both files, both directories or both links.
+/// Finds for each file of a tree the sealed entry whose content it had: the file of its path, or the
+/// one that its path was another name of. No content counts for two files.
+fn sealed_as(
+    next: &[Entry],
+    sealed: &Manifest,
+    by_path: &HashMap<(u32, &[u8]), usize>,
+) -> HashMap<usize, usize> {
+    let is_file = |entry: &Entry| matches!(entry.kind, EntryKind::File { .. });
+    let at = |entry: &Entry| by_path.get(&(entry.source, entry.path.as_slice())).copied();
+    let files = || next.iter().enumerate().filter(|(_, entry)| is_file(entry));
+    let own = files().filter_map(|(index, entry)| Some((index, at(entry)?)));
+    let mut found: HashMap<usize, usize> = own.filter(|&(_, i)| is_file(&sealed.entries[i])).collect();
+    let mut taken: HashSet<usize> = found.values().copied().collect();
+    let links: HashMap<usize, usize> =
+        sealed.hard_links().filter_map(|(link, file)| Some((link, file?))).collect();
+    for (index, entry) in files().filter(|_| !links.is_empty()) {
+        let file = at(entry).and_then(|i| links.get(&i).copied());
+        if let Some(file) = file.filter(|file| !taken.contains(file)) {
+            taken.insert(file);
+            found.insert(index, file);
+        }
+    }
+    found
+}
+
+/// True if two entries of one path are both files, both directories or both symbolic links.
 fn is_one_kind(a: &Entry, b: &Entry) -> bool {
-    std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind)
+    let is_file = |kind: &EntryKind| matches!(kind, EntryKind::File { .. } | EntryKind::HardLink { .. });
+    std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind) || is_file(&a.kind) && is_file(&b.kind)
 }
 
 /// Whether two links of one path lead to different places.

@@ -568,7 +568,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
             Some(status) => status,
             None => FileStatus::Unchanged,
         };
-        let is_file = matches!(entry.kind, EntryKind::File { .. });
+        let is_file = matches!(entry.kind, EntryKind::File { .. } | EntryKind::HardLink { .. });
         if status != FileStatus::Unchanged || lost_blocks > 0 {
             let path = shown(&set.restored_path(index));
             files.push(FileReport { path, status, lost_blocks, unrecoverable_blocks });

@@ -217,7 +217,7 @@ impl fmt::Display for SealError {
             SealError::OtherSource { name, have, given } => write!(
                 out,
                 "disk {name} of the set was sealed from {}, not from {}; if that is the same tree, which was moved, say \
-                 --moved or --disk {name}={}; another one needs a name of its own, for it would take the place of what is sealed",
+                 --moved or --disk {name}={}; another one needs a --name of its own, for it would take the place of what is sealed",
                 have.display(),
                 given.display(),
                 given.display()

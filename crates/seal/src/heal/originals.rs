@@ -53,6 +53,9 @@ pub(super) fn heal_files(
     let mut dirs = Vec::new();
     let mut not_kept = Vec::new();
     let filled = filled_dirs(set, &files);
+    let is_name =
+        |&(entry, _): &(usize, Way)| matches!(set.manifest.entries[entry].kind, EntryKind::HardLink { .. });
+    let (names, files): (Vec<_>, Vec<_>) = files.into_iter().partition(is_name);
     for (entry, way) in files {
         let path = set.original_path(entry);
         let original = Original { entry, path: &path, way };
@@ -75,7 +78,7 @@ pub(super) fn heal_files(
                 dirs.push((entry, made));
                 report.files_healed.push(crate::names::shown_path(&path));
             }
-            Ok(Done::Link) => report.files_healed.push(crate::names::shown_path(&path)),
+            Ok(Done::Named) => report.files_healed.push(crate::names::shown_path(&path)),
             Err(error @ SealError::Cancelled) => {
                 batch.end(|outcome| take(report, outcome));
                 return Err(error);
@@ -87,6 +90,7 @@ pub(super) fn heal_files(
         }
     }
     batch.end(|outcome| take(report, outcome));
+    heal_names(set, &names, report);
     // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
     report.not_kept.extend(not_kept);
     for made in dirs.into_iter().rev() {
@@ -245,18 +249,74 @@ fn take(report: &mut HealReport, outcome: batch::Outcome) {
 
 /// Whether an original is missing or rotten, and can be had whole and for certain.
 pub(super) fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
-    let (lost, gone) = damage.files.get(&index).copied().unwrap_or((0, 0));
+    let (lost, gone) = damage.files.get(&set.content_of(index)).copied().unwrap_or((0, 0));
     let Some(original) = &set.originals[index] else { return false };
     let broken = match original.status {
         FileStatus::Missing => true,
-        FileStatus::Unchanged => lost > 0,
+        // The content of a name is that of its file, which is healed.
+        FileStatus::Unchanged => lost > 0 && set.content_of(index) == index,
         FileStatus::Changed
         | FileStatus::RotOrChange
         | FileStatus::Renamed
         | FileStatus::New
         | FileStatus::Rotten => false,
     };
-    broken && gone == 0 && damage.doubt(set, index).is_none()
+    broken && gone == 0 && damage.doubt(set, set.content_of(index)).is_none()
+}
+
+/// Gives files their other names again: those that are missing, and those that still lead to what a
+/// new file took the place of.
+fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) {
+    let disk = set.world.disk;
+    let is_missing: HashSet<usize> = missing.iter().map(|(entry, _)| *entry).collect();
+    let healed: HashSet<String> = report.files_healed.iter().cloned().collect();
+    let mut links: Vec<(usize, usize)> = set.files.iter().map(|(&link, &file)| (link, file)).collect();
+    links.sort_unstable();
+    for (link, file) in links {
+        let (path, of) = (set.original_path(link), set.original_path(file));
+        let is_old = || {
+            let was_one =
+                matches!(&set.originals[link], Some(original) if original.status == FileStatus::Unchanged);
+            let id = |path: &Path| disk.meta(path).map(|meta| meta.id).ok();
+            was_one && healed.contains(&crate::names::shown_path(&of)) && id(&path) != id(&of)
+        };
+        if !is_missing.contains(&link) && !is_old() {
+            continue;
+        }
+        match give_other_name(set, file, &of, &path) {
+            Ok(()) => report.files_healed.push(crate::names::shown_path(&path)),
+            Err(error) => report.not_healed.push(not_done(&path, &error)),
+        }
+    }
+}
+
+/// Makes a path another name of a file that is whole, in place of whatever has it.
+fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let entry = &set.manifest.entries[file];
+    let is_there = disk.meta(of).is_ok_and(|meta| meta.kind == MetaKind::File && meta.size == size_of(entry));
+    if !is_there {
+        return Err(SealError::io(
+            "naming",
+            path,
+            std::io::Error::other(format!("{} is not there", of.display())),
+        ));
+    }
+    let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
+    let temp = crate::names::stray(&dir, set.manifest.set, None);
+    let _ = disk.remove(&temp);
+    let named = disk.add_name(of, &temp).and_then(|()| {
+        disk.rename(&temp, path).inspect_err(|_| drop(disk.remove(&temp)))?;
+        disk.sync_dir(&dir)
+    });
+    named.map_err(|e| SealError::io("naming", path, e))
+}
+
+/// Another name of a file whose own name is lost, which still leads to it.
+fn other_name(set: &Set<'_>, file: usize, damage: &Damage) -> Option<PathBuf> {
+    let link = set.read_by.get(&file)?;
+    let is_right = damage.files.get(&file).is_none_or(|(lost, _)| *lost == 0) || !set.knows_blocks();
+    is_right.then(|| set.original_path(*link))
 }
 
 /// How far an original is healed.
@@ -266,7 +326,7 @@ enum Done {
     /// It is there; its mode and time are set when all is in it.
     Dir(FileId),
     /// It is there.
-    Link,
+    Named,
 }
 
 /// Repairs one original.
@@ -295,10 +355,15 @@ fn heal_file(
                 // Only root may give it away.
                 let _ = disk.set_link_owner(path, user, group);
             }
-            return Ok(Done::Link);
+            return Ok(Done::Named);
         }
+        EntryKind::HardLink { .. } => unreachable!("names are given when all files are there"),
         EntryKind::File { size, .. } => *size,
     };
+    if let Some(name) = other_name(set, original.entry, damage) {
+        give_other_name(set, original.entry, &name, path)?;
+        return Ok(Done::Named);
+    }
     let temp = batch.temp(&dir);
     let done = batch.create(&dir, &temp).and_then(|file| {
         let made = (&*temp, &*file);

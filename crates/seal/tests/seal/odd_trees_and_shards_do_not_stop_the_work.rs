@@ -701,7 +701,7 @@ fn a_source_that_is_named_and_not_there_is_refused_and_one_that_is_gone_is_said(
     for mode in [Mode::Full, Mode::Beside] {
         let place = sealed("rs:3+2", mode, true);
         let moved = place.dir.path().join("moved");
-        let set = || SetPaths { disks: at(&[moved.clone()]), ..place.set() };
+        let set = || SetPaths { disks: at(std::slice::from_ref(&moved)), ..place.set() };
         let options = VerifyOptions { set: set(), ..Default::default() };
         let error = verify(&options, &mut Silent).unwrap_err();
         assert!(matches!(&error, SealError::BadSource { path } if *path == moved), "{error}");

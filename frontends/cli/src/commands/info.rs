@@ -52,6 +52,10 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         },
     );
     line("checksums", if info.checksums { "yes" } else { "no" }.to_string());
+    let names = match info.hard_links {
+        0 => String::new(),
+        names => format!(", {}", count(names as usize, "hard link")),
+    };
     line(
         "content",
         format!(
@@ -60,7 +64,7 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
             sets::bytes(info.file_bytes),
             directories(info.dirs),
             count(info.links as usize, "link")
-        ),
+        ) + &names,
     );
     line(
         "layout",

@@ -56,7 +56,8 @@ fn line(out: &mut String, entry: &ListedPath) {
     let (mode, bytes, time) = (permissions(entry.mode), entry.bytes, time(entry.mtime_s));
     let _ = write!(out, "{kind}{mode} {bytes:>14}  {time}  {}", sets::name(path));
     if let Some(target) = &entry.target {
-        let _ = write!(out, " -> {}", sets::name(target));
+        let leads = if entry.kind == "hard-link" { "link to" } else { "->" };
+        let _ = write!(out, " {leads} {}", sets::name(target));
     }
     out.push('\n');
 }

@@ -37,15 +37,16 @@ Examples:
   pantile seal home --code rs:4+2 --out shards --exclude '*.tmp' --exclude /.cache/ --one-file-system
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
-  pantile seal --disk films=/mnt/new --out /parity --name pool    disk films is there now, all else where it was
+  pantile seal --disk films=/mnt/new --out /parity      films is there now, the others where they were
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
     /// Files and directories to protect.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// A disk of the set by its name, and where it is now. Paths are named by their last component;
-    /// of a set that is there all disks that are not named are where they were sealed last, if no
-    /// PATH is given.
+    /// A disk of the set by its name, and where it is now.
+    ///
+    /// Paths are named by their last component. If no PATH is given, the disks that are not named
+    /// are where they were sealed last.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
     /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
@@ -70,7 +71,7 @@ pub struct Seal {
     #[arg(long, value_name = "NAME")]
     name: Option<OsString>,
     /// The paths are what was sealed, in another place now.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     moved: bool,
     /// Read every file, and seal anew what holds something else than was sealed, whatever its size
     /// and times say.
@@ -291,7 +292,14 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
     let mut line = |what: &str, value: String| {
         let _ = writeln!(out, "  {what:<10} {value}");
     };
-    line("sealed", format!("{}, {}", count(report.files as usize, "file"), sets::bytes(report.file_bytes)));
+    let names = match report.hard_links {
+        0 => String::new(),
+        names => format!(" with {}", count(names as usize, "other name")),
+    };
+    line(
+        "sealed",
+        format!("{}{names}, {}", count(report.files as usize, "file"), sets::bytes(report.file_bytes)),
+    );
     line(
         "changes",
         format!(

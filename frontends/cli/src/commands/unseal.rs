@@ -25,7 +25,7 @@ Owners and groups are restored as far as the system allows, and with them the pe
 does not get its owner back has none that the umask denies. --modes gives all permissions, setuid and setgid bits \
 and capabilities with their owner.
 
-Not kept: times other than that of the last change, and that two names were hard links of one file.
+Not kept: times other than that of the last change.
 
 Examples:
   pantile unseal shards --to restored
@@ -110,6 +110,9 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     }
     for lost in report.not_kept.iter().take(LINES_MOST) {
         let _ = writeln!(out, "Not kept: {}: {}.", sets::name(&lost.path), sets::name(&lost.reason));
+    }
+    if report.hard_links > 0 {
+        let _ = writeln!(out, "{} as hard links.", count(report.hard_links as usize, "other name"));
     }
     match report.already_there {
         0 => {}
