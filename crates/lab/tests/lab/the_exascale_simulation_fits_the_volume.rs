@@ -116,13 +116,13 @@ fn a_standard_raid_takes_as_long_as_the_simulation_says() {
 
 /// Where the simulation and the volume disagree, with everything charged, writers at once. The
 /// model has every write make its own parity; the volume makes durable together what waits
-/// together. So `wcl` is three to four times what the model says against a `std` whose writers are
+/// together. So `wcl` is three to five times what the model says against a `std` whose writers are
 /// apart; and where they are neighbours `std` gathers, too, and `wcl` and `delayed` gain 1.3 to
 /// 1.5, whatever the code.
 #[test]
 fn what_waits_together_is_what_the_model_leaves_out() {
     for (spec, wcl_model, delayed_model, wcl_apart, delayed_apart) in
-        [("raid5:4", 1.30, 3.48, 3.52, 3.50), ("raid6:6", 1.14, 5.20, 4.09, 4.73)]
+        [("raid5:4", 1.30, 3.48, 3.53, 3.50), ("raid6:6", 1.14, 5.20, 4.77, 4.73)]
     {
         let setup = setup(spec);
         let near = |measured: f64, expected: f64, what: &str| {
@@ -138,10 +138,13 @@ fn what_waits_together_is_what_the_model_leaves_out() {
         near(apart / delayed, delayed_apart, "delayed/std, writers apart");
         assert!((1.2..=1.6).contains(&(together / wcl)) && (1.4..=1.5).contains(&(together / delayed)));
         // What is gathered: the first of a round alone, then the others, in rows of the log that
-        // are full, and copies of what is left.
+        // are full, and copies of what is left, or, where they take more than one row, a row that
+        // zeros fill up.
         let (d, q) = (setup.code.data().len() as u64, setup.code.parity().len() as u64);
         let left = u64::from(setup.writers()) - 1;
-        let parity = q + left / d * q + left % d * q;
+        let rest = left % d;
+        let last = if rest > (d + q) / (q + 1) { d + q - rest } else { rest * q };
+        let parity = q + left / d * q + last;
         let wcl = ran(&setup, Scheme::Wcl, Coming::AtOnce, Layout::Apart, Memory::Kept);
         assert_eq!(wcl.of(Use::ParityWrite).blocks, parity * u64::from(setup.rounds()), "{spec}");
     }

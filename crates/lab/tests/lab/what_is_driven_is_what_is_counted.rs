@@ -90,7 +90,7 @@ fn what_begins_as_written_is_what_has_been_written() {
     let filling: Vec<Request> = (0..geometry.logical_stripes()).map(fill).collect();
     let circumstances = Circumstances { flush_every: 1, ..Circumstances::default() };
     let open = || Driven::on_nothing(geometry.clone(), circumstances.clone()).expect("nothing is lost");
-    let requests = trace(space_bytes, 1500);
+    let requests = trace(space_bytes, 4000);
     let both: Vec<Request> = filling.iter().chain(&requests).copied().collect();
     let (filled, all) = (run(open(), &filling), run(open(), &both));
     let at_once =
