@@ -10,8 +10,8 @@ use crate::sets::{self, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
-    Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, RangeWord, Service,
-    StatusReport, Verdict as VolumeVerdict, order, order_until, order_within, when,
+    Answer, DeviceReport, DeviceWord, DisksReport, FaultKind, Folder, FolderError, Margin, Order, RangeWord,
+    Service, StatusReport, Verdict as VolumeVerdict, order, order_until, order_within, when,
 };
 use pantile_paths::Dir;
 use serde::Serialize;
@@ -421,6 +421,7 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
     }
     if report.opens {
         out.push_str(&margin_lines(report));
+        out.push_str(&disks_text(&report.disks));
     }
     if let (Some(rebuild), false) = (&report.rebuild, served) {
         let _ = writeln!(
@@ -513,6 +514,36 @@ fn margin_lines(report: &StatusReport) -> String {
             count(report.log_blocks as usize, "block"),
             if report.log_blocks == 1 { "survives" } else { "survive" }
         );
+    }
+    out
+}
+
+/// Says what disks that hold several devices cost; nothing if there are none.
+pub fn disks_text(disks: &DisksReport) -> String {
+    let shared = || disks.disks.iter().filter(|disk| disk.devices.len() > 1);
+    if shared().next().is_none() {
+        return String::new();
+    }
+    let mut out = String::new();
+    if disks.disks.len() > 1 {
+        let counted = disks.losses.iter().map(|losses| {
+            let sets = match losses.disks {
+                1 => "single disks".to_string(),
+                2 => "pairs of disks".to_string(),
+                more => format!("sets of {more} disks"),
+            };
+            format!("{} of {} {sets}", losses.survived, losses.sets)
+        });
+        let counted: Vec<String> = counted.collect();
+        let _ = writeln!(
+            out,
+            "The devices are on {}; can fail: {}.",
+            count(disks.disks.len(), "disk"),
+            counted.join(", ")
+        );
+    }
+    if let Some(warning) = &disks.warning {
+        let _ = writeln!(out, "{}", sets::name(warning));
     }
     out
 }

@@ -10,7 +10,7 @@ use clap::Args;
 use pantile::Code;
 use pantile::code::Placement;
 use pantile::plan::{RotationLoss, rotation_loss};
-use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
+use pantile_host::{DisksReport, Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -84,6 +84,7 @@ struct CreateJson<'c> {
     policy: &'static str,
     tolerance: usize,
     given_up: Option<GivenUp>,
+    disks: DisksReport,
     len_bytes: u64,
     device_bytes: Vec<u64>,
     folder: String,
@@ -159,6 +160,7 @@ impl Create {
             code: geometry.code.spec(),
             placement: geometry.placement.to_string(),
             given_up: GivenUp::of(&geometry.code, geometry.placement, geometry.policy),
+            disks: folder.disks(&geometry),
             policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
@@ -176,7 +178,7 @@ impl Create {
 fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
     let most = answer.device_bytes.iter().max().copied().unwrap_or(0);
     format!(
-        "{}: {} on {} devices of {}, {} for data; any {} of them may be lost.\n{}Serve it: pantile serve {}\n",
+        "{}: {} on {} devices of {}, {} for data; any {} of them may be lost.\n{}{}Serve it: pantile serve {}\n",
         terminal.bold(sets::name(&answer.folder)),
         answer.code,
         answer.device_bytes.len(),
@@ -184,6 +186,7 @@ fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
         sets::bytes(answer.len_bytes),
         answer.tolerance,
         answer.given_up.as_ref().map_or(String::new(), |given_up| given_up.text(&answer.placement)),
+        volumes::disks_text(&answer.disks),
         sets::quoted(&answer.folder)
     )
 }
