@@ -31,7 +31,7 @@ const NAMED_MOST: usize = 8;
 pub struct DisksReport {
     /// By name; members of which the system says nothing are in none.
     pub disks: Vec<DiskReport>,
-    /// What the loss of 1, 2, .. disks costs a whole volume, up to the code's tolerance; empty where
+    /// Losses of 1, 2, .. disks of a whole volume, up to the code's tolerance; empty where
     /// no two members share a disk.
     pub losses: Vec<DiskLosses>,
     /// One sentence, if disks protect less than devices.
@@ -72,7 +72,7 @@ pub(crate) struct Disk {
     serial: Option<String>,
 }
 
-/// What the system says of devices and file systems.
+/// The devices and file systems that the system knows.
 pub(crate) struct System {
     /// `/sys`, or what stands for it in tests.
     sys: PathBuf,

@@ -336,15 +336,9 @@ impl Engine {
         let number = self.pool.attach(device.clone())?;
         self.direct.attach(slot, device);
         self.forget_pace(slot);
-        let member = Member {
-            number: Some(number),
-            device: weak,
-            path,
-            identity,
-            len_bytes,
-            ..Member::empty(Instant::now())
-        };
-        self.members[slot.0 as usize] = member;
+        let empty = Member::empty(Instant::now());
+        self.members[slot.0 as usize] =
+            Member { number: Some(number), device: weak, path, identity, len_bytes, ..empty };
         Ok(())
     }
 

@@ -36,15 +36,15 @@ fn system() -> (TempDir, System) {
     on(&crypt, "sda2", "block/sda/sda2");
     on(&mirror, "sda1", "block/sda/sda1");
     on(&mirror, "sdb1", "block/sdb/sdb1");
-    let mounts = "\
-36 35 0:45 / /mnt/nas rw,noatime shared:1 - nfs4 nas.local:/export/a rw,vers=4.2
-37 35 0:46 / /mnt/other\\040one rw - nfs4 nas.local:/export/b rw
-38 35 0:47 / /tmp rw shared:2 - tmpfs tmpfs rw
-39 35 0:48 /sub /data rw - zfs tank/data rw
-40 35 0:49 / /win rw - cifs //box/share rw
-41 35 broken
-"
-    .to_string();
+    let mounts = [
+        "36 35 0:45 / /mnt/nas rw,noatime shared:1 - nfs4 nas.local:/export/a rw,vers=4.2",
+        "37 35 0:46 / /mnt/other\\040one rw - nfs4 nas.local:/export/b rw",
+        "38 35 0:47 / /tmp rw shared:2 - tmpfs tmpfs rw",
+        "39 35 0:48 /sub /data rw - zfs tank/data rw",
+        "40 35 0:49 / /win rw - cifs //box/share rw",
+        "41 35 broken",
+    ]
+    .join("\n");
     (folder, System { sys, mounts })
 }
 
@@ -85,7 +85,7 @@ fn members_on_disks_of_their_own_need_no_word() {
 }
 
 #[test]
-fn what_disks_protect_less_than_devices_is_one_sentence() {
+fn disks_that_protect_less_than_devices_are_one_sentence() {
     let all = report("raid6:2", &["sda"; 4]);
     let expected = "All 4 devices are on sda: its loss loses all data, although any 2 devices can fail.";
     assert_eq!(all.warning.as_deref(), Some(expected));
