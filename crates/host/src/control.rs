@@ -4,6 +4,7 @@
 //! Over the socket `control.sock` in the volume's folder: one order a line, one answer a line, each
 //! a JSON object. docs/control-socket.md describes it for other programs.
 
+use crate::disks::DisksReport;
 use crate::epochs::{EpochReport, OnTimeout};
 use crate::health::Finding;
 use crate::margin::Margin;
@@ -227,6 +228,9 @@ pub struct StatusReport {
     pub findings: Vec<Finding>,
     /// What may be lost beyond what is lost.
     pub margin: Margin,
+    /// The disks that the members are on, and what the loss of some costs.
+    #[serde(default)]
+    pub disks: DisksReport,
     /// By slot.
     pub devices: Vec<DeviceReport>,
     /// Devices for the next loss.

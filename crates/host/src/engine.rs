@@ -34,7 +34,7 @@ use crate::throttle::Throttle;
 use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
 use pantile_device::{
-    Completion, Device, DeviceError, IoPool, Layer, Layered, Op, OpKind, Request as IoRequest, Site,
+    Completion, Device, DeviceError, Identity, IoPool, Layer, Layered, Op, OpKind, Request as IoRequest, Site,
 };
 use pantile_format::volume::Claimant;
 use pantile_volume::{
@@ -126,6 +126,7 @@ pub(crate) struct Member {
     leaving: Vec<usize>,
     device: Weak<()>,
     path: Option<PathBuf>,
+    identity: Option<Identity>,
     len_bytes: u64,
     /// Since when it owes what.
     owes: BTreeMap<u64, Instant>,
@@ -144,6 +145,8 @@ pub(crate) struct Member {
 pub struct MemberReport {
     /// Its path; of the last one, if it is gone.
     pub path: Option<PathBuf>,
+    /// The system's number of it; of the last one, if it is gone.
+    pub identity: Option<Identity>,
     /// Whether there is a device.
     pub attached: bool,
     /// True if it is to be taken out because too many of its reads failed.
@@ -326,15 +329,16 @@ impl Engine {
             return Err(HostError::TooShort { slot, have: device.len_bytes(), need });
         }
         let (path, len_bytes) = (Some(device.path().to_path_buf()), device.len_bytes());
+        let identity = Some(device.identity());
         let held = Arc::new(());
         let weak = Arc::downgrade(&held);
         let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
         let number = self.pool.attach(device.clone())?;
         self.direct.attach(slot, device);
         self.forget_pace(slot);
-        let member =
-            Member { number: Some(number), device: weak, path, len_bytes, ..Member::empty(Instant::now()) };
-        self.members[slot.0 as usize] = member;
+        let empty = Member::empty(Instant::now());
+        self.members[slot.0 as usize] =
+            Member { number: Some(number), device: weak, path, identity, len_bytes, ..empty };
         Ok(())
     }
 
@@ -836,6 +840,7 @@ impl Engine {
     pub(crate) fn report(&self) -> Result<Report, HostError> {
         let members = (0..).map(Slot).zip(&self.members).map(|(slot, member)| MemberReport {
             path: member.path.clone(),
+            identity: member.identity,
             attached: member.number.is_some(),
             fails_reads: member.failed_reads.are_too_many(),
             len_bytes: member.len_bytes,
@@ -875,6 +880,7 @@ impl Member {
             leaving: Vec::new(),
             device: Weak::new(),
             path: None,
+            identity: None,
             len_bytes: 0,
             owes: BTreeMap::new(),
             answered_at: now,

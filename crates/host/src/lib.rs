@@ -16,6 +16,7 @@ mod clients;
 mod config;
 mod control;
 mod direct;
+mod disks;
 mod engine;
 mod epochs;
 mod error;
@@ -59,6 +60,7 @@ pub use control::{
     MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
     ServerReport, SlowReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until, order_within,
 };
+pub use disks::{DiskLosses, DiskReport, DisksReport};
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;

@@ -9,8 +9,10 @@ use pantile_host::{Policy, usual_placement};
 pub enum Lay {
     /// This one.
     As(Placement),
-    /// That of a volume for which nobody chooses placement or policy.
+    /// The placement of a volume for which nobody chooses one, or a policy.
     Usual,
+    /// The evenest: of many groups, each with its columns on other disks.
+    Spread,
 }
 
 impl Lay {
@@ -18,6 +20,7 @@ impl Lay {
     pub fn of(self, code: &Code) -> Placement {
         match self {
             Lay::As(placement) => placement,
+            Lay::Spread => Placement::spread(code),
             Lay::Usual => usual_placement(code, Policy::Wcl).placement,
         }
     }

@@ -32,7 +32,7 @@ pub struct Choice {
     pub placement: Placement,
     /// The load of the busiest device over the mean if columns are fixed.
     pub busiest: f64,
-    /// What rotation loses; `None`: nothing that was found.
+    /// Sets that rotation loses; `None`: none was found.
     pub loss: Option<RotationLoss>,
 }
 

@@ -93,7 +93,7 @@ pub struct Certificate {
     pub fatal: Vec<Vec<usize>>,
     /// How many of the smallest size there are (of a sample: were met).
     pub fatal_count: u64,
-    /// Any so many columns may be lost, by Cauchy's determinant: no minor of the generator is zero.
+    /// Any so many columns can be lost, by Cauchy's determinant: no minor of the generator is zero.
     /// 0: it says nothing.
     pub tolerance_by_cauchy: usize,
     /// Whether shift invariance was used.

@@ -1,6 +1,6 @@
 //! Which sets of devices survive, of a code under a placement.
 //!
-//! A set of devices survives if, of every stripe, what is on them can be had from the others: the
+//! A set of devices survives if, all that they hold of every stripe can be computed from the others: the
 //! equations, restricted to the cells of the columns that they hold, have full rank. Stripes whose
 //! columns are on the same devices are alike, so one stripe of each turn of the placement decides.
 
@@ -33,7 +33,7 @@ impl Survivors {
         self.tolerance
     }
 
-    /// Returns true if every stripe can be had without these devices.
+    /// Returns true if every stripe can be read without these devices.
     ///
     /// Cost: none where the code tolerates any so many, or where more cells are lost than there are
     /// equations; else an elimination for every turn.

@@ -24,7 +24,7 @@ impl Bearing {
         self.0.tolerance()
     }
 
-    /// Returns true if every stripe can be had without these devices.
+    /// Returns true if every stripe can be read without these devices.
     pub fn bears(&self, slots: &[Slot]) -> bool {
         let devices: Vec<usize> = slots.iter().map(|slot| slot.0 as usize).collect();
         self.0.survive(&devices)

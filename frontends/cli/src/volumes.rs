@@ -21,7 +21,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use text::{Seen, status_text};
-pub use text::{ranges_text, scrub_text};
+pub use text::{disks_text, ranges_text, scrub_text};
 
 /// How long a volume may be between being served and not.
 const BETWEEN: Duration = Duration::from_secs(10);

@@ -180,7 +180,7 @@ fn a_superblock_whose_fields_cannot_be_so_is_refused() {
         ("element blocks", 0, "element blocks"),
         ("element blocks", 3, "element blocks"),
         ("element blocks", 2048, "element blocks"),
-        ("placement", 2, "placement"),
+        ("placement", 256, "placement"),
         ("policy", 2, "policy"),
         ("log rows", u64::MAX, "log rows"),
         ("log rows", (1 << 20) + 1, "log rows"),

@@ -26,6 +26,7 @@ impl Engine {
             return Err(HostError::NoDevice { slot });
         };
         let (path, len_bytes) = (device.path().to_path_buf(), device.len_bytes());
+        let identity = Some(device.identity());
         let held = Arc::new(());
         let weak = Arc::downgrade(&held);
         let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
@@ -37,7 +38,7 @@ impl Engine {
         let member = &mut self.members[slot.0 as usize];
         member.leaving.push(before);
         (member.number, member.device) = (Some(number), weak);
-        (member.path, member.len_bytes) = (Some(path), len_bytes);
+        (member.path, member.identity, member.len_bytes) = (Some(path), identity, len_bytes);
         Ok(())
     }
 

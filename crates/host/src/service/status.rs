@@ -7,6 +7,8 @@ use crate::control::{
     DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
     ServerReport, SlowReport, StatusReport, Verdict,
 };
+use crate::disks::{Disk, System, judge};
+use crate::engine::MemberReport;
 use crate::geometry::policy_name;
 use crate::health::{self, Finding, FindingKind};
 use crate::locks::lock;
@@ -48,6 +50,9 @@ impl Service {
             with_strays if with_strays.survives || !counted.survives => with_strays,
             none_left => Margin { survives: true, ..none_left },
         };
+        let system = System::here();
+        let disk = |member: &MemberReport| member.identity.and_then(|identity| system.disk_of(identity));
+        let disks = judge(&bearing, &report.members.iter().map(disk).collect::<Vec<Option<Disk>>>());
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
             let listed = known.config.as_ref().and_then(|config| config.devices.get(&device.slot.0));
@@ -135,6 +140,7 @@ impl Service {
                 .saturating_add(status.log_blocks.saturating_mul(BLOCK as u64))
                 .min(self.host().handle().len_bytes()),
             margin,
+            disks,
             devices,
             spares: known.spares.clone(),
             rebuild: rebuilding(&report).map(|(done, total)| progress(&known.samples, done, total)),

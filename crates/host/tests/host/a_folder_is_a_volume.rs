@@ -363,8 +363,8 @@ fn a_volume_is_written_in_place_if_it_is_made_so() {
 #[test]
 fn columns_are_where_the_volume_was_made_to_have_them() {
     for (code, placement) in [
-        ("shec:4,3,2", Placement::Fixed),
-        ("shec:4,3,2", Placement::ROTATED),
+        ("shec:6,4,3", Placement::Fixed),
+        ("shec:6,4,3", Placement::ROTATED),
         ("raid6:4", Placement::Rotated { step: 4 }),
     ] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -42,6 +42,9 @@ pub struct Options {
     pub durability: durability::Options,
     /// Threads; they change no number.
     pub threads: usize,
+    /// True for pools and files: many groups, each of which keeps its columns on its disks. Sets of
+    /// disks are then counted as fixed, whatever spreads the load.
+    pub has_groups: bool,
     /// Devices whose times make latencies.
     pub timed: Option<Timed>,
 }
@@ -212,7 +215,8 @@ fn examined(
         Some(timed) => timed.on((candidate, replayed.placement), seen, hears)?,
         None => Timing::NotAsked,
     };
-    let durable = durable((code, replayed.placement), options, durabilities);
+    let placement = if options.has_groups { Placement::Fixed } else { replayed.placement };
+    let durable = durable((code, placement), options, durabilities);
     let total = replayed.counts.total();
     let asked = (seen.bytes_read + seen.bytes_written) as f64 / BLOCK_BYTES as f64;
     let moved = (total.read + total.written) as f64;
@@ -238,7 +242,7 @@ fn examined(
         timing,
         tolerance: durable.tolerance.unwrap_or(code.claim().tolerance),
         is_proved: durable.is_proved,
-        placement: replayed.placement,
+        placement,
         next: durable.next,
         score: 1.0,
         beaten_by: None,

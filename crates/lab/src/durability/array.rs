@@ -51,7 +51,7 @@ pub(crate) struct Array<'c> {
     code: &'c Code,
     /// By turn of the placement: the column on each disk.
     turns: Vec<Vec<u16>>,
-    /// What is known of sets of columns, where they are of several turns.
+    /// Known sets of lost columns, where there are several turns.
     stripes: RwLock<HashMap<Columns, Arc<Beside>>>,
     /// Reads of each column for lost columns, and those of them that are rebuilt; the same.
     reads: RwLock<HashMap<(Columns, Columns), Arc<Vec<usize>>>>,
@@ -212,7 +212,7 @@ impl<'c> Array<'c> {
         (if is_top { Fatal::All } else { Fatal::Some(fatal) }, vulnerable)
     }
 
-    /// What is fatal beside lost columns of one stripe.
+    /// Finds columns and cells that are fatal beside lost columns of one stripe.
     fn beside(&self, lost: Columns) -> Arc<Beside> {
         known_or(&self.stripes, self.turns.len() > 1, lost, |lost| {
             let Some(mut span) = self.vectors.span(self.code, lost) else {
@@ -298,7 +298,7 @@ impl<'c> Array<'c> {
     }
 }
 
-/// What is fatal beside lost columns.
+/// Columns and cells that are fatal beside lost columns.
 struct Beside {
     /// By column: whether its loss, too, is a loss of data.
     fatal: Vec<bool>,
@@ -313,7 +313,7 @@ fn on(turn: &[u16], disks: &[u16]) -> Columns {
     columns
 }
 
-/// Returns what is known of a key, or finds it; keeps it if it will be asked for again.
+/// Returns the value of a key, found now or before; keeps it for the next time if `keeps`.
 fn known_or<K: Eq + Hash, V>(
     known: &RwLock<HashMap<K, Arc<V>>>,
     keeps: bool,

@@ -15,7 +15,6 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, ValueEnum};
 use pantile::Code;
-use pantile::code::Placement;
 use pantile_lab::Lay;
 use pantile_lab::advise::{
     Advice, Candidates, Criterion, Options, Ranked, Target, Timed, Timing, Weights, notes,
@@ -247,10 +246,10 @@ impl Advise {
         let candidates = candidates.map_err(Failure::input)?;
         let codes: Vec<Code> = candidates.candidates.iter().map(|one| one.code.clone()).collect();
         let threads = threads();
-        // As the command that makes each lays it.
+        // As the command that makes each lays it: of pools and files there are many groups.
         let lay = match self.target {
             For::Volume => Lay::Usual,
-            For::Ceph | For::Hdfs => Lay::As(Placement::Fixed),
+            For::Ceph | For::Hdfs => Lay::Spread,
         };
         let how = replay::Options { element_bytes: self.element, lay, threads, ..replay::Options::default() };
         let given = match &self.trace {
@@ -270,7 +269,8 @@ impl Advise {
             None => self.device.map(DeviceName::device),
         };
         let timed = device.map(|device| Timed { device, element_bytes: self.element });
-        let options = Options { weights: self.weights, durability, threads, timed };
+        let has_groups = self.target != For::Volume;
+        let options = Options { weights: self.weights, durability, threads, has_groups, timed };
         let progress = Progress::start(terminal, "examining codes");
         let count = codes.len() as u64;
         let advice = Advice::of(candidates, &seen, &replayed, &options, &|done| {

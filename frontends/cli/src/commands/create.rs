@@ -11,7 +11,7 @@ use clap::Args;
 use pantile::Code;
 use pantile::code::Placement;
 use pantile::plan::{RotationLoss, rotation_loss};
-use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
+use pantile_host::{DisksReport, Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -90,6 +90,7 @@ struct CreateJson<'c> {
     policy: &'static str,
     tolerance: usize,
     given_up: Option<GivenUp>,
+    disks: DisksReport,
     len_bytes: u64,
     device_bytes: Vec<u64>,
     folder: String,
@@ -162,11 +163,11 @@ impl Create {
         }
         let placement = self.placement;
         let new = NewFolder { code, devices, placement, policy, epoch_bytes, name, overwrite };
-        let geometry = match self.dry_run {
-            true => Folder::rehearse(&self.folder, &new),
-            false => Folder::create(&self.folder, &new).map(|(_, geometry)| geometry),
+        let made = match self.dry_run {
+            true => Folder::rehearse(&self.folder, &new).map(|geometry| (None, geometry)),
+            false => Folder::create(&self.folder, &new).map(|(folder, geometry)| (Some(folder), geometry)),
         };
-        let geometry = geometry.map_err(|error| volumes::failure(&error))?;
+        let (folder, geometry) = made.map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
         let needed: Vec<u64> = slots.map(|slot| geometry.device_blocks(slot) * 4096).collect();
         // Only now are they known to be devices, whose opening does not wait.
@@ -180,6 +181,7 @@ impl Create {
             code: geometry.code.spec(),
             placement: geometry.placement.to_string(),
             given_up: GivenUp::of(&geometry.code, geometry.placement, geometry.policy),
+            disks: folder.map(|folder| folder.disks(&geometry)).unwrap_or_default(),
             policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
@@ -251,7 +253,7 @@ fn text(answer: &CreateJson<'_>, len_bytes: &[u64], terminal: &Terminal) -> Stri
         false => format!("Serve it: pantile serve {folder}\n"),
     };
     format!(
-        "{}: {} on {} devices of {}, {} for data; any {} of them can fail without data loss.\n{}\nThe raw space, {}, is for:\n{}\n{last}",
+        "{}: {} on {} devices of {}, {} for data; any {} of them can fail without data loss.\n{}{}\nThe raw space, {}, is for:\n{}\n{last}",
         terminal.bold(sets::name(&answer.folder)),
         answer.code,
         len_bytes.len(),
@@ -259,6 +261,7 @@ fn text(answer: &CreateJson<'_>, len_bytes: &[u64], terminal: &Terminal) -> Stri
         sets::bytes(answer.len_bytes),
         answer.tolerance,
         answer.given_up.as_ref().map_or(String::new(), |given_up| given_up.text(&answer.placement)),
+        volumes::disks_text(&answer.disks),
         sets::bytes(answer.space.raw_bytes),
         answer.space.table(len_bytes, terminal),
     )

@@ -8,7 +8,8 @@ use crate::sets;
 use crate::terminal::Terminal;
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
-    DeviceReport, DeviceWord, FindingKind, Margin, RangeWord, StatusReport, Verdict as VolumeVerdict, when,
+    DeviceReport, DeviceWord, DisksReport, FindingKind, Margin, RangeWord, StatusReport,
+    Verdict as VolumeVerdict, when,
 };
 use std::fmt::Write;
 use std::path::Path;
@@ -46,6 +47,7 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
     }
     if report.opens {
         out.push_str(&margin_lines(report, worst.is_some()));
+        out.push_str(&disks_text(&report.disks));
     }
     out.push_str(&under_way(report, served));
     if report.opens {
@@ -88,6 +90,36 @@ fn summary(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String
         sets::name(&report.placement),
         sets::name(&report.policy),
     )
+}
+
+/// Says what disks that hold several devices cost; nothing if there are none.
+pub fn disks_text(disks: &DisksReport) -> String {
+    let shared = || disks.disks.iter().filter(|disk| disk.devices.len() > 1);
+    if shared().next().is_none() {
+        return String::new();
+    }
+    let mut out = String::new();
+    if disks.disks.len() > 1 {
+        let counted = disks.losses.iter().map(|losses| {
+            let sets = match losses.disks {
+                1 => "single disks".to_string(),
+                2 => "pairs of disks".to_string(),
+                more => format!("sets of {more} disks"),
+            };
+            format!("{} of {} {sets}", losses.survived, losses.sets)
+        });
+        let counted: Vec<String> = counted.collect();
+        let _ = writeln!(
+            out,
+            "The devices are on {}; can fail: {}.",
+            count(disks.disks.len(), "disk"),
+            counted.join(", ")
+        );
+    }
+    if let Some(warning) = &disks.warning {
+        let _ = writeln!(out, "{}", sets::name(warning));
+    }
+    out
 }
 
 /// How full the volume is.

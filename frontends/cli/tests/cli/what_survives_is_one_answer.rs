@@ -1,4 +1,4 @@
-//! Claim: what survives the loss of devices is one answer, whoever is asked: `prove` with a
+//! Claim: the sets of devices that survive are one answer of all commands: `prove` with a
 //! placement, `status` of a volume that was just created with it, `lab durability` and `advise`.
 
 use crate::common::*;
@@ -84,7 +84,7 @@ fn prove_status_and_durability_agree_for_every_family() {
 }
 
 #[test]
-fn what_advise_proposes_is_what_create_makes() {
+fn advise_proposes_the_volume_that_create_makes() {
     let found = json(&["advise", "--disks", "8", "--survive", "2", "--json"]);
     let codes = found["codes"].as_array().expect("a list");
     let mut counted = 0;
@@ -132,6 +132,28 @@ fn create_says_in_one_line_what_a_placement_gives_up() {
     let run = pantile(&[&order[..], &["--placement", "turned"]].concat());
     assert_eq!(run.status, 2, "{}", run.stderr);
     assert!(run.stderr.contains("'turned' is no placement: write fixed, rotated"), "{}", run.stderr);
+}
+
+/// Files of one folder are on one disk, whatever it is called here.
+#[test]
+fn create_and_status_warn_of_devices_that_fail_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let root = root.to_str().expect("a path");
+    let made = text(&["create", root, "--size", "4M", "--code", "raid6:4"]);
+    let warning = made.lines().find(|line| line.starts_with("All 6 devices are on ")).expect("a warning");
+    let end = ": its loss loses all data, although any 2 devices can fail.";
+    assert!(warning.ends_with(end), "{warning}");
+    assert!(text(&["status", root]).lines().any(|line| line == warning), "status says it, too");
+    let disks = &json(&["status", root, "--json"])["disks"];
+    assert_eq!(disks["warning"], warning);
+    assert_eq!(disks["disks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(disks["disks"][0]["devices"], serde_json::json!([0, 1, 2, 3, 4, 5]));
+    assert_eq!(disks["losses"][0]["survived"], 0);
+    // A volume that tolerates no loss promises none.
+    let bare = folder.path().join("w");
+    let bare = text(&["create", bare.to_str().expect("a path"), "--size", "4M", "--code", "raid0:2"]);
+    assert!(!bare.contains("although"), "{bare}");
 }
 
 #[test]

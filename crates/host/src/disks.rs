@@ -1,0 +1,325 @@
+//! Which members are on one real disk, and what the loss of a disk costs.
+//!
+//! A code counts devices, and partitions of one disk are several that fail together; so are files
+//! of one file system, and files of one server. The system says which is which: `/sys/dev/block`
+//! has the disk of a partition and of a mapped device, `/proc/self/mountinfo` the source of a file
+//! system. Both are read without a question to any member, so that one that hangs holds up nothing.
+//! A device of several disks (an array, a volume over two) may survive one of them: it counts as a
+//! disk of its own.
+
+use crate::Folder;
+use pantile_device::Identity;
+use pantile_gf::choose;
+use pantile_volume::{Bearing, Geometry, Slot};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// Devices that are on top of one another, at most.
+const DEPTH_MOST: usize = 8;
+
+/// Sets of disks that are tried for each number of disks, at most.
+const SETS_MOST: u64 = 20_000;
+
+/// Fatal sets of disks that are named.
+const NAMED_MOST: usize = 8;
+
+/// The disks of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisksReport {
+    /// By name; members of which the system says nothing are in none.
+    pub disks: Vec<DiskReport>,
+    /// Losses of 1, 2, .. disks of a whole volume, up to the code's tolerance; empty where
+    /// no two members share a disk.
+    pub losses: Vec<DiskLosses>,
+    /// One sentence, if disks protect less than devices.
+    pub warning: Option<String>,
+}
+
+/// Storage that fails as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskReport {
+    /// Its name for the system: `sda`, `server HOST`, `file system at /mnt`.
+    pub name: String,
+    /// The model, where the system says it.
+    pub model: Option<String>,
+    /// The serial number, where the system says it.
+    pub serial: Option<String>,
+    /// The members on it.
+    pub devices: Vec<u32>,
+}
+
+/// Sets of so many disks of a whole volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskLosses {
+    /// Disks in a set.
+    pub disks: u32,
+    /// Sets.
+    pub sets: u64,
+    /// Those that can fail without loss of data.
+    pub survived: u64,
+    /// Some of those that cannot, by name.
+    pub fatal: Vec<Vec<String>>,
+}
+
+/// A disk as the system knows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Disk {
+    name: String,
+    model: Option<String>,
+    serial: Option<String>,
+}
+
+/// The devices and file systems that the system knows.
+pub(crate) struct System {
+    /// `/sys`, or what stands for it in tests.
+    sys: PathBuf,
+    /// The lines of `/proc/self/mountinfo`.
+    mounts: String,
+}
+
+impl System {
+    /// Of this machine, now.
+    pub(crate) fn here() -> System {
+        let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
+        System { sys: "/sys".into(), mounts: String::from_utf8_lossy(&mounts).into_owned() }
+    }
+
+    /// Returns the disk of a member; `None`: it is memory of this process.
+    pub(crate) fn disk_of(&self, identity: Identity) -> Option<Disk> {
+        match identity {
+            Identity::Memory { .. } => None,
+            Identity::Block { device } => Some(self.of_number(device)),
+            Identity::File { device, .. } => Some(self.of_file_system(device)),
+        }
+    }
+
+    /// Returns the disk of a block device.
+    fn of_number(&self, device: u64) -> Disk {
+        let number = number(device);
+        let found = fs::canonicalize(self.sys.join("dev/block").join(&number));
+        found.map_or_else(|_| Disk::named(format!("block device {number}")), |at| of_folder(&at, 0))
+    }
+
+    /// Returns the disk of a file system, or what it is mounted from.
+    fn of_file_system(&self, device: u64) -> Disk {
+        let number = number(device);
+        if self.sys.join("dev/block").join(&number).exists() {
+            return self.of_number(device);
+        }
+        let mount = self.mounts.lines().find_map(|line| Mount::of(line).filter(|m| m.number == number));
+        let Some(mount) = mount else { return Disk::named(format!("file system {number}")) };
+        let host = mount.source.strip_prefix("//").map(|rest| rest.split('/').next());
+        let host = host.flatten().or_else(|| mount.source.rsplit_once(":/").map(|(host, _)| host));
+        match (mount.kind, host) {
+            (kind, Some(host)) if is_remote(kind) => Disk::named(format!("server {}", plain(host))),
+            ("zfs", _) => {
+                let pool = mount.source.split('/').next().unwrap_or_default();
+                Disk::named(format!("pool {}", plain(pool)))
+            }
+            // btrfs has a number of its own, and says which device it is on.
+            _ if mount.source.starts_with("/dev/") => of_node(mount.source)
+                .map_or_else(|| Disk::named(mount.source.to_string()), |device| self.of_number(device)),
+            _ => Disk::named(format!("file system at {}", plain(mount.at))),
+        }
+    }
+}
+
+impl Folder {
+    /// Judges the disks of a volume of which every device is there. Waits for their file systems.
+    pub fn disks(&self, geometry: &Geometry) -> DisksReport {
+        let system = System::here();
+        let disk = |slot: u32| {
+            let place = self.config().devices.get(&slot)?;
+            let found = fs::metadata(self.path(&place.path)).ok()?;
+            system.disk_of(match found.file_type().is_block_device() {
+                true => Identity::Block { device: found.rdev() },
+                false => Identity::File { device: found.dev(), inode: found.ino() },
+            })
+        };
+        let disks: Vec<Option<Disk>> = (0..geometry.slots() as u32).map(disk).collect();
+        judge(&Bearing::new(&geometry.code, geometry.placement), &disks)
+    }
+}
+
+/// Returns the number of a block device of `/dev`.
+fn of_node(path: &str) -> Option<u64> {
+    let found = fs::metadata(path).ok().filter(|found| found.file_type().is_block_device())?;
+    Some(found.rdev())
+}
+
+fn is_remote(kind: &str) -> bool {
+    kind.starts_with("nfs") || ["cifs", "smb3", "ceph", "9p", "fuse.sshfs"].contains(&kind)
+}
+
+/// A line of mountinfo.
+struct Mount<'m> {
+    number: String,
+    at: &'m str,
+    kind: &'m str,
+    source: &'m str,
+}
+
+impl Mount<'_> {
+    fn of(line: &str) -> Option<Mount<'_>> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut left = left.split(' ').skip(2);
+        let (number, at) = (left.next()?.to_string(), left.nth(1)?);
+        let mut right = right.split(' ');
+        Some(Mount { number, at, kind: right.next()?, source: right.next()? })
+    }
+}
+
+/// Returns a name of mountinfo with its spaces.
+fn plain(name: &str) -> String {
+    name.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
+}
+
+/// Returns `MAJOR:MINOR` of a device number.
+fn number(device: u64) -> String {
+    let major = (device >> 8 & 0xfff) | (device >> 32 & 0xffff_f000);
+    let minor = (device & 0xff) | (device >> 12 & 0xffff_ff00);
+    format!("{major}:{minor}")
+}
+
+/// Returns the disk that a folder of `/sys` is of, through partitions and mapped devices.
+fn of_folder(folder: &Path, depth: usize) -> Disk {
+    if folder.join("partition").exists()
+        && let Some(parent) = folder.parent()
+    {
+        return of_folder(parent, depth + 1);
+    }
+    let below: Vec<PathBuf> = fs::read_dir(folder.join("slaves"))
+        .map(|entries| entries.filter_map(|entry| fs::canonicalize(entry.ok()?.path()).ok()).collect())
+        .unwrap_or_default();
+    if let ([below], true) = (&below[..], depth < DEPTH_MOST) {
+        return of_folder(below, depth + 1);
+    }
+    let said = |name: &str| {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        // A page of SCSI has a head of four bytes.
+        let text = text.trim_matches(|c: char| c.is_whitespace() || c.is_control());
+        (!text.is_empty()).then(|| text.to_string())
+    };
+    let name = folder.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    let serial = said("device/serial").or_else(|| said("device/vpd_pg80")).or_else(|| said("serial"));
+    Disk { name, model: said("device/model"), serial }
+}
+
+impl Disk {
+    fn named(name: String) -> Disk {
+        Disk { name, model: None, serial: None }
+    }
+}
+
+/// Judges what the loss of disks costs a volume; by slot the disk of each member, where it is known.
+pub(crate) fn judge(bearing: &Bearing, members: &[Option<Disk>]) -> DisksReport {
+    let mut on: BTreeMap<&Disk, Vec<u32>> = BTreeMap::new();
+    for (slot, disk) in (0..).zip(members) {
+        if let Some(disk) = disk {
+            on.entry(disk).or_default().push(slot);
+        }
+    }
+    let disks: Vec<DiskReport> = on
+        .into_iter()
+        .map(|(Disk { name, model, serial }, devices)| DiskReport {
+            name: name.clone(),
+            model: model.clone(),
+            serial: serial.clone(),
+            devices,
+        })
+        .collect();
+    let is_shared = disks.iter().any(|disk| disk.devices.len() > 1);
+    let most = if is_shared { bearing.tolerance().min(disks.len()) } else { 0 };
+    let losses: Vec<DiskLosses> = (1..=most).map_while(|count| losses(bearing, &disks, count)).collect();
+    let warning = losses.iter().find(|one| one.survived < one.sets).map(|one| warning(bearing, &disks, one));
+    DisksReport { disks, losses, warning }
+}
+
+/// Counts sets of so many disks; `None`: there are too many.
+fn losses(bearing: &Bearing, disks: &[DiskReport], count: usize) -> Option<DiskLosses> {
+    let sets = choose(disks.len() as u64, count as u64);
+    (sets <= SETS_MOST).then_some(())?;
+    let mut found = DiskLosses { disks: count as u32, sets, survived: 0, fatal: Vec::new() };
+    let mut set: Vec<usize> = (0..count).collect();
+    loop {
+        let slots: BTreeSet<u32> = set.iter().flat_map(|&disk| disks[disk].devices.iter().copied()).collect();
+        match bearing.bears(&slots.into_iter().map(Slot).collect::<Vec<Slot>>()) {
+            true => found.survived += 1,
+            false if found.fatal.len() < NAMED_MOST => {
+                found.fatal.push(set.iter().map(|&disk| disks[disk].name.clone()).collect());
+            }
+            false => {}
+        }
+        let Some(at) = (0..count).rev().find(|&at| set[at] < disks.len() - count + at) else {
+            return Some(found);
+        };
+        set[at] += 1;
+        (at + 1..count).for_each(|next| set[next] = set[next - 1] + 1);
+    }
+}
+
+fn warning(bearing: &Bearing, disks: &[DiskReport], least: &DiskLosses) -> String {
+    let promise = match bearing.tolerance() {
+        1 => "although any 1 device can fail".to_string(),
+        more => format!("although any {more} devices can fail"),
+    };
+    let fatal = least.fatal.first().map_or(String::new(), |set| set.join(" and "));
+    let of_fatal = disks.iter().find(|disk| disk.name == fatal);
+    match (least.disks, of_fatal) {
+        (1, Some(disk)) if disk.devices.len() == bearing.devices() as usize => {
+            format!(
+                "All {} devices are on {}: its loss loses all data, {promise}.",
+                bearing.devices(),
+                said(disk)
+            )
+        }
+        (1, Some(disk)) => {
+            let others = match least.sets - least.survived - 1 {
+                0 => String::new(),
+                1 => ", and so does that of another".to_string(),
+                more => format!(", and so does that of each of {more} others"),
+            };
+            let (devices, disk) = (listed(&disk.devices), said(disk));
+            format!("{devices} are on {disk}: the loss of this disk alone loses data{others}, {promise}.")
+        }
+        (count, _) => {
+            let shared = disks.iter().filter(|disk| disk.devices.len() > 1);
+            let shared: Vec<String> = shared
+                .take(3)
+                .map(|disk| format!("{} are on {}", listed(&disk.devices), said(disk)))
+                .collect();
+            format!(
+                "{}: {} of {} sets of {count} disks can fail, without {fatal} data are lost, {promise}.",
+                shared.join("; "),
+                least.survived,
+                least.sets
+            )
+        }
+    }
+}
+
+/// Returns the name of a disk with its model and serial number.
+fn said(disk: &DiskReport) -> String {
+    let model = disk.model.as_ref().map(|model| format!(" ({model}"));
+    match (model, &disk.serial) {
+        (Some(model), Some(serial)) => format!("{}{model}, serial {serial})", disk.name),
+        (Some(model), None) => format!("{}{model})", disk.name),
+        (None, Some(serial)) => format!("{} (serial {serial})", disk.name),
+        (None, None) => disk.name.clone(),
+    }
+}
+
+fn listed(devices: &[u32]) -> String {
+    let names: Vec<String> = devices.iter().map(u32::to_string).collect();
+    match names.split_last() {
+        Some((last, [])) => format!("Device {last}"),
+        Some((last, rest)) => format!("Devices {} and {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
