@@ -4,6 +4,7 @@
 use crate::figure::{escape, number};
 use crate::measure::Nearness;
 use crate::{Figure, Kind, Measure, Report};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 const STYLE: &str = "
@@ -63,14 +64,12 @@ fn summary(out: &mut String, reports: &[Report]) {
         return;
     }
     let _ = writeln!(out, "<p>{}</p>", escape(&Nearness::of(reports).sentence()));
-    out.push_str(
-        "<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"n\">published numbers</th>",
-    );
+    out.push_str("<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"n\">printed numbers</th>");
     for kind in Kind::ALL {
         let name = if kind == Kind::Published { "alone" } else { kind.name() };
         let _ = write!(out, "<th class=\"n\">{name}</th>");
     }
-    out.push_str("<th class=\"n\">measured or counted, within 3 %</th></tr>");
+    out.push_str("<th class=\"n\">measured or counted, not a speed, within 3 %</th></tr>");
     for report in with_published {
         let nearness = Nearness::of([report]);
         let _ = write!(
@@ -80,8 +79,9 @@ fn summary(out: &mut String, reports: &[Report]) {
             nearness.published
         );
         for kind in Kind::ALL {
-            let _ =
-                write!(out, "<td class=\"n\">{}</td>", report.published().filter(|m| m.kind == kind).count());
+            let of_kind = report.published().filter(|measure| measure.kind == kind);
+            let numbers: BTreeSet<(&str, u64)> = of_kind.map(Measure::number).collect();
+            let _ = write!(out, "<td class=\"n\">{}</td>", numbers.len());
         }
         let _ = write!(out, "<td class=\"n\">{} of {}</td></tr>", nearness.near, nearness.evidence);
     }

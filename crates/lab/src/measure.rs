@@ -2,6 +2,7 @@
 
 use crate::Figure;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// How a number came about: the word that stands beside it everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
@@ -100,20 +101,40 @@ impl Measure {
         self
     }
 
+    /// Returns the line and the value that name the printed number.
+    pub(crate) fn number(&self) -> (&'static str, u64) {
+        (self.line.unwrap_or_default(), self.published.unwrap_or(f64::NAN).to_bits())
+    }
+
+    /// Returns true for a speed, which says something of one machine alone.
+    fn is_speed(&self) -> bool {
+        self.quantity.contains("MB/s")
+    }
+
+    /// Adds a sentence to the note.
+    pub fn remark(&mut self, remark: &str) {
+        let note = self.note.take().map_or(String::new(), |note| note + "; ");
+        self.note = Some(note + remark);
+    }
+
     /// Whether it stands within such a share of what is published.
     pub fn is_within(&self, share: f64) -> bool {
         self.deviation.is_some_and(|deviation| deviation.abs() <= share)
     }
 }
 
-/// Published numbers of reports, and how near the evidence is.
+/// Printed numbers of reports, each counted once, and how near the evidence is.
+///
+/// A number in a line of a document is one number, however many rows stand beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nearness {
     /// Numbers that a document prints.
     pub published: usize,
-    /// Those beside which something measured or counted stands.
+    /// Those of them that are speeds of the document's machines.
+    pub speeds: usize,
+    /// The others beside which something measured or counted stands.
     pub evidence: usize,
-    /// Of the evidence, what is within 3 % of the published number.
+    /// Of the evidence, numbers that a row of it meets within 3 %.
     pub near: usize,
 }
 
@@ -121,21 +142,29 @@ impl Nearness {
     /// Of these reports.
     pub fn of<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Nearness {
         let mut sum = Nearness::default();
+        let mut numbers: BTreeMap<(&str, u64), Vec<&Measure>> = BTreeMap::new();
         for measure in reports.into_iter().flat_map(Report::published) {
+            numbers.entry(measure.number()).or_default().push(measure);
+        }
+        for measures in numbers.values() {
+            let is_met = |measure: &&Measure| measure.kind.is_evidence() && measure.is_within(0.03);
+            let is_speed = measures.iter().any(|measure| measure.is_speed());
             sum.published += 1;
-            sum.evidence += usize::from(measure.kind.is_evidence());
-            sum.near += usize::from(measure.kind.is_evidence() && measure.is_within(0.03));
+            sum.speeds += usize::from(is_speed);
+            sum.evidence += usize::from(!is_speed && measures.iter().any(|m| m.kind.is_evidence()));
+            sum.near += usize::from(!is_speed && measures.iter().any(is_met));
         }
         sum
     }
 
     /// In one sentence.
     pub fn sentence(self) -> String {
-        let Nearness { published, evidence, near } = self;
+        let Nearness { published, speeds, evidence, near } = self;
         format!(
-            "{near} of {evidence} measured or counted numbers are within 3 % of the published one; beside {} more \
-             published numbers stand simulated, computed or fitted ones, which are not counted in, or none.",
-            published - evidence
+            "{near} of {evidence} printed numbers beside which something measured or counted stands are met within 3 %; \
+             beside {} others stand simulated, computed or fitted ones, which are not counted in, or none, and {speeds} \
+             are speeds of other machines.",
+            published - evidence - speeds
         )
     }
 }

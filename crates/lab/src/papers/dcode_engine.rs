@@ -9,7 +9,7 @@
 
 use super::array::Array;
 use super::dcode_load::{self, Convention, WORKLOADS, Workload, load_factor};
-use super::dcode_read::{ABSOLUTE, published};
+use super::dcode_read::{ABSOLUTE, infer, published};
 use super::executed::ExecuteError;
 use super::requests::all;
 use super::rivals::{PRIMES, Rival};
@@ -380,6 +380,7 @@ fn one(report: &mut Report, disk: &Disk, speeds: &Speeds) {
             if let Some(apart) = measure.note.take() {
                 measure.note = Some(format!("{apart}; {why}"));
             }
+            print.iter().for_each(|printed| infer(measure, printed));
         }
     }
     let kept = STATEMENTS.iter().map(|statement| holds_at(statement, speeds).len()).sum::<usize>();

@@ -8,7 +8,7 @@
 use super::requests::{all, pieces};
 use super::rivals::{PRIMES, Rival};
 use crate::figure::{Chart, Figure, Series};
-use crate::{Printed, Report, parallel, printed};
+use crate::{Measure, Printed, Report, parallel, printed};
 use pantile::{CellIndex, CellSet, Code};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -188,6 +188,13 @@ pub(super) fn published(rival: Rival, p: usize) -> [Option<Printed>; 4] {
     }
 }
 
+/// Says of a row whose number is printed without a prime where its prime is from.
+pub(super) fn infer(row: &mut Measure, printed: &Printed) {
+    if !printed.line.contains("p =") {
+        row.remark("p is inferred: the document prints none, and ours has its extreme here");
+    }
+}
+
 /// The absolute speeds of the text, in MB/s: of the array, and one per disk.
 const EIGHT_DISKS: &str = "the read speed for 8-disk RDP code (when $p = 7$) is 86.3MB/s, thus the average read speed is $\\frac{86.3MB/s}{8 \\text{ disks}} = 10.79$ MB/s per disk";
 const TWELVE_DISKS: &str =
@@ -263,7 +270,8 @@ pub fn run(threads: usize) -> Report {
                 ),
             ];
             for (quantity, value, published) in values {
-                report.counted(&case, quantity, value, published);
+                let row = report.counted(&case, quantity, value, published);
+                published.iter().for_each(|printed| infer(row, printed));
             }
         }
     }

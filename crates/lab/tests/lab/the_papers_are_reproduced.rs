@@ -241,23 +241,40 @@ fn every_published_value_is_in_a_quoted_line_of_its_document() {
 }
 
 #[test]
-fn nearness_counts_only_what_ran_or_was_counted() {
+fn nearness_counts_each_printed_number_once_and_only_by_evidence() {
     let mut report = Report::new("x", "x");
-    let line = "it is 10";
+    let (line, other) = ("it is 10, or 11, or 12", "it is 10 again");
+    // One printed number, and five rows beside it.
     report.measured("a", "near", 10.2, printed(10.0, line));
     report.counted("a", "far", 11.0, printed(10.0, line));
     report.computed("a", "equal by a formula", 10.0, printed(10.0, line));
     report.fitted("a", "equal by a fit", 10.0, printed(10.0, line));
     report.simulated("a", "equal in a model", 10.0, printed(10.0, line));
-    report.only_published("a", "alone", printed(10.0, line), "nothing ran");
-    report.counted("a", "nobody prints it", 1.0, None);
+    // Another of the same line, and the same value in another line.
+    report.counted("a", "far", 20.0, printed(11.0, line));
+    report.computed("a", "equal by a formula", 10.0, printed(10.0, other));
+    report.only_published("a", "alone", printed(12.0, line), "nothing ran");
+    report.measured("a", "speed, MB/s", 10.0, printed(99.0, line));
+    report.counted("a", "no document prints it", 1.0, None);
     let nearness = Nearness::of([&report]);
-    assert_eq!((nearness.published, nearness.evidence, nearness.near), (6, 2, 1));
+    assert_eq!((nearness.published, nearness.speeds, nearness.evidence, nearness.near), (5, 1, 2, 1));
     let html = page("t", "c", &[], &[report.clone(), report]);
     for kind in Kind::ALL {
         assert!(html.contains(&format!("<td>{}</td>", kind.name())), "{kind:?}");
     }
-    assert!(html.contains("2 of 4 measured or counted numbers are within 3 %"), "{html}");
+    let said = "1 of 2 printed numbers beside which something measured or counted stands are met within 3 %; \
+                beside 2 others";
+    assert!(html.contains(said), "the same numbers in two reports are counted once: {html}");
+}
+
+#[test]
+fn a_row_says_where_its_prime_is_inferred() {
+    let report = dcode_read::run(2);
+    let of = |row: &&pantile_lab::Measure| row.quantity.starts_with("D-Code faster");
+    let rows: Vec<_> = report.published().filter(of).collect();
+    let is_inferred =
+        |row: &&&pantile_lab::Measure| row.note.as_ref().is_some_and(|note| note.contains("p is inferred"));
+    assert_eq!((rows.len(), rows.iter().filter(is_inferred).count()), (22, 18));
 }
 
 /// What README says of nearness is what the papers' experiments give, without those that depend on
@@ -271,11 +288,12 @@ fn readme_says_how_near_the_evidence_is() {
         engine(),
         raidq::run(&[]),
         shec::run(2),
+        exascale::run(&exascale::Options { threads: 2, ..exascale::Options::quick() }, &|_, _| ()),
         raidp::run(2),
     ];
     let Nearness { near, evidence, .. } = Nearness::of(&reports);
     let readme = spaced(include_str!("../../../../README.md"));
-    let sentence = format!("{near} of {evidence} measured or counted");
+    let sentence = format!("{near} of {evidence} printed numbers");
     assert!(readme.contains(&sentence), "README does not say {sentence:?}");
 }
 

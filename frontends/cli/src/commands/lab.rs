@@ -11,6 +11,7 @@ use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
 use pantile_kernel::Tier;
+use pantile_lab::exascale as wcl;
 use pantile_lab::figure::{Figure, Listing, Quote, number};
 use pantile_lab::html::deviation;
 use pantile_lab::papers::{dcode_engine, dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
@@ -173,7 +174,12 @@ impl Lab {
                     }),
                 );
                 let kernels = (!of.no_throughput).then(lab_raidq::usual);
-                let all = vec![load(30, 2015), read, asked, fewest, raidq(kernels), shingled, mirrored];
+                let cached = experiment(wcl::NAME, |threads| {
+                    let options = wcl::Options { threads, ..wcl::Options::quick() };
+                    wcl::run(&options, &|_, _| ())
+                });
+                let all =
+                    vec![load(30, 2015), read, asked, fewest, raidq(kernels), shingled, cached, mirrored];
                 ("The papers, run again", of.shown, all)
             }
             What::Replay(replay) => return replay.run(terminal),
