@@ -789,7 +789,7 @@ const OF_OTHER_GROUPS: [&str; 5] = ["raid10", "raid1e", "raid01", "raid50", "rai
 /// Finds a name, hyphens left out or not.
 fn named(name: &str) -> Option<&'static Relative> {
     let is_it = |known: &&str| *known == name || known.replace('-', "") == name;
-    RELATIVES.iter().find(|relative| relative.names.iter().any(|known| is_it(known)))
+    RELATIVES.iter().find(|relative| relative.names.iter().any(&is_it))
 }
 
 /// The spec of the code that survives the same on so many disks: `raidz2` on 6 is `raid6:4`.

@@ -64,7 +64,7 @@ pub struct Advise {
     /// Disks of an array; OSDs of a placement group, blocks of a group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     disks: u32,
-    /// Any so many of them may be lost.
+    /// How many of them can fail at the same time without data loss.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=255))]
     survive: u32,
     /// What the code is for.
@@ -452,7 +452,7 @@ fn opening(seen: &Seen, candidates: u64, disks: u32, survive: u32) -> String {
         bad => format!(" {bad} lines could not be read."),
     };
     format!(
-        "{} requests of {} in the mean, {share:.0} % of them writes, within {}.{bad} {candidates} codes have {disks} disks and bear any \
+        "{} requests of {} in the mean, {share:.0} % of them writes, within {}.{bad} {candidates} codes have {disks} disks and tolerate any \
          {survive} lost; those that are alike in every number share a line.",
         seen.requests,
         sets::bytes(mean.max(1)),

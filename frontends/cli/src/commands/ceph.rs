@@ -44,7 +44,7 @@ Exit status 1: some pool is stranded by a release to come.
 
 Columns:
   stranded  the release without what the pool needs
-  lost      OSDs that may be lost, proved; '+': at least so many, as many as there was time for
+  lost      OSDs that can fail, proved; '+': at least so many, as many as there was time for
   space     bytes stored per byte of data
   1 lost    read when one OSD is lost, as a share of the object, mean: by Ceph's own plug-in, and at the least
   2 lost    when two are
@@ -338,7 +338,7 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
         let why = match &row.examined {
             Some(Err(why)) => sets::name(why),
             Some(Ok(found)) if !found.left_out.is_empty() => format!(
-                "left out, for it is too much work for a dump of somebody else; --effort {suffices_steps} does it: {}",
+                "left out, for it is too much work for a dump of another cluster; --effort {suffices_steps} does it: {}",
                 found.left_out.join(", ")
             ),
             _ => continue,
@@ -357,7 +357,7 @@ fn in_words(dump: &Dump, rows: &[Row<'_>], inputs: &str, suffices_steps: u64, te
         });
     };
     say(
-        "lost: OSDs of a placement group that may be lost, proved. Reads are shares of an object, the mean over all sets of \
+        "lost: OSDs of a placement group that can fail, proved. Reads are shares of an object, the mean over all sets of \
          so many lost chunks; ~: perhaps not the least. Ceph reads parts of chunks (clay) only in pools without \
          allow_ec_optimizations.",
     );

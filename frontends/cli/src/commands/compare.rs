@@ -22,7 +22,7 @@ use serde::Serialize;
 #[command(after_long_help = "\
 Columns:
   overhead   bytes stored per byte of user data        rate    user data per byte stored
-  claimed    columns that may be lost, as claimed      proved  the same, proved (with --prove)
+  claimed    columns that can be lost, as claimed      proved  the same, proved (with --prove)
   updates    parity elements changed by one data element: mean and most
   rebuild    elements read to rebuild one column, as a share of the stripe's data: mean and worst
   xor, mult  additions and multiplications of elements to encode, per data element
@@ -44,7 +44,7 @@ pub struct Compare {
     /// Order from large to small.
     #[arg(long, requires = "sort")]
     reverse: bool,
-    /// Prove how many columns may be lost, on all cores; up to one more than is claimed.
+    /// Prove how many columns can be lost, on all cores; up to one more than is claimed.
     #[arg(long)]
     prove: bool,
     /// How long to look for cheaper rebuilds: fast, thorough, or a number of search steps per

@@ -17,13 +17,13 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The code of a volume in files, unless one is given: any two of six may be lost.
+/// The code of a volume in files, unless one is given: any two of six can fail.
 const CODE_OF_FILES: &str = "raid6:4";
 
 /// Make a fault-tolerant volume out of disks, partitions or files
 ///
 /// Answers: how do I get a disk that survives disks? Name devices, or a size for a volume of files
-/// in the folder VOL. A code without numbers, such as raid6, counts the devices. The code must be proved to bear what it claims; devices that are in use or
+/// in the folder VOL. A code without numbers, such as raid6, counts the devices. The code must be proved to tolerate the losses that it claims; devices that are in use or
 /// hold something are refused.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -224,7 +224,7 @@ impl Create {
                 command(Path::new("VOL"), Some(&self.folder), paths)
             ),
             [rest @ .., vol] if self.folder.exists() && !self.folder.is_dir() && !vol.exists() => {
-                let devices: Vec<PathBuf> = [&[self.folder.clone()], rest].concat();
+                let devices: Vec<PathBuf> = [std::slice::from_ref(&self.folder), rest].concat();
                 format!("the folder of the volume is named first: {}", command(vol, None, &devices))
             }
             _ => return Ok(()),
@@ -278,7 +278,7 @@ fn long_proof(code: &Code) -> Option<String> {
     let elements = lost * code.rows_max();
     (sets * (elements as f64).powi(3) > LONG_PROOF).then(|| {
         format!(
-            "proving that any {lost} of {columns} devices may be lost: {sets:.0} sets with {elements} elements each, \
+            "proving that any {lost} of {columns} devices can fail: {sets:.0} sets with {elements} elements each, \
              which may take a minute."
         )
     })
@@ -287,7 +287,7 @@ fn long_proof(code: &Code) -> Option<String> {
 fn default_code(devices: usize) -> Result<String, Failure> {
     match devices {
         0 => Ok(CODE_OF_FILES.into()),
-        1 => Err(Failure::Input("one device cannot bear its own loss; give two or more.".into())),
+        1 => Err(Failure::Input("one device does not survive its own loss; give two or more.".into())),
         2 => Ok("mirror:2".into()),
         3 => Ok("raid5:2".into()),
         more => Ok(format!("raid6:{}", more - 2)),

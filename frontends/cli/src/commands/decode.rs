@@ -29,7 +29,7 @@ chunks.txt in the folder says how the chunks were made. Where it is missing, or 
 file chunk.N; with --as seaweedfs it is NAME.ec00, NAME.ec01 and so on, and NAME.vif says the length if it is there.
 
 Chunks have no checksums: they are checked by the equations of the code. Of f missing and e wrong chunks the wrong \
-ones are located if 2e + f is at most what may be lost. --out - writes each stripe after it was checked.
+ones are located if 2e + f is at most the number that the code tolerates. --out - writes each stripe after it was checked.
 
 Exit status: 0 the file is right, as far as chunks to spare can say; 2 too many chunks are missing, or it is not certain \
 which are wrong.

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 ///
 /// Answers: how do I write a checkpoint as fast as to disks without parity, and lose at most the
 /// checkpoint? Between start and end only data are written; end makes the parity and seals all of
-/// it at once. Until then nobody else sees it, and a crash or an abort leaves what was there
+/// it at once. Until then no other client sees it, and a crash or an abort leaves what was there
 /// before. Of a device that is lost meanwhile only the epoch can lose anything, and says what (end
 /// is refused then).
 #[derive(Args)]
@@ -37,9 +37,9 @@ pub struct Delayed {
 #[derive(Subcommand)]
 enum What {
     Start(Start),
-    /// Seal an epoch: make the parity that is owed
+    /// Seal an epoch: compute its pending parity
     ///
-    /// Answers: is my checkpoint safe? Makes the parity that is owed, and answers when all of the
+    /// Answers: is my checkpoint safe? Computes the pending parity, and answers when all of the
     /// epoch would survive a crash and the loss of devices; refused, with the ranges, if a device
     /// took some of it along.
     #[command(after_long_help = "\
@@ -77,10 +77,10 @@ struct Start {
     /// The range: OFFSET+LENGTH; the volume unless given.
     #[arg(long, value_name = "OFFSET+LEN", value_parser = range)]
     range: Option<(u64, u64)>,
-    /// Data whose parity may be owed; beyond it writers wait until some is made.
+    /// Data whose parity can be pending; beyond it writers wait until some is computed.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M")]
     owed_max: u64,
-    /// What is owed for so long gets its parity in advance; 0: however old.
+    /// Pending parity that is so old is computed in advance; 0: however old.
     #[arg(long, value_name = "TIME", value_parser = args::seconds, default_value = "30s")]
     age_max: u64,
     /// After so long without a request it ends by itself; 0: never.
@@ -114,7 +114,7 @@ struct Close {
     json: bool,
 }
 
-/// Show the epochs that are open: what is owed, and what is lost
+/// Show the epochs that are open: pending parity, and lost data
 ///
 /// Answers: what would it cost if a device died now? Bytes and stripes without parity, and the age
 /// of the oldest.

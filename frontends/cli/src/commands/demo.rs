@@ -28,7 +28,7 @@ Examples:
   pantile demo
   pantile demo --code rs:4+3 --keep        and leave the folder to be looked at")]
 pub struct Demo {
-    /// The code; it must have five devices or more and bear the loss of any two.
+    /// The code; it must have five devices or more and tolerate the loss of any two.
     #[arg(long, value_name = "CODE", default_value = "raid6:4")]
     code: String,
     /// Leave the folder where it is.
@@ -86,7 +86,7 @@ impl Demo {
 
 impl Stage<'_> {
     fn play(&self, code: &str) -> Result<(), Failure> {
-        self.say("A volume on six files; each could be a disk. Any two may be lost.")?;
+        self.say("A volume on six files; each could be a disk. Any two can fail.")?;
         self.command(&["create", "vol", "--code", code, "--size", "64M"], &[0])?;
         self.say("It is served over NBD, which qemu, nbdcopy, fio and the kernel speak.")?;
         let (uri, pid) = self.serve()?;

@@ -52,7 +52,7 @@ pub struct Durability {
     /// 'none': the disks alone are the limit.
     #[arg(long, value_name = "SIZE", default_value = "600M", allow_negative_numbers = true, value_parser = args::bandwidth)]
     repair_bandwidth: args::Bandwidth,
-    /// Hosts over which the columns are spread: one may be lost with all its disks.
+    /// Hosts over which the columns are spread: one can fail with all its disks.
     #[arg(long, value_name = "N", conflicts_with_all = ["racks", "tree"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     hosts: Option<u32>,
     /// The same of racks.

@@ -28,7 +28,7 @@ What was touched since it was sealed is kept beside as FILE.before-heal. A shard
 shard of the set, and moved aside if not.
 
 Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
-too; those that are not found are made anew beside the others.
+too; those that are not found are rebuilt beside the others.
 
 Examples:
   pantile heal shards --dry-run              say what would be done
@@ -53,17 +53,17 @@ pub struct Heal {
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
-    /// Write over shards that are newer than the state that can be had, too.
+    /// Write over shards that are newer than the state that can be restored, too.
     #[arg(long)]
     yes: bool,
     /// Without checksums: also repair what is probably wrong, where so little is wrong that it is
     /// not certain.
     #[arg(long, conflicts_with = "dry_run")]
     guess: bool,
-    /// Where shards that are lost entirely are made anew; where the others lie unless given.
+    /// Directory for shards that are lost entirely; that of the others unless given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Give originals that are made anew the permissions that were sealed, also those that the
+    /// Give restored originals the permissions that were sealed, also those that the
     /// umask denies.
     #[arg(long)]
     modes: bool,
@@ -233,7 +233,7 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
     if report.stripes_guessed > 0 {
         let _ = writeln!(
             out,
-            "  guessed    what is wrong in {} stripes, as asked: look at what lies there",
+            "  guessed    what is wrong in {} stripes, as asked: look at their files",
             report.stripes_guessed
         );
     }

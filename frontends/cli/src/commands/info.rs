@@ -77,7 +77,7 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         line("left out", sets::name(pattern));
     }
     if info.one_file_system {
-        line("left out", "what lies on other file systems than the sources".into());
+        line("left out", "other file systems below the sources".into());
     }
     for journal in &info.pending {
         let what = "a change that was decided is not finished; 'pantile heal' does, or 'pantile seal'";

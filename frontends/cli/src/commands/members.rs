@@ -42,7 +42,7 @@ pub struct Fail {
 /// Put a device into a volume in place of one that is lost
 ///
 /// Answers: here is the new disk, what now? The device that was there before, brought back, is
-/// caught up by what it has missed; any other is made anew from the rest. One that still works
+/// caught up by what it has missed; any other is rebuilt from the rest. One that still works
 /// stays in the volume until the new one is a copy of it, read back and compared: nothing is nearer
 /// to being lost meanwhile. A stop or a crash leaves the old one in its place, and the copy begins
 /// again at the next start. Another device given meanwhile gets the copy instead; --cancel ends it,
@@ -262,7 +262,7 @@ impl Rebuild {
     }
 }
 
-/// Over when no device is being rebuilt, and what was found bad on the way is written anew or given
+/// Over when no device is being rebuilt, and bad stripes that were found on the way are written again or given
 /// up.
 fn is_rebuilt(report: &StatusReport) -> bool {
     let is_whole = |device: &DeviceReport| {

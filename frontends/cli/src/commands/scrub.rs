@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// Read everything that a volume holds and verify it
 ///
-/// Answers: does anything rot where nobody looks? Superblocks, journals and the maps of every
+/// Answers: does anything rot that is never read? Superblocks, journals and the maps of every
 /// device are read, every block is held against its checksum, every stripe against its equations.
 /// With --repair bad blocks are rebuilt from the others.
 #[derive(Args)]
@@ -30,7 +30,7 @@ pub struct Scrub {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// Write anew what is bad.
+    /// Rebuild bad blocks from the others.
     #[arg(long)]
     repair: bool,
     /// Let a scrub wait.

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 #[command(after_long_help = "\
 Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
 after, as a whole; Ctrl-C, a full disk or a file that cannot be read leave it as it was. Sealing again needs free room \
-for what changed: the new blocks and the parity of their stripes. A file that was only renamed is not sealed anew.
+for what changed: the new blocks and the parity of their stripes. A file that was only renamed is not sealed again.
 
 Examples:
   pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
@@ -73,7 +73,7 @@ pub struct Seal {
     /// The paths are what was sealed, in another place now.
     #[arg(long, hide_short_help = true)]
     moved: bool,
-    /// Read every file, and seal anew what holds something else than was sealed, whatever its size
+    /// Read every file, and seal again those with other content than was sealed, whatever its size
     /// and times say.
     #[arg(long)]
     read_all: bool,
@@ -93,7 +93,7 @@ pub struct Seal {
     /// as changed.
     #[arg(long)]
     accept_changes: bool,
-    /// Write digests of all that is sealed to a file, to be kept where nobody who can write to the
+    /// Write digests of all that is sealed to a file, to be kept where no user who can write to the
     /// shards can: checksums find accidents and do not resist a forger, --pin of verify and heal
     /// does.
     #[arg(long, value_name = "FILE")]
@@ -103,7 +103,7 @@ pub struct Seal {
     /// both is given again, which takes the place of both.
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Leave out what lies on another file system than its PATH.
+    /// Leave out other file systems below each PATH.
     #[arg(long)]
     one_file_system: bool,
     /// Leave out nothing any more.
@@ -176,7 +176,7 @@ impl Seal {
         }
         if let Some(pinned) = pinned {
             note(&format!(
-                "pinned: {}, {} in {}; keep it where nobody who can write to the shards can",
+                "pinned: {}, {} in {}; keep it where no user who can write to the shards can",
                 count(pinned.blocks as usize, "block"),
                 sets::bytes(pinned.bytes),
                 sets::name(&pinned.path)

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 clean, 1 degraded, or whole and a device has erred or nobody stopped the last server, 2 failed.
+Exit status: 0 clean, 1 degraded, or whole and a device has erred or the last server was not stopped, 2 failed.
 With --lost: 0 no data are lost or suspect, 1 some are suspect, 2 some are lost.
 
 Examples:

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 Files that are there already with the same content are left as they are; others in the way are not replaced without \
 --overwrite. One file that cannot be restored does not stop the others; the status is then not 0. Without checksums \
 the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
-more is lost than the code can bear, or nobody can tell what is wrong.
+more is lost than the code tolerates, or the wrong blocks cannot be told.
 
 Owners and groups are restored as far as the system allows, and with them the permissions that were sealed; what \
 does not get its owner back has none that the umask denies. --modes gives all permissions, setuid and setgid bits \

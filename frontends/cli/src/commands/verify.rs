@@ -16,7 +16,7 @@ use pantile_seal::{VerifyOptions, VerifyReport, verify};
 /// heal' finishes it.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code can bear.
+Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code tolerates.
 
 Examples:
   pantile verify shards

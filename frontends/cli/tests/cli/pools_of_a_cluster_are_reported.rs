@@ -243,7 +243,7 @@ fn what_takes_too_much_work_is_left_out_and_the_row_says_so() {
     let said = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         said.contains(&format!(
-            "p0: left out, for it is too much work for a dump of somebody else; --effort {suffices} does it"
+            "p0: left out, for it is too much work for a dump of another cluster; --effort {suffices} does it"
         )),
         "{said}"
     );
