@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the package in a guest with Debian's kernel and systemd, and lives there: a volume on four
-# disks is attached, formatted, mounted by fstab after each boot, a disk is gone at boot and
-# replaced while mounted, and the machine is cut off under a write. About four minutes where
-# /dev/kvm is, half an hour without. Needs root and packages that it names.
+# Installs the package in a guest with Debian's kernel and systemd. A volume on four disks is
+# attached, formatted, and mounted by fstab after each boot. A disk is gone at boot and is replaced
+# while mounted; the power fails under a write. Needs root and packages that it names. About four
+# minutes where /dev/kvm is there, half an hour without.
 #
 #   tests/guest.sh [SUITE]        bookworm unless given
 set -euo pipefail
