@@ -17,6 +17,9 @@ use std::sync::{Arc, RwLock};
 /// Lost columns, ascending.
 pub(crate) type Columns = Box<[u16]>;
 
+/// Lost columns, and those of them that are rebuilt.
+type LostAndRebuilt = (Columns, Columns);
+
 /// What is known of one set of lost columns that may be lost.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Loss {
@@ -54,7 +57,7 @@ pub(crate) struct Array<'c> {
     /// Known sets of lost columns, where there are several turns.
     stripes: RwLock<HashMap<Columns, Arc<Beside>>>,
     /// Reads of each column for lost columns, and those of them that are rebuilt; the same.
-    reads: RwLock<HashMap<(Columns, Columns), Arc<Vec<usize>>>>,
+    reads: RwLock<HashMap<LostAndRebuilt, Arc<Vec<usize>>>>,
     planner: Planner,
     pub disks: &'c Disks,
     /// Any so many columns may be lost.
