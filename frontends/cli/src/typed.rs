@@ -16,10 +16,13 @@ const VERBS: &[(&[&str], &str)] = &[
         "a volume keeps its size; create a larger one and copy the data with nbdcopy",
     ),
     (
-        &["mount", "attach", "map"],
-        "'pantile serve VOL' prints a URI that nbd-client, nbdfuse and nbdcopy take",
+        &["mount", "map"],
+        "'pantile attach VOL' makes it a block device, 'pantile serve VOL' prints a URI for NBD clients",
     ),
-    (&["umount", "unmount", "export", "close"], "'pantile stop VOL' ends the server of a volume"),
+    (
+        &["umount", "unmount", "unmap", "export", "close"],
+        "'pantile detach VOL' takes its block device away, 'pantile stop VOL' ends its server",
+    ),
     (&["start", "run", "open", "up", "enable"], "'pantile serve VOL' lets clients use a volume"),
     (&["down", "disable", "kill", "end"], "'pantile stop VOL' ends the server of a volume"),
     (
@@ -43,7 +46,7 @@ const VERBS: &[(&[&str], &str)] = &[
         "'pantile unseal DIR --to PATH' gives sealed files back, 'pantile heal DIR' repairs them",
     ),
     (&["resilver", "resync", "reconstruct"], "'pantile rebuild VOL' rebuilds a volume"),
-    (&["offline", "detach", "faulty"], "'pantile fail VOL DEVICE' takes a device out of a volume"),
+    (&["offline", "faulty"], "'pantile fail VOL DEVICE' takes a device out of a volume"),
     (&["online", "readd", "re-add"], "'pantile rebuild VOL' tries lost devices again"),
     (&["add", "hotspare", "spare"], "'pantile add-spare VOL DEVICE' keeps a device ready for the next loss"),
     (&["ls", "files"], "'pantile list DIR' lists the files of a sealed set"),
