@@ -29,13 +29,16 @@ fn looked_at(root: &Path) -> StatusReport {
     report
 }
 
-/// Zeros over a part of the data zone of devices of a volume that is not open.
+/// Zeros over data of [`filled`] on devices of a volume that is not open.
 fn spoil(root: &Path, devices: impl IntoIterator<Item = usize>, bytes: usize) {
+    let first_of = |slot| {
+        let content = std::fs::read(device_path(root, slot)).expect("a device");
+        content.chunks(4096).position(|block| block.iter().all(|&byte| byte == 7)).expect("data")
+    };
+    let first = (0..6).map(first_of).max().expect("six devices");
     for slot in devices {
-        let path = device_path(root, slot);
-        let device = File::options().write(true).open(&path).expect("a device");
-        let len = device.metadata().expect("it is there").len();
-        device.write_all_at(&vec![0; bytes], (len / 2) & !4095).expect("it is written");
+        let device = File::options().write(true).open(device_path(root, slot)).expect("a device");
+        device.write_all_at(&vec![0; bytes], 4096 * first as u64).expect("it is written");
     }
 }
 
