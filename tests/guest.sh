@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the package in a guest with Debian's kernel and systemd. A volume on four disks is
 # attached, formatted, and mounted by fstab after each boot. A disk is gone at boot and is replaced
-# while mounted; the power fails under a write. Needs root and packages that it names. About four
-# minutes where /dev/kvm is there, half an hour without.
+# while mounted; the power fails under a write. Needs root and packages that it names. Takes ten
+# minutes or more; GUEST_KVM=1 uses the processor's own virtualization.
 #
 #   tests/guest.sh [SUITE]        bookworm unless given
 set -euo pipefail
