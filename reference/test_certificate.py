@@ -30,6 +30,7 @@ def certificate(columns, data, equations, tolerance, **more):
     """Of columns of one cell; an equation is a list of (column, coefficient)."""
     return {
         "format": "pantile-certificate", "version": 1, "code": "test", "rows": [1] * columns, "tolerance": tolerance,
+        "placement": "fixed",
         "data": [[0, column] for column in data],
         "equations": [[[0, column, value] for column, value in terms] for terms in equations],
         "evidence": {"kind": "square-sets"}, **more,
@@ -46,6 +47,10 @@ class Stored(unittest.TestCase):
     def test_raid6_convinces(self):
         self.assertEqual(check(RAID6, "--claim", "2")[0], 0)
         self.assertEqual(check(RAID6, "--claim", "3")[0], 1)
+
+    def test_a_placement_that_is_not_known_is_no_certificate(self):
+        for placement, status in [("rotated", 0), ("rotated:2", 0), ("rotated:0", 2), ("spun", 2), (None, 2)]:
+            self.assertEqual(check({**RAID6, "placement": placement})[0], status, placement)
 
     def test_no_parity_convinces_that_nothing_may_be_lost(self):
         none = certificate(3, range(3), [], 0)

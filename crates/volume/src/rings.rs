@@ -194,7 +194,6 @@ mod tests {
     fn head(number: u64, blocks: u32, geometry: &Geometry) -> Vec<u8> {
         let mut block = record(number, 1, geometry);
         let body = blocks as usize * BLOCK - RECORD_HEAD_BYTES - 8;
-        block[8..12].copy_from_slice(&2u32.to_le_bytes());
         block[12..16].copy_from_slice(&blocks.to_le_bytes());
         block[56..60].copy_from_slice(&blocks.to_le_bytes());
         block[60..64].copy_from_slice(&(body as u32).to_le_bytes());

@@ -124,5 +124,6 @@ fn a_full_log_patches_where_that_is_cheaper() {
     let (in_place, none) = cost_of_full_log(Real::with_policy(&WIDE, &[], Policy::Inplace));
     println!("{each:.2} blocks written for one with patches, {in_place:.2} in place");
     assert!(patched > Some(0) && none.is_none(), "{patched:?} and {none:?} stripes were patched");
-    assert!(each < 2.0 * in_place, "{each:.2} blocks written for one with patches, {in_place:.2} in place");
+    // A merge of each stripe writes some 600.
+    assert!(each < 2.5 * in_place, "{each:.2} blocks written for one with patches, {in_place:.2} in place");
 }

@@ -194,10 +194,10 @@ fn details(report: &StatusReport) -> String {
             sets::bytes(server.resident_bytes),
             server.threads
         );
-        if let Some(stripes) = server.patched_stripes {
+        if let Some(stripes) = server.patched_stripes.filter(|&stripes| stripes > 0) {
             let _ = writeln!(
                 out,
-                "Single blocks go home as patches: {} so far.",
+                "Blocks went home from the log as patches of {}.",
                 count(stripes as usize, "stripe")
             );
         }
