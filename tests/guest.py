@@ -9,6 +9,7 @@ import time
 
 WORK = sys.argv[1]
 PROMPT = b"root@guest:~# "
+LOG = open(os.environ.get("GUEST_LOG", f"{WORK}/serial.log"), "ab")
 DISKS = [f"{WORK}/disk{n}" for n in range(5)]
 
 
@@ -23,7 +24,7 @@ class Guest:
         for number in disks:
             drives += ["-drive", f"file={DISKS[number]},format=raw,if=none,id=d{number},cache=writeback"]
             drives += ["-device", f"virtio-blk-pci,drive=d{number},serial=disk{number}"]
-        line = "root=/dev/vda rw console=ttyS0 quiet systemd.show_status=0"
+        line = "root=/dev/vda rootdelay=300 rw console=ttyS0 quiet systemd.show_status=0"
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", *accel, "-smp", "2", "-m", "1024", "-nographic", "-no-reboot"]
             + ["-kernel", f"{WORK}/kernel", "-initrd", f"{WORK}/initrd", "-append", line]
@@ -46,6 +47,8 @@ class Guest:
                 if not more:
                     fail("the guest ended", self.said.decode(errors="replace"))
                 self.said += more
+                LOG.write(more)
+                LOG.flush()
         text, self.said = self.said, b""
         return text.decode(errors="replace").replace("\r", "")
 

@@ -69,10 +69,11 @@ pub fn number_in(config: &Config, root: &Path, path: &Path) -> Option<u32> {
     by_name.next().is_none().then_some(found.0)
 }
 
-/// True if two paths are one, or lead to one file: links such as those of /dev/disk/by-id count.
-pub fn is_same(one: &Path, other: &Path) -> bool {
+/// True if two paths are one, or are links below /dev to one device. Looks at no other path, since a
+/// member on a file system that hangs would be waited for.
+fn is_same(one: &Path, other: &Path) -> bool {
     let absolute = |path: &Path| std::path::absolute(path).ok();
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
+    let real = |path: &Path| path.starts_with("/dev").then(|| std::fs::canonicalize(path).ok()).flatten();
     absolute(one) == absolute(other) || real(one).is_some_and(|one| Some(one) == real(other))
 }
 

@@ -16,7 +16,6 @@ mod commands;
 mod csv;
 mod describe;
 mod devices;
-mod disks;
 mod failure;
 mod files;
 mod interrupt;

@@ -2,7 +2,6 @@
 //! full it is, and what to do next.
 
 use crate::describe::count;
-use crate::disks::Label;
 use crate::render::table::Table;
 use crate::sets;
 use crate::terminal::Terminal;
@@ -258,11 +257,8 @@ fn margin_lines(report: &StatusReport, is_failed: bool) -> String {
 
 fn devices_table(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String {
     let rebuilding = if seen.served { "rebuilding" } else { "waits" };
-    let labels: Vec<Option<String>> = report
-        .devices
-        .iter()
-        .map(|device| Label::of(&seen.root.join(device.path.as_ref()?)).text())
-        .collect();
+    let labels: Vec<Option<String>> =
+        report.devices.iter().map(|device| label(report, device.device)).collect();
     let has_labels = labels.iter().any(Option::is_some);
     let mut head = vec![">device", "state", ">read", ">wrong", ">failed", ">a read takes"];
     head.extend(has_labels.then_some("model and serial"));
@@ -298,13 +294,19 @@ fn devices_table(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> 
     for spare in &report.spares {
         let mut row = vec![unknown(), "spare".into()];
         row.extend(["-", "-", "-", "-"].map(String::from));
-        row.extend(
-            has_labels.then(|| Label::of(spare).text().map_or_else(unknown, |label| sets::name(&label))),
-        );
+        row.extend(has_labels.then(unknown));
         row.push(sets::name(&spare.to_string_lossy()));
         table.row(row);
     }
     table.render(terminal)
+}
+
+/// Returns model and serial number of the disk that holds this device alone, as its server knows
+/// them: a member that hangs is not asked.
+fn label(report: &StatusReport, device: u32) -> Option<String> {
+    let disk = report.disks.disks.iter().find(|disk| disk.devices == [device])?;
+    let known: Vec<&str> = [&disk.model, &disk.serial].into_iter().flatten().map(String::as_str).collect();
+    (!known.is_empty()).then(|| known.join(" "))
 }
 
 /// Says how many more devices can fail: the first thing to know at three in the morning.
