@@ -20,7 +20,9 @@ class Guest:
         kvm = os.environ.get("GUEST_KVM") == "1"  # in a virtual machine it can fail midway
         accel = ["-accel", "kvm", "-cpu", "host"] if kvm else ["-accel", "tcg,thread=multi", "-cpu", "max"]
         self.slow = 1 if kvm else 8
-        drives = []
+        # The first device is /dev/vda, whatever the others are.
+        drives = ["-drive", f"file={WORK}/root.ext4,format=raw,if=none,id=root,cache=writeback"]
+        drives += ["-device", "virtio-blk-pci,drive=root"]
         for number in disks:
             drives += ["-drive", f"file={DISKS[number]},format=raw,if=none,id=d{number},cache=writeback"]
             drives += ["-device", f"virtio-blk-pci,drive=d{number},serial=disk{number}"]
@@ -28,7 +30,7 @@ class Guest:
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", *accel, "-smp", "2", "-m", "1024", "-nographic", "-no-reboot"]
             + ["-kernel", f"{WORK}/kernel", "-initrd", f"{WORK}/initrd", "-append", line]
-            + ["-drive", f"file={WORK}/root.ext4,format=raw,if=virtio,cache=writeback", *drives],
+            + drives,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,

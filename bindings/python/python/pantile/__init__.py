@@ -156,5 +156,5 @@ def unseal(paths, target, *, name=None, pin=None, overwrite=False, patterns=(), 
 
     Files get no more permissions than the umask leaves, with ``modes`` those that were sealed.
     """
-    return _report(_pantile.unseal(_set(paths, name, (), pin), target, overwrite, list(patterns), modes,
+    return _report(_pantile.unseal(_set(paths, name, {}, pin), target, overwrite, list(patterns), modes,
                                    progress))
