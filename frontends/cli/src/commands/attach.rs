@@ -42,8 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Args)]
 #[command(after_long_help = "\
 Needs root, nbdkit and nbd-client (Debian: apt-get install nbdkit nbd-client). With systemd, 'systemctl enable --now \\
-pantile@$(systemd-escape -p VOL)' attaches the volume at every start, and this line of /etc/fstab mounts it:
-  /dev/pantile/tank  /mnt/tank  ext4  nofail,_netdev,x-systemd.requires=pantile@srv-tank.service  0  2
+pantile@$(systemd-escape -p VOL)' attaches the volume at every start.
 
 Examples:
   pantile attach /srv/tank
