@@ -214,7 +214,8 @@ impl Disk {
     }
 }
 
-/// Judges what the loss of disks costs a volume; by slot the disk of each member, where it is known.
+/// Judges what the loss of disks costs a volume; by slot the disk of each member, where it is
+/// known.
 pub(crate) fn judge(bearing: &Bearing, members: &[Option<Disk>]) -> DisksReport {
     let mut on: BTreeMap<&Disk, Vec<u32>> = BTreeMap::new();
     for (slot, disk) in (0..).zip(members) {

@@ -4,8 +4,8 @@
 /// A mark: its offset, its bytes, and the name of what has it.
 type Mark = (usize, &'static [u8], &'static str);
 
-/// The common ones; of several the first counts, so that a file system stands before the boot sector
-/// that it has as well.
+/// The common ones; of several the first counts, so that a file system stands before the boot
+/// sector that it has as well.
 const MARKS: &[Mark] = &[
     (0, b"XFSB", "an xfs file system"),
     (0, b"LUKS\xba\xbe", "a LUKS encrypted device"),
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(of_front(&[0xff; 4096]), None);
     }
 
-    /// What the tool of a file system writes is known by it.
+    /// File systems made by their own tools are recognised.
     #[test]
     fn a_file_system_of_its_own_tool_is_known() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,8 +1,9 @@
 //! Which sets of devices survive, of a code under a placement.
 //!
-//! A set of devices survives if, all that they hold of every stripe can be computed from the others: the
-//! equations, restricted to the cells of the columns that they hold, have full rank. Stripes whose
-//! columns are on the same devices are alike, so one stripe of each turn of the placement decides.
+//! A set of devices survives if, all that they hold of every stripe can be computed from the
+//! others: the equations, restricted to the cells of the columns that they hold, have full rank.
+//! Stripes whose columns are on the same devices are alike, so one stripe of each turn of the
+//! placement decides.
 
 use crate::independence::{Blocks, TestKind};
 use pantile_code::{Code, Placement};

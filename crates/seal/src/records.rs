@@ -4,8 +4,9 @@
 //! A set names the places of its originals, and its maker may have named any place. A record says
 //! where this user's disks of the set are, so that later commands need no `--disk`. It is a text: a
 //! line for the format, a line with the digest of the manifest that was sealed last, and for each
-//! disk a line with its name (none if it is restored as the target itself) and one with its path. In
-//! both `\` and line feeds are written `\\` and `\n`. Each seal writes it again, and `heal` where
+//! disk a line with its name (none if it is restored as the target itself) and one with its path.
+//! In both `\` and line feeds are written `\\` and `\n`. Each seal writes it again, and `heal`
+//! where
 //! `--disk` named a disk.
 
 use crate::bounds::{Bounds, read_stored};

@@ -331,7 +331,7 @@ pub struct DiskContent {
     pub shards: Vec<u64>,
 }
 
-/// What is lost if some disks fail together.
+/// Files that are lost if some disks fail together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskLoss {
     /// The disks, by their place in the list of disks.

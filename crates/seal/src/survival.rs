@@ -1,4 +1,4 @@
-//! What the loss of real disks would cost, as shards and sources lie now.
+//! The cost of losing real disks, by where shards and sources are stored now.
 //!
 //! A disk is what the system numbers as one device: two shards in one folder are lost together, and
 //! a shard with the source beside it. How many disks can fail is computed from the equations of the
@@ -70,7 +70,7 @@ pub(crate) fn survival(
     survival
 }
 
-/// What is lost together: sources and columns of shards.
+/// Sources and columns of shards that are lost together.
 #[derive(Clone, Default)]
 struct Loss {
     sources: Vec<usize>,
@@ -131,7 +131,7 @@ fn content(path: &Path, loss: &Loss, lying: &Lying<'_>) -> DiskContent {
     }
 }
 
-/// What follows from what, in any stripe.
+/// The layout of a set, by which the result of losses is computed in any stripe.
 struct Model<'a> {
     geometry: &'a Geometry,
     manifest: &'a Manifest,

@@ -624,8 +624,8 @@ fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
     }
 }
 
-/// Finds for each file of a tree the sealed entry whose content it had: the file of its path, or the
-/// one that its path was another name of. No content counts for two files.
+/// Finds for each file of a tree the sealed entry whose content it had: the file of its path, or
+/// the one that its path was another name of. No content counts for two files.
 fn sealed_as(
     next: &[Entry],
     sealed: &Manifest,

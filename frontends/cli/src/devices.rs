@@ -69,8 +69,8 @@ pub fn number_in(config: &Config, root: &Path, path: &Path) -> Option<u32> {
     by_name.next().is_none().then_some(found.0)
 }
 
-/// True if two paths are one, or are links below /dev to one device. Looks at no other path, since a
-/// member on a file system that hangs would be waited for.
+/// True if two paths are one, or are links below /dev to one device. Looks at no other path, since
+/// a member on a file system that hangs would be waited for.
 fn is_same(one: &Path, other: &Path) -> bool {
     let absolute = |path: &Path| std::path::absolute(path).ok();
     let real = |path: &Path| path.starts_with("/dev").then(|| std::fs::canonicalize(path).ok()).flatten();

@@ -38,8 +38,8 @@ pub struct SetArgs {
     /// digits are enough.
     #[arg(long, value_name = "NAME|UUID")]
     name: Option<OsString>,
-    /// Where a disk of the set is now, if it was moved; 'pantile info' shows the names of disks. With
-    /// a NAME alone 'pantile heal' heals that disk and no other.
+    /// Where a disk of the set is now, if it was moved; 'pantile info' shows the names of disks.
+    /// With a NAME alone 'pantile heal' heals that disk and no other.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
     /// A pin that 'seal --pin' wrote and you kept elsewhere: what does not have its digests is

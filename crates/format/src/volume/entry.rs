@@ -141,7 +141,7 @@ pub enum Entry {
         /// Whether the mark is set, or taken away.
         is_marked: bool,
     },
-    /// What happened, or what is wrong.
+    /// An event, or a fault.
     Note(Note),
     /// Blocks of a stripe that are written, or were, where they are stored.
     Patch(StripePatch),

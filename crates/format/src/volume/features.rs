@@ -2,7 +2,7 @@
 
 use crate::Crc64;
 
-/// What a volume may have that a reader must know to ignore it, to read it, or to open it at all.
+/// Features of a volume, by what a reader may do that does not know one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// A reader that does not know one of these may read and write the volume.
@@ -18,9 +18,9 @@ impl Features {
     /// device in its slot, and is no member. [`super::Superblock::decode`] refuses it like any bit
     /// that is not known, so that only [`super::Superblock::decode_copy`] reads it.
     pub const REPLACEMENT: u64 = 1 << 0;
-    /// What this program knows of `read_only`.
+    /// Bits of `read_only` that this program knows.
     pub const KNOWN_READ_ONLY: u64 = 0;
-    /// What it knows of `must_refuse`.
+    /// Bits of `must_refuse` that it knows.
     pub const KNOWN_MUST_REFUSE: u64 = 0;
 
     /// The bits without which nothing may be written, that are not known here; 0: it may.

@@ -157,7 +157,7 @@ pub struct Superblock {
     pub snapshot: Option<SnapshotRef>,
     /// The devices that are lost, ascending; never this one.
     pub lost: Vec<Slot>,
-    /// What else the volume may have.
+    /// Features of the volume.
     pub features: Features,
     /// The state that goes with the snapshot; none without one.
     pub state: Option<StateRef>,

@@ -1,9 +1,9 @@
 //! Where everything lies on a device: computed from the numbers of the superblock, stored nowhere.
 //!
 //! All addresses are in blocks. A device is two superblocks, the definition area, two places for
-//! the state, the claim, the journal, two snapshots, the log, the data and, in its last block, a copy of the superblock. The zones touch:
-//! nothing is aligned to more than a block, because a chunk, its header included, is not a power of
-//! two long anyway.
+//! the state, the claim, the journal, two snapshots, the log, the data and, in its last block, a
+//! copy of the superblock. The zones touch: nothing is aligned to more than a block, because a
+//! chunk, its header included, is not a power of two long anyway.
 
 use super::{
     BLOCK_BYTES, CHUNK_BLOCKS_MAX, ChunkHeader, DEVICE_BLOCKS_MAX, DEVICES_MAX, DeviceBlock,

@@ -190,8 +190,8 @@ impl<'c> Array<'c> {
         Loss { fatal, fatal_count, hours, unreadable: -(-share * self.disks.unreadable_per_disk()).exp_m1() }
     }
 
-    /// The disks that are fatal beside these, and how many single cells are: of a disk the mean over
-    /// its stripes.
+    /// The disks that are fatal beside these, and how many single cells are: of a disk the mean
+    /// over its stripes.
     fn fatal(&self, lost: &[u16]) -> (Fatal, f64) {
         let is_top = lost.len() >= self.top;
         if lost.len() < self.safe {

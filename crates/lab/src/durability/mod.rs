@@ -7,13 +7,13 @@
 //!   ([`Simulated`]).
 //!
 //! Model: each column is a disk, or is on another disk from stripe to stripe by a placement, and a
-//! set of disks survives if the columns on it do in every stripe; disks fail by themselves at a constant rate; all columns that are
-//! lost and have a spare are rebuilt at once, by one plan, in a time whose distribution is
-//! exponential; a further failure begins the rebuild anew. A rebuild that meets an unreadable
-//! sector which the code cannot do without is a loss of data, if only of that sector. Deliberately
-//! not here: failures with a common cause, bad batches, wear, operators, faults of the software.
-//! They make real losses far more frequent than twelve nines; the numbers compare codes, they
-//! promise nothing.
+//! set of disks survives if the columns on it do in every stripe; disks fail by themselves at a
+//! constant rate; all columns that are lost and have a spare are rebuilt at once, by one plan, in a
+//! time whose distribution is exponential; a further failure begins the rebuild anew. A rebuild
+//! that meets an unreadable sector which the code cannot do without is a loss of data, if only of
+//! that sector. Deliberately not here: failures with a common cause, bad batches, wear, operators,
+//! faults of the software. They make real losses far more frequent than twelve nines; the numbers
+//! compare codes, they promise nothing.
 
 mod array;
 mod chain;

@@ -1,4 +1,5 @@
-//! Claim: how many real disks can fail, and what the first loss beyond that costs, is said as it is.
+//! Claim: how many real disks can fail, and what the first loss beyond that costs, is said as it
+//! is.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;

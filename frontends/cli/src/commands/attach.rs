@@ -77,13 +77,13 @@ pub struct Detach {
     json: bool,
 }
 
-/// What is known of an attached volume.
+/// The record of an attached volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Record {
     name: String,
     folder: PathBuf,
     device: PathBuf,
-    /// Whether `attach` began to serve the volume.
+    /// True if `attach` began to serve the volume.
     serves: bool,
 }
 

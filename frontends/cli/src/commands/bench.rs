@@ -47,7 +47,8 @@ pub struct Bench {
     /// Bytes of one column of one stripe.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = args::size)]
     chunk: u64,
-    /// Columns and cells that are lost when decoding; by default as many columns as the code tolerates.
+    /// Columns and cells that are lost when decoding; by default as many columns as the code
+    /// tolerates.
     #[arg(long, value_name = "LOST")]
     lost: Option<String>,
     /// Stripes come from memory, however small, and what is encoded and decoded goes past the

@@ -23,8 +23,9 @@ const CODE_OF_FILES: &str = "raid6:4";
 /// Make a fault-tolerant volume out of disks, partitions or files
 ///
 /// Answers: how do I get a disk that survives disks? Name devices, or a size for a volume of files
-/// in the folder VOL. A code without numbers, such as raid6, counts the devices. The code must be proved to tolerate the losses that it claims; devices that are in use or
-/// hold something are refused.
+/// in the folder VOL. A code without numbers, such as raid6, counts the devices. The code must be
+/// proved to tolerate the losses that it claims; devices that are in use or hold something are
+/// refused.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, 64M, 10GiB or 1.5T (powers of 1024), or 20TB (powers of 1000). Nothing is synchronised at first: a volume of any size is made at once.
@@ -56,8 +57,8 @@ pub struct Create {
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// How writes become durable: wcl writes to a new place and never overwrites, inplace overwrites
-    /// and can spoil blocks, unnoticed, in a crash with a device missing.
+    /// How writes become durable: wcl writes to a new place and never overwrites, inplace
+    /// overwrites and can spoil blocks, unnoticed, in a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
     /// Which device holds which column of a stripe: fixed, or rotated, which spreads the load and

@@ -175,8 +175,8 @@ impl Replace {
         volumes::replace(&self.folder, device, &path, self.yes, self.json)
     }
 
-    /// Returns the number of the device that is replaced; the answer to the two in wrong order names
-    /// the right one.
+    /// Returns the number of the device that is replaced; the answer to the two in wrong order
+    /// names the right one.
     fn old_device(&self) -> Result<u32, Failure> {
         let number = self.device.number(&self.folder);
         let (Err(_), DeviceName::Path(new), Some(old)) = (&number, &self.device, &self.path) else {
@@ -262,8 +262,8 @@ impl Rebuild {
     }
 }
 
-/// Over when no device is being rebuilt, and bad stripes that were found on the way are written again or given
-/// up.
+/// Over when no device is being rebuilt, and bad stripes that were found on the way are written
+/// again or given up.
 fn is_rebuilt(report: &StatusReport) -> bool {
     let is_whole = |device: &DeviceReport| {
         device.state != DeviceWord::Rebuilding && (device.replacement.is_none() || device.problem.is_some())

@@ -1,5 +1,5 @@
-//! One file per command; this one holds what they have in common: the top of the help, the groups of
-//! commands, and the way to them.
+//! One file per command; this one holds what they have in common: the top of the help, the groups
+//! of commands, and the way to them.
 
 mod advise;
 mod assemble;

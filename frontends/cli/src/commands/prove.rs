@@ -80,8 +80,8 @@ pub struct Prove {
     /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     witnesses: u64,
-    /// Write the facts that an auditor checks with another program: matrix, claim, and for each set of
-    /// columns a witness.
+    /// Write the facts that an auditor checks with another program: matrix, claim, and for each set
+    /// of columns a witness.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// The most bytes that the evidence of a certificate may take.

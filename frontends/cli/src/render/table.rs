@@ -38,9 +38,9 @@ impl Table {
 
     /// Returns the table; on a terminal it is no wider than that where its words allow it.
     ///
-    /// The last column, if aligned to the left, is wrapped. On a terminal a table that is still too wide has its
-    /// heads and texts wrapped; one whose numbers alone are too wide is split into tables one below the
-    /// other, which begin with the same first column.
+    /// The last column, if aligned to the left, is wrapped. On a terminal a table that is still too
+    /// wide has its heads and texts wrapped; one whose numbers alone are too wide is split into
+    /// tables one below the other, which begin with the same first column.
     pub fn render(&self, terminal: &Terminal) -> String {
         let most = terminal.width;
         let mut widths = self.widths(|text| text.chars().count());

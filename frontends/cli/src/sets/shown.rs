@@ -76,7 +76,7 @@ impl Shown {
         Shown { lively }
     }
 
-    /// Nothing is said any more.
+    /// Ends the output of progress.
     pub fn end(&mut self) {
         match &mut self.lively {
             Lively::Nothing => {}
@@ -86,7 +86,7 @@ impl Shown {
     }
 }
 
-/// What a thread does that says how far a phase is, each time it was silent for long.
+/// Prints the progress of a phase from a thread, each time that was silent for two seconds.
 fn speak(phase: Arc<Mutex<Phase>>) -> impl FnMut() -> Duration + Send + 'static {
     let mut last = Last::default();
     move || {

@@ -127,7 +127,7 @@ fn used(report: &StatusReport) -> String {
     format!("Used {} of {} ({share:.0} %).", sets::bytes(report.used_bytes), sets::bytes(report.len_bytes))
 }
 
-/// What the volume has under way: rebuild, copies, limits.
+/// Returns lines on work under way: rebuild, copies, limits.
 fn under_way(report: &StatusReport, served: bool) -> String {
     let mut out = String::new();
     if let (Some(rebuild), false) = (&report.rebuild, served) {
@@ -477,7 +477,7 @@ mod tests {
         assert!(text(sound).ends_with("; 738 blocks in the log, all good."));
     }
 
-    /// Whoever answers at the socket of a volume's folder may be anybody, and answer anything.
+    /// An attacker's server at the socket of a volume's folder can answer anything.
     #[test]
     fn what_a_strangers_server_answers_is_shown_and_not_obeyed() {
         let strange = || String::from("\x1b[31m\x1b]0;owned\x07\n");
