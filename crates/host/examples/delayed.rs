@@ -1,11 +1,10 @@
-//! A checkpoint of many small writes, each durable before the next of its writer: in place, strict,
-//! with delayed parity, and on bare disks.
+//! A checkpoint of many small writes, each durable before the next of its writer: strict, with
+//! delayed parity, and on bare disks.
 //!
 //! `cargo run --release -p pantile-host --example delayed -- [CODE..]`
 //!
 //! The disks are those of `disks`. 32 writers write pieces of 4 or 128 KiB to a range that was
-//! never written; every write is durable when it is answered: *inplace* and *wcl* with parity,
-//! *delayed* without until the end of the epoch, which is counted in; *bare* writes the pieces to
+//! never written; every write is durable when it is answered: *wcl* with parity, *delayed* without until the end of the epoch, which is counted in; *bare* writes the pieces to
 //! the same disks in turn and flushes the one, as RAID-0 would. Ratios are to wcl. Medians of
 //! three.
 
@@ -16,14 +15,13 @@ use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device};
 use pantile_format::volume::HistoryId;
 use pantile_host::{EpochOptions, Host, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Policy, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, format_volume};
 use std::sync::Arc;
 
 const WRITERS: u64 = 32;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
-    Inplace,
     Strict,
     Delayed,
     Bare,
@@ -35,14 +33,12 @@ fn main() {
         codes = ["raid5:5", "raid6:6", "raidq:8+4", "dcode:7"].map(String::from).to_vec();
     }
     println!(
-        "{:12} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12} {:>12}",
+        "{:12} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
         "code",
         "piece",
-        "inplace /s",
         "wcl /s",
         "delayed /s",
         "bare /s",
-        "wcl/inplace",
         "delayed/wcl",
         "bare/wcl"
     );
@@ -54,13 +50,11 @@ fn main() {
                 rates.sort_by(f64::total_cmp);
                 rates[1]
             };
-            let [inplace, strict, delayed, bare] =
-                [Way::Inplace, Way::Strict, Way::Delayed, Way::Bare].map(rate);
+            let [strict, delayed, bare] = [Way::Strict, Way::Delayed, Way::Bare].map(rate);
             println!(
-                "{:12} {:>6} K {inplace:>12.0} {strict:>12.0} {delayed:>12.0} {bare:>12.0} {:>12.2} {:>12.2} {:>12.2}",
+                "{:12} {:>6} K {strict:>12.0} {delayed:>12.0} {bare:>12.0} {:>12.2} {:>12.2}",
                 code.spec(),
                 piece >> 10,
-                strict / inplace,
                 delayed / strict,
                 bare / strict
             );
@@ -70,8 +64,7 @@ fn main() {
 
 /// Pieces a second.
 fn run(code: &Code, way: Way, piece: usize, count: u64) -> f64 {
-    let policy = if way == Way::Inplace { Policy::Inplace } else { Policy::Wcl };
-    let geometry = geometry(code, policy);
+    let geometry = geometry(code);
     let disks = disks_of(&geometry);
     let slow = || disks.iter().for_each(|disk| disk.inner().set_slow(true));
     let data: Vec<u8> = (0..piece).map(|i| (i % 251) as u8).collect();

@@ -14,7 +14,7 @@ use pantile_code::Code;
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Handle, Host, HostOptions, usual_geometry};
-use pantile_volume::{BLOCK_BYTES, Birth, Policy, Slot, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Slot, format_volume};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ fn main() {
     let dir = Path::new(&dir);
     let code = Code::parse(&code).expect("CODE is a code");
     let (k, n) = (code.data().len() as f64, code.cell_count() as f64);
-    let geometry = usual_geometry(&code, Policy::Wcl, VolumeId([9; 16]), 1024 * MIB).expect("a geometry");
+    let geometry = usual_geometry(&code, VolumeId([9; 16]), 1024 * MIB).expect("a geometry");
     let user = geometry.user_blocks() * BLOCK_BYTES / SEQUENTIAL * SEQUENTIAL;
     let devices: Vec<Option<Arc<dyn Device>>> = (0..geometry.slots() as u32)
         .map(|slot| {

@@ -1,5 +1,5 @@
 //! Random writes of 4 KiB on devices that behave like disks: the burst, the steady state, I/Os and
-//! bytes beside them, both policies.
+//! bytes beside them.
 //!
 //! `cargo run --release -p pantile-host --example steady -- [CODE] [WRITES-PER-LOG]`
 //!
@@ -8,8 +8,7 @@
 //! that the processor does not count and a run ends. The volume has 512 MiB, more than the engine's
 //! cache of what is written (64 MiB), and is full before. Steady: four times what the log holds (so
 //! many times as WRITES-PER-LOG says) is written over, uniformly or by Zipf's law (exponent 1 over
-//! the blocks, places scattered), 32 at once, all of it durable at the end. The same writes go to
-//! both policies.
+//! the blocks, places scattered), 32 at once, all of it durable at the end.
 
 mod disks;
 
@@ -18,7 +17,7 @@ use pantile_code::Code;
 use pantile_device::Device;
 use pantile_format::volume::HistoryId;
 use pantile_host::{Host, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, Policy, Slot, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, Slot, format_volume};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +40,7 @@ fn main() {
     let code = args.next().unwrap_or_else(|| "raid6:6".into());
     let times: u64 = args.next().map_or(4, |text| text.parse().expect("WRITES-PER-LOG is a number"));
     let code = Code::parse(&code).expect("CODE is a code");
-    let log = u64::from(geometry(&code, Policy::Wcl).log_rows()) * code.data().len() as u64;
+    let log = u64::from(geometry(&code).log_rows()) * code.data().len() as u64;
     println!(
         "{}: 512 MiB, a log of {} blocks; {} blocks of 4 KiB are written",
         code.spec(),
@@ -49,103 +48,89 @@ fn main() {
         log * times
     );
     println!(
-        "{:28} {:>9} {:>9} {:>9} {:>9} {:>11}",
-        "", "writes/s", "reads/w", "writes/w", "KiB/w", "wcl/inplace"
+        "{:28} {:>9} {:>9} {:>9} {:>9}",
+        "", "writes/s", "reads/w", "writes/w", "KiB/w"
     );
-    let mut rows: Vec<(&str, Vec<f64>)> = Vec::new();
-    for policy in [Policy::Inplace, Policy::Wcl] {
-        for zipf in [false, true] {
-            let geometry = geometry(&code, policy);
-            let disks = disks_of(&geometry);
-            let birth = Birth { history: HistoryId([1; 16]), name: "steady".into(), created: 0 };
-            for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a format") {
-                let mut buffer = pantile_device::AlignedBuf::zeroed(bytes.len());
-                buffer.copy_from_slice(&bytes);
-                disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()]).expect("written");
-            }
+    for zipf in [false, true] {
+        let geometry = geometry(&code);
+        let disks = disks_of(&geometry);
+        let birth = Birth { history: HistoryId([1; 16]), name: "steady".into(), created: 0 };
+        for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a format") {
+            let mut buffer = pantile_device::AlignedBuf::zeroed(bytes.len());
+            buffer.copy_from_slice(&bytes);
+            disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()]).expect("written");
+        }
+        let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
+        let options = HostOptions::for_devices(geometry.slots());
+        let host = Host::open(geometry.clone(), devices, HistoryId([2; 16]), &options).expect("opened");
+        let handle = host.handle();
+        let filled: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
+        at_once(4, handle.len_bytes() / MIB, |i| handle.write(i * MIB, &filled, false).expect("written"));
+        handle.flush().expect("flushed");
+        disks.iter().for_each(|disk| disk.inner().set_slow(true));
+        let write = |i: u64| {
+            let at = place(zipf, i, geometry.user_blocks()) * BLOCK_BYTES;
+            handle.write(at, &filled[..BLOCK_BYTES as usize], false).expect("written");
+        };
+        let run = |from: u64, count: u64| {
+            measured(&disks, || {
+                at_once(32, count, |i| write(from + i));
+                handle.flush().expect("flushed");
+            })
+        };
+        let law = if zipf { "Zipf" } else { "uniform" };
+        for (what, writes, cost) in
+            [("burst", BURST, run(0, BURST)), ("steady", log * times, run(BURST, log * times))]
+        {
+            let name = format!("{what}, {law}");
+            let rate = writes as f64 / cost.seconds;
+            let each = |n: u64| n as f64 / writes as f64;
+            println!(
+                "{name:28} {rate:>9.0} {:>9.2} {:>9.2} {:>9.1}",
+                each(cost.reads),
+                each(cost.writes),
+                each(cost.bytes_read + cost.bytes_written) / 1024.0
+            );
+        }
+        if !zipf {
+            sequential(&geometry, &disks, &handle, "all devices");
+        }
+        host.kill();
+        if !zipf {
+            let mut devices: Vec<Option<Arc<dyn Device>>> =
+                disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
+            devices[0] = None;
+            let host =
+                Host::open(geometry.clone(), devices, HistoryId([3; 16]), &options).expect("opened");
+            sequential(&geometry, &disks, &host.handle(), "one lost");
+            host.stop().expect("stopped");
             let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
-            let options = HostOptions::for_devices(geometry.slots());
-            let host = Host::open(geometry.clone(), devices, HistoryId([2; 16]), &options).expect("opened");
-            let handle = host.handle();
-            let filled: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
-            at_once(4, handle.len_bytes() / MIB, |i| handle.write(i * MIB, &filled, false).expect("written"));
-            handle.flush().expect("flushed");
-            disks.iter().for_each(|disk| disk.inner().set_slow(true));
-            let write = |i: u64| {
-                let at = place(zipf, i, geometry.user_blocks()) * BLOCK_BYTES;
-                handle.write(at, &filled[..BLOCK_BYTES as usize], false).expect("written");
-            };
-            let run = |from: u64, count: u64| {
-                measured(&disks, || {
-                    at_once(32, count, |i| write(from + i));
-                    handle.flush().expect("flushed");
-                })
-            };
-            let law = if zipf { "Zipf" } else { "uniform" };
-            for (what, writes, cost) in
-                [("burst", BURST, run(0, BURST)), ("steady", log * times, run(BURST, log * times))]
-            {
-                let name = format!("{what}, {law}");
-                let rate = writes as f64 / cost.seconds;
-                let each = |n: u64| n as f64 / writes as f64;
-                let key = match (what, zipf) {
-                    ("burst", false) => "burst u",
-                    ("burst", true) => "burst z",
-                    (_, false) => "steady u",
-                    (_, true) => "steady z",
-                };
-                let ratio = rows.iter().find(|row| row.0 == key).map(|row| rate / row.1[0]);
-                rows.push((key, vec![rate]));
-                let policy = if policy == Policy::Wcl { "wcl" } else { "inplace" };
-                println!(
-                    "{:28} {rate:>9.0} {:>9.2} {:>9.2} {:>9.1} {:>11}",
-                    format!("{policy}, {name}"),
-                    each(cost.reads),
-                    each(cost.writes),
-                    each(cost.bytes_read + cost.bytes_written) / 1024.0,
-                    ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
-                );
-            }
-            if policy == Policy::Wcl && !zipf {
-                sequential(&geometry, &disks, &handle, "all devices");
-            }
-            host.kill();
-            if policy == Policy::Wcl && !zipf {
-                let mut devices: Vec<Option<Arc<dyn Device>>> =
-                    disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
-                devices[0] = None;
-                let host =
-                    Host::open(geometry.clone(), devices, HistoryId([3; 16]), &options).expect("opened");
-                sequential(&geometry, &disks, &host.handle(), "one lost");
-                host.stop().expect("stopped");
-                let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
-                let host =
-                    Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
-                let blank = disks_of(&geometry).swap_remove(0);
-                host.fail(Slot(0)).expect("declared failed");
-                let worked = || disks[1..].iter().map(|disk| disk.inner().worked()).collect::<Vec<_>>();
-                let (before, cpu_before) = (worked(), processor_time());
-                let cost = measured(&disks[1..], || {
-                    host.attach(Slot(0), blank.clone(), pantile_volume::Found::Blank).expect("attached");
-                    while !host.is_clean().expect("served") {
-                        std::thread::sleep(Duration::from_millis(2));
-                    }
-                });
-                let busiest = worked().iter().zip(before).map(|(&after, before)| after - before).max();
-                println!(
-                    "{:28} {:>9.0} MiB/s of the new device, which does not slow it; {:.0} KiB a read",
-                    "rebuild of one device",
-                    (blank.counts().write.bytes / MIB) as f64 / cost.seconds,
-                    cost.bytes_read as f64 / cost.reads as f64 / 1024.0
-                );
-                println!(
-                    "{:28} {:>9.2} of the time the busiest disk works, {:.2} a processor",
-                    "",
-                    busiest.unwrap_or_default().as_secs_f64() / cost.seconds,
-                    (processor_time() - cpu_before).as_secs_f64() / cost.seconds
-                );
-                host.stop().expect("stopped");
-            }
+            let host =
+                Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
+            let blank = disks_of(&geometry).swap_remove(0);
+            host.fail(Slot(0)).expect("declared failed");
+            let worked = || disks[1..].iter().map(|disk| disk.inner().worked()).collect::<Vec<_>>();
+            let (before, cpu_before) = (worked(), processor_time());
+            let cost = measured(&disks[1..], || {
+                host.attach(Slot(0), blank.clone(), pantile_volume::Found::Blank).expect("attached");
+                while !host.is_clean().expect("served") {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+            });
+            let busiest = worked().iter().zip(before).map(|(&after, before)| after - before).max();
+            println!(
+                "{:28} {:>9.0} MiB/s of the new device, which does not slow it; {:.0} KiB a read",
+                "rebuild of one device",
+                (blank.counts().write.bytes / MIB) as f64 / cost.seconds,
+                cost.bytes_read as f64 / cost.reads as f64 / 1024.0
+            );
+            println!(
+                "{:28} {:>9.2} of the time the busiest disk works, {:.2} a processor",
+                "",
+                busiest.unwrap_or_default().as_secs_f64() / cost.seconds,
+                (processor_time() - cpu_before).as_secs_f64() / cost.seconds
+            );
+            host.stop().expect("stopped");
         }
     }
 }

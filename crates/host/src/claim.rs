@@ -242,14 +242,14 @@ mod tests {
     use pantile_code::Code;
     use pantile_device::MemoryDevice;
     use pantile_format::volume::{HistoryId, VolumeId};
-    use pantile_volume::{Birth, Found, Geometry, Policy, Slot, format_volume};
+    use pantile_volume::{Birth, Found, Geometry, Slot, format_volume};
 
     pub(super) type Devices = Vec<Option<Arc<dyn Device>>>;
 
     pub(super) fn volume() -> (Geometry, Devices, Superblock) {
         let code = Code::parse("raid5:2").expect("a code");
         let geometry =
-            crate::usual_geometry(&code, Policy::Wcl, VolumeId([7; 16]), 1 << 20).expect("a volume");
+            crate::usual_geometry(&code, VolumeId([7; 16]), 1 << 20).expect("a volume");
         let device = |slot: u32| {
             let len = geometry.device_blocks(Slot(slot)) * BLOCK as u64;
             Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)

@@ -109,16 +109,8 @@ pub enum Order {
     ScrubResume,
     /// End the scrub.
     ScrubStop,
-    /// Somebody has looked at suspect data of this range and calls them good.
-    CallGood {
-        /// Where it begins.
-        offset: u64,
-        /// How long it is; none: to the end.
-        #[serde(default)]
-        len_bytes: Option<u64>,
-    },
-    /// Somebody knows of a device's errors: they are counted from now on.
-    CallDeviceGood {
+    /// Clear the errors of a device: they are counted from now on.
+    ClearErrors {
         /// The device.
         device: u32,
     },
@@ -212,8 +204,6 @@ pub struct StatusReport {
     /// Which device holds which column of a stripe: `fixed`, `rotated` or `rotated:STEP`.
     #[serde(default)]
     pub placement: String,
-    /// How its writes become durable: `wcl` or `inplace`.
-    pub policy: String,
     /// Its length.
     pub len_bytes: u64,
     /// Bytes of it that hold data: whole stripes, and blocks of the log.
@@ -496,20 +486,8 @@ pub struct RangeReport {
     pub offset: u64,
     /// How long they are.
     pub len_bytes: u64,
-    /// `lost`: they cannot be read; `suspect`: they may read as what was never written there.
-    pub is: RangeWord,
     /// When that was found: seconds since 1970; 0: not known.
     pub since: i64,
-}
-
-/// What is wrong with data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RangeWord {
-    /// They cannot be read.
-    Lost,
-    /// They may read as what was never written there.
-    Suspect,
 }
 
 /// Something that happened.

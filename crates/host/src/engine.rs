@@ -741,20 +741,15 @@ impl Engine {
     }
 
     /// A person knows of a device's errors.
-    pub(crate) fn call_device_good(&mut self, slot: Slot) -> Result<(), HostError> {
+    pub(crate) fn clear_errors(&mut self, slot: Slot) -> Result<(), HostError> {
         self.known(slot)?;
-        self.volume.handle(Event::DeviceChecked(slot));
+        self.volume.handle(Event::ClearErrors(slot));
         Ok(())
     }
 
     /// Keeps the new state of a copy that is to replace a device.
     pub(crate) fn note_copy(&mut self, slot: Slot, what: EventKind, (reason, errno): (Reason, i32)) {
         self.volume.handle(Event::Copy { slot, what, reason, errno });
-    }
-
-    /// A person calls suspect blocks good.
-    pub(crate) fn call_good(&mut self, first: UserBlock, count: u64) {
-        self.volume.handle(Event::Checked { first, count });
     }
 
     /// Puts away what serves only a volume that goes on; the next flush waits for it.

@@ -158,9 +158,6 @@ impl fmt::Display for HostError {
                 "no room for more of epoch {} but what cleaning needs: end or abort it, or trim what it is to replace before it begins; a volume made with --epochs SIZE has room for more",
                 epoch.0
             ),
-            HostError::Failed(Failure::NoEpochs) => {
-                write!(out, "a volume that is written in place has no epochs; create one with the policy wcl")
-            }
             HostError::OutOfRange { end_bytes, len_bytes } => {
                 write!(
                     out,

@@ -275,8 +275,6 @@ pub enum FolderError {
         /// The code.
         spec: String,
     },
-    /// Room for epochs of delayed parity in a volume that writes in place.
-    EpochsInPlace,
     /// Room for larger epochs than a record can end.
     EpochsTooLarge {
         /// Bytes that they are to write over.
@@ -647,12 +645,6 @@ impl fmt::Display for FolderError {
                 out,
                 "the columns of {spec} cannot change places, so they cannot be rotated; leave out --placement"
             ),
-            FolderError::EpochsInPlace => {
-                write!(
-                    out,
-                    "the policy inplace has no epochs of delayed parity; leave out --epochs, or take the policy wcl"
-                )
-            }
             FolderError::EpochsTooLarge { epoch_bytes, most_bytes } => write!(
                 out,
                 "epochs over {epoch_bytes} bytes are more than one record can end, {most_bytes}; give a smaller --epochs"

@@ -27,7 +27,7 @@ use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_paths::{Dir, formatting_is_mine, other_writer};
 use pantile_plan::{ProveOptions, prove};
-use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, format_volume};
+use pantile_volume::{Birth, DeviceState, Found, Geometry, OpenError, Slot, format_volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -75,8 +75,6 @@ pub struct NewFolder {
     pub devices: NewDevices,
     /// Which column of a stripe is on which device; the usual one of the code unless given.
     pub placement: Option<Placement>,
-    /// How its writes become durable.
-    pub policy: Policy,
     /// Bytes of what holds something already that epochs of delayed parity may write over at a
     /// time, beside what every volume has room for: each needs a second place until its epoch ends.
     pub epoch_bytes: u64,
@@ -142,9 +140,6 @@ impl Folder {
         {
             return Err(FolderError::CannotRotate { spec: new.code.spec().to_owned() });
         }
-        if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
-            return Err(FolderError::EpochsInPlace);
-        }
         let mut id = random_id()?;
         // A version 4 UUID.
         id[6] = id[6] & 0x0f | 0x40;
@@ -158,9 +153,6 @@ impl Folder {
     /// Errors: those of `create`, as far as they are known before anything is written.
     pub fn rehearse(root: &Path, new: &NewFolder) -> Result<Geometry, FolderError> {
         check_code(&new.code)?;
-        if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
-            return Err(FolderError::EpochsInPlace);
-        }
         NewDir::check(root)?;
         let volume = VolumeId([0; 16]);
         match &new.devices {
@@ -634,16 +626,15 @@ fn check_code(code: &Code) -> Result<(), FolderError> {
 }
 
 impl NewFolder {
-    /// A volume as most are: policy `wcl`, named after its folder, on devices that hold nothing.
+    /// Returns a volume as most are: named after its folder, on devices that hold nothing.
     pub fn new(code: Code, devices: NewDevices) -> NewFolder {
-        let policy = Policy::Wcl;
-        NewFolder { code, devices, placement: None, policy, epoch_bytes: 0, name: None, overwrite: false }
+        NewFolder { code, devices, placement: None, epoch_bytes: 0, name: None, overwrite: false }
     }
 
     fn wanted(&self, volume: VolumeId) -> Wanted<'_> {
-        let usual = || geometry::usual_placement(&self.code, self.policy).placement;
+        let usual = || geometry::usual_placement(&self.code).placement;
         let placement = self.placement.unwrap_or_else(usual);
-        Wanted { code: &self.code, placement, policy: self.policy, volume, epoch_bytes: self.epoch_bytes }
+        Wanted { code: &self.code, placement, volume, epoch_bytes: self.epoch_bytes }
     }
 }
 

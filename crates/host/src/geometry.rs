@@ -5,7 +5,7 @@ use pantile_code::{Code, CodeError, Placement};
 use pantile_format::FormatError;
 use pantile_format::volume::{RECORD_BLOCKS_MAX, Superblock, VolumeId};
 use pantile_plan::{Choice, Writes};
-use pantile_volume::{Geometry, NewVolume, Policy, Slot};
+use pantile_volume::{Geometry, NewVolume, Slot};
 
 /// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay
 /// small in memory.
@@ -39,7 +39,6 @@ const LOG_ROWS_MIN: u64 = 512;
 pub(crate) struct Wanted<'c> {
     pub(crate) code: &'c Code,
     pub(crate) placement: Placement,
-    pub(crate) policy: Policy,
     pub(crate) volume: VolumeId,
     /// Bytes that epochs of delayed parity may write over at a time, beside what every volume has
     /// room for.
@@ -49,8 +48,8 @@ pub(crate) struct Wanted<'c> {
 impl Wanted<'_> {
     /// The numbers of a volume of given elements and stripes.
     fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
-        let mut new = numbers((self.code, self.placement), self.policy, self.volume, element_blocks, stripes);
-        if self.epoch_bytes > 0 && self.policy == Policy::Wcl {
+        let mut new = numbers((self.code, self.placement), self.volume, element_blocks, stripes);
+        if self.epoch_bytes > 0 {
             // A range that begins within a stripe ends within one more; there are no more than the
             // volume has.
             let most = stripes.min(self.most_epoch_stripes());
@@ -85,26 +84,17 @@ fn switch_bytes(code: &Code) -> u64 {
     2 * 64 + 8 * code.columns() as u64
 }
 
-/// The volume of at least `user_bytes` that whoever says nothing else gets.
+/// Returns the numbers of a usual volume of at least `user_bytes`.
 ///
 /// Errors: what no volume can be, such as one of more stripes than the format counts.
-pub fn usual_geometry(
-    code: &Code,
-    policy: Policy,
-    volume: VolumeId,
-    user_bytes: u64,
-) -> Result<Geometry, FormatError> {
-    let placement = usual_placement(code, policy).placement;
-    for_user_bytes(&Wanted { code, placement, policy, volume, epoch_bytes: 0 }, user_bytes)
+pub fn usual_geometry(code: &Code, volume: VolumeId, user_bytes: u64) -> Result<Geometry, FormatError> {
+    let placement = usual_placement(code).placement;
+    for_user_bytes(&Wanted { code, placement, volume, epoch_bytes: 0 }, user_bytes)
 }
 
 /// Returns the placement of a volume for which nobody chooses one.
-pub fn usual_placement(code: &Code, policy: Policy) -> Choice {
-    let writes = match policy {
-        Policy::Wcl => Writes::Whole,
-        Policy::Inplace => Writes::InPlace,
-    };
-    pantile_plan::usual_placement(code, writes)
+pub fn usual_placement(code: &Code) -> Choice {
+    pantile_plan::usual_placement(code, Writes::Whole)
 }
 
 /// A volume of at least `user_bytes`.
@@ -176,7 +166,6 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
 /// places beside its stripes.
 pub fn numbers(
     (code, placement): (&Code, Placement),
-    policy: Policy,
     volume: VolumeId,
     element_blocks: u32,
     stripes: u64,
@@ -191,7 +180,6 @@ pub fn numbers(
     let log_rows_max = (log_blocks_max / row_data.max(1) as u64).max(LOG_ROWS_MIN);
     let log_rows = (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, log_rows_max);
     let user_blocks = stripes.saturating_mul(code.data().len() as u64 * u64::from(element_blocks));
-    let is_moving = policy == Policy::Wcl;
     let stripe_bytes = code.data().len() as u64 * u64::from(element_blocks) * BLOCK as u64;
     let spare = (SPARE_BYTES_MIN / stripe_bytes.max(1)).min(stripes / 8).max(stripes / 32);
     NewVolume {
@@ -200,19 +188,10 @@ pub fn numbers(
         placement,
         element_blocks,
         logical_stripes: stripes.try_into().unwrap_or(u32::MAX),
-        spare_stripes: if is_moving { spare.clamp(16, 4096) as u32 } else { 0 },
-        log_rows: if is_moving { log_rows as u32 } else { 0 },
+        spare_stripes: spare.clamp(16, 4096) as u32,
+        log_rows: log_rows as u32,
         // Records of up to a quarter of it: 256 KiB for small volumes, 1 MiB for others.
         journal_blocks: if user_blocks < 1 << 16 { 256 } else { 1024 },
-        policy,
-    }
-}
-
-/// What a policy is called.
-pub fn policy_name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Wcl => "wcl",
-        Policy::Inplace => "inplace",
     }
 }
 
@@ -249,7 +228,6 @@ pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfi
         spare_stripes: number(shape.physical_stripes.saturating_sub(shape.logical_stripes))?,
         log_rows: shape.log_rows,
         journal_blocks: shape.journal_blocks,
-        policy: superblock.policy,
     });
     let geometry = geometry.map_err(Misfit::Format)?;
     let fits =
@@ -269,11 +247,9 @@ mod tests {
         for spec in ["raid6:6", "mirror:2", "dcode:7", "raidp:4", "raid0:1", "raidq:60+4"] {
             let Ok(code) = Code::parse(spec) else { continue };
             let sizes = [1, 1 << 20, 64 << 20, 1 << 30, 16 << 40];
-            for (policy, user_bytes) in
-                sizes.into_iter().flat_map(|size| [(Policy::Wcl, size), (Policy::Inplace, size)])
-            {
+            for user_bytes in sizes {
                 let placement = Placement::spread(&code);
-                let wanted = Wanted { code: &code, placement, policy, volume: ID, epoch_bytes: 0 };
+                let wanted = Wanted { code: &code, placement, volume: ID, epoch_bytes: 0 };
                 let geometry = for_user_bytes(&wanted, user_bytes).expect("a volume");
                 let have = geometry.user_blocks() * BLOCK as u64;
                 assert!(have >= user_bytes, "{spec}: {user_bytes}");
@@ -284,7 +260,7 @@ mod tests {
                 assert!(again.user_blocks() * 100 >= geometry.user_blocks() * 95, "{spec}: {user_bytes}");
             }
             let placement = Placement::spread(&code);
-            let wanted = Wanted { code: &code, placement, policy: Policy::Wcl, volume: ID, epoch_bytes: 0 };
+            let wanted = Wanted { code: &code, placement, volume: ID, epoch_bytes: 0 };
             let least = least_bytes(&wanted).expect("a volume");
             let devices = vec![least - 1; code.columns()];
             assert!(for_devices(&wanted, &devices).is_none(), "{spec}");
@@ -298,13 +274,13 @@ mod tests {
             let code = Code::parse(spec).expect("a code");
             for (element, stripes) in [(1, 1), (64, 1 << 20), (64, u32::MAX.into()), (1, u64::MAX)] {
                 let rows =
-                    numbers((&code, Placement::spread(&code)), Policy::Wcl, ID, element, stripes).log_rows;
+                    numbers((&code, Placement::spread(&code)), ID, element, stripes).log_rows;
                 assert!(rows <= LOG_ROWS_MAX, "{spec}: {rows}");
             }
         }
         let code = Code::parse("mirror:2").expect("a code");
         let of = |log_rows| {
-            let new = numbers((&code, Placement::spread(&code)), Policy::Wcl, ID, 1, 8);
+            let new = numbers((&code, Placement::spread(&code)), ID, 1, 8);
             Geometry::new(NewVolume { log_rows, ..new }).is_ok()
         };
         assert!(of(LOG_ROWS_MAX) && !of(LOG_ROWS_MAX + 1));
@@ -315,7 +291,7 @@ mod tests {
         let code = Code::parse("raid6:6").expect("a code");
         let placement = Placement::ROTATED;
         let of =
-            |epoch_bytes| Wanted { code: &code, placement, policy: Policy::Wcl, volume: ID, epoch_bytes };
+            |epoch_bytes| Wanted { code: &code, placement, volume: ID, epoch_bytes };
         let spares = |geometry: &Geometry| geometry.physical_stripes() - geometry.logical_stripes();
         for (user_bytes, epoch_bytes) in [(64u64 << 20, 8u64 << 20), (1 << 40, 64 << 30), (1 << 40, 1)] {
             let usual = for_user_bytes(&of(0), user_bytes).expect("a volume");

@@ -284,7 +284,7 @@ impl Handle {
     /// Begins an epoch of delayed parity: from now on only its own requests write to what it holds,
     /// and nobody else sees them before its end.
     ///
-    /// Errors: `EpochsOverlap`; `NoEpochs` for a volume that is written in place.
+    /// Errors: `EpochsOverlap`.
     pub fn begin(&self, options: &EpochOptions) -> Result<Epoch, HostError> {
         let (offset, len) = options.range.unwrap_or((0, self.len_bytes()));
         self.check(offset, len)?;

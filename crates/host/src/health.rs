@@ -2,12 +2,12 @@
 //! every exit status are made of it.
 
 use crate::control::{
-    DeviceReport, DeviceWord, EventReport, RangeReport, RangeWord, ScrubReport, ServerReport, StatusReport,
+    DeviceReport, DeviceWord, EventReport, RangeReport, ScrubReport, ServerReport, StatusReport,
     Verdict,
 };
 use crate::memory::BLOCK;
 use pantile_format::volume::{Claim, Claimant};
-use pantile_volume::{DeviceNote, EventKind, EventNote, RangeKind, RangeNote, Reason};
+use pantile_volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
 use serde::{Deserialize, Serialize};
 
 /// Something that is wrong.
@@ -35,8 +35,6 @@ pub enum FindingKind {
     LogLost,
     /// Data are lost for good, or until a device comes back.
     DataLost,
-    /// Data may not be what was written.
-    DataSuspect,
     /// Writes wait for room.
     NoRoom,
     /// A device is lost.
@@ -199,7 +197,6 @@ pub(crate) fn range_report(range: &RangeNote) -> RangeReport {
     RangeReport {
         offset: range.first.0 * BLOCK as u64,
         len_bytes: range.count * BLOCK as u64,
-        is: if range.kind == RangeKind::Suspect { RangeWord::Suspect } else { RangeWord::Lost },
         since: range.since,
     }
 }
@@ -217,7 +214,6 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
         EventKind::SCRUB_ENDED if event.value == 0 => "The scrub ended and had found nothing bad.".into(),
         EventKind::SCRUB_ENDED => format!("The scrub ended; stripes found bad: {}.", event.value),
         EventKind::DATA_LOST => format!("Data could not be had any more, from byte {at_byte} on."),
-        EventKind::DATA_SUSPECT => format!("Data became suspect after a crash, from byte {at_byte} on."),
         EventKind::COPY_BEGUN => format!("{which} began to be copied to a new one that is to replace it."),
         EventKind::COPY_TAKEN => format!("{which} was replaced by its copy."),
         EventKind::COPY_CANCELLED => {
@@ -227,10 +223,10 @@ pub(crate) fn event_report(event: &EventNote) -> EventReport {
             let why = copy_reason(event);
             format!("The copy that was to replace {which} failed{why}; {which} stays.")
         }
-        EventKind::CALLED_GOOD if event.slot.is_some() => {
+        EventKind::ERRORS_CLEARED if event.slot.is_some() => {
             format!("A person called {which} good; its errors are counted from now on.")
         }
-        EventKind::CALLED_GOOD => format!("A person called suspect data good, from byte {at_byte} on."),
+        EventKind::ERRORS_CLEARED => format!("A person called suspect data good, from byte {at_byte} on."),
         _ => "Something happened that this version does not know.".into(),
     };
     EventReport { at: event.at, text, device }
@@ -251,7 +247,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
                 | EventKind::COPY_TAKEN
                 | EventKind::COPY_FAILED
                 | EventKind::COPY_CANCELLED
-                | EventKind::CALLED_GOOD
+                | EventKind::ERRORS_CLEARED
                 | EventKind::LOST
                 | EventKind::NEW
         )
@@ -263,7 +259,7 @@ pub(crate) fn of_failed_copies(devices: &[DeviceReport], events: &[EventNote]) -
         // Said already, with the name of the new device.
         let is_said = device.state != DeviceWord::Present || device.problem.is_some();
         let text = format!(
-            "The copy that was to replace device {slot} failed, {}{}; the device stays. Replace it by another, or 'pantile call-good --device {slot}' to keep it.",
+            "The copy that was to replace device {slot} failed, {}{}; the device stays. Replace it by another, or 'pantile scrub VOL --clear {slot}' to keep it.",
             when(last.at),
             copy_reason(last)
         );

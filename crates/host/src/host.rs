@@ -10,7 +10,7 @@ use crate::memory::BLOCK;
 use crate::{Handle, HostError};
 use pantile_device::{Device, IoPool, PoolOptions};
 use pantile_format::volume::Claimant;
-use pantile_volume::{EventKind, Found, Geometry, Losses, Reason, Scrub, Slot, UserBlock, Volume};
+use pantile_volume::{EventKind, Found, Geometry, Losses, Reason, Scrub, Slot, Volume};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -307,22 +307,14 @@ impl Host {
     }
 
     /// A person knows of a device's errors: they are counted from now on. Errors: `NoSuchSlot`.
-    pub fn call_device_good(&self, slot: Slot) -> Result<(), HostError> {
-        self.call(move |engine| engine.call_device_good(slot))
+    pub fn clear_errors(&self, slot: Slot) -> Result<(), HostError> {
+        self.call(move |engine| engine.clear_errors(slot))
     }
 
     /// Keeps the new state of a copy that is to replace a device, as an event of the kinds `COPY_*`.
     pub(crate) fn note_copy(&self, slot: Slot, what: EventKind, why: (Reason, i32)) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.note_copy(slot, what, why);
-            Ok(())
-        })
-    }
-
-    /// A person calls suspect blocks of a range good.
-    pub fn call_good(&self, first: UserBlock, count: u64) -> Result<(), HostError> {
-        self.call(move |engine| {
-            engine.call_good(first, count);
             Ok(())
         })
     }

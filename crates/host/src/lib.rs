@@ -57,7 +57,7 @@ pub use clients::{Admitted, ClientLimits, Clients, Permit, REQUEST_BYTES_MAX};
 pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, ENDED, EventReport, LatencyReport,
-    MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
+    MetadataReport, Order, RangeReport, RebuildReport, ReplacementReport, SERVING, ScrubReport,
     ServerReport, SlowReport, StatusReport, TOLD_TO_STOP, Verdict, order, order_until, order_within,
 };
 pub use disks::{DiskLosses, DiskReport, DisksReport};
@@ -66,7 +66,7 @@ pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
 pub use fault::{FaultKind, FolderError};
 pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened, wipe};
-pub use geometry::{numbers, policy_name, usual_geometry, usual_placement};
+pub use geometry::{numbers, usual_geometry, usual_placement};
 pub use handle::Handle;
 pub use health::{Finding, FindingKind, when};
 pub use host::{Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, least_memory_bytes};
@@ -75,7 +75,7 @@ pub use left::{LEFT_BEHIND, threads_waiting_for_devices};
 pub use margin::{Margin, NextLoss};
 pub use new_dir::ScratchFolder;
 pub use pantile_device::{AlignedBuf, BufferPool};
-pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
+pub use pantile_volume::{EpochId, Failure, Geometry, Slot};
 pub use private::{SocketFault, remove_dead_socket};
 pub use scan::Plan;
 pub use scratch::open_scratch;

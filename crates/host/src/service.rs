@@ -22,14 +22,13 @@ use crate::config::SPARES_MAX;
 use crate::control::{Answer, Order};
 use crate::folder::{Folder, Opened, check_no_volume, check_to_make, ran_separately, wipe};
 use crate::locks::{lock, wait_for};
-use crate::memory::BLOCK;
 use crate::opening::{CLOSING, identity_soon, open_soon};
 use crate::superblocks::{newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::Device;
 use pantile_format::volume::{Claim, Claimant, Superblock};
-use pantile_volume::{DeviceState, DeviceStatus, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
+use pantile_volume::{DeviceState, DeviceStatus, Found, Geometry, Losses, Scrub, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -348,8 +347,7 @@ impl Service {
             Order::ScrubPause => self.order_scrub(Scrub::Pause, "The scrub waits.").map(done),
             Order::ScrubResume => self.order_scrub(Scrub::Resume, "The scrub goes on.").map(done),
             Order::ScrubStop => self.order_scrub(Scrub::Stop, "The scrub has ended.").map(done),
-            Order::CallDeviceGood { device } => self.call_device_good(*device).map(done),
-            Order::CallGood { offset, len_bytes } => self.call_good(*offset, *len_bytes).map(done),
+            Order::ClearErrors { device } => self.clear_errors(*device).map(done),
             Order::DelayedStart {
                 offset,
                 len_bytes,
@@ -402,9 +400,9 @@ impl Service {
         Ok(text.to_owned())
     }
 
-    /// A person knows of a device's errors. It is durable when this returns.
-    fn call_device_good(&self, device: u32) -> Result<String, FolderError> {
-        self.host().call_device_good(Slot(device))?;
+    /// Clears the errors of a device, durably.
+    fn clear_errors(&self, device: u32) -> Result<String, FolderError> {
+        self.host().clear_errors(Slot(device))?;
         self.host().handle().flush()?;
         let mut state = self.lock();
         if state.devices.get(device as usize).is_some_and(Option::is_some) {
@@ -412,24 +410,6 @@ impl Service {
         }
         drop(state);
         Ok(format!("Errors of device {device} are counted from now on."))
-    }
-
-    /// A person has looked at suspect data.
-    fn call_good(&self, offset: u64, len_bytes: Option<u64>) -> Result<String, FolderError> {
-        let len = self.host().handle().len_bytes();
-        let end = len_bytes.map_or(len, |bytes| offset.saturating_add(bytes)).min(len);
-        let (first, last) = (offset.div_ceil(BLOCK as u64), end / BLOCK as u64);
-        let suspect = |report: &Report| -> u64 {
-            let ranges = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Suspect);
-            ranges.map(|range| range.count).sum::<u64>() * BLOCK as u64
-        };
-        let before = suspect(&self.host().report()?);
-        if last > first {
-            self.host().call_good(UserBlock(first), last - first)?;
-            self.host().handle().flush()?;
-        }
-        let after = suspect(&self.host().report()?);
-        Ok(format!("{} bytes are not suspect any more, {after} are.", before.saturating_sub(after)))
     }
 
     /// Tells something to a scrub that is under way.

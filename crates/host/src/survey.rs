@@ -5,7 +5,6 @@
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use crate::folder::{as_another_one, ran_separately};
-use crate::geometry::policy_name;
 use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
 use crate::opening::open_to_look;
@@ -92,8 +91,6 @@ impl Folder {
             code: newest.map_or("code unknown".into(), |superblock| superblock.spec.clone()),
             placement: newest
                 .map_or("placement unknown".into(), |superblock| superblock.placement.to_string()),
-            policy: newest
-                .map_or("policy unknown".into(), |superblock| policy_name(superblock.policy).to_owned()),
             len_bytes: geometry.map_or(0, |geometry| geometry.user_blocks() * BLOCK as u64),
             margin,
             devices,

@@ -13,7 +13,7 @@ use pantile_host::{
     Answer, DeviceWord, Folder, Host, HostError, HostOptions, NewDevices, Order, Service, StatusReport,
     Verdict,
 };
-use pantile_volume::{BLOCK_BYTES, DeviceState, Failure, Geometry, Policy, Slot};
+use pantile_volume::{BLOCK_BYTES, DeviceState, Failure, Geometry, Slot};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -38,8 +38,8 @@ struct World {
 }
 
 impl World {
-    fn new(policy: Policy) -> (World, Host) {
-        let geometry = geometry_of("raid6:4", 48, policy);
+    fn new() -> (World, Host) {
+        let geometry = geometry_of("raid6:4", 48);
         let device = |slot| {
             let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
             Arc::new(Faulty::new(MemoryDevice::new(format!("memory {slot}"), len)))
@@ -104,39 +104,37 @@ fn read(host: &Host) -> Vec<u8> {
 /// everything is read, whoever flushes waits, and goes on when there is room.
 #[test]
 fn devices_that_cannot_be_spared_are_kept_and_read() {
-    for policy in [Policy::Wcl, Policy::Inplace] {
-        let (world, host) = World::new(policy);
-        world.fill(&ALL);
-        let begun = Instant::now();
-        let mut expected = world.flushed.clone();
-        let new = painted(2, 300_000);
-        expected[..new.len()].copy_from_slice(&new);
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| host.handle().write(0, &new, true));
-            until(|| short(&host).len() == 6);
-            while begun.elapsed() < PATIENCE * 3 {
-                // Behind what is being written.
-                let mut found = vec![0; 1_900_000];
-                host.handle().read(1_000_000, &mut found).expect("it reads");
-                assert!(found == world.flushed[1_000_000..2_900_000]);
-                assert_eq!(lost(&host), NONE, "{policy:?}");
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            assert!(!writer.is_finished(), "nothing of it can be durable");
-            world.heal(&ALL);
-            assert_eq!(writer.join().expect("no panic"), Ok(()));
-        });
-        assert_eq!((lost(&host), short(&host)), (vec![], vec![]));
-        assert!(read(&host) == expected);
-        host.kill();
-        world.check_reopened(&expected);
-    }
+    let (world, host) = World::new();
+    world.fill(&ALL);
+    let begun = Instant::now();
+    let mut expected = world.flushed.clone();
+    let new = painted(2, 300_000);
+    expected[..new.len()].copy_from_slice(&new);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| host.handle().write(0, &new, true));
+        until(|| short(&host).len() == 6);
+        while begun.elapsed() < PATIENCE * 3 {
+            // Behind what is being written.
+            let mut found = vec![0; 1_900_000];
+            host.handle().read(1_000_000, &mut found).expect("it reads");
+            assert!(found == world.flushed[1_000_000..2_900_000]);
+            assert_eq!(lost(&host), NONE);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(!writer.is_finished(), "nothing of it can be durable");
+        world.heal(&ALL);
+        assert_eq!(writer.join().expect("no panic"), Ok(()));
+    });
+    assert_eq!((lost(&host), short(&host)), (vec![], vec![]));
+    assert!(read(&host) == expected);
+    host.kill();
+    world.check_reopened(&expected);
 }
 
 /// As many as the code bears are given up as ever, so that writes go on.
 #[test]
 fn devices_that_can_be_spared_are_given_up() {
-    let (world, host) = World::new(Policy::Wcl);
+    let (world, host) = World::new();
     world.fill(&[1, 4]);
     let begun = Instant::now();
     host.handle().write(0, &world.flushed, true).expect("it writes without them");
@@ -158,7 +156,7 @@ fn devices_that_can_be_spared_are_given_up() {
 /// some, too; and ends.
 #[test]
 fn patience_begins_when_the_others_have_room() {
-    let (world, host) = World::new(Policy::Wcl);
+    let (world, host) = World::new();
     for heals in [true, false] {
         world.fill(&[0, 2, 5]);
         std::thread::scope(|scope| {
@@ -181,7 +179,7 @@ fn patience_begins_when_the_others_have_room() {
 /// flushed is there afterwards.
 #[test]
 fn a_stop_does_not_wait_for_space_for_ever() {
-    let (world, host) = World::new(Policy::Wcl);
+    let (world, host) = World::new();
     world.fill(&ALL);
     let handle = host.handle();
     std::thread::scope(|scope| {
@@ -200,7 +198,7 @@ fn a_stop_does_not_wait_for_space_for_ever() {
 /// Room that comes while it stops is room enough.
 #[test]
 fn a_stop_ends_well_if_there_is_space_in_time() {
-    let (world, host) = World::new(Policy::Wcl);
+    let (world, host) = World::new();
     let mut expected = world.flushed.clone();
     expected[..300_000].copy_from_slice(&painted(2, 300_000));
     world.fill(&ALL);
@@ -220,7 +218,7 @@ fn a_stop_ends_well_if_there_is_space_in_time() {
 /// A crash while there is no space: what was flushed is there, and the volume whole.
 #[test]
 fn what_was_flushed_outlasts_a_crash_without_space() {
-    let (world, host) = World::new(Policy::Wcl);
+    let (world, host) = World::new();
     world.fill(&ALL);
     host.handle().write(0, &painted(2, 300_000), false).expect("it is taken");
     std::thread::scope(|scope| {
@@ -236,7 +234,7 @@ fn what_was_flushed_outlasts_a_crash_without_space() {
 /// is given up.
 #[test]
 fn an_opening_without_space_is_refused_and_gives_nobody_up() {
-    let (world, host) = World::new(Policy::Wcl);
+    let (world, host) = World::new();
     host.stop().expect("it stops");
     let options = HostOptions { device_deadline: PATIENCE * 20, ..HostOptions::for_devices(6) };
     for slots in [&ALL[..], &[0, 3, 5]] {

@@ -8,7 +8,6 @@ use pantile_code::{Code, Placement};
 use pantile_kernel::measure::thread_cpu_ns;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{Circumstances, Counter, Driven, Format, Request, Trace, Writer, driven, geometry};
-use pantile_volume::Policy;
 use std::io::Cursor;
 
 const ELEMENT_BYTES: u64 = 64 << 10;
@@ -72,7 +71,7 @@ fn main() {
         let read: Vec<f64> = read.collect();
         let driven = rate(DRIVEN, || {
             let shape =
-                driven::geometry((&code, Placement::spread(&code)), Policy::Wcl, ELEMENT_BYTES, SPACE_BYTES)
+                driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
                     .expect("a shape");
             let circumstances = Circumstances { flush_every: 64, ..Circumstances::default() };
             let mut driven = Driven::new(shape, circumstances).expect("nothing is lost");

@@ -1,7 +1,8 @@
 //! The volume's own engine over devices in virtual time: it is asked, acts, and is answered.
 //!
-//! There is one driver, [`Engine`]; what it drives is a value. [`Held`] devices keep contents, so
-//! that what is read can be compared: those of `pantile_sim`'s world, one queue each, and how long
+//! There is one driver, [`Engine`]; what it drives is a value: a volume, or the
+//! [standard](crate::standard) RAID that volumes are compared with. So are the devices. [`Held`]
+//! devices keep contents, so that what is read can be compared: those of `pantile_sim`'s world, one queue each, and how long
 //! an operation takes, the caller says. The [ledger](crate::replay) of a trace has none, so that a
 //! volume may be long. Computing takes no time in either. So every number found here is exact and
 //! the same on every machine.
@@ -31,18 +32,48 @@ pub(crate) trait Devices {
     fn now_ns(&self) -> u64;
 }
 
-/// A volume on its devices.
-pub(crate) struct Engine<D> {
-    pub(crate) volume: Volume,
+/// A machine that is told events and gives actions.
+pub(crate) trait Machine {
+    /// Takes an event.
+    fn handle(&mut self, event: Event);
+
+    /// Returns the next action, until there is none.
+    fn next_action(&mut self) -> Option<Action>;
+}
+
+impl Machine for Volume {
+    fn handle(&mut self, event: Event) {
+        Volume::handle(self, event);
+    }
+
+    fn next_action(&mut self) -> Option<Action> {
+        Volume::next_action(self)
+    }
+}
+
+impl Machine for Box<dyn Machine> {
+    fn handle(&mut self, event: Event) {
+        (**self).handle(event);
+    }
+
+    fn next_action(&mut self) -> Option<Action> {
+        (**self).next_action()
+    }
+}
+
+/// Returns a volume, all of whose devices are there: [`Engine::rest`] lets it be opened.
+pub(crate) fn opened(geometry: &Geometry) -> Volume {
+    let there = vec![true; geometry.slots()];
+    Volume::open(geometry.clone(), &there, HistoryId([2; 16]))
+}
+
+/// A volume, or another machine, on its devices.
+pub(crate) struct Engine<D, M = Volume> {
+    pub(crate) volume: M,
     pub(crate) devices: D,
 }
 
-impl<D: Devices> Engine<D> {
-    /// Opens a volume, all of whose devices are there: [`Engine::rest`] lets it be opened.
-    pub(crate) fn open(geometry: &Geometry, devices: D) -> Engine<D> {
-        let there = vec![true; geometry.slots()];
-        Engine { volume: Volume::open(geometry.clone(), &there, HistoryId([2; 16])), devices }
-    }
+impl<D: Devices, M: Machine> Engine<D, M> {
 
     /// Tells the volume what happened, and performs what it wants at once.
     pub(crate) fn tell(&mut self, event: Event) -> Result<(), D::Fault> {
@@ -137,17 +168,18 @@ impl<W: Watch> Devices for Held<W> {
     }
 }
 
-impl<W: Watch> Engine<Held<W>> {
-    /// A volume that nobody has written to, about to be opened: [`Engine::rest`] lets it.
+impl<W: Watch, M: Machine> Engine<Held<W>, M> {
+    /// Returns a machine on devices that hold a volume that nobody has written to.
     ///
     /// `service_ns` says how long a device takes for so many blocks from one on.
     ///
     /// Errors: no volume has this shape.
     pub(crate) fn new(
         geometry: &Geometry,
+        volume: M,
         watch: W,
         service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static,
-    ) -> Result<Engine<Held<W>>, FormatError> {
+    ) -> Result<Engine<Held<W>, M>, FormatError> {
         let slots = geometry.slots() as u32;
         let config = WorldConfig {
             volume: geometry.volume.0,
@@ -171,7 +203,7 @@ impl<W: Watch> Engine<Held<W>> {
             begun: None,
             blocks: Vec::new(),
         };
-        Ok(Engine::open(geometry, devices))
+        Ok(Engine { volume, devices })
     }
 
     /// Writes all of it once, whole stripes at a time, each block with what `content` says.

@@ -2,14 +2,14 @@
 
 use pantile::Code;
 use pantile::code::Placement;
-use pantile_host::{Policy, usual_placement};
+use pantile_host::usual_placement;
 
 /// One placement for all codes, or what `pantile create` gives each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lay {
     /// This one.
     As(Placement),
-    /// The placement of a volume for which nobody chooses one, or a policy.
+    /// The placement of a volume for which nobody chooses one.
     Usual,
     /// The evenest: of many groups, each with its columns on other disks.
     Spread,
@@ -21,7 +21,7 @@ impl Lay {
         match self {
             Lay::As(placement) => placement,
             Lay::Spread => Placement::spread(code),
-            Lay::Usual => usual_placement(code, Policy::Wcl).placement,
+            Lay::Usual => usual_placement(code).placement,
         }
     }
 }

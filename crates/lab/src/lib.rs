@@ -43,6 +43,7 @@ pub mod papers;
 mod parallel;
 mod points;
 pub mod replay;
+mod standard;
 pub mod words;
 
 pub use engine::EngineFault;

@@ -867,9 +867,8 @@ impl std::fmt::Display for Happened<'_> {
             Event::Still => write!(out, "still"),
             Event::Pace(slot, times) => write!(out, "device {} takes {times} times as long", slot.0),
             Event::Idle => write!(out, "idle"),
-            Event::DeviceChecked(slot) => write!(out, "device {} checked", slot.0),
+            Event::ClearErrors(slot) => write!(out, "device {} checked", slot.0),
             Event::Copy { slot, what, .. } => write!(out, "copy of device {}: {}", slot.0, what.0),
-            Event::Checked { first, count } => write!(out, "checked {} + {count}", first.0),
         }
     }
 }

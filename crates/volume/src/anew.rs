@@ -16,7 +16,7 @@ use crate::stored::{FOUND_END, SnapshotWriter, counts_on, superblock_of};
 use crate::{BLOCK_BYTES, Bearing, DeviceBlock, Geometry, Slot};
 use pantile_format::Generation;
 use pantile_format::volume::{
-    HistoryId, MemberState, Policy, RecordNumber, Session, SnapshotHead, SnapshotRef, Superblock,
+    HistoryId, MemberState, RecordNumber, Session, SnapshotHead, SnapshotRef, Superblock,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,10 +123,9 @@ pub fn maps_anew(
     // By logical stripe its writes, the newest first, and the devices that have their chunk of it.
     let mut writes: BTreeMap<u32, Writes> = BTreeMap::new();
     let fits = |chunk: &&ChunkFound| {
-        let in_place = geometry.policy != Policy::Inplace || chunk.logical == chunk.physical;
         let is_there =
             chunk.logical < geometry.logical_stripes() && chunk.physical < geometry.physical_stripes();
-        in_place && is_there && chunk.is_possible()
+        is_there && chunk.is_possible()
     };
     for chunk in found.iter().filter(fits) {
         let write = std::cmp::Reverse((chunk.generation, chunk.physical));

@@ -136,8 +136,7 @@ pub enum Event {
     /// What the scrub should do.
     Scrub(Scrub),
     /// It is about to be stopped: what serves only one that goes on is put away, and the next flush
-    /// waits for that. Marks of stripes that are of one time are taken away, how far a rebuild is
-    /// gets into a record, and one says that the last change is durable.
+    /// waits for that. A record says how far a rebuild is, and that the last change is durable.
     Settle,
     /// A device takes so many times as long for a read as the others do; 1: as long. Reads go
     /// around it where that costs less.
@@ -151,7 +150,7 @@ pub enum Event {
     /// burst finds room; while a device is lost or rebuilt the log stays.
     Idle,
     /// A person knows of a device's errors: they are counted from now on.
-    DeviceChecked(Slot),
+    ClearErrors(Slot),
     /// The state of a copy that is to replace a working device, to be kept as an event. After
     /// `COPY_TAKEN` the device of the slot is another one.
     Copy {
@@ -163,13 +162,6 @@ pub enum Event {
         reason: Reason,
         /// Number of the system's error that came with it; 0: none.
         errno: i32,
-    },
-    /// A person has looked at suspect blocks of this range and calls them good.
-    Checked {
-        /// The first block.
-        first: UserBlock,
-        /// How many.
-        count: u64,
     },
 }
 
@@ -423,6 +415,4 @@ pub enum Failure {
         /// The epoch.
         epoch: EpochId,
     },
-    /// A volume that is written in place has no epochs.
-    NoEpochs,
 }

@@ -105,14 +105,4 @@ impl Engine {
         let is_sealed = |place| self.sealed.blocks.get((logical, place)).is_some();
         self.broken.contains(&logical) && !self.missing_data(logical).all(is_sealed)
     }
-
-    /// Whether all that is sealed of a stripe lies at offsets of which nothing is missing, so that
-    /// it can be written there without what is.
-    pub(crate) fn is_beside_the_missing(&self, logical: u32) -> bool {
-        let elements = self.geometry.element_blocks();
-        let missing: BTreeSet<u32> =
-            self.broken.missing(logical).into_iter().map(|number| number % elements).collect();
-        let mut sealed = self.sealed.blocks.stripe(logical).iter();
-        sealed.all(|&(place, _)| !missing.contains(&self.geometry.cell_of(place).1))
-    }
 }

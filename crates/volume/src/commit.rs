@@ -17,16 +17,16 @@ mod sealing;
 use crate::cleaning::MERGES_MOST;
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
-use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::notes::add_notes;
+use crate::patch::Updates;
 use crate::span::Place;
 use crate::staging::{StageId, by_state};
 use crate::{
     Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot,
     Sum, Urgency, UserBlock,
 };
-use pantile_format::volume::{Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
+use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the entry of a record that says a member's state.
@@ -62,11 +62,10 @@ pub(crate) struct Commit {
     proves: bool,
     /// Whether it wrote a record.
     has_record: bool,
-    pub(crate) inplace: InplaceCommit,
     /// The epoch that it ends.
     pub(crate) ends: Option<EpochId>,
-    /// Its stripes are written where they lie when its record is durable.
-    pub(crate) is_patch: bool,
+    /// Stripes that are patched when its record is durable.
+    pub(crate) patch: Option<Updates>,
     /// Its record says what went home before it.
     forgets_home: bool,
     /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
@@ -91,9 +90,8 @@ impl Commit {
             members_changed: false,
             proves: false,
             has_record: false,
-            inplace: InplaceCommit::default(),
             ends: None,
-            is_patch: false,
+            patch: None,
             forgets_home: false,
             again: false,
             copies: Vec::new(),
@@ -200,6 +198,11 @@ impl Engine {
         (blocks * BLOCK_BYTES).saturating_sub(taken)
     }
 
+    /// Returns the bytes that a stripe switch takes in a record, with the forgetting of its blocks.
+    pub(crate) fn switch_bytes(&self) -> u64 {
+        2 * 64 + 8 * self.geometry.slots() as u64
+    }
+
     /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that
     /// must be written anew, to free places; the rest to the log; when that has no room, home by
     /// merging, the fullest first; what then is left waits.
@@ -217,7 +220,7 @@ impl Engine {
         let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
-        let switch_bytes = 2 * 64 + 8 * self.geometry.slots() as u64;
+        let switch_bytes = self.switch_bytes();
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
         let full = by_stripe.iter().filter(|(_, count)| is_full(**count)).map(|(&logical, _)| logical);
@@ -546,7 +549,7 @@ impl Engine {
         match commit.phase {
             Phase::Gather if commit.hopeless => self.undo_commit(),
             Phase::Gather => {
-                if self.inplace_gathered() {
+                if self.patch_gathered() {
                     self.compute_commit();
                 }
             }
@@ -593,12 +596,8 @@ impl Engine {
         self.sealed.staged.extend(commit.taken.staged);
         self.sealed.unmapped.extend(commit.taken.unmapped);
         self.members_changed |= commit.members_changed;
-        if commit.is_patch {
-            self.patch_undone(commit.inplace);
-            self.inplace_ended();
-        } else if self.geometry.policy == Policy::Inplace {
-            self.inplace_undone(commit.inplace);
-            self.inplace_ended();
+        if let Some(updates) = commit.patch {
+            self.patch_undone(updates);
         }
         if !commit.again {
             self.note_lost(&lost);
@@ -617,7 +616,8 @@ impl Engine {
     fn compute_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
         commit.phase = Phase::Compute;
-        let mut jobs = self.compute_updates(&mut commit.inplace);
+        let patch = commit.patch.as_mut();
+        let mut jobs = patch.map_or(Vec::new(), |updates| self.compute_updates(updates));
         commit.outstanding = commit.stripes.len() + commit.rows.len() + jobs.len() + 1;
         for (index, stripe) in commit.stripes.iter_mut().enumerate() {
             let content: Vec<Operand> = stripe.content.iter().map(|c| c.unwrap_or(Operand::Zeros)).collect();
@@ -677,10 +677,11 @@ impl Engine {
 
     /// Everything at once: chunks, rows, record.
     fn write_commit(&mut self) {
-        if self.commit.as_ref().is_some_and(|commit| commit.is_patch && commit.inplace.has_lost) {
+        let Some(mut commit) = self.commit.take() else { return };
+        if commit.patch.as_ref().is_some_and(|updates| updates.has_lost) {
+            self.commit = Some(commit);
             return self.undo_commit();
         }
-        let Some(mut commit) = self.commit.take() else { return };
         commit.phase = Phase::Write;
         let present: Vec<Slot> =
             (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
@@ -739,29 +740,23 @@ impl Engine {
                 Row { kind: row.kind, generation: row.generation, cells, blocks: row.blocks.clone() };
             changes.push(Change::Row { row: row.row, content });
         }
-        if commit.is_patch {
-            let patches = self.patches_of(&commit.inplace);
+        if let Some(updates) = &commit.patch {
+            let patches = self.patches_of(updates);
             // A device that is lost from here on may have some of it.
             let lowest = patches.iter().map(|patch| patch.generation).min();
             let lowest = lowest.filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
             commit.first_generation = lowest.unwrap_or(u64::MAX).min(commit.first_generation);
             changes.extend(patches.into_iter().map(Change::Patch));
+            #[cfg(feature = "planted-bugs")]
+            writes.extend(self.writes_too_early(updates));
         }
-        if !commit.is_patch || self.planted.is(Bug::GoesHomeTooEarly) {
-            writes.extend(self.update_writes(&commit.inplace));
-        }
-        changes.append(&mut commit.inplace.marks);
         if commit.members_changed {
             for (slot, state) in self.maps.members.iter().enumerate() {
                 changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
             }
         }
-        if !commit.again && !present.is_empty() {
-            let suspect = self.suspect_blocks(&commit.inplace);
-            let mut notes = self.note_suspect(suspect);
-            if !changes.is_empty() || !notes.is_empty() || commit.proves {
-                notes.extend(self.notes_for_record());
-            }
+        if !commit.again && !present.is_empty() && (!changes.is_empty() || commit.proves) {
+            let notes = self.notes_for_record();
             add_notes(&mut changes, notes);
         }
         if commit.again {
@@ -844,11 +839,8 @@ impl Engine {
             self.is_written_anew(staged.logical, true);
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
-        let is_patch = commit.is_patch;
-        if is_patch {
-            self.patch_finished(std::mem::take(&mut commit.inplace));
-        } else {
-            self.inplace_finished(&mut commit);
+        if let Some(updates) = commit.patch.take() {
+            self.patch_finished(updates);
         }
         if let Some(epoch) = commit.ends {
             self.ended(epoch);
@@ -875,8 +867,5 @@ impl Engine {
             self.miss_no_longer(written.into_iter());
         }
         commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
-        if !is_patch {
-            self.inplace_ended();
-        }
     }
 }

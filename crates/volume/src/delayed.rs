@@ -22,7 +22,6 @@ use crate::{
     BufferId, Bug, EpochId, EpochState, EpochStatus, Failure, Reply, Request, RequestId, Slot, UserBlock,
 };
 use pantile_format::Crc64;
-use pantile_format::volume::Policy;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Blocks of data that epochs keep in memory so that parity needs no reading: 32 MiB.
@@ -210,9 +209,6 @@ impl Engine {
         let (first, end) = (self.geometry.locate(first).0, self.geometry.locate(UserBlock(end - 1)).0 + 1);
         let overlaps = self.delayed.epochs.iter().filter(|(_, epoch)| first < epoch.end && epoch.first < end);
         let epochs: Vec<EpochId> = overlaps.map(|(&id, _)| id).collect();
-        if self.geometry.policy != Policy::Wcl {
-            return self.refuse_within(id, Failure::NoEpochs);
-        }
         if self.failed {
             return self.refuse_within(id, Failure::NotDurable);
         }

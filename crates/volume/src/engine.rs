@@ -16,7 +16,6 @@ use crate::delayed::Delayed;
 use crate::fetch::{ChunkSums, Fetch, FetchId, Later};
 use crate::geometry::Planners;
 use crate::holders::Holders;
-use crate::inplace::Inplace;
 use crate::journal::Snapshot;
 use crate::maps::Maps;
 use crate::members::Rebuild;
@@ -84,7 +83,6 @@ pub(crate) struct Engine {
     /// Wait for what is dirty now.
     pub(crate) waiters: Vec<RequestId>,
     pub(crate) commit: Option<Commit>,
-    pub(crate) inplace: Inplace,
     pub(crate) patching: Patching,
     pub(crate) cleaning: Cleaning,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
@@ -220,7 +218,6 @@ impl Engine {
             sealed_waiters: Vec::new(),
             waiters: Vec::new(),
             commit: None,
-            inplace: Inplace::default(),
             patching: Patching::default(),
             cleaning: Cleaning::default(),
             fetches: BTreeMap::new(),
@@ -322,9 +319,8 @@ impl Engine {
             | Event::Still
             | Event::Pace(..)
             | Event::Idle
-            | Event::DeviceChecked(_)
-            | Event::Copy { .. }
-            | Event::Checked { .. } => {}
+            | Event::ClearErrors(_)
+            | Event::Copy { .. } => {}
         }
         self.begin_later();
     }
@@ -341,7 +337,7 @@ impl Engine {
         let present = self.maps.has_all_members();
         let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
         let recorded = told && self.snapshot.is_none() && self.commit.is_none();
-        let recorded = recorded && !self.is_resyncing() && self.may_admit() && self.patching.going.is_none();
+        let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
 
@@ -392,9 +388,8 @@ impl Engine {
                 self.begin_rest();
                 self.members_changed |= self.has_unrecorded_notes();
             }
-            Event::DeviceChecked(slot) => self.call_device_good(slot),
+            Event::ClearErrors(slot) => self.clear_errors(slot),
             Event::Copy { slot, what, reason, errno } => self.note_copy(slot, what, (reason, errno)),
-            Event::Checked { first, count } => self.call_good(first, count),
         }
         self.begin_what_waits();
         self.drive();
@@ -402,7 +397,7 @@ impl Engine {
 
     /// Whether requests wait: until the volume is of one time, and what is told of it stays true.
     pub(crate) fn serves_nobody(&self) -> bool {
-        (self.is_resyncing() || self.is_provisional) && !self.failed
+        (self.is_redoing() || self.is_provisional) && !self.failed
     }
 
     /// Keeps a request while nobody is served; gives it back if somebody is.
@@ -414,10 +409,19 @@ impl Engine {
         Some(request)
     }
 
+    /// Begins the requests that waited until anybody is served.
+    fn serve_early(&mut self) {
+        if !self.serves_nobody() {
+            for (id, request) in std::mem::take(&mut self.early) {
+                self.request(id, request);
+            }
+            self.drive_commit();
+        }
+    }
+
     fn settle(&mut self) {
         self.proof_wanted = true;
-        let is_marked = self.settle_marks();
-        self.members_changed |= is_marked || self.has_unrecorded_rebuild();
+        self.members_changed |= self.has_unrecorded_rebuild();
         self.members_changed |= self.has_unrecorded_notes();
     }
 
@@ -426,7 +430,7 @@ impl Engine {
         self.drive_delayed();
         self.drive_staging();
         self.drive_commit();
-        self.drive_inplace();
+        self.serve_early();
         self.drive_rebuild();
         self.drive_scrub();
         if self.members_changed {
@@ -448,7 +452,7 @@ impl Engine {
         let works = self.commit.is_some() || self.snapshot.is_some() || self.patching.going.is_some();
         if self.serves_nobody() && !works && self.is_idle() && self.actions.is_empty() {
             self.failed = true;
-            self.drive_inplace();
+            self.serve_early();
             self.give_up_if_failed();
         }
     }
@@ -624,7 +628,6 @@ impl Engine {
                 self.home_part_done();
             }
             IoOwner::HomeHeader { patch, slot } => self.home_header_read(patch, slot, result),
-            IoOwner::RawRun { raw, run } => self.raw_read(raw, run, slot, result),
             IoOwner::SpanRun { span, run } => self.run_read(span, run, slot, result),
             IoOwner::SpanHeader { span, slot } => self.span_header_read(span, slot, result),
             IoOwner::StageWrite(id) => {
@@ -664,7 +667,6 @@ impl Engine {
             Some(JobOwner::CommitStripe(index)) => self.stripe_computed(index, computed),
             Some(JobOwner::CommitRow(index)) => self.row_computed(index, computed),
             Some(JobOwner::CommitUpdate(index)) => self.update_computed(index, computed),
-            Some(JobOwner::Raw { raw, made }) => self.end_raw(raw, made),
             Some(JobOwner::Span(span)) => self.span_computed(span, computed),
             Some(JobOwner::Owed(id)) => self.owed_computed(id, computed),
             Some(JobOwner::Stage(id)) => self.stage_computed(id, computed),
@@ -690,8 +692,8 @@ impl Engine {
             MemberState::Rebuilding { missed_from, .. } => missed_from,
         };
         self.maps.members[slot.0 as usize] = MemberState::Lost { missed_from };
-        if let Some(commit) = &mut self.commit {
-            commit.inplace.has_lost = true;
+        if let Some(updates) = self.commit.as_mut().and_then(|commit| commit.patch.as_mut()) {
+            updates.has_lost = true;
         }
         self.leave_rebuild(slot);
         self.note_loss(slot);
@@ -808,10 +810,10 @@ fn forget_generation(action: &mut Action) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Birth, NewVolume, Policy, format_volume};
+    use crate::{Birth, NewVolume, format_volume};
 
-    fn engine(policy: Policy) -> Engine {
-        let geometry = Geometry::new(NewVolume::small(policy)).expect("a geometry");
+    fn engine() -> Engine {
+        let geometry = Geometry::new(NewVolume::small()).expect("a geometry");
         let birth = Birth { history: HistoryId([1; 16]), name: String::new(), created: 0 };
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
@@ -829,21 +831,19 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_a_volume_that_does_nothing() {
-        for policy in [Policy::Wcl, Policy::Inplace] {
-            for is_stuck in [false, true] {
-                let mut engine = engine(policy);
-                // No record is to be written that would end this: no opening leaves it so.
-                engine.is_provisional = is_stuck;
-                let read = Request::Read { first: UserBlock(0), count: 1 };
-                engine.handle(Event::Request(RequestId(1), read));
-                engine.handle(Event::Request(RequestId(2), Request::Flush));
-                let expected = if is_stuck { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
-                let found = replies(&mut engine);
-                assert_eq!(found.len(), 2, "{policy:?}: {found:?}");
-                assert!(found.contains(&(RequestId(1), Reply::Read(vec![None]))), "{policy:?}: {found:?}");
-                assert!(found.contains(&(RequestId(2), expected)), "{policy:?}: {found:?}");
-                assert_eq!((engine.has_failed(), engine.serves_nobody()), (is_stuck, false), "{policy:?}");
-            }
+        for is_stuck in [false, true] {
+            let mut engine = engine();
+            // No record is to be written that would end this: no opening leaves it so.
+            engine.is_provisional = is_stuck;
+            let read = Request::Read { first: UserBlock(0), count: 1 };
+            engine.handle(Event::Request(RequestId(1), read));
+            engine.handle(Event::Request(RequestId(2), Request::Flush));
+            let expected = if is_stuck { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
+            let found = replies(&mut engine);
+            assert_eq!(found.len(), 2, "{found:?}");
+            assert!(found.contains(&(RequestId(1), Reply::Read(vec![None]))), "{found:?}");
+            assert!(found.contains(&(RequestId(2), expected)), "{found:?}");
+            assert_eq!((engine.has_failed(), engine.serves_nobody()), (is_stuck, false));
         }
     }
 }

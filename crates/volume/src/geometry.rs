@@ -4,7 +4,7 @@
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError, Placement};
 use pantile_format::volume::{
-    ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Policy, Shape, VolumeId, Zones,
+    ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Shape, VolumeId, Zones,
 };
 use pantile_format::{Column, Crc64, FormatError, Generation, Part};
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
@@ -30,8 +30,6 @@ pub struct Geometry {
     pub code: Code,
     /// How columns are laid over devices.
     pub placement: Placement,
-    /// How writes become durable.
-    pub policy: Policy,
     /// By slot, as if each device ended where it may. They differ only where columns have unlike
     /// numbers of rows.
     zones: Vec<Zones>,
@@ -53,21 +51,18 @@ pub struct NewVolume {
     pub element_blocks: u32,
     /// Stripes of the user's address space.
     pub logical_stripes: u32,
-    /// Places for stripes beyond those: what writing and merging move through. `Policy::Inplace`
-    /// uses none.
+    /// Places for stripes beyond those: what writing and merging move through.
     pub spare_stripes: u32,
-    /// Rows of the log. `Policy::Inplace` uses none.
+    /// Rows of the log.
     pub log_rows: u32,
     /// Blocks of the journal on each device.
     pub journal_blocks: u32,
-    /// How writes become durable.
-    pub policy: Policy,
 }
 
 #[cfg(test)]
 impl NewVolume {
     /// A volume of two devices, for tests.
-    pub(crate) fn small(policy: Policy) -> NewVolume {
+    pub(crate) fn small() -> NewVolume {
         NewVolume {
             volume: VolumeId([9; 16]),
             code: Code::parse("mirror:2").expect("a code"),
@@ -77,7 +72,6 @@ impl NewVolume {
             spare_stripes: 2,
             log_rows: 4,
             journal_blocks: 16,
-            policy,
         }
     }
 }
@@ -88,7 +82,7 @@ impl Geometry {
     /// Errors: `Invalid` with the number that no volume can have: a rotated placement where columns
     /// cannot change places.
     pub fn new(new: NewVolume) -> Result<Geometry, FormatError> {
-        let NewVolume { volume, code, placement, policy, .. } = new;
+        let NewVolume { volume, code, placement, .. } = new;
         if placement != Placement::Fixed && !code.columns_are_interchangeable() {
             let rule = "must be fixed: columns of this code cannot change places";
             return Err(FormatError::Invalid { part: Part::Superblock, field: "placement", rule });
@@ -112,7 +106,7 @@ impl Geometry {
         });
         let zones = zones.collect::<Result<Vec<Zones>, FormatError>>()?;
         let home_cells = code.cells().filter(|&cell| code.data_position(cell).is_none()).collect();
-        let mut geometry = Geometry { volume, code, placement, policy, zones, home_cells, may_patch: false };
+        let mut geometry = Geometry { volume, code, placement, zones, home_cells, may_patch: false };
         geometry.may_patch = geometry.is_patchable();
         Ok(geometry)
     }
@@ -314,9 +308,9 @@ impl Geometry {
         cells as u64 * u64::from(self.element_blocks())
     }
 
-    /// Whether stripes may be patched: of the policy that has a log, with parity, and only if any
-    /// two sets of devices that a volume may be opened with have a device in common, so that
-    /// whoever opens it knows the last record of whoever did before.
+    /// Tests whether stripes may be patched: with parity, and only if any two sets of devices that
+    /// a volume may be opened with have a device in common, so that every opening knows the last
+    /// record.
     pub fn may_patch(&self) -> bool {
         self.may_patch
     }
@@ -333,7 +327,7 @@ impl Geometry {
         });
         let lost_most = sums.take_while(|&sum| sum <= parity).count();
         let is_counted = u64::from(self.logical_stripes()).saturating_mul(self.home_blocks()) < 1 << 48;
-        self.policy == Policy::Wcl && self.tolerance() > 0 && 2 * lost_most < self.slots() && is_counted
+        self.tolerance() > 0 && 2 * lost_most < self.slots() && is_counted
     }
 }
 

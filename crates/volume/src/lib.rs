@@ -28,7 +28,6 @@ mod extents;
 mod fetch;
 mod geometry;
 mod holders;
-mod inplace;
 mod journal;
 mod lookup;
 mod maps;
@@ -59,7 +58,7 @@ pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
 pub use open::{Birth, OpenError, choose_side, format_volume, histories_are_forgotten};
-pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, Policy, RangeKind, RangeNote, Reason};
+pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
 pub use standing::{Margin, NextLoss, Standing, margin};

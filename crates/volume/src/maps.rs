@@ -7,7 +7,7 @@
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_code::CellIndex;
-use pantile_format::volume::{LogicalStripe, MemberState, Note, Policy};
+use pantile_format::volume::{LogicalStripe, MemberState, Note};
 use pantile_format::{Crc64, Generation};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -326,8 +326,6 @@ pub(crate) enum Change {
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
     Member { slot: Slot, state: MemberState },
-    /// Logical stripes are perhaps being written in place, or not any more.
-    Mark { first: u32, count: u32, is_marked: bool },
     /// What happened, or what is wrong.
     Note(Note),
     /// Blocks of a stripe are written where they lie, with what the log has of them.
@@ -393,10 +391,6 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
     pub(crate) stripes: StripeTable,
-    /// Those of them that are mapped are perhaps being written in place. An entry that marks a
-    /// range costs as much however many stripes it names, so the others are left in it until they
-    /// are mapped: then they are taken out.
-    marks: Numbers,
     /// Physical stripes without an owner.
     pub(crate) free: Numbers,
     pub(crate) log: BTreeMap<UserBlock, LogPlace>,
@@ -420,7 +414,6 @@ impl Maps {
     pub(crate) fn new(geometry: &Geometry) -> Maps {
         Maps {
             stripes: StripeTable::new(geometry.logical_stripes() as usize),
-            marks: Numbers::default(),
             free: Numbers::all_below(geometry.physical_stripes()),
             log: BTreeMap::new(),
             logged: BTreeMap::new(),
@@ -437,23 +430,6 @@ impl Maps {
 
     pub(crate) fn stripe_blocks(&self) -> u64 {
         self.stripe_blocks
-    }
-
-    /// Whether a stripe is perhaps being written in place.
-    pub(crate) fn is_marked(&self, logical: u32) -> bool {
-        self.marks.contains(logical) && self.stripes[logical as usize].is_some()
-    }
-
-    /// The stripes that are perhaps being written in place, ascending.
-    pub(crate) fn marked(&self) -> impl Iterator<Item = u32> {
-        let runs = self.marks.runs.iter();
-        let mapped = runs.flat_map(|(&first, &last)| self.stripes.mapped_within(first, last));
-        mapped.map(|(logical, _)| logical)
-    }
-
-    /// A stripe that is mapped is perhaps being written in place.
-    pub(crate) fn mark(&mut self, logical: u32) {
-        self.marks.insert(logical);
     }
 
     /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
@@ -485,7 +461,6 @@ impl Maps {
             Change::Unmap { .. }
             | Change::Forget { .. }
             | Change::Member { .. }
-            | Change::Mark { .. }
             | Change::WentHome { .. }
             | Change::Note(_) => true,
         })
@@ -496,11 +471,9 @@ impl Maps {
         match change {
             Change::Switch { logical, physical, generation, .. } => {
                 let new = Mapping { physical: *physical, generation: *generation };
-                match self.stripes.set(*logical, Some(new)) {
-                    Some(old) => _ = self.free.insert(old.physical),
-                    None => _ = self.marks.remove(*logical),
+                if let Some(old) = self.stripes.set(*logical, Some(new)) {
+                    self.free.insert(old.physical);
                 }
-                // The same, where it was written in place.
                 self.free.remove(*physical);
                 self.generation = self.generation.max(generation + 1);
                 self.stripes_written(*logical, 1);
@@ -512,10 +485,7 @@ impl Maps {
                     self.stripes.set(logical, None);
                     self.free.insert(old.physical);
                 }
-                if let Some(others) = count.checked_sub(1) {
-                    self.marks.remove_run(*first, *first + others);
-                }
-                self.stripes_unmapped(*first, *count);
+                self.stripes_written(*first, *count);
             }
             Change::Row { row, content } => {
                 self.free_rows.remove(*row);
@@ -538,13 +508,6 @@ impl Maps {
             }
             Change::Patch(_) => {}
             Change::Member { slot, state } => self.members[slot.0 as usize] = *state,
-            Change::Mark { first, count, is_marked } => {
-                let Some(others) = count.checked_sub(1) else { return };
-                match is_marked {
-                    true => self.marks.insert_run(*first, *first + others),
-                    false => self.marks.remove_run(*first, *first + others),
-                }
-            }
             Change::Note(note) => self.notes.apply(note),
         }
     }
@@ -627,11 +590,6 @@ impl Maps {
             geometry.physical_stripes() as usize,
             "physical stripes leak"
         );
-        if geometry.policy == Policy::Inplace {
-            for (logical, mapping) in self.stripes.mapped() {
-                assert!(mapping.physical == logical, "stripe {logical} lies elsewhere");
-            }
-        }
         let users = self.log.range(..UserBlock(self.user_blocks)).count();
         assert_eq!(self.logged.values().map(|&n| n as usize).sum::<usize>(), users, "logged blocks");
         assert_eq!(self.rows.len() + self.free_rows.len(), geometry.log_rows() as usize, "log rows leak");
@@ -688,19 +646,19 @@ mod tests {
         assert!(table.parts.is_empty() && table.order.is_empty() && table.mapped().next().is_none());
     }
 
-    fn geometry(stripes: u32, log_rows: u32, policy: Policy) -> Geometry {
+    fn geometry(stripes: u32, log_rows: u32) -> Geometry {
         let new = crate::NewVolume {
             logical_stripes: stripes,
             spare_stripes: 16,
             log_rows,
-            ..crate::NewVolume::small(policy)
+            ..crate::NewVolume::small()
         };
         Geometry::new(new).expect("a geometry")
     }
 
     #[test]
     fn numbers_alone_take_no_memory() {
-        let geometry = geometry(1 << 31, 1 << 20, Policy::Wcl);
+        let geometry = geometry(1 << 31, 1 << 20);
         let mut maps = Maps::new(&geometry);
         assert_eq!((maps.free.runs.len(), maps.free_rows.runs.len(), maps.stripes.parts.len()), (1, 1, 0));
         // One of each part is mapped: each takes a few times its 24 bytes of a snapshot.
@@ -719,58 +677,17 @@ mod tests {
 
     #[test]
     fn entries_cost_what_they_are_long() {
-        // Not in a day, if each of them went through the stripes that it names, or those that are
-        // marked.
+        // Not in a day, if each of them went through the stripes that it names.
         let stripes = 1 << 31;
-        let mut maps = Maps::new(&geometry(stripes, 0, Policy::Inplace));
+        let mut maps = Maps::new(&geometry(stripes, 0));
         for nth in 0..100_000 {
             let logical = 2 * nth;
             maps.apply(&Change::Switch { logical, physical: logical, generation: 1, digests: Vec::new() });
-        }
-        for nth in 0..50_000 {
-            maps.apply(&Change::Mark { first: 0, count: stripes, is_marked: nth % 2 > 0 });
         }
         for _ in 0..50_000 {
             maps.apply(&Change::Unmap { first: 150_000, count: stripes - 150_000 });
             maps.apply(&Change::Unmap { first: stripes - 1, count: 1 });
         }
-        assert_eq!(maps.marked().count(), 75_000);
-    }
-
-    #[test]
-    fn marks_are_those_of_stripes_that_were_mapped_then() {
-        let stripes = 40;
-        let (mut maps, mut mapped, mut marked) =
-            (Maps::new(&geometry(stripes, 0, Policy::Inplace)), BTreeSet::new(), BTreeSet::new());
-        let mut state = 11u32;
-        for _ in 0..4000 {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let first = (state >> 8) % stripes;
-            let count = (state >> 16) % 9 % (stripes - first + 1);
-            let range = first..first + count;
-            match state >> 30 {
-                0 => {
-                    mapped.insert(first);
-                    let digests = Vec::new();
-                    maps.apply(&Change::Switch { logical: first, physical: first, generation: 1, digests });
-                }
-                1 => {
-                    mapped.retain(|logical| !range.contains(logical));
-                    marked.retain(|logical| !range.contains(logical));
-                    maps.apply(&Change::Unmap { first, count });
-                }
-                is => {
-                    for logical in range {
-                        match is == 2 && mapped.contains(&logical) {
-                            true => marked.insert(logical),
-                            false => marked.remove(&logical),
-                        };
-                    }
-                    maps.apply(&Change::Mark { first, count, is_marked: is == 2 });
-                }
-            }
-            assert!(maps.marked().eq(marked.iter().copied()));
-            assert!((0..stripes).all(|logical| maps.is_marked(logical) == marked.contains(&logical)));
-        }
+        assert_eq!(maps.stripes.mapped().count(), 75_000);
     }
 }

@@ -181,7 +181,7 @@ impl Engine {
                 rebuild.slots = slots;
                 rebuild.next = rebuilding.iter().map(|&(_, cursor)| cursor).min().unwrap_or(0);
             }
-            if self.is_resyncing() || rebuild.rows_outstanding > 0 {
+            if self.is_redoing() || rebuild.rows_outstanding > 0 {
                 // It goes on when what is being written is written.
                 self.rebuild = Some(rebuild);
                 return;

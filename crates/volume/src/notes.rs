@@ -8,11 +8,7 @@
 //! * *Events* and what is known of *devices*: every loss with its reason, every return; errors
 //!   counted on a device as long as it is that device.
 //! * *Ranges* that are lost: blocks that could not be had when they were read or to be written
-//!   anew. What writes them anew says so by itself, because the record that maps them does
-//!   ([`crate::maps::Maps::apply`]); of what is written in place, without a record, one is written.
-//! * Ranges that are suspect: what was computed from parity that may be of another time (the write
-//!   hole of [`crate::inplace`]). The note is in the record that takes away the stripe's mark.
-//!   Written since is not suspect any more once that is noted, which nobody waits for.
+//!   again. The record that maps them says that they are written ([`crate::maps::Maps::apply`]).
 //! * The last *scrub*, so that a restart goes on with it.
 //! * Chunks and log blocks that are *bad* ([`crate::bad`]).
 
@@ -21,12 +17,12 @@ use crate::engine::Engine;
 use crate::maps::{Change, Maps};
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    BadNote, DeviceNote, EventKind, EventNote, Note, RangeKind, RangeNote, Reason, ScrubNote, State,
+    BadNote, DeviceNote, EventKind, EventNote, Note, RangeNote, Reason, ScrubNote, State,
     StateRoom,
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes of notes in one record, beside those of suspect data: what goes beyond is in the next.
+/// Bytes of notes in one record; the next one has the rest.
 const RECORD_NOTE_BYTES: usize = 3072;
 
 /// Notes that are looked through for one that a note of bad chunks goes on: one of each device.
@@ -42,8 +38,8 @@ pub(crate) fn kept_count(count: u64) -> u64 {
     count.min(COUNT_MOST)
 }
 
-/// A range: its end, what is wrong with it, and since when.
-type Range = (u64, RangeKind, i64);
+/// A range that is lost: its end, and since when.
+type Range = (u64, i64);
 
 /// All notes that count.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,69 +92,61 @@ impl Notes {
                 self.scrub = Some(ScrubNote { counts: note.counts.map(kept_count), ..note });
             }
             Note::Bad(note) => self.bad.apply(&note),
-            Note::Range(RangeNote { first, count, kind, since }) => {
-                self.cut(first.0, first.0 + count, |_| true);
-                if kind != RangeKind::Good {
-                    self.ranges.insert(first.0, (first.0 + count, kind, since));
+            Note::Range(RangeNote { first, count, is_lost, since }) => {
+                self.cut(first.0, first.0 + count);
+                if is_lost {
+                    self.ranges.insert(first.0, (first.0 + count, since));
                     self.join();
                 }
             }
         }
     }
 
-    /// Blocks are written anew, whatever was there: they are not lost.
+    /// Takes blocks that are written again, or read as zeros, out of the ranges that are lost.
     pub(crate) fn written(&mut self, first: UserBlock, count: u64) {
-        self.cut(first.0, first.0 + count, |kind| kind == RangeKind::Lost);
+        self.cut(first.0, first.0 + count);
     }
 
-    /// Blocks read as zeros: nothing is wrong with them.
-    pub(crate) fn unmapped(&mut self, first: UserBlock, count: u64) {
-        self.cut(first.0, first.0 + count, |_| true);
-    }
-
-    /// Takes what lies from one block up to another out of the ranges of some kinds.
-    fn cut(&mut self, from: u64, to: u64, of: impl Fn(RangeKind) -> bool) {
+    /// Takes what is stored from one block up to another out of the ranges.
+    fn cut(&mut self, from: u64, to: u64) {
         if self.ranges.is_empty() {
             return;
         }
-        let touched = self.ranges.range(..to).filter(|(_, (end, kind, _))| *end > from && of(*kind));
+        let touched = self.ranges.range(..to).filter(|(_, (end, _))| *end > from);
         let touched: Vec<(u64, Range)> = touched.map(|(&first, &range)| (first, range)).collect();
-        for (first, (end, kind, since)) in touched {
+        for (first, (end, since)) in touched {
             self.ranges.remove(&first);
             if first < from {
-                self.ranges.insert(first, (from, kind, since));
+                self.ranges.insert(first, (from, since));
             }
             if end > to {
-                self.ranges.insert(to, (end, kind, since));
+                self.ranges.insert(to, (end, since));
             }
         }
     }
 
-    /// Makes one of ranges that touch and are alike, and, while there are more than there is room
-    /// for, of those that lie nearest.
+    /// Joins ranges that touch, and, while there are more than there is room for, the nearest ones.
     fn join(&mut self) {
         loop {
             let pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
-            let gaps = pairs.map(|((&first, a), (&second, b))| (a.1 != b.1, second - a.0, first, second));
-            let Some((differ, gap, first, second)) = gaps.min() else { return };
-            if (differ || gap > 0) && self.ranges.len() <= self.room.ranges {
+            let gaps = pairs.map(|((&first, range), (&second, _))| (second - range.0, first, second));
+            let Some((gap, first, second)) = gaps.min() else { return };
+            if gap > 0 && self.ranges.len() <= self.room.ranges {
                 return;
             }
-            let Some((end, kind, since)) = self.ranges.remove(&second) else { return };
+            let Some((end, since)) = self.ranges.remove(&second) else { return };
             if let Some(range) = self.ranges.get_mut(&first) {
-                // Of a suspect and a lost one both are suspect: what cannot be read is told when it
-                // is read.
-                *range = (end, if differ { RangeKind::Suspect } else { kind }, range.2.min(since));
+                *range = (end, range.1.min(since));
             }
         }
     }
 
     /// What is wrong with which blocks, from the lowest on.
     pub(crate) fn ranges(&self) -> Vec<RangeNote> {
-        let range = |(&first, &(end, kind, since)): (&u64, &Range)| RangeNote {
+        let range = |(&first, &(end, since)): (&u64, &Range)| RangeNote {
             first: UserBlock(first),
             count: end - first,
-            kind,
+            is_lost: true,
             since,
         };
         self.ranges.iter().map(range).collect()
@@ -169,17 +157,16 @@ impl Notes {
         !self.ranges.is_empty()
     }
 
-    /// Blocks of these that are called so.
-    fn within(&self, kind: RangeKind, first: UserBlock, count: u64) -> bool {
+    /// Tests whether any of some blocks is lost.
+    fn is_lost(&self, first: UserBlock, count: u64) -> bool {
         let end = first.0 + count;
-        self.ranges.range(..end).any(|(_, range)| range.0 > first.0 && range.1 == kind)
+        self.ranges.range(..end).any(|(_, range)| range.0 > first.0)
     }
 
     /// What is lost of a range, as first block and number.
     pub(crate) fn lost_within(&self, first: UserBlock, count: u64) -> impl Iterator<Item = (UserBlock, u64)> {
         let end = first.0 + count;
-        let lost = self.ranges.range(..end).filter(|(_, range)| range.1 == RangeKind::Lost);
-        lost.filter_map(move |(&from, range)| {
+        self.ranges.range(..end).filter_map(move |(&from, range)| {
             let (from, to) = (from.max(first.0), range.0.min(end));
             (from < to).then(|| (UserBlock(from), to - from))
         })
@@ -222,19 +209,13 @@ fn nothing_known(slot: Slot) -> DeviceNote {
 }
 
 impl Maps {
-    /// Blocks of a stripe are written anew.
+    /// Notes that stripes are written again, or read as zeros.
     pub(crate) fn stripes_written(&mut self, first: u32, count: u32) {
         self.notes.bad.stripes_are_written(first, count);
         let per_stripe = self.stripe_blocks();
         self.notes.written(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
     }
 
-    /// Stripes read as zeros.
-    pub(crate) fn stripes_unmapped(&mut self, first: u32, count: u32) {
-        self.notes.bad.stripes_are_written(first, count);
-        let per_stripe = self.stripe_blocks();
-        self.notes.unmapped(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
-    }
 }
 
 /// Notes that no record has yet, and what the next one will be of.
@@ -340,12 +321,12 @@ impl Engine {
 
     /// Blocks cannot be had: kept until they are written again or can be.
     pub(crate) fn note_lost(&mut self, blocks: &[UserBlock]) {
-        let lost = |block: &&UserBlock| !self.maps.notes.within(RangeKind::Lost, **block, 1);
+        let lost = |block: &&UserBlock| !self.maps.notes.is_lost(**block, 1);
         let new: Vec<UserBlock> = blocks.iter().filter(lost).copied().collect();
         let since = self.noting.now;
         for (first, count) in runs(&new) {
             self.event(EventKind::DATA_LOST, None, first.0);
-            self.note(Note::Range(RangeNote { first, count, kind: RangeKind::Lost, since }), true);
+            self.note(Note::Range(RangeNote { first, count, is_lost: true, since }), true);
         }
     }
 
@@ -353,14 +334,14 @@ impl Engine {
     pub(crate) fn note_had(&mut self, first: UserBlock, count: u64) {
         let lost: Vec<(UserBlock, u64)> = self.maps.notes.lost_within(first, count).collect();
         for (first, count) in lost {
-            self.note_good(first, count, RangeKind::Lost);
+            self.note_good(first, count);
         }
     }
 
-    fn note_good(&mut self, first: UserBlock, count: u64, was: RangeKind) {
-        if self.maps.notes.within(was, first, count) {
-            let (kind, since) = (RangeKind::Good, self.noting.now);
-            self.note(Note::Range(RangeNote { first, count, kind, since }), false);
+    fn note_good(&mut self, first: UserBlock, count: u64) {
+        if self.maps.notes.is_lost(first, count) {
+            let (is_lost, since) = (false, self.noting.now);
+            self.note(Note::Range(RangeNote { first, count, is_lost, since }), false);
         }
     }
 
@@ -371,24 +352,8 @@ impl Engine {
             return;
         }
         for (first, count) in runs(blocks) {
-            self.members_changed |= self.maps.notes.within(RangeKind::Lost, first, count);
-            self.note_good(first, count, RangeKind::Lost);
-            self.note_good(first, count, RangeKind::Suspect);
-        }
-    }
-
-    /// A person says that suspect blocks of a range are good.
-    pub(crate) fn call_good(&mut self, first: UserBlock, count: u64) {
-        let suspect = self.maps.notes.ranges().into_iter().filter(|range| range.kind == RangeKind::Suspect);
-        let end = first.0.saturating_add(count);
-        let overlap = suspect.filter_map(|range| {
-            let (from, to) = (range.first.0.max(first.0), (range.first.0 + range.count).min(end));
-            (from < to).then(|| (UserBlock(from), to - from))
-        });
-        for (first, count) in overlap.collect::<Vec<_>>() {
-            self.event(EventKind::CALLED_GOOD, None, first.0);
-            let (kind, since) = (RangeKind::Good, self.noting.now);
-            self.note(Note::Range(RangeNote { first, count, kind, since }), true);
+            self.members_changed |= self.maps.notes.is_lost(first, count);
+            self.note_good(first, count);
         }
     }
 
@@ -399,11 +364,11 @@ impl Engine {
     }
 
     /// A person knows of a device's errors: what comes after is counted anew.
-    pub(crate) fn call_device_good(&mut self, slot: Slot) {
+    pub(crate) fn clear_errors(&mut self, slot: Slot) {
         let Some(counts) = self.counts.get_mut(slot.0 as usize) else { return };
         (counts.checksum_errors, counts.media_errors) = (0, 0);
         self.noting.before.remove(&slot);
-        self.event(EventKind::CALLED_GOOD, Some(slot), 0);
+        self.event(EventKind::ERRORS_CLEARED, Some(slot), 0);
         let known = self.device_note(slot);
         self.note(Note::Device(known), true);
     }
@@ -420,30 +385,6 @@ impl Engine {
         }
         let (at, slot, value) = (self.noting.now, Some(slot), 0);
         self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), true);
-    }
-
-    /// Blocks that were computed from parity of a stripe that a crash caught, in the record that
-    /// says that it is of one time again.
-    pub(crate) fn note_suspect(&mut self, blocks: Vec<(UserBlock, u64)>) -> Vec<Change> {
-        let since = self.noting.now;
-        let mut notes = Vec::new();
-        for (first, count) in merged(blocks) {
-            let note = Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since });
-            self.maps.notes.apply(&note);
-            notes.push(Change::Note(note));
-            self.event(EventKind::DATA_SUSPECT, None, first.0);
-        }
-        notes
-    }
-
-    /// What is wrong with which blocks, from the lowest on, for who writes nothing: with what a
-    /// session that writes would call suspect before it serves anybody.
-    pub(crate) fn ranges_to_be(&self) -> Vec<RangeNote> {
-        let (mut notes, since) = (self.maps.notes.clone(), self.noting.now);
-        for (first, count) in merged(self.suspect_to_be().collect()) {
-            notes.apply(&Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since }));
-        }
-        notes.ranges()
     }
 
     /// Brings what is counted all the time up to now.
@@ -542,35 +483,33 @@ mod tests {
         assert!(joined == runs(&[(0, 10), (20, 6), (30, 1)]) as Vec<_>);
     }
 
-    fn range(first: u64, count: u64, kind: RangeKind) -> Note {
-        Note::Range(RangeNote { first: UserBlock(first), count, kind, since: 7 })
+    fn range(first: u64, count: u64, is_lost: bool) -> Note {
+        Note::Range(RangeNote { first: UserBlock(first), count, is_lost, since: 7 })
     }
 
     fn notes(code: &str) -> Notes {
         let code = pantile_code::Code::parse(code).expect("a spec");
-        let new = crate::NewVolume { code, ..crate::NewVolume::small(pantile_format::volume::Policy::Wcl) };
+        let new = crate::NewVolume { code, ..crate::NewVolume::small() };
         Notes::new(&Geometry::new(new).expect("a geometry"))
     }
 
-    fn of(notes: &Notes) -> Vec<(u64, u64, RangeKind)> {
-        notes.ranges().iter().map(|range| (range.first.0, range.count, range.kind)).collect()
-    }
-
     #[test]
-    fn what_is_written_is_not_lost_and_stays_suspect() {
+    fn what_is_written_is_not_lost() {
+        let of = |notes: &Notes| -> Vec<(u64, u64)> {
+            notes.ranges().iter().map(|range| (range.first.0, range.count)).collect()
+        };
         let mut notes = notes("raid6:2");
-        notes.apply(&range(10, 10, RangeKind::Lost));
-        notes.apply(&range(30, 10, RangeKind::Suspect));
+        notes.apply(&range(10, 10, true));
+        notes.apply(&range(30, 10, true));
         notes.written(UserBlock(12), 2);
-        notes.written(UserBlock(25), 10);
-        let both = vec![(10, 2, RangeKind::Lost), (14, 6, RangeKind::Lost), (30, 10, RangeKind::Suspect)];
-        assert_eq!(of(&notes), both);
-        notes.unmapped(UserBlock(0), 35);
-        assert_eq!(of(&notes), [(35, 5, RangeKind::Suspect)]);
-        notes.apply(&range(36, 1, RangeKind::Good));
-        assert_eq!(of(&notes), [(35, 1, RangeKind::Suspect), (37, 3, RangeKind::Suspect)]);
-        notes.apply(&range(36, 1, RangeKind::Suspect));
-        assert_eq!(of(&notes), [(35, 5, RangeKind::Suspect)]);
+        notes.written(UserBlock(25), 5);
+        assert_eq!(of(&notes), [(10, 2), (14, 6), (30, 10)]);
+        notes.written(UserBlock(0), 35);
+        assert_eq!(of(&notes), [(35, 5)]);
+        notes.apply(&range(36, 1, false));
+        assert_eq!(of(&notes), [(35, 1), (37, 3)]);
+        notes.apply(&range(36, 1, true));
+        assert_eq!(of(&notes), [(35, 5)]);
     }
 
     /// What a stranger says of his devices is counted on from, and added up.
@@ -603,10 +542,10 @@ mod tests {
         let mut notes = notes("raid6:198");
         let most = notes.room.ranges as u64;
         for n in 0..3 * most {
-            notes.apply(&range(n * n, 1, RangeKind::Lost));
+            notes.apply(&range(n * n, 1, true));
             assert!(notes.ranges.len() as u64 <= most);
             for known in 0..=n {
-                assert!(notes.within(RangeKind::Lost, UserBlock(known * known), 1), "{known} of {n}");
+                assert!(notes.is_lost(UserBlock(known * known), 1), "{known} of {n}");
             }
         }
     }

@@ -252,9 +252,8 @@ impl Opening {
             | Event::Still
             | Event::Pace(..)
             | Event::Idle
-            | Event::DeviceChecked(_)
-            | Event::Copy { .. }
-            | Event::Checked { .. } => {}
+            | Event::ClearErrors(_)
+            | Event::Copy { .. } => {}
         }
     }
 
@@ -333,12 +332,11 @@ impl Opening {
 
     /// Whether a superblock is one of this volume for this slot, and says what the geometry says.
     fn is_ours(&self, slot: Slot, found: &Superblock) -> bool {
-        let Geometry { volume, code, placement, policy, .. } = &self.geometry;
+        let Geometry { volume, code, placement, .. } = &self.geometry;
         found.volume == *volume
             && found.slot == slot
             && found.shape == *self.geometry.zones(slot).shape()
             && found.placement == *placement
-            && found.policy == *policy
             && found.fingerprint == code.fingerprint()
             && counts_on(found)
     }
@@ -639,7 +637,6 @@ impl Opening {
         if !engine.maps.absent().is_empty() {
             engine.begin_provisionally();
         }
-        engine.begin_resync();
         engine.begin_patching();
         engine.resume_scrub();
         engine.drive();

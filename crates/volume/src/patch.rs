@@ -24,17 +24,21 @@
 //! reads.
 
 mod home;
+mod update;
 
 use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::fetch::Requester;
-use crate::inplace::{InplaceCommit, Update};
 use crate::maps::{Change, ChunkPatch, Mapping, StripePatch};
 use crate::span::{Place, Target};
 use crate::{Operand, Slot, Urgency, UserBlock};
 pub(crate) use home::{Going, in_runs};
+use pantile_code::CellIndex;
 use pantile_format::volume;
+use pantile_plan::UpdatePlan;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+pub(crate) use update::{Update, Updates};
 
 /// The longest entry of a record.
 const ENTRY_BYTES: usize = 8192;
@@ -59,6 +63,12 @@ pub(crate) struct Patching {
     /// Patches of the last record when the volume was opened.
     pub(crate) redo: BTreeMap<u32, StripePatch>,
     pub(crate) going: Option<Going>,
+    /// Stripes that are patched: no user begins to read them.
+    pub(crate) locked: BTreeSet<u32>,
+    /// Reads of users that wait for such stripes.
+    held: Vec<(UserBlock, Requester)>,
+    /// By the cells of one offset that change.
+    plans: BTreeMap<Vec<CellIndex>, Arc<UpdatePlan>>,
     /// Stripes that went home since the volume was opened.
     pub(crate) stripes: u64,
 }
@@ -155,8 +165,7 @@ impl Engine {
             return false;
         }
         let mut commit = Commit::new(self.maps.generation);
-        commit.is_patch = true;
-        let (mut wanted, mut targets) = (Vec::new(), Vec::new());
+        let (mut wanted, mut targets, mut updates) = (Vec::new(), Vec::new(), Vec::new());
         for (index, Chosen { update, blocks }) in chosen.into_iter().enumerate() {
             let first = UserBlock(u64::from(update.logical) * self.geometry.stripe_blocks());
             let old = update.old_places().into_iter().map(|place| Target {
@@ -167,9 +176,10 @@ impl Engine {
             targets.push((update.logical, old.collect::<Vec<Target>>()));
             let new = |(block, place)| (block, Requester::PatchOf { update: index, place });
             wanted.extend(blocks.into_iter().map(new));
-            commit.inplace.updates.push(update);
+            updates.push(update);
         }
-        self.lock(targets.iter().map(|&(logical, _)| logical).collect());
+        commit.patch = Some(Updates::new(updates));
+        self.patching.locked = targets.iter().map(|&(logical, _)| logical).collect();
         commit.outstanding = 1 + wanted.len() + targets.iter().map(|(_, old)| old.len()).sum::<usize>();
         self.commit = Some(commit);
         for (block, requester) in wanted {
@@ -271,24 +281,15 @@ impl Engine {
         (written - one.blocks.len(), volume::StripePatch::len_of(chunks, written))
     }
 
-    /// What the log has of a block that goes home is there, or cannot be had.
-    pub(crate) fn patch_read(&mut self, index: usize, place: Place, content: Option<Operand>) {
-        let Some(commit) = &mut self.commit else { return };
-        let update = &mut commit.inplace.updates[index];
-        match content {
-            Some(content) => _ = update.new.insert(place, content),
-            None => update.is_hopeless = true,
-        }
-        self.phase_part_done();
-    }
-
     /// The new parity has been computed: lays it out in rows of the log. `false`: it is laid out,
     /// or this is no patch.
     pub(crate) fn patch_goes_on(&mut self) -> bool {
-        let is_patch = self.commit.as_ref().is_some_and(|commit| commit.is_patch && commit.rows.is_empty());
-        let Some(mut commit) = self.commit.take_if(|_| is_patch) else { return false };
+        let is_begun = |commit: &mut Commit| commit.patch.is_some() && commit.rows.is_empty();
+        let Some(mut commit) = self.commit.take_if(is_begun) else { return false };
+        let patch = commit.patch.as_ref();
+        let has_lost = patch.is_some_and(|patch| patch.has_lost);
         let mut home: Vec<(UserBlock, Operand)> = Vec::new();
-        for update in &commit.inplace.updates {
+        for update in patch.iter().flat_map(|patch| &patch.stripes) {
             let parity = update.made.iter().filter(|(place, _)| update.places.contains(place));
             home.extend(parity.map(|(&(cell, offset), &buffer)| {
                 (self.geometry.block_of(update.logical, cell, offset), Operand::Buffer(buffer))
@@ -297,7 +298,7 @@ impl Engine {
         commit.rows = self.fill_rows(&home, self.maps.generation);
         self.maps.generation += commit.rows.len() as u64;
         let laid_out: usize = commit.rows.iter().map(|row| row.blocks.len()).sum();
-        if commit.inplace.has_lost || laid_out < home.len() {
+        if has_lost || laid_out < home.len() {
             self.commit = Some(commit);
             self.undo_commit();
             return true;
@@ -313,7 +314,7 @@ impl Engine {
     }
 
     /// What a record says of stripes that are patched.
-    pub(crate) fn patches_of(&self, part: &InplaceCommit) -> Vec<StripePatch> {
+    pub(crate) fn patches_of(&self, updates: &Updates) -> Vec<StripePatch> {
         let patch = |update: &Update| {
             let Mapping { physical, generation } = update.mapping;
             let mut blocks: BTreeMap<Slot, Vec<(u32, u64)>> = BTreeMap::new();
@@ -332,14 +333,14 @@ impl Engine {
             let chunks = blocks.into_iter().map(chunk).collect();
             StripePatch { logical: update.logical, generation, chunks }
         };
-        part.updates.iter().map(patch).collect()
+        updates.stripes.iter().map(patch).collect()
     }
 
     /// The record is durable: what it patches goes home.
-    pub(crate) fn patch_finished(&mut self, part: InplaceCommit) {
-        let patches = self.patches_of(&part);
+    pub(crate) fn patch_finished(&mut self, updates: Updates) {
+        let patches = self.patches_of(&updates);
         let (mut content, mut headers) = (BTreeMap::new(), BTreeMap::new());
-        for (index, mut update) in part.updates.into_iter().enumerate() {
+        for (index, mut update) in updates.stripes.into_iter().enumerate() {
             for &(cell, offset) in &update.places {
                 let of_place = update.content((cell, offset));
                 if let Operand::Buffer(buffer) = of_place {
@@ -349,32 +350,43 @@ impl Engine {
             }
             let sums = std::mem::take(&mut update.sums);
             headers.extend(sums.into_iter().map(|(slot, sums)| ((index, slot), sums)));
-            self.release_patch(update);
+            self.release_update(update);
         }
         self.go_home(patches, content, headers, false);
     }
 
     /// Nothing was written. What could not be had is looked at when the stripe is merged.
-    pub(crate) fn patch_undone(&mut self, part: InplaceCommit) {
+    pub(crate) fn patch_undone(&mut self, updates: Updates) {
         self.patching.goes_on = false;
-        for update in part.updates {
-            if update.is_hopeless || update.lacks_header {
+        for update in updates.stripes {
+            if update.is_hopeless {
                 self.repair.insert(update.logical);
             }
-            self.release_patch(update);
+            self.release_update(update);
         }
+        self.unlock();
     }
 
-    fn release_patch(&mut self, mut update: Update) {
-        for content in std::mem::take(&mut update.new).into_values() {
-            self.release_operand(content);
-        }
-        self.release_update(update);
+    /// Tests whether a stripe is patched, so that users' reads of it wait.
+    pub(crate) fn is_locked(&self, logical: u32) -> bool {
+        self.patching.locked.contains(&logical)
     }
 
-    /// Keeps users from stripes.
-    fn lock(&mut self, stripes: BTreeSet<u32>) {
-        self.inplace.locked = stripes;
+    /// Keeps a user's read of a stripe that is patched. Returns whether it did.
+    pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) -> bool {
+        let (logical, _) = self.geometry.locate(block);
+        let holds = self.is_locked(logical) && matches!(requester, Requester::User(..));
+        if holds {
+            self.patching.held.push((block, requester));
+        }
+        holds
+    }
+
+    /// Lets readers of stripes that were patched go on.
+    fn unlock(&mut self) {
+        self.patching.locked.clear();
+        let held = std::mem::take(&mut self.patching.held);
+        self.resolve_all(held);
     }
 
     /// What is home is remembered until a record says so.

@@ -75,14 +75,11 @@ pub enum Bug {
     /// A session that begins without a device that may have the history keeps it. Shown by volumes
     /// that run in two places, and not in [`Bug::ALL`].
     KeepsHistory,
-    /// Stripes are written in place without a mark. Of the policy that does so, and not in
-    /// [`Bug::ALL`].
-    ForgetsMark,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    /// All that a volume of the policy `wcl` can have.
+    /// All that a volume without patches and epochs can have.
     pub const ALL: [Bug; 21] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
@@ -135,5 +132,32 @@ impl Planted {
     #[cfg(not(feature = "planted-bugs"))]
     pub(crate) fn is(self, _bug: Bug) -> bool {
         false
+    }
+}
+
+impl crate::engine::Engine {
+    /// Returns the writes of a patch that goes home together with its record.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn writes_too_early(
+        &self,
+        updates: &crate::patch::Updates,
+    ) -> Vec<(crate::Slot, crate::DeviceBlock, Vec<crate::Piece>)> {
+        use crate::{Piece, maps::Mapping};
+        let mut pieces = std::collections::BTreeMap::new();
+        let updates = updates.stripes.iter().filter(|_| self.planted.is(Bug::GoesHomeTooEarly));
+        for update in updates {
+            let Mapping { physical, generation } = update.mapping;
+            for &(cell, offset) in &update.places {
+                let at = self.geometry.cell_block(physical, cell, offset);
+                pieces.insert(at, (1, Piece::Block(update.content((cell, offset)))));
+            }
+            for (&slot, sums) in &update.sums {
+                let (header, _) = self.chunk_header(update.logical, physical, generation, slot, sums);
+                let at = (slot, self.geometry.chunk_start(physical, slot));
+                pieces.insert(at, (self.geometry.header_blocks(slot).into(), Piece::Bytes(header)));
+            }
+        }
+        pieces.retain(|(slot, _), _| self.maps.is_present(*slot));
+        crate::patch::in_runs(pieces)
     }
 }

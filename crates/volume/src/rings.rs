@@ -155,7 +155,7 @@ fn in_ring<'r>(ring: &'r [u8], at: u32, blocks: u32, geometry: &Geometry) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{NewVolume, Policy};
+    use crate::NewVolume;
     use pantile_format::Crc64;
     use pantile_format::volume::{Entry, Member, MemberState, RECORD_HEAD_BYTES, RecordNumber, Session};
 
@@ -163,7 +163,7 @@ mod tests {
     const JOURNAL: u32 = 64;
 
     fn geometry() -> Geometry {
-        let new = NewVolume { journal_blocks: JOURNAL, ..NewVolume::small(Policy::Wcl) };
+        let new = NewVolume { journal_blocks: JOURNAL, ..NewVolume::small() };
         Geometry::new(new).expect("a geometry")
     }
 

@@ -145,7 +145,7 @@ impl Engine {
                 return;
             }
             let next = scrub.next_stripe;
-            if self.is_resyncing() || self.is_locked(next) {
+            if self.is_redoing() || self.is_locked(next) {
                 return;
             }
             let Some(scrub) = &mut self.scrubbing else { return };
@@ -276,7 +276,7 @@ impl Engine {
         let mut blocks = 0;
         while scrub.next_stripe < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
             let logical = scrub.next_stripe;
-            if self.inplace.is_locked(logical) {
+            if self.patching.locked.contains(&logical) {
                 break;
             }
             scrub.next_stripe += 1;

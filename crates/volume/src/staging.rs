@@ -18,7 +18,6 @@ use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency,
 };
 use pantile_format::Crc64;
-use pantile_format::volume::Policy;
 use std::collections::BTreeMap;
 
 /// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can
@@ -110,10 +109,7 @@ impl Engine {
 
     /// Stripes that may be written ahead between two commits.
     fn stage_places(&self) -> usize {
-        match self.geometry.policy {
-            Policy::Wcl => (self.spare_places() as usize).saturating_sub(self.delayed.places() + PLACES_LEFT),
-            Policy::Inplace => 0,
-        }
+        (self.spare_places() as usize).saturating_sub(self.delayed.places() + PLACES_LEFT)
     }
 
     /// Whether so many places are taken that a commit should give some back, and it is worth a

@@ -194,13 +194,6 @@ pub struct Status {
     pub broken_stripes: u64,
     /// Logical stripes that wait to be written anew because something in them did not verify.
     pub suspect_stripes: u64,
-    /// Logical stripes that were perhaps being written in place if the volume ends now: they are
-    /// read raw and written again then.
-    pub marked_stripes: u64,
-    /// Stripes that were marked at a crash and of which a device was lost: what it held of them was
-    /// computed from parity that may have been of another time, and may be wrong. Since the volume
-    /// was opened.
-    pub write_hole_stripes: u64,
     /// Blocks written to devices that came, since they came.
     pub rebuilt_blocks: u64,
     /// The scrub, if there was one since the volume was opened.
@@ -329,8 +322,6 @@ impl Engine {
             free_stripes: self.maps.free.len() as u64,
             broken_stripes: self.broken.len() as u64,
             suspect_stripes: self.repair.len() as u64,
-            marked_stripes: self.maps.marked().count() as u64,
-            write_hole_stripes: self.inplace.write_holes,
             rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
             scrub: self.scrub_status(),
             failed: self.failed
@@ -339,7 +330,7 @@ impl Engine {
             next_generation: self.maps.generation,
             apart: self.apart.clone(),
             histories_forgotten: histories_are_forgotten(&self.superblock),
-            ranges: if self.reads_only { self.ranges_to_be() } else { self.maps.notes.ranges() },
+            ranges: self.maps.notes.ranges(),
             events: self.maps.notes.events.iter().copied().collect(),
             notes_lost: self.maps.notes.are_lost,
         }

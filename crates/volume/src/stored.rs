@@ -8,7 +8,7 @@
 use crate::maps::{Change, ChunkPatch, LogPlace, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, Policy,
+    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe,
     SnapshotDecoder, SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch,
     Superblock,
 };
@@ -45,10 +45,6 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
         Change::Row { row, content } => Entry::LogWrite(log_write(*row, content, geometry)),
         Change::Forget { first, count } => Entry::LogForget { first: *first, count: *count },
         Change::Member { slot, state } => Entry::Member(Member { slot: *slot, state: *state }),
-        Change::Mark { first, count, is_marked } => {
-            let first = LogicalStripe((*first).into());
-            Entry::Mark { first, count: (*count).into(), is_marked: *is_marked }
-        }
         Change::Note(note) => Entry::Note(*note),
         Change::Patch(patch) => Entry::Patch(volume::StripePatch {
             logical: LogicalStripe(patch.logical.into()),
@@ -89,7 +85,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     }
     Some(match entry {
         Entry::StripeSwitch(switch)
-            if !may_lie(switch.logical, switch.physical, geometry) || switch.generation.0 >= NUMBERS_END =>
+            if switch.generation.0 >= NUMBERS_END =>
         {
             return None;
         }
@@ -104,9 +100,6 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
         Entry::LogWrite(write) => Change::Row { row: write.row.0, content: row(write, geometry)? },
         Entry::LogForget { first, count } => Change::Forget { first: *first, count: *count },
         Entry::Member(Member { slot, state }) => Change::Member { slot: *slot, state: *state },
-        Entry::Mark { first, count, is_marked } => {
-            Change::Mark { first: first.0 as u32, count: *count as u32, is_marked: *is_marked }
-        }
         Entry::Note(note) => Change::Note(*note),
         Entry::Patch(over) if over.chunks.is_empty() => Change::WentHome { logical: over.logical.0 as u32 },
         Entry::Patch(entry) => Change::Patch(patch(entry, geometry)?),
@@ -134,36 +127,17 @@ fn block_of(holds: Holds, geometry: &Geometry) -> Option<UserBlock> {
     }
 }
 
-/// Whether a volume of this policy and code writes entries of that kind, in records or snapshots.
-///
-/// What nobody writes nobody ends, either: a stripe that is marked under a policy that writes none
-/// in place would be waited for, for ever.
+/// Tests whether a volume of this code writes entries of that kind, in records or snapshots.
 fn may_have(entry: &Entry, geometry: &Geometry) -> bool {
     match entry {
-        Entry::Mark { .. } => may_mark(geometry),
-        Entry::LogWrite(_) => may_log(geometry),
         Entry::Patch(_) => geometry.may_patch(),
         Entry::StripeSwitch(_)
+        | Entry::LogWrite(_)
         | Entry::Unmap { .. }
         | Entry::LogForget { .. }
         | Entry::Member(_)
         | Entry::Note(_) => true,
     }
-}
-
-/// Whether stripes may be written in place, and so be marked.
-fn may_mark(geometry: &Geometry) -> bool {
-    geometry.policy == Policy::Inplace
-}
-
-/// Whether blocks may lie in the log.
-fn may_log(geometry: &Geometry) -> bool {
-    geometry.policy == Policy::Wcl
-}
-
-/// Whether a stripe may lie there under the volume's policy.
-fn may_lie(logical: LogicalStripe, physical: PhysicalStripe, geometry: &Geometry) -> bool {
-    geometry.policy != Policy::Inplace || logical.0 == physical.0
 }
 
 /// A row in use; of copies without those of a block that was forgotten.
@@ -269,7 +243,6 @@ impl SnapshotWriter {
                     logical: LogicalStripe(logical.into()),
                     physical: PhysicalStripe(physical.into()),
                     generation: Generation(generation),
-                    is_marked: maps.is_marked(logical),
                 });
             } else if let Some((&row, content)) = maps.rows.range(self.next_row..).next() {
                 self.next_row = row + 1;
@@ -321,18 +294,13 @@ impl SnapshotReader {
         let maps = &mut self.maps;
         match item {
             SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
-            SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
+            SnapshotItem::Stripe { logical, physical, generation } => {
                 let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
-                let may_be = may_lie(logical, physical, geometry) && (!is_marked || may_mark(geometry));
-                if !may_be || !maps.free.remove(mapping.physical) {
+                if !maps.free.remove(mapping.physical) {
                     return None;
-                }
-                if is_marked {
-                    maps.mark(logical.0 as u32);
                 }
                 maps.stripes.set(logical.0 as u32, Some(mapping));
             }
-            SnapshotItem::LogWrite(_) if !may_log(geometry) => return None,
             SnapshotItem::LogWrite(write) => {
                 let content = row(&write, geometry)?;
                 if !maps.free_rows.remove(write.row.0) {
@@ -373,71 +341,14 @@ pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any:
 mod tests {
     use super::*;
     use crate::NewVolume;
-    use pantile_format::volume::{RecordNumber, Session};
-
-    fn geometry(policy: Policy) -> Geometry {
-        Geometry::new(NewVolume::small(policy)).expect("a geometry")
-    }
-
-    fn logged() -> LogWrite {
-        let cell = |slot| Cell { slot: Slot(slot), holds: Holds::User(UserBlock(3)), checksum: Crc64(5) };
-        LogWrite { row: LogRow(1), generation: Generation(7), cells: vec![cell(0), cell(1)] }
-    }
 
     #[test]
-    fn entries_that_a_policy_never_writes_change_nothing() {
-        for (policy, marks, logs) in [(Policy::Wcl, false, true), (Policy::Inplace, true, false)] {
-            let geometry = geometry(policy);
-            for is_marked in [true, false] {
-                let mark = Entry::Mark { first: LogicalStripe(0), count: 3, is_marked };
-                assert_eq!(change(&mark, &geometry).is_some(), marks, "{policy:?}");
-            }
-            assert_eq!(change(&Entry::LogWrite(logged()), &geometry).is_some(), logs, "{policy:?}");
-            let unmap = Entry::Unmap { first: LogicalStripe(0), count: 3 };
-            assert!(change(&unmap, &geometry).is_some(), "{policy:?}");
-            let patch =
-                volume::StripePatch { logical: LogicalStripe(0), generation: Generation(0), chunks: vec![] };
-            assert!(change(&Entry::Patch(patch), &geometry).is_none(), "{policy:?}: a mirror of two");
-        }
-    }
-
-    #[test]
-    fn a_snapshot_has_only_what_the_policy_writes() {
-        for (policy, marks, logs) in [(Policy::Wcl, false, true), (Policy::Inplace, true, false)] {
-            let geometry = geometry(policy);
-            let reads = |item: Option<SnapshotItem>| {
-                let head = SnapshotHead {
-                    volume: geometry.volume,
-                    session: Session(1),
-                    record: RecordNumber(1),
-                    next_generation: Generation(9),
-                };
-                let mut encoder = SnapshotEncoder::new(head, geometry.shape());
-                let members =
-                    (0..2).map(|slot| Member { slot: Slot(slot), state: volume::MemberState::Present });
-                members.for_each(|member| encoder.push(&SnapshotItem::Member(member)));
-                item.iter().for_each(|item| encoder.push(item));
-                let (blocks, sum) = encoder.finish();
-                let reference = SnapshotRef {
-                    area: 0,
-                    blocks: sum.blocks,
-                    record: RecordNumber(1),
-                    crc: sum.crc,
-                    replay_at: 0,
-                    session: Session(1),
-                };
-                let mut reader = SnapshotReader::new(&geometry, &reference);
-                reader.push(&blocks.concat(), &geometry) && reader.finish().is_some()
-            };
-            let stripe = |is_marked| SnapshotItem::Stripe {
-                logical: LogicalStripe(2),
-                physical: PhysicalStripe(2),
-                generation: Generation(4),
-                is_marked,
-            };
-            assert!(reads(None) && reads(Some(stripe(false))), "{policy:?}");
-            assert_eq!(reads(Some(stripe(true))), marks, "{policy:?}");
-            assert_eq!(reads(Some(SnapshotItem::LogWrite(logged()))), logs, "{policy:?}");
-        }
+    fn a_code_without_patches_has_no_entry_of_them() {
+        let geometry = Geometry::new(NewVolume::small()).expect("a geometry");
+        let patch =
+            volume::StripePatch { logical: LogicalStripe(0), generation: Generation(0), chunks: vec![] };
+        assert!(change(&Entry::Patch(patch), &geometry).is_none(), "a mirror of two");
+        let unmap = Entry::Unmap { first: LogicalStripe(0), count: 3 };
+        assert!(change(&unmap, &geometry).is_some());
     }
 }

@@ -86,9 +86,7 @@ impl Volume {
     ///
     /// What was flushed is read, as far as the code bears what is lost. The last change counts if
     /// what it maps can be had, as when it is opened otherwise; what devices lack of it is not
-    /// written again but computed whenever it is read. In place (policy `inplace`) stripes that
-    /// were being written at a crash are not made whole: blocks of them that are of neither time
-    /// cannot be read.
+    /// written again but computed whenever it is read.
     pub fn open_to_read(geometry: Geometry, there: &[bool]) -> Volume {
         let mut volume = Volume::look(geometry, there);
         match &mut volume.inner {
@@ -163,9 +161,8 @@ impl Volume {
                 event @ (Event::Request(..)
                 | Event::DeviceCame(..)
                 | Event::Scrub(..)
-                | Event::DeviceChecked(_)
-                | Event::Copy { .. }
-                | Event::Checked { .. }),
+                | Event::ClearErrors(_)
+                | Event::Copy { .. }),
             ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
                 if let Event::DeviceGone(slot) = event {
@@ -199,7 +196,7 @@ impl Volume {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
             // One that has failed meanwhile answers everybody, if only so.
-            Inner::Serving(engine) if engine.is_resyncing() && !engine.has_failed() => State::Opening,
+            Inner::Serving(engine) if engine.is_redoing() && !engine.has_failed() => State::Opening,
             Inner::Serving(_) | Inner::Looking(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }
@@ -209,7 +206,7 @@ impl Volume {
     pub fn status(&self) -> Option<Status> {
         match &self.inner {
             Inner::Serving(engine) => Some(engine.status()),
-            Inner::Looking(engine) => Some(Status { ranges: engine.ranges_to_be(), ..engine.status() }),
+            Inner::Looking(engine) => Some(engine.status()),
             Inner::Opening(_) | Inner::Refused(_) => None,
         }
     }

@@ -424,13 +424,6 @@ fn number(what: &str, form: Form, item: &str, text: &str) -> Result<usize, Failu
     }
 }
 
-/// How a volume makes writes durable.
-pub fn policy(text: &str) -> Result<pantile_host::Policy, String> {
-    use pantile_host::{Policy, policy_name};
-    let named = [Policy::Wcl, Policy::Inplace].into_iter().find(|&policy| policy_name(policy) == text);
-    named.ok_or_else(|| "there are wcl and inplace".into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

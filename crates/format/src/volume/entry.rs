@@ -16,7 +16,6 @@ const KIND_UNMAP: u16 = 2;
 const KIND_LOG_WRITE: u16 = 3;
 const KIND_FORGET: u16 = 4;
 const KIND_MEMBER: u16 = 5;
-const KIND_MARK: u16 = 6;
 pub(super) const KIND_PATCH: u16 = 12;
 /// Entries of these kinds may be passed over by a reader that does not know them.
 const KIND_MAY_IGNORE: u16 = 64;
@@ -29,14 +28,13 @@ const LOG_WRITE_BYTES: usize = 24;
 const CELL_BYTES: usize = 16;
 const FORGET_BYTES: usize = 24;
 pub(super) const MEMBER_BYTES: usize = 40;
-const MARK_BYTES: usize = 32;
 /// Bytes of a log write of one cell, the longest way to say one cell.
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
 layout! {
     /// How every entry begins.
     ENTRY_HEAD_LAYOUT {
-        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark, 7 device, 8 event, 9 scrub, 10 range, 12 patch";
+        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 7 device, 8 event, 9 scrub, 10 range, 12 patch";
         COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, chunks of a patch, else zero";
         LEN: "length" @ 4 + 4, "bytes of the entry with this head";
     }
@@ -98,16 +96,6 @@ layout! {
     }
 }
 
-layout! {
-    /// Marks of stripes, behind the head.
-    MARK_LAYOUT {
-        K_FIRST: "first logical stripe" @ 8 + 8, "of those whose mark is set or taken away";
-        K_COUNT: "count" @ 16 + 8, "how many, at least 1";
-        K_MARKED: "marked" @ 24 + 4, "1 set, 0 taken away";
-        K_RESERVED: "reserved" @ 28 + 4, "zero";
-    }
-}
-
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -132,15 +120,6 @@ pub enum Entry {
     },
     /// The state of a member from now on.
     Member(Member),
-    /// Logical stripes are perhaps being written in place from now on, or are not any more.
-    Mark {
-        /// The first.
-        first: LogicalStripe,
-        /// How many, at least 1.
-        count: u64,
-        /// Whether the mark is set, or taken away.
-        is_marked: bool,
-    },
     /// An event, or a fault.
     Note(Note),
     /// Blocks of a stripe that are written, or were, where they are stored.
@@ -255,7 +234,6 @@ impl Entry {
             Entry::LogWrite(write) => write.len_bytes(),
             Entry::LogForget { .. } => FORGET_BYTES,
             Entry::Member(_) => MEMBER_BYTES,
-            Entry::Mark { .. } => MARK_BYTES,
             Entry::Note(note) => note.len_bytes(),
             Entry::Patch(patch) => patch.len_bytes(),
         }
@@ -280,7 +258,7 @@ impl Entry {
                 let fits = switch.physical.0 < shape.physical_stripes;
                 rule(fits, "physical stripe", "must be one of the volume's")
             }
-            Entry::Unmap { first, count } | Entry::Mark { first, count, .. } => {
+            Entry::Unmap { first, count } => {
                 let fits = within(first.0, *count, shape.logical_stripes);
                 rule(fits, "first logical stripe", "must begin a range of the volume's")
             }
@@ -316,12 +294,6 @@ impl Entry {
                 let head = begin(out, note.kind(), 0, note.len_bytes(), note.len_bytes());
                 note.encode(head);
             }
-            Entry::Mark { first, count, is_marked } => {
-                let head = begin(out, KIND_MARK, 0, MARK_BYTES, MARK_BYTES);
-                K_FIRST.put_u64(head, first.0);
-                K_COUNT.put_u64(head, *count);
-                K_MARKED.put_u32(head, (*is_marked).into());
-            }
         }
         debug_assert_eq!(out.len(), start + self.len_bytes());
     }
@@ -354,10 +326,9 @@ impl Entry {
             KIND_LOG_WRITE => (LOG_WRITE_BYTES, true),
             KIND_FORGET => (FORGET_BYTES, false),
             KIND_MEMBER => (MEMBER_BYTES, false),
-            KIND_MARK => (MARK_BYTES, false),
             KIND_PATCH => (PATCH_BYTES, true),
             kind if Note::is_kind(kind) => (Note::len_of(kind), false),
-            _ => return Err(invalid("kind", "must be 1 to 10, 12 or 13")),
+            _ => return Err(invalid("kind", "must be 1 to 5, 7 to 10, 12 or 13")),
         };
         if bytes.len() < fixed {
             return Err(invalid("length", "must fit the kind"));
@@ -373,16 +344,6 @@ impl Entry {
             _ if !rest.is_empty() => return Err(invalid("length", "must fit the kind")),
             KIND_UNMAP => Entry::Unmap { first: LogicalStripe(U_FIRST.u64(head)), count: U_COUNT.u64(head) },
             KIND_FORGET => Entry::LogForget { first: UserBlock(F_FIRST.u64(head)), count: F_COUNT.u64(head) },
-            KIND_MARK => {
-                must_be_zero(part, &K_RESERVED.get::<4>(head))?;
-                let is_marked = match K_MARKED.u32(head) {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(invalid("marked", "must be 0 or 1")),
-                };
-                let (first, count) = (LogicalStripe(K_FIRST.u64(head)), K_COUNT.u64(head));
-                Entry::Mark { first, count, is_marked }
-            }
             kind if Note::is_kind(kind) => Entry::Note(Note::decode(part, kind, head)?),
             _ => Entry::Member(Member::decode(part, head)?),
         };

@@ -35,12 +35,12 @@ pub use chunk::{CHUNK_LAYOUT, ChunkHeader};
 pub use claim::{CLAIM_LAYOUT, Claim, Claimant};
 pub use entry::{
     Cell, ENTRY_HEAD_LAYOUT, Entry, FORGET_LAYOUT, Holds, LOG_CELL_LAYOUT, LOG_WRITE_LAYOUT, LogWrite,
-    MARK_LAYOUT, MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
+    MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
 };
 pub use features::{Features, StateRef};
 pub use note::{
     BAD_LAYOUT, BadNote, DEVICE_NOTE_LAYOUT, DeviceNote, EVENT_LAYOUT, EventKind, EventNote, Note,
-    RANGE_LAYOUT, RangeKind, RangeNote, Reason, SCRUB_LAYOUT, ScrubNote, ScrubState,
+    RANGE_LAYOUT, RangeNote, Reason, SCRUB_LAYOUT, ScrubNote, ScrubState,
 };
 pub use patch::{ChunkPatch, PATCH_BLOCK_LAYOUT, PATCH_CHUNK_LAYOUT, PATCH_LAYOUT, StripePatch};
 pub use record::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES, RECORD_HEAD_LAYOUT, Record, RecordHead};
@@ -49,7 +49,7 @@ pub use snapshot::{
     SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotSum,
 };
 pub use state::{STATE_LAYOUT, State, StateRoom};
-pub use superblock::{DefinitionRef, Policy, SUPERBLOCK_LAYOUT, SnapshotRef, Superblock};
+pub use superblock::{DefinitionRef, SUPERBLOCK_LAYOUT, SnapshotRef, Superblock};
 pub use zones::{BlockRun, CLAIM_BLOCK, Place, STATE_BLOCKS, Shape, Zones};
 
 use crate::layout::Field;
@@ -231,7 +231,6 @@ mod tests {
             (LOG_CELL_LAYOUT, 0, 16),
             (FORGET_LAYOUT, 8, 24),
             (MEMBER_LAYOUT, 8, 40),
-            (MARK_LAYOUT, 8, 32),
             (PATCH_LAYOUT, 8, 24),
             (PATCH_CHUNK_LAYOUT, 0, 16),
             (PATCH_BLOCK_LAYOUT, 0, 16),

@@ -46,13 +46,13 @@ layout! {
 layout! {
     /// Something that happened, behind the head.
     EVENT_LAYOUT {
-        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 8 data suspect, 10 called good by a person, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 10 errors cleared by the operator, 11 copy begun, 12 copy taken, 13 copy failed, 14 copy cancelled";
         E_REASON: "reason" @ 10 + 2, "of a loss or a failed copy, as above";
         E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
         E_ERRNO: "system error" @ 16 + 4, "as above";
         E_RESERVED: "reserved" @ 20 + 4, "zero";
         E_AT: "at" @ 24 + 8, "when";
-        E_VALUE: "value" @ 32 + 8, "of lost, suspect and good data the first user block, of a scrub the stripes found bad, else 0";
+        E_VALUE: "value" @ 32 + 8, "of lost data the first user block, of a scrub the stripes found bad, else 0";
     }
 }
 
@@ -73,7 +73,7 @@ layout! {
     RANGE_LAYOUT {
         R_FIRST: "first user block" @ 8 + 8, "of the range";
         R_COUNT: "count" @ 16 + 8, "how many, at least 1";
-        R_KIND: "is" @ 24 + 4, "0 good, 1 lost: it cannot be read, 2 suspect: it may read as what was never written there";
+        R_KIND: "is" @ 24 + 4, "0 good, 1 lost: it cannot be read";
         R_RESERVED: "reserved" @ 28 + 4, "zero";
         R_SINCE: "since" @ 32 + 8, "when it was found to be so";
     }
@@ -171,10 +171,8 @@ impl EventKind {
     pub const SCRUB_ENDED: EventKind = EventKind(6);
     /// Data cannot be read any more.
     pub const DATA_LOST: EventKind = EventKind(7);
-    /// Data may not be what was written.
-    pub const DATA_SUSPECT: EventKind = EventKind(8);
-    /// A person said of suspect data that they are good.
-    pub const CALLED_GOOD: EventKind = EventKind(10);
+    /// The operator cleared the errors of a device.
+    pub const ERRORS_CLEARED: EventKind = EventKind(10);
     /// A new device began to become a copy of one that works.
     pub const COPY_BEGUN: EventKind = EventKind(11);
     /// The copy took the place of the device.
@@ -232,17 +230,6 @@ pub struct ScrubNote {
     pub counts: [u64; SCRUB_COUNTS],
 }
 
-/// What is wrong with a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RangeKind {
-    /// Nothing.
-    Good,
-    /// It cannot be read.
-    Lost,
-    /// It may read as what was never written there.
-    Suspect,
-}
-
 /// How a range of the user's blocks is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangeNote {
@@ -250,8 +237,8 @@ pub struct RangeNote {
     pub first: UserBlock,
     /// How many, at least 1.
     pub count: u64,
-    /// What is wrong with it.
-    pub kind: RangeKind,
+    /// Whether it cannot be read.
+    pub is_lost: bool,
     /// When it was found to be so.
     pub since: i64,
 }
@@ -371,12 +358,7 @@ impl Note {
             Note::Range(note) => {
                 R_FIRST.put_u64(out, note.first.0);
                 R_COUNT.put_u64(out, note.count);
-                let kind = match note.kind {
-                    RangeKind::Good => 0,
-                    RangeKind::Lost => 1,
-                    RangeKind::Suspect => 2,
-                };
-                R_KIND.put_u32(out, kind);
+                R_KIND.put_u32(out, note.is_lost.into());
                 R_SINCE.put(out, &note.since.to_le_bytes());
             }
             Note::Bad(note) => {
@@ -457,11 +439,10 @@ impl Note {
                 Note::Range(RangeNote {
                     first: UserBlock(R_FIRST.u64(bytes)),
                     count: R_COUNT.u64(bytes),
-                    kind: match R_KIND.u32(bytes) {
-                        0 => RangeKind::Good,
-                        1 => RangeKind::Lost,
-                        2 => RangeKind::Suspect,
-                        _ => return Err(invalid("is", "must be 0 to 2")),
+                    is_lost: match R_KIND.u32(bytes) {
+                        0 => false,
+                        1 => true,
+                        _ => return Err(invalid("is", "must be 0 or 1")),
                     },
                     since: i64::from_le_bytes(R_SINCE.get(bytes)),
                 })

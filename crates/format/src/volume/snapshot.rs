@@ -28,9 +28,8 @@ const HEAD_BYTES: usize = 24;
 const STRIPE_BYTES: usize = 12;
 /// In place of a physical stripe: a run of logical stripes that are not mapped.
 const UNMAPPED: u32 = u32::MAX;
-/// Beside the generation of a mapped stripe: it is marked. A place of its own would make the
-/// snapshots of every volume longer.
-const MARKED: u64 = 1 << 63;
+/// No generation is as high.
+const GENERATIONS_END: u64 = 1 << 63;
 
 layout! {
     /// The head of a piece. Its part of the stream follows, then zeros, then a CRC at the end of
@@ -63,7 +62,7 @@ layout! {
     /// An entry of the stripe table: one mapped stripe, or a run of stripes that are not mapped.
     STRIPE_LAYOUT {
         PHYSICAL: "physical stripe" @ 0 + 4, "where the next logical stripe lies; 4294967295: not mapped";
-        GENERATION: "generation" @ 4 + 8, "of its write, below 2^63, and 2^63 more if the stripe is marked; of a run its length, the longest possible";
+        GENERATION: "generation" @ 4 + 8, "of its write, below 2^63; of a run its length, the longest possible";
     }
 }
 
@@ -94,8 +93,6 @@ pub enum SnapshotItem {
         physical: PhysicalStripe,
         /// Of its write, below 2^63.
         generation: Generation,
-        /// Whether it is perhaps being written in place.
-        is_marked: bool,
     },
     /// Cells of a row of the log that were written at once. A row may come several times in a row.
     LogWrite(LogWrite),
@@ -145,7 +142,7 @@ impl Order {
         }
         self.pass(1)?;
         let rule = "must be below 2^63";
-        if generation.0 >= MARKED { Err(invalid("generation", rule)) } else { self.generation(generation) }
+        if generation.0 >= GENERATIONS_END { Err(invalid("generation", rule)) } else { self.generation(generation) }
     }
 
     /// Passes stripes of the table.
@@ -247,14 +244,13 @@ impl SnapshotEncoder {
                 self.order.member(member)?;
                 member.encode(&mut self.stream);
             }
-            SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
+            SnapshotItem::Stripe { logical, physical, generation } => {
                 if self.order.members != self.order.shape.devices || self.order.row.is_some() {
                     return Err(invalid("kind", "must be a stripe only between members and log"));
                 }
                 self.unmapped_until(logical.0)?;
                 self.order.stripe(*physical, *generation)?;
-                let mark = if *is_marked { MARKED } else { 0 };
-                self.stripe(physical.0 as u32, generation.0 | mark);
+                self.stripe(physical.0 as u32, generation.0);
             }
             SnapshotItem::LogWrite(write) => {
                 if self.order.members != self.order.shape.devices {
@@ -544,10 +540,9 @@ impl Stream {
                 order.pass(generation)?;
                 return Ok(None);
             }
-            let is_marked = generation & MARKED != 0;
-            let (physical, generation) = (PhysicalStripe(physical.into()), Generation(generation & !MARKED));
+            let (physical, generation) = (PhysicalStripe(physical.into()), Generation(generation));
             order.stripe(physical, generation)?;
-            return Ok(Some(SnapshotItem::Stripe { logical, physical, generation, is_marked }));
+            return Ok(Some(SnapshotItem::Stripe { logical, physical, generation }));
         }
         match Entry::decode(PART, bytes)? {
             Entry::LogWrite(write) => {

@@ -37,7 +37,7 @@ layout! {
         DATA_CELLS: "data cells" @ 100 + 4, "data cells of a stripe";
         ELEMENT_BLOCKS: "element blocks" @ 104 + 4, "blocks of an element: a power of two up to 1024";
         PLACEMENT: "placement" @ 108 + 4, "0 fixed, else the devices by which columns are rotated from stripe to stripe: 1 to 255";
-        POLICY: "policy" @ 112 + 4, "0 wcl, 1 inplace";
+        RESERVED_2: "reserved" @ 112 + 4, "zero";
         LOG_ROWS: "log rows" @ 116 + 4, "blocks of the log zone, at most 1048576";
         JOURNAL_BLOCKS: "journal blocks" @ 120 + 4, "blocks of the journal, 16 to 65536";
         SNAPSHOT_BLOCKS: "snapshot blocks" @ 124 + 4, "blocks of each snapshot zone, enough for the largest maps";
@@ -70,15 +70,6 @@ layout! {
         REST: "reserved" @ 2924 + 1164, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
-}
-
-/// How the volume writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Policy {
-    /// Writes are cached and logged; stripes are written as a whole to free places.
-    Wcl,
-    /// Stripes are updated where they lie: the baseline.
-    Inplace,
 }
 
 /// The snapshot that holds the maps.
@@ -150,8 +141,6 @@ pub struct Superblock {
     pub shape: Shape,
     /// Which column a device holds of a stripe.
     pub placement: Placement,
-    /// How the volume writes.
-    pub policy: Policy,
     /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1
     /// at block 0.
     pub snapshot: Option<SnapshotRef>,
@@ -250,7 +239,6 @@ impl Superblock {
         CREATED.put(&mut bytes, &self.created.to_le_bytes());
         put_shape(&mut bytes, &self.shape);
         PLACEMENT.put_u32(&mut bytes, self.placement.number());
-        POLICY.put_u32(&mut bytes, matches!(self.policy, Policy::Inplace).into());
         if let Some(snapshot) = self.snapshot {
             SNAPSHOT.put_u32(&mut bytes, u32::from(snapshot.area) + 1);
             SNAPSHOT_LEN.put_u32(&mut bytes, snapshot.blocks);
@@ -334,11 +322,6 @@ impl Superblock {
         }
         let placement = Placement::of_number(PLACEMENT.u32(bytes));
         let placement = placement.ok_or_else(|| invalid("placement", "must be 255 or less"))?;
-        let policy = match POLICY.u32(bytes) {
-            0 => Policy::Wcl,
-            1 => Policy::Inplace,
-            _ => return Err(invalid("policy", "must be 0 or 1")),
-        };
         let lost: [u8; 32] = LOST.get(bytes);
         let is_lost = |slot: &u32| lost[*slot as usize / 8] & (1 << (slot % 8)) != 0;
         let superblock = Superblock {
@@ -359,7 +342,6 @@ impl Superblock {
             definition: get_definition(bytes)?,
             shape: get_shape(bytes),
             placement,
-            policy,
             snapshot: get_snapshot(bytes)?,
             lost: (0..256).filter(is_lost).map(Slot).collect(),
             features: Features {
@@ -371,6 +353,7 @@ impl Superblock {
             copy_begun: COPY_BEGUN.u64(bytes),
         };
         must_be_zero(PART, &RESERVED.get::<4>(bytes))?;
+        must_be_zero(PART, &RESERVED_2.get::<4>(bytes))?;
         must_be_zero(PART, &bytes[REST.offset as usize..CRC.offset as usize])?;
         superblock.check()?;
         Ok(superblock)

@@ -21,7 +21,6 @@ const TABLES: &[(&str, &[Field])] = &[
     ("log cell", LOG_CELL_LAYOUT),
     ("log forget", FORGET_LAYOUT),
     ("member", MEMBER_LAYOUT),
-    ("mark", MARK_LAYOUT),
     ("patch", PATCH_LAYOUT),
     ("patched chunk", PATCH_CHUNK_LAYOUT),
     ("patched block", PATCH_BLOCK_LAYOUT),

@@ -5,7 +5,7 @@
 use pantile_code::{Code, Placement};
 use pantile_device::{Counted, Counts, MemoryDevice, Throttle, Throttled};
 use pantile_format::volume::VolumeId;
-use pantile_volume::{BLOCK_BYTES, Geometry, NewVolume, Policy, Slot};
+use pantile_volume::{BLOCK_BYTES, Geometry, NewVolume, Slot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -40,21 +40,19 @@ pub fn measured(disks: &[Arc<Disk>], what: impl FnOnce()) -> Cost {
     Cost { seconds, reads, writes, bytes_read, bytes_written }
 }
 
-pub fn geometry(code: &Code, policy: Policy) -> Geometry {
+pub fn geometry(code: &Code) -> Geometry {
     let per_stripe = code.data().len() as u64 * u64::from(ELEMENT_BLOCKS) * BLOCK_BYTES;
     let stripes = (512 * MIB / per_stripe) as u32;
     let chunk = code.rows_max() as u32 * ELEMENT_BLOCKS;
-    let moving = policy == Policy::Wcl;
     Geometry::new(NewVolume {
         volume: VolumeId([9; 16]),
         code: code.clone(),
         placement: Placement::spread(code),
         element_blocks: ELEMENT_BLOCKS,
         logical_stripes: stripes,
-        spare_stripes: if moving { (stripes / 32).max(16) } else { 0 },
-        log_rows: if moving { stripes * chunk / 10 } else { 0 },
+        spare_stripes: (stripes / 32).max(16),
+        log_rows: stripes * chunk / 10,
         journal_blocks: 1024,
-        policy,
     })
     .expect("a geometry")
 }

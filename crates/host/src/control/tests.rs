@@ -90,10 +90,7 @@ fn orders_have_their_documented_form() {
         (Order::ScrubPause, r#"{"do":"scrub-pause"}"#),
         (Order::ScrubResume, r#"{"do":"scrub-resume"}"#),
         (Order::ScrubStop, r#"{"do":"scrub-stop"}"#),
-        (
-            Order::CallGood { offset: 0, len_bytes: Some(65536) },
-            r#"{"do":"call-good","offset":0,"len-bytes":65536}"#,
-        ),
+        (Order::ClearErrors { device: 3 }, r#"{"do":"clear-errors","device":3}"#),
         (
             Order::DelayedStart {
                 offset: Some(0),

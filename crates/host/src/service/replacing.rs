@@ -335,7 +335,7 @@ impl Service {
             ),
         };
         let text = format!(
-            "it was to be replaced by {}, which failed: {said}; it goes on. Replace it by another, or 'pantile call-good --device {}' to keep it",
+            "it was to be replaced by {}, which failed: {said}; it goes on. Replace it by another, or 'pantile scrub VOL --clear {}' to keep it",
             path.display(),
             slot.0
         );

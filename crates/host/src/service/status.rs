@@ -9,12 +9,11 @@ use crate::control::{
 };
 use crate::disks::{Disk, System, judge};
 use crate::engine::MemberReport;
-use crate::geometry::policy_name;
 use crate::health::{self, Finding, FindingKind};
 use crate::locks::lock;
 use crate::memory::BLOCK;
 use crate::{FolderError, HostError, Latency, Margin, Report, Slow};
-use pantile_volume::{BadMetadata, Bearing, DeviceState, RangeKind, ScrubStatus, Slot, margin};
+use pantile_volume::{BadMetadata, Bearing, DeviceState, ScrubStatus, Slot, margin};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -134,7 +133,6 @@ impl Service {
             volume: self.geometry.volume.to_string(),
             code: self.geometry.code.spec().to_owned(),
             placement: self.geometry.placement.to_string(),
-            policy: policy_name(self.superblock.policy).to_owned(),
             len_bytes: self.host().handle().len_bytes(),
             used_bytes: (status.stripes_used.saturating_mul(stripe_bytes))
                 .saturating_add(status.log_blocks.saturating_mul(BLOCK as u64))
@@ -261,9 +259,8 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
 
 /// Stripes that have lost data, as far as is known.
 fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
-    let lost = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Lost);
     let blocks = stripe_bytes / BLOCK as u64;
-    let ends = lost
+    let ends = report.status.ranges.iter()
         .filter(|range| range.count > 0)
         .map(|range| (range.first.0 / blocks, range.first.0.saturating_add(range.count - 1) / blocks));
     report.status.broken_stripes.max(count_in(ends.collect()))
@@ -305,11 +302,7 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
         );
         say(FindingKind::LogLost, Verdict::Failed, text);
     }
-    let bytes_of = |kind: RangeKind| -> u64 {
-        let ranges = status.ranges.iter().filter(|range| range.kind == kind);
-        ranges.map(|range| range.count * BLOCK as u64).sum()
-    };
-    let lost = bytes_of(RangeKind::Lost);
+    let lost: u64 = status.ranges.iter().map(|range| range.count * BLOCK as u64).sum();
     if damaged > 0 {
         let known = match (lost, status.broken_stripes) {
             (0, 0) => "so it was when they were read last; a scrub says what is left".to_string(),
@@ -326,13 +319,6 @@ fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
         };
         let text = format!("{stripes} lost data: {known}.");
         say(FindingKind::DataLost, Verdict::Failed, text);
-    }
-    let suspect = bytes_of(RangeKind::Suspect);
-    if suspect > 0 {
-        let text = format!(
-            "{suspect} bytes are suspect: they were being written in place when the volume went down, and a device that held them was missing when it came up. They may be wrong under checksums that fit, until they are written again; 'pantile status --lost' says where, 'pantile call-good' after a look at them."
-        );
-        say(FindingKind::DataSuspect, Verdict::Degraded, text);
     }
     let short = (0..).zip(&report.members).filter(|(_, member)| member.is_short);
     let short: Vec<String> = short.map(|(slot, _): (u32, _)| slot.to_string()).collect();
@@ -360,7 +346,7 @@ fn warnings(
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         let text = format!(
-            "Device {} gave {} and failed {} since it is part of the volume or was called good; what it lacked was read from the others where they had it. 'pantile call-good --device {}' when you have seen to it.",
+            "Device {} gave {} and failed {} since it is part of the volume or its errors were cleared; what it lacked was read from the others where they had it. 'pantile scrub VOL --clear {}' when you have seen to it.",
             device.device,
             health::count(device.checksum_errors, "wrong block"),
             health::count(device.media_errors, "read"),

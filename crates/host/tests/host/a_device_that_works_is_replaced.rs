@@ -338,7 +338,7 @@ fn a_copy_that_reads_back_other_bytes_fails_and_that_is_remembered_until_it_is_k
         assert!(failed(&service), "{:?}", status(&service).wrong);
         assert!(read(&service, data.len()) == data);
         match is_known {
-            true => done(service.obey(&Order::CallDeviceGood { device: 5 })),
+            true => done(service.obey(&Order::ClearErrors { device: 5 })),
             false => {
                 let other = file(folder.path().join("other"), new.metadata().expect("a device").len());
                 done(replace(&service, &other));

@@ -6,7 +6,7 @@ use pantile_code::Placement;
 use pantile_device::DeviceError;
 use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, HostOptions,
-    NewDevices, NewFolder, Order, Policy, RangeWord, Service, StatusReport, Verdict, order,
+    NewDevices, NewFolder, Order, Service, StatusReport, Verdict, order,
 };
 use pantile_volume::BLOCK_BYTES;
 use std::collections::HashSet;
@@ -335,29 +335,6 @@ fn what_the_equations_bear_is_served_and_what_they_do_not_is_not_taken_out() {
     done(fail(&service, fatal, true));
     assert_eq!(status(&service).verdict, Verdict::Failed);
     let _ = service.stop();
-}
-
-#[test]
-fn a_volume_is_written_in_place_if_it_is_made_so() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    let made =
-        NewFolder { policy: Policy::Inplace, ..new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 }) };
-    drop(Folder::create(&root, &made).expect("a volume"));
-    let service = start(&root);
-    let (mut data, piece) = (painted(20, 5_000_000), painted(21, 70_000));
-    service.handle().write(0, &data, true).expect("it writes");
-    service.handle().write(33_333, &piece, true).expect("it writes");
-    data[33_333..][..piece.len()].copy_from_slice(&piece);
-    assert_eq!((status(&service).policy.as_str(), status(&service).log_rows), ("inplace", 0));
-    service.host().kill();
-    drop(service);
-    let service = start(&root);
-    assert!(read(&service, data.len()) == data);
-    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
-    done(service.obey(&Order::Fail { device: 4, lose_data: false }));
-    assert!(read(&service, data.len()) == data);
-    service.stop().expect("it stops");
 }
 
 #[test]
@@ -752,53 +729,5 @@ fn a_server_ends_also_when_its_socket_was_removed() {
         assert!(begun.elapsed() < Duration::from_secs(20), "it waits for a connection that nobody can make");
         std::thread::sleep(Duration::from_millis(5));
     }
-    service.stop().expect("it stops");
-}
-
-/// In place after a crash without all devices: nothing that is read tells, so the status does.
-#[test]
-fn stripes_that_fell_into_the_write_hole_are_told() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    let made = new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 });
-    drop(Folder::create(&root, &NewFolder { policy: Policy::Inplace, ..made }).expect("a volume"));
-    let tells = |service: &Service| {
-        let says =
-            |wrong: &String| wrong.contains("were being written in place") && wrong.contains("may be wrong");
-        status(service).wrong.iter().any(says)
-    };
-    let service = start(&root);
-    service.handle().write(0, &painted(70, 4 << 20), true).expect("it writes");
-    service.handle().write(4096, &painted(71, 1 << 20), true).expect("it writes in place");
-    assert!(!tells(&service));
-    // As a crash.
-    drop(service);
-    let (device, away) = (root.join("device-01.pantile"), folder.path().join("away"));
-    std::fs::rename(&device, &away).expect("a device");
-    let looks = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
-    let ranges_of = |service: &Service| -> Vec<(u64, u64, RangeWord)> {
-        let ranges = status(service).ranges.into_iter();
-        ranges.map(|range| (range.offset, range.len_bytes, range.is)).collect()
-    };
-    let expected = ranges_of(&looks);
-    assert!(tells(&looks) && !expected.is_empty(), "{:?}", status(&looks).wrong);
-    drop(looks);
-    let service = start(&root);
-    assert!(tells(&service), "{:?}", status(&service).wrong);
-    assert_eq!(ranges_of(&service), expected, "what was known before it was served");
-    service.stop().expect("it stops");
-    // No other opening forgets it, nor what is written elsewhere; what is written there is what was
-    // written.
-    let service = start(&root);
-    let ranges = status(&service).ranges;
-    assert!(tells(&service) && ranges.iter().all(|range| range.is == RangeWord::Suspect), "{ranges:?}");
-    let (last, others) = ranges.split_last().expect("some are suspect");
-    service.handle().write(last.offset, &vec![1; last.len_bytes as usize], true).expect("it is written");
-    assert_eq!(status(&service).ranges, others);
-    service.stop().expect("it stops");
-    let service = start(&root);
-    assert_eq!(status(&service).ranges, others);
-    done(service.obey(&Order::CallGood { offset: 0, len_bytes: None }));
-    assert!(!tells(&service) && status(&service).ranges.is_empty());
     service.stop().expect("it stops");
 }

@@ -8,7 +8,7 @@ use pantile_device::{
     Device, DeviceError, Fault, FileDevice, Layer, Layered, MemoryDevice, OpKind, Operation,
 };
 use pantile_host::{EpochOptions, HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, DeviceState, Found, Geometry, OpenError, Policy, Slot};
+use pantile_volume::{BLOCK_BYTES, DeviceState, Found, Geometry, OpenError, Slot};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -370,7 +370,7 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
 /// all the same; by an epoch, too.
 #[test]
 fn what_is_read_ahead_is_what_was_written_last() {
-    let geometry = geometry_of("raid6:4", 600, Policy::Wcl);
+    let geometry = geometry_of("raid6:4", 600);
     let devices = memory(&geometry);
     format(&geometry, &devices);
     let host = open(&geometry, &devices).expect("it opens");
@@ -415,7 +415,7 @@ fn what_is_read_ahead_is_what_was_written_last() {
 /// An idle volume makes writes durable without a flush, and room in its log for half of a burst.
 #[test]
 fn an_idle_volume_puts_away_what_it_has() {
-    let geometry = geometry_of("raid6:4", 160, Policy::Wcl);
+    let geometry = geometry_of("raid6:4", 160);
     let devices = memory(&geometry);
     format(&geometry, &devices);
     let options =
@@ -613,43 +613,10 @@ fn wrong_requests_and_devices_are_refused() {
     assert!(matches!(open(&geometry, &devices), Err(HostError::Device(_))));
 }
 
-/// A stop leaves no marks: what rots afterwards is told from what was written, where stripes are
-/// written in place.
-#[test]
-fn a_volume_in_place_that_was_stopped_knows_what_rots() {
-    let geometry = geometry_of("raid6:4", 48, pantile_volume::Policy::Inplace);
-    let devices = memory(&geometry);
-    format(&geometry, &devices);
-    let host = open(&geometry, &devices).expect("it opens");
-    let mut data = painted(8, host.handle().len_bytes() as usize);
-    host.handle().write(0, &data, true).expect("it writes");
-    for i in 0..60usize {
-        let at = i * 40_960;
-        data[at..at + 4096].copy_from_slice(&painted(100 + i as u64, 4096));
-        host.handle().write(at as u64, &data[at..at + 4096], false).expect("it writes");
-    }
-    host.handle().flush().expect("it flushes");
-    assert!(host.report().expect("it serves").status.marked_stripes > 0, "or nothing is tried");
-    host.stop().expect("it stops");
-    let device = devices[1].as_ref().expect("it is there");
-    for stripe in 0..48 {
-        let mut buffer = pantile_device::AlignedBuf::zeroed(BLOCK_BYTES as usize);
-        buffer.fill(stripe as u8);
-        let at = (geometry.chunk_start(stripe, Slot(1)).0 + 2) * BLOCK_BYTES;
-        device.write_at(at, &[buffer.whole()]).expect("it rots");
-    }
-    let host = open(&geometry, &devices).expect("it opens");
-    assert_eq!(host.report().expect("it serves").status.marked_stripes, 0);
-    let mut found = vec![0; data.len()];
-    host.handle().read(0, &mut found).expect("it reads");
-    assert!(found == data);
-    host.stop().expect("it stops");
-}
-
 /// A rebuild goes on where a stop ended it.
 #[test]
 fn a_stop_keeps_how_far_a_rebuild_is() {
-    let geometry = geometry_of("mirror:2", 2000, pantile_volume::Policy::Wcl);
+    let geometry = geometry_of("mirror:2", 2000);
     let mut devices = memory(&geometry);
     format(&geometry, &devices);
     let slow = HostOptions { background_bytes_per_s: Some(32 << 20), ..HostOptions::for_devices(2) };

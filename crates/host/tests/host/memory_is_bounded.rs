@@ -7,7 +7,7 @@ use pantile_format::volume::VolumeId;
 use pantile_host::{
     Folder, FolderError, Host, HostOptions, MEMORY_BYTES, MEMORY_LEAST, NewDevices, least_memory_bytes,
 };
-use pantile_volume::{DeviceState, Found, Geometry, NewVolume, Policy, Scrub, Slot};
+use pantile_volume::{DeviceState, Found, Geometry, NewVolume, Scrub, Slot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -22,7 +22,6 @@ fn wide() -> Geometry {
         spare_stripes: 8,
         log_rows: 64,
         journal_blocks: 256,
-        policy: Policy::Wcl,
     })
     .expect("a geometry")
 }

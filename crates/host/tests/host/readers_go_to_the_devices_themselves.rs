@@ -5,7 +5,7 @@
 use crate::common::{Devices, format, geometry, geometry_of, open, open_with, painted};
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice, Layer, Layered, Mode};
 use pantile_host::{Handle, Host, HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, Policy, Slot};
+use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, Slot};
 use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
@@ -69,9 +69,9 @@ fn numbered(number: u64) -> Vec<u8> {
 /// stripes are written whole, merged, flushed and trimmed.
 #[test]
 fn readers_beside_writers_see_what_was_written_last() {
-    for (code, policy) in [("raid6:4", Policy::Wcl), ("dcode:5", Policy::Wcl), ("raid5:3", Policy::Inplace)] {
+    for code in ["raid6:4", "dcode:5", "raid5:3"] {
         let dir = tempfile::tempdir().expect("a folder");
-        let geometry = geometry_of(code, 48, policy);
+        let geometry = geometry_of(code, 48);
         let host = open(&geometry, &files(&geometry, dir.path())).expect("it opens");
         let len = host.handle().len_bytes();
         host.handle().write(0, &painted(1, len as usize), true).expect("it writes");

@@ -5,7 +5,6 @@ use super::Candidate;
 use crate::exascale::Device;
 use crate::replay::{Circumstances, Driven, Latencies, Request, Seen, driven};
 use pantile::code::Placement;
-use pantile_volume::Policy;
 
 /// What a request costs, and on which devices.
 #[derive(Clone, Debug)]
@@ -47,8 +46,8 @@ impl Timed {
         &seen.first[..count]
     }
 
-    /// The latencies on a candidate, in place, each write durable before the next; `None` if the
-    /// hearer ended it.
+    /// Returns the latencies on a volume of a candidate, each write durable before the next; `None`
+    /// if the hearer ended it.
     ///
     /// Cost: a second at the most for each candidate.
     pub(super) fn on(
@@ -62,7 +61,7 @@ impl Timed {
             return Some(Timing::NotComputed("its first request asks for more than 1 GiB".into()));
         }
         let end = sample.iter().map(|request| request.offset + request.len).max().unwrap_or(0);
-        let opened = driven::geometry((&candidate.code, placement), Policy::Inplace, self.element_bytes, end)
+        let opened = driven::geometry((&candidate.code, placement), self.element_bytes, end)
             .and_then(|geometry| Driven::new(geometry, Circumstances::default()));
         let mut volume = match opened {
             Ok(volume) => volume.timed(&self.device),

@@ -44,9 +44,7 @@ pub struct Row {
     pub code: String,
     /// The size of a piece, as `128 KiB`.
     pub piece: String,
-    /// Policy `inplace`.
-    pub inplace: f64,
-    /// Policy `wcl`, each write durable.
+    /// Without an epoch, each write durable.
     pub wcl: f64,
     /// In an epoch, its end counted in.
     pub delayed: f64,
@@ -60,8 +58,8 @@ impl Row {
         self.delayed / self.wcl
     }
 
-    fn ratios(&self) -> [f64; 4] {
-        [self.wcl / self.inplace, self.delayed / self.inplace, self.delayed_over_wcl(), self.bare / self.wcl]
+    fn ratios(&self) -> [f64; 2] {
+        [self.delayed_over_wcl(), self.bare / self.wcl]
     }
 
     fn case(&self) -> String {
@@ -69,7 +67,7 @@ impl Row {
     }
 }
 
-const RATIOS: [&str; 4] = ["wcl/inplace", "delayed/inplace", "delayed/wcl", "bare disks/wcl"];
+const RATIOS: [&str; 2] = ["delayed/wcl", "bare disks/wcl"];
 
 /// Why a text is no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +104,7 @@ impl fmt::Display for RecordError {
             }
             RecordError::Row { number, text } => write!(
                 out,
-                "line {number} of the record, {text:?}, is no row of it: code, piece, unit and at least four rates above 0, up to {RATE_MAX:e}"
+                "line {number} of the record, {text:?}, is no row of it: code, piece, unit and at least three rates above 0, up to {RATE_MAX:e}"
             ),
         }
     }
@@ -152,7 +150,7 @@ impl Record {
     pub(super) fn report(&self) -> Report {
         let mut report = Report::new(NAME, "A real volume, measured");
         report.say(
-            "32 writers write a checkpoint in pieces to a range that was never written; every piece is durable when it is answered: inplace and wcl with parity, delayed without until the end of \
+            "32 writers write a checkpoint in pieces to a range that was never written; every piece is durable when it is answered: wcl with parity, delayed without until the end of \
              the epoch, which is counted in. Bare: the same disks, each piece written and flushed, no volume. The disks are memory that takes as long as a disk: ratios hold, rates are not those of a machine.",
         );
         self.circumstances.iter().for_each(|line| report.say(format!("The record says: {line}")));
@@ -161,12 +159,7 @@ impl Record {
             report.say(format!("Slower with delayed parity than with wcl: {}.", lost.join(", ")));
         }
         for row in &self.rows {
-            for (quantity, rate) in [
-                ("inplace", row.inplace),
-                ("wcl", row.wcl),
-                ("delayed", row.delayed),
-                ("bare disks", row.bare),
-            ] {
+            for (quantity, rate) in [("wcl", row.wcl), ("delayed", row.delayed), ("bare disks", row.bare)] {
                 report.measured(row.case(), format!("{quantity}, pieces a second"), rate, None);
             }
             for (quantity, ratio) in RATIOS.into_iter().zip(row.ratios()) {
@@ -190,15 +183,12 @@ impl Record {
         report.figures.push(Figure::Listing(Listing {
             title: "Pieces a second".into(),
             caption: "Medians of three runs.".into(),
-            head: ["code", "piece", ">inplace", ">wcl", ">delayed", ">bare disks", ">delayed/wcl"]
-                .map(String::from)
-                .to_vec(),
+            head: ["code", "piece", ">wcl", ">delayed", ">bare disks", ">delayed/wcl"].map(String::from).to_vec(),
             rows: self
                 .rows
                 .iter()
                 .map(|row| {
-                    let numbers =
-                        [row.inplace, row.wcl, row.delayed, row.bare].map(|rate| format!("{rate:.0}"));
+                    let numbers = [row.wcl, row.delayed, row.bare].map(|rate| format!("{rate:.0}"));
                     let ratio = number((100.0 * row.delayed_over_wcl()).round() / 100.0);
                     [row.code.clone(), row.piece.clone()].into_iter().chain(numbers).chain([ratio]).collect()
                 })
@@ -217,11 +207,10 @@ fn row(line: &str) -> Option<Row> {
     let (size, unit) = (words.next()?, words.next()?);
     let size: u64 = size.parse().ok()?;
     let mut rate = || words.next()?.parse::<f64>().ok().filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate));
-    let (inplace, wcl, delayed, bare) = (rate()?, rate()?, rate()?, rate()?);
+    let (wcl, delayed, bare) = (rate()?, rate()?, rate()?);
     (unit == "K").then(|| Row {
         code: code.into(),
         piece: format!("{size} KiB"),
-        inplace,
         wcl,
         delayed,
         bare,
@@ -234,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_code_has_no_name_that_fills_a_page() {
-        let line = |code: &str| row(&format!("{code} 128 K 1 2 3 4"));
+        let line = |code: &str| row(&format!("{code} 128 K 1 2 3"));
         assert!(
             line(&"a".repeat(CODE_BYTES_MAX)).is_some() && line(&"a".repeat(CODE_BYTES_MAX + 1)).is_none()
         );
@@ -247,8 +236,8 @@ mod tests {
         let printed = COMMITTED.lines().filter(|line| line.contains(" K "));
         for (line, row) in printed.zip(&record.rows) {
             let last: Vec<f64> =
-                line.split_whitespace().rev().take(3).filter_map(|word| word.parse().ok()).collect();
-            let ours = [row.bare / row.wcl, row.delayed_over_wcl(), row.wcl / row.inplace];
+                line.split_whitespace().rev().take(2).filter_map(|word| word.parse().ok()).collect();
+            let ours = [row.bare / row.wcl, row.delayed_over_wcl()];
             for (printed, ours) in last.into_iter().zip(ours) {
                 assert!((printed - ours).abs() < 0.006, "{line}: {ours}");
             }
@@ -263,8 +252,8 @@ mod tests {
 
     #[test]
     fn more_than_the_program_ever_writes_is_refused() {
-        let head = "code piece inplace wcl delayed bare\n";
-        let row = "a 4 K 1 1 1 1\n";
+        let head = "code piece wcl delayed bare\n";
+        let row = "a 4 K 1 1 1\n";
         let of = |rows: usize| Record::parse(&format!("{head}{}", row.repeat(rows)));
         assert_eq!(of(ROWS_MAX).map(|record| record.rows.len()), Ok(ROWS_MAX));
         let error = of(ROWS_MAX + 1).expect_err("one too many");
@@ -278,19 +267,19 @@ mod tests {
     fn what_is_no_record_is_refused_with_its_line() {
         assert_eq!(Record::parse(""), Err(RecordError::Empty));
         assert_eq!(Record::parse("a machine\n"), Err(RecordError::Empty));
-        let head = "code piece inplace wcl delayed bare\n";
+        let head = "code piece wcl delayed bare\n";
         for row in [
-            "raid5:5 4 K 1 2 3",
-            "raid5:5 4 M 1 2 3 4",
-            "raid5:5 x K 1 2 3 4",
-            "raid5:5 4 K 1 0 3 4",
-            "raid5:5 4 K 1 inf 3 4",
-            "raid5:5 4 K 1 NaN 3 4",
-            "raid5:5 4 K 1 1e300 3 4",
-            "raid5:5 4 K 1 1e-300 3 4",
+            "raid5:5 4 K 1 2",
+            "raid5:5 4 M 1 2 3",
+            "raid5:5 x K 1 2 3",
+            "raid5:5 4 K 1 0 3",
+            "raid5:5 4 K 1 inf 3",
+            "raid5:5 4 K 1 NaN 3",
+            "raid5:5 4 K 1 1e300 3",
+            "raid5:5 4 K 1 1e-300 3",
             "\u{0}",
         ] {
-            let found = Record::parse(&format!("a machine\n{head}raid5:4 4 K 1 2 3 4\n{row}\n"));
+            let found = Record::parse(&format!("a machine\n{head}raid5:4 4 K 1 2 3\n{row}\n"));
             assert!(matches!(found, Err(RecordError::Row { number: 4, .. })), "{row}: {found:?}");
         }
     }

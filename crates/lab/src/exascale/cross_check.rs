@@ -14,13 +14,14 @@
 //!   what a volume that keeps its word does and the model leaves out. How many there are follows
 //!   from the numbers of the setup ([`terms`]).
 //!
-//! `raid0` is a volume of the code `raid0` and `std` one of the policy `inplace`. Not compared:
-//! moving data back, since no log fills here.
+//! `raid0` and `std` are standard RAIDs, which write in place and have no headers and no records.
+//! Not compared: moving data back, since no log fills here.
 
 use super::model::{Device, Log, Messages, Network, Placement, Run, Scheme, Stripe};
 use super::service::ServiceTimes;
 use super::simulate;
-use crate::engine::{Devices, Engine, EngineFault, Held, Watch};
+use crate::engine::{Devices, Engine, EngineFault, Held, Machine, Watch, opened};
+use crate::standard::Standard;
 use pantile::Code;
 use pantile::code::Placement as Columns;
 use pantile_device::{
@@ -32,7 +33,7 @@ use pantile_host::{EpochOptions, Host, HostError, HostOptions};
 use pantile_sim::{Ask, IoKind};
 use pantile_volume::{
     Action, BLOCK_BYTES, Birth, BufferId, DeviceBlock, ENGINE_BUFFERS, EpochId, Geometry, NewVolume, Operand,
-    Piece, Policy, Slot, UserBlock, format_volume,
+    Piece, Slot, UserBlock, format_volume,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -325,33 +326,22 @@ impl From<FormatError> for CheckError {
 /// What a volume does for one request at a time that the model does not do, by use: operations and
 /// blocks.
 ///
-/// With N writes, R rounds, S stripes, n devices, d of them data and q parity, E blocks in an
-/// element: a write in place changes 1 + q headers, and one in E lies beside its header, so that
-/// both are one operation; a stripe is marked with a record before its first write in place; a
-/// write to the log has a record of its own; an end writes every header, those of parity together
-/// with it, and one record. Records go to all devices, and all are flushed after each, and after
-/// each write; within an epoch only the device that was written.
+/// With N writes, R rounds, S stripes, n devices, d of them data and q parity: a write in place
+/// flushes the 1 + q devices that it writes; a write to the log has a record of its own; an end
+/// writes every header, those of parity together with it, and one record. Records go to all
+/// devices, and all are flushed after each; within an epoch only the device that was written.
 pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
-    let (writes, rounds, element) =
-        (setup.writes(), u64::from(setup.rounds()), u64::from(setup.element_blocks));
+    let (writes, rounds) = (setup.writes(), u64::from(setup.rounds()));
     let stripes = u64::from(setup.stripes());
     let (n, d) = (setup.code.columns() as u64, setup.code.data().len() as u64);
     let q = n - d;
-    let in_place = |headers: u64, stripes: u64| {
-        [
-            (Use::Header, writes * headers * (element - 1) / element, writes * headers),
-            (Use::Record, n * stripes, n * stripes),
-            (Use::Flush, n * (writes + stripes), 0),
-        ]
-    };
     let terms = match scheme {
-        // Its stripes are wider: there is no parity.
-        Scheme::Raid0 => in_place(1, writes.div_ceil(n * element)),
-        Scheme::Std => in_place(1 + q, stripes),
+        Scheme::Raid0 => vec![(Use::Flush, writes, 0)],
+        Scheme::Std => vec![(Use::Flush, (1 + q) * writes, 0)],
         Scheme::Wcl => {
-            [(Use::Header, 0, 0), (Use::Record, n * writes, n * writes), (Use::Flush, n * writes, 0)]
+            vec![(Use::Header, 0, 0), (Use::Record, n * writes, n * writes), (Use::Flush, n * writes, 0)]
         }
-        Scheme::Delayed => [
+        Scheme::Delayed => vec![
             (Use::Header, d * stripes, n * stripes),
             (Use::Record, n * rounds, n * rounds),
             (Use::Flush, writes + n * rounds, 0),
@@ -437,7 +427,6 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
         Scheme::Raid0 => Code::parse(&format!("raid0:{}", setup.code.columns())).expect("raid0 of any width"),
         _ => setup.code.clone(),
     };
-    let is_moving = matches!(scheme, Scheme::Wcl | Scheme::Delayed);
     let writes = setup.writes() as u32;
     Ok(Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
@@ -445,15 +434,26 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
         code,
         element_blocks: setup.element_blocks,
         logical_stripes: setup.stripes(),
-        spare_stripes: if is_moving { setup.stripes() + 4 } else { 0 },
+        spare_stripes: setup.stripes() + 4,
         // Never low: every write may take a row.
-        log_rows: if is_moving { 2 * writes } else { 0 },
+        log_rows: 2 * writes,
         journal_blocks: (8 * writes).max(64),
-        policy: if is_moving { Policy::Wcl } else { Policy::Inplace },
     })?)
 }
 
-/// The run on the volume's engine.
+/// Returns what runs a scheme: a volume, or a standard RAID.
+fn machine(geometry: &Geometry, scheme: Scheme, memory: Memory) -> Box<dyn Machine> {
+    if matches!(scheme, Scheme::Raid0 | Scheme::Std) {
+        return Box::new(Standard::new(geometry.clone()));
+    }
+    let mut volume = opened(geometry);
+    if memory == Memory::None {
+        volume.keep_epoch_blocks(0);
+    }
+    Box::new(volume)
+}
+
+/// The run on the volume's engine, or on a standard RAID.
 ///
 /// Errors: no volume has this shape; the engine did what it may not do, which would be a fault of
 /// it.
@@ -465,7 +465,7 @@ pub fn driven(
     memory: Memory,
 ) -> Result<Ran, CheckError> {
     let geometry = geometry(setup, scheme)?;
-    let mut driver = Driver::new(setup, &geometry, coming, memory)?;
+    let mut driver = Driver::new(setup, &geometry, machine(&geometry, scheme, memory), coming)?;
     driver.engine.fill(&geometry, |_| [7; 16])?;
     driver.measured(|driver| match scheme {
         Scheme::Delayed => driver.epochs(coming),
@@ -473,8 +473,8 @@ pub fn driven(
     })
 }
 
-/// The same, one request at a time, on a real volume: a host with its threads and buffers, and a
-/// throttled file for each device in a folder.
+/// The same of `wcl` or `delayed`, one request at a time, on a real volume: a host with its threads
+/// and buffers, and a throttled file for each device in a folder.
 ///
 /// Says what the devices counted and the seconds that it took on this machine; devices are slow
 /// only while it is measured.
@@ -554,7 +554,7 @@ fn counted(disks: &[Arc<Counted<Throttled<FileDevice>>>]) -> Totals {
 /// The engine, and what its devices do.
 struct Driver<'s> {
     setup: &'s Setup,
-    engine: Engine<Held<Uses>>,
+    engine: Engine<Held<Uses>, Box<dyn Machine>>,
 }
 
 /// What devices were given, by use.
@@ -569,8 +569,8 @@ impl<'s> Driver<'s> {
     fn new(
         setup: &'s Setup,
         geometry: &Geometry,
+        machine: Box<dyn Machine>,
         coming: Coming,
-        memory: Memory,
     ) -> Result<Driver<'s>, CheckError> {
         let (of_setup, zones) = (setup.clone(), geometry.clone());
         let mut ends = vec![None; geometry.slots()];
@@ -594,10 +594,7 @@ impl<'s> Driver<'s> {
             of_setup.service_ns(of, Amount { ops: u64::from(!follows), blocks })
         };
         let uses = Uses { geometry: geometry.clone(), ran: Ran::default(), logged: HashSet::new() };
-        let mut engine = Engine::new(geometry, uses, service_ns)?;
-        if memory == Memory::None {
-            engine.volume.keep_epoch_blocks(0);
-        }
+        let mut engine = Engine::new(geometry, machine, uses, service_ns)?;
         engine.rest()?;
         Ok(Driver { setup, engine })
     }
@@ -756,19 +753,17 @@ pub fn checkpoint(code: &Code, scheme: Scheme, piece_blocks: u32, pieces: u64) -
     const USER_BLOCKS: u64 = (512 << 20) / BLOCK_BYTES;
     let setup = Setup { element_blocks: ELEMENT_BLOCKS, ..Setup::small(code.clone()) };
     let stripes = (USER_BLOCKS / (code.data().len() as u64 * u64::from(ELEMENT_BLOCKS))) as u32;
-    let is_moving = matches!(scheme, Scheme::Wcl | Scheme::Delayed);
     let geometry = Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
         code: code.clone(),
         placement: Columns::spread(code),
         element_blocks: ELEMENT_BLOCKS,
         logical_stripes: stripes,
-        spare_stripes: if is_moving { (stripes / 32).max(16) } else { 0 },
-        log_rows: if is_moving { stripes * code.rows_max() as u32 * ELEMENT_BLOCKS / 10 } else { 0 },
+        spare_stripes: (stripes / 32).max(16),
+        log_rows: stripes * code.rows_max() as u32 * ELEMENT_BLOCKS / 10,
         journal_blocks: 1024,
-        policy: if is_moving { Policy::Wcl } else { Policy::Inplace },
     })?;
-    let driver = Driver::new(&setup, &geometry, Coming::AtOnce, Memory::Kept)?;
+    let driver = Driver::new(&setup, &geometry, machine(&geometry, scheme, Memory::Kept), Coming::AtOnce)?;
     driver.measured(|driver| driver.checkpoint(scheme, u64::from(piece_blocks), pieces))
 }
 

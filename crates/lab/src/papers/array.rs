@@ -3,7 +3,8 @@
 
 use super::executed::{ExecuteError, STRIPES, geometry};
 use super::requests::LEN_MOST;
-use crate::engine::{Devices, Engine, Held};
+use crate::engine::{Devices, Engine, Held, Machine, opened};
+use crate::standard::Standard;
 use pantile::Code;
 use pantile_format::volume::Place;
 use pantile_sim::{Ask, Data, IoKind, Random};
@@ -25,7 +26,7 @@ pub(super) struct Op {
 /// A volume that was written once; elements are blocks.
 pub(super) struct Array {
     geometry: Geometry,
-    engine: Engine<Held<()>>,
+    engine: Engine<Held<()>, Box<dyn Machine>>,
     /// What devices were given since somebody last looked.
     noted: Rc<RefCell<Vec<Op>>>,
     /// What the last request made devices do, by the time at which it was given.
@@ -51,12 +52,34 @@ impl Array {
     pub(super) fn new(
         code: &Code,
         lost: Option<Slot>,
-        mut service_ns: impl FnMut(Slot, DeviceBlock, u64) -> u64 + 'static,
+        service_ns: impl FnMut(Slot, DeviceBlock, u64) -> u64 + 'static,
     ) -> Result<Array, ExecuteError> {
         let geometry = geometry(code, 1)?;
+        let volume = opened(&geometry);
+        Array::of(geometry, Box::new(volume), lost, service_ns)
+    }
+
+    /// Returns a standard RAID of the code, which writes in place.
+    ///
+    /// Errors: no volume has this shape.
+    pub(super) fn standard(
+        code: &Code,
+        service_ns: impl FnMut(Slot, DeviceBlock, u64) -> u64 + 'static,
+    ) -> Result<Array, ExecuteError> {
+        let geometry = geometry(code, 1)?;
+        let standard = Standard::new(geometry.clone());
+        Array::of(geometry, Box::new(standard), None, service_ns)
+    }
+
+    fn of(
+        geometry: Geometry,
+        machine: Box<dyn Machine>,
+        lost: Option<Slot>,
+        mut service_ns: impl FnMut(Slot, DeviceBlock, u64) -> u64 + 'static,
+    ) -> Result<Array, ExecuteError> {
         let noted: Rc<RefCell<Vec<Op>>> = Rc::default();
         let notes = Rc::clone(&noted);
-        let mut engine = Engine::new(&geometry, (), move |slot, kind, at, blocks| {
+        let mut engine = Engine::new(&geometry, machine, (), move |slot, kind, at, blocks| {
             notes.borrow_mut().push(Op { slot, kind, at, blocks });
             service_ns(slot, at, blocks)
         })?;
@@ -186,7 +209,7 @@ mod tests {
         for (p, rival) in PRIMES[..2].iter().flat_map(|&p| Rival::ALL.map(|rival| (p, rival))) {
             let code = rival.code(p);
             let mut array =
-                Array::new(&code, None, move |slot, _, blocks| cost_ns(slot, blocks)).expect("a volume");
+                Array::standard(&code, move |slot, _, blocks| cost_ns(slot, blocks)).expect("an array");
             let (stripes, mut random) = (array.stripes(), Random::new(5));
             for _ in 0..100 {
                 let (first, count) = array.draw(&stripes, &mut random).expect("there is data");

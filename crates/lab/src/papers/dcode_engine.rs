@@ -4,7 +4,7 @@
 //!
 //! Beside the counts of [`super::dcode_load`] and [`super::dcode_read`], which multiply plans, this
 //! is what a volume does: its stripes are turned one against the next, its plans read the fewest
-//! elements, and a write reads what it needs of the old. Accesses are told apart by the column that
+//! elements. Writes are those of a standard RAID, in place, which reads what it needs of the old. Accesses are told apart by the column that
 //! a device holds of a stripe, so that the disks of the paper, which stand still, can be counted.
 
 use super::array::Array;
@@ -210,15 +210,18 @@ struct Accesses {
 }
 
 impl Accesses {
-    /// Asks each request of section IV, as a read and as a write.
+    /// Asks each request of section IV: a volume to read, and a standard RAID, which writes in place,
+    /// to write.
     fn count(code: &Code, options: &Options) -> Result<Accesses, ExecuteError> {
-        let mut array = Array::new(code, None, |_, _, blocks| blocks)?;
-        let requests = requests(&array, code, options);
+        let mut volume = Array::new(code, None, |_, _, blocks| blocks)?;
+        let mut standard = Array::standard(code, |_, _, blocks| blocks)?;
+        let requests = requests(&volume, code, options);
         let zeros = || [0, 1, 2].map(|_| vec![0.0; code.columns()]);
         let (mut columns, mut devices) = (zeros(), zeros());
         let share = 1.0 / requests.len() as f64;
         for (first, count) in requests {
             for is_write in [false, true] {
+                let array = if is_write { &mut standard } else { &mut volume };
                 match is_write {
                     true => array.write(first, count)?,
                     false => array.read(first, count)?,

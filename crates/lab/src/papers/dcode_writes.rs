@@ -1,12 +1,9 @@
-//! Section IV's writes on disks that are there: what the engine makes its devices do for each is
-//! done to files or block devices, wave by wave as the engine gives it, and destroys what they
-//! hold.
+//! Section IV's writes on real disks: what a standard RAID makes its devices do for each is done to
+//! files or block devices, wave by wave, and destroys their content.
 //!
-//! A durable write of a volume reads what it needs of the old, writes elements and the headers of
-//! their chunks, and flushes every disk. The disks hold noise and no volume: what is read is not
-//! looked at, and what is written is not computed. The record by which a volume marks a stripe
-//! before it is written the first time, and the flush behind it, are left out: how often it is
-//! needed depends on how large the volume is and how often it rests.
+//! A durable write in place reads what it needs of the old, writes elements, and flushes the disks
+//! that it wrote. The disks hold noise and no volume: what is read is not looked at, and what is
+//! written is not computed.
 
 use super::array::{Array, Op};
 use super::dcode_disks::{Deed, Disks};
@@ -157,7 +154,7 @@ impl AddAssign for Written {
 pub(super) fn run(disks: &Disks, code: &Code, options: &Options) -> Result<Written, ExecuteError> {
     let layout = Layout::new(code, options.element_bytes, disks.block_bytes(code));
     let room = disks.len_bytes(code).saturating_sub(layout.need_bytes()) / layout.unit_bytes;
-    let mut array = Array::new(code, None, |_, _, blocks| blocks)?;
+    let mut array = Array::standard(code, |_, _, blocks| blocks)?;
     let mut random = Random::new(options.seed ^ 5);
     let mut noise = Noise::new(options.seed);
     let mut sum = Written::default();

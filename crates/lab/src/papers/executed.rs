@@ -20,7 +20,7 @@ use pantile_format::FormatError;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{FolderError, Host, HostError, HostOptions};
 use pantile_sim::Random;
-use pantile_volume::{Birth, Geometry, NewVolume, Policy, Slot, format_volume};
+use pantile_volume::{Birth, Geometry, NewVolume, Slot, format_volume};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -148,7 +148,7 @@ const ELEMENT_BYTES: u64 = BLOCK_BYTES * ELEMENT_BLOCKS as u64;
 /// turned differently.
 pub(super) const STRIPES: u32 = 16;
 
-/// A volume of so many blocks per element, written in place.
+/// Returns a volume of so many blocks per element.
 pub(super) fn geometry(code: &Code, element_blocks: u32) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
@@ -156,10 +156,9 @@ pub(super) fn geometry(code: &Code, element_blocks: u32) -> Result<Geometry, For
         placement: Placement::spread(code),
         element_blocks,
         logical_stripes: STRIPES,
-        spare_stripes: 0,
-        log_rows: 0,
+        spare_stripes: 4,
+        log_rows: 64,
         journal_blocks: 64,
-        policy: Policy::Inplace,
     })
 }
 

@@ -1,12 +1,12 @@
-//! One code under a trace: the blocks that each device reads and writes, by cause, as the policy
-//! `inplace` of a volume has it.
+//! One code under a trace: the blocks that each device reads and writes, by cause, if stripes are
+//! written in place.
 //!
 //! Requests are taken one at a time, each durable before the next, on a volume that has been
 //! written once: a read reads its blocks; a write does, for every offset in the elements, what
 //! [`Planner::update`] says of the cells that it changes at that offset. With devices lost, the
 //! lost cells of a read come by the cheapest plan for just these cells, over all offsets from the
 //! first to the last that is wanted of any; and a stripe that is written is written as a whole, so
-//! that a device that returns can be told what it missed. Both are what the volume does.
+//! that a device that returns can be told what it missed.
 //!
 //! All offsets of one request in one stripe change one of three sets of consecutive cells. So
 //! nothing is planned per request: how often each set was read and written is counted, and

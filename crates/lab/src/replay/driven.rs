@@ -1,8 +1,8 @@
 //! One code under a trace: what the volume's own engine does to its devices.
 //!
 //! [`Counter`](super::Counter) multiplies plans, which suffices where every write is made durable
-//! by itself. What the policy `wcl` reads and writes depends on what is dirty together, what the
-//! log holds and when it is emptied; what a rebuild does, on what is written meanwhile. So the
+//! in place. What a volume reads and writes depends on what is dirty together, what the log
+//! holds and when it is emptied; what a rebuild does, on what is written meanwhile. So the
 //! engine of `pantile_volume` is driven here: it takes the trace as requests, and a
 //! [ledger](super::ledger) counts every action that it gives.
 //!
@@ -20,12 +20,12 @@ use super::counts::{BLOCK_BYTES, Counts};
 use super::latency::{Clock, Latencies};
 use super::ledger::{Ledger, Serving};
 use super::trace::Request;
-use crate::engine::{Devices, Engine};
+use crate::engine::{Devices, Engine, opened};
 use crate::exascale::Device;
 use pantile::Code;
 use pantile::code::Placement;
 use pantile_format::volume::VolumeId;
-use pantile_volume::{Bearing, BufferId, Event, Found, Geometry, Policy, RequestId, Slot, State, UserBlock};
+use pantile_volume::{Bearing, BufferId, Event, Found, Geometry, RequestId, Slot, State, UserBlock};
 use std::collections::VecDeque;
 
 /// Stripes of the largest volume that is driven: what the engine knows of so many takes some 100
@@ -73,13 +73,12 @@ pub struct Ending {
     pub requests_beyond: u64,
 }
 
-/// A volume of a policy that holds so many bytes: as `pantile create` would number it, of these
+/// Returns a volume that holds so many bytes: as `pantile create` would number it, of these
 /// elements.
 ///
 /// Errors: no volume has this shape, or it has more than [`STRIPES_MOST`] stripes.
 pub fn geometry(
     (code, placement): (&Code, Placement),
-    policy: Policy,
     element_bytes: u64,
     space_bytes: u64,
 ) -> Result<Geometry, ReplayError> {
@@ -90,7 +89,7 @@ pub fn geometry(
         return Err(ReplayError::TooLong { space_bytes, most_bytes: STRIPES_MOST * stripe_bytes });
     }
     let volume = VolumeId(*b"pantile-the-lab-");
-    Geometry::new(pantile_host::numbers((code, placement), policy, volume, element_blocks, stripes))
+    Geometry::new(pantile_host::numbers((code, placement), volume, element_blocks, stripes))
         .map_err(ReplayError::Shape)
 }
 
@@ -134,7 +133,7 @@ impl Driven {
             return Err(ReplayError::Unbearable { lost: circumstances.lost });
         }
         let mut driven = Driven {
-            engine: Engine::open(&geometry, ledger),
+            engine: Engine { volume: opened(&geometry), devices: ledger },
             circumstances,
             ending: Ending::default(),
             requests: 0,

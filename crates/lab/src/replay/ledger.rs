@@ -15,9 +15,9 @@ use pantile_format::volume::{
 use pantile_format::{FormatError, Generation};
 use pantile_volume::{
     Action, Birth, BufferId, Computed, DeviceBlock, ENGINE_BUFFERS, Event, Geometry, IoId, IoResult, Operand,
-    Piece, Policy, Reply, RequestId, Seed, Slot, Urgency, format_volume,
+    Piece, Reply, RequestId, Seed, Slot, Urgency, format_volume,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 
 /// What the requests under way are for.
@@ -43,10 +43,8 @@ pub(super) struct Ledger {
     pub refused: bool,
     /// Blocks read for users and not delivered yet: which device they came from.
     for_users: HashMap<BufferId, Slot>,
-    /// Blocks that a commit read, by device and stripe; of the log without a stripe.
-    gathered: BTreeMap<(Slot, Option<u32>), u64>,
-    /// Stripes that are written as a whole and not in part.
-    whole: BTreeSet<u32>,
+    /// Blocks that a commit read, by device.
+    gathered: BTreeMap<Slot, u64>,
     /// Users' blocks of which the log has a copy.
     logged: HashSet<BufferId>,
     /// What nobody waits for yet.
@@ -110,7 +108,6 @@ impl Ledger {
             refused: false,
             for_users: HashMap::new(),
             gathered: BTreeMap::new(),
-            whole: BTreeSet::new(),
             logged: HashSet::new(),
             background: VecDeque::new(),
             clock: None,
@@ -144,7 +141,7 @@ impl Ledger {
     pub fn take(&mut self, action: Action) -> Option<Event> {
         match action {
             Action::Read { io, slot, at, into, generation, urgency } => {
-                self.note_read(slot, at, &into, urgency);
+                self.note_read(slot, &into, urgency);
                 let address = |i: u64| DeviceBlock(at.0 + i);
                 let sums = (0..into.len() as u64)
                     .map(|i| checksum(Seed { slot, address: address(i), generation }))
@@ -216,15 +213,9 @@ impl Ledger {
         for (_, slot) in std::mem::take(&mut self.for_users) {
             self.count(slot, Cause::Degraded, Blocks { read: 1, written: 0 });
         }
-        for ((slot, stripe), read) in std::mem::take(&mut self.gathered) {
-            let cause = match (self.geometry.policy, stripe) {
-                (Policy::Wcl, _) => Cause::MoveBack,
-                (Policy::Inplace, Some(stripe)) if self.whole.contains(&stripe) => Cause::Degraded,
-                (Policy::Inplace, _) => Cause::ReadModifyWrite,
-            };
-            self.count(slot, cause, Blocks { read, written: 0 });
+        for (slot, read) in std::mem::take(&mut self.gathered) {
+            self.count(slot, Cause::MoveBack, Blocks { read, written: 0 });
         }
-        self.whole.clear();
     }
 
     fn count(&mut self, slot: Slot, cause: Cause, blocks: Blocks) {
@@ -232,18 +223,14 @@ impl Ledger {
         *self.counts.devices[slot.0 as usize].entry(cause).or_default() += blocks;
     }
 
-    fn note_read(&mut self, slot: Slot, at: DeviceBlock, into: &[BufferId], urgency: Urgency) {
+    fn note_read(&mut self, slot: Slot, into: &[BufferId], urgency: Urgency) {
         let read = into.len() as u64;
         if urgency == Urgency::Background {
             self.count(slot, Cause::Rebuild, Blocks { read, written: 0 });
         } else if self.serving == Serving::Reads {
             self.for_users.extend(into.iter().map(|&buffer| (buffer, slot)));
         } else {
-            let stripe = match self.geometry.zones(slot).place(at) {
-                Some(Place::Element { stripe, .. }) => Some(stripe.0 as u32),
-                _ => None,
-            };
-            *self.gathered.entry((slot, stripe)).or_default() += read;
+            *self.gathered.entry(slot).or_default() += read;
         }
     }
 
@@ -292,11 +279,10 @@ impl Ledger {
             }
             _ => unreachable!("blocks are written to the log and to chunks"),
         };
-        match (is_parity, of_user, self.geometry.policy) {
-            (true, ..) => Cause::Parity,
-            (false, Some(_), _) => Cause::User,
-            (false, None, Policy::Wcl) => Cause::MoveBack,
-            (false, None, Policy::Inplace) => Cause::Degraded,
+        match (is_parity, of_user) {
+            (true, _) => Cause::Parity,
+            (false, Some(_)) => Cause::User,
+            (false, None) => Cause::MoveBack,
         }
     }
 
@@ -306,11 +292,7 @@ impl Ledger {
             unreachable!("the volume writes headers that it can read")
         };
         let physical = header.physical.0 as u32;
-        let now = (header.logical.0 as u32, header.generation.0);
-        if self.holder(physical) != now {
-            self.whole.insert(physical);
-            self.stripes.insert(physical, now);
-        }
+        self.stripes.insert(physical, (header.logical.0 as u32, header.generation.0));
     }
 
     /// Whose content a place holds, and of which generation.
@@ -379,7 +361,6 @@ fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
         logical: LogicalStripe(stripe.into()),
         physical: PhysicalStripe(stripe.into()),
         generation: Generation(first_generation(stripe)),
-        is_marked: false,
     });
     let mut encoder = SnapshotBlocks::new(head, geometry.zones(Slot(0)).shape(), members.chain(mapped));
     let snapshot: Vec<Vec<u8>> = encoder.by_ref().collect();

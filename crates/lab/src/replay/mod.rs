@@ -1,9 +1,8 @@
 //! One trace, many codes: what each would do to the disks.
 //!
-//! A [`trace`] is read once, streaming. Where every write is durable before the next, in place, a
-//! code has a [`Counter`] that counts the plans a volume would execute, and a [`Window`] per delay
-//! that counts what gathering writes saves. Under all other circumstances it has a [`Driven`]
-//! volume: the engine itself, without devices. [`generate`] makes traces up.
+//! A [`trace`] is read once, streaming. Usually a code has a [`Counter`], which counts the plans of
+//! writes in place, each durable before the next, and a [`Window`] per delay, which counts what
+//! gathering writes saves. Otherwise it has a [`Driven`] volume: the engine itself, without devices. [`generate`] makes traces up.
 //!
 //! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as
 //! it must be.
@@ -37,7 +36,7 @@ use pantile::plan::{Method, ProveOptions, prove};
 use pantile::{Code, PlanError};
 use pantile_format::FormatError;
 use pantile_format::volume::VolumeId;
-use pantile_volume::{Geometry, NewVolume, Policy};
+use pantile_volume::{Geometry, NewVolume};
 use std::fmt;
 use std::io::{self, BufRead};
 use std::sync::Mutex;
@@ -52,9 +51,9 @@ pub struct Options {
     pub element_bytes: u64,
     /// Which column of a stripe is on which device.
     pub lay: Lay,
-    /// How writes become durable.
-    pub policy: Policy,
-    /// When they do, and which devices are lost from when to when.
+    /// Drives the engine of a volume, which logs its writes, instead of counting plans in place.
+    pub is_driven: bool,
+    /// When writes become durable, and which devices are lost from when to when.
     pub circumstances: Circumstances,
     /// Bytes of the volume, which a driven one must have from the start.
     pub space_bytes: u64,
@@ -71,7 +70,7 @@ impl Default for Options {
         Options {
             element_bytes: 64 << 10,
             lay: Lay::Usual,
-            policy: Policy::Inplace,
+            is_driven: false,
             circumstances: Circumstances::default(),
             space_bytes: 0,
             windows: Vec::new(),
@@ -82,10 +81,10 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether plans can be counted one by one; else the engine is driven.
+    /// Tests whether the engine is driven: asked for, or plans cannot be counted one by one.
     pub fn is_driven(&self) -> bool {
         let Circumstances { flush_every, lost_at, rebuilt_at, .. } = self.circumstances;
-        self.policy == Policy::Wcl
+        self.is_driven
             || flush_every != 1
             || lost_at > 0
             || rebuilt_at.is_some()
@@ -140,7 +139,7 @@ impl fmt::Display for ReplayError {
             ReplayError::TooLong { space_bytes, most_bytes } => write!(
                 out,
                 "a volume of {space_bytes} bytes has more stripes than the engine is driven with, which suffice for {most_bytes} bytes; give longer \
-                 elements or the policy inplace"
+                 elements, or leave out what needs the engine: --driven, --flush, --lost-at, --rebuild-at, --device"
             ),
             ReplayError::Trace(error) => error.fmt(out),
         }
@@ -209,7 +208,6 @@ pub fn geometry((code, placement): (&Code, Placement), element_bytes: u64) -> Re
         spare_stripes: 0,
         log_rows: 0,
         journal_blocks: 16,
-        policy: Policy::Inplace,
     })
 }
 
@@ -303,7 +301,7 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
     let (windows, placement) = (options.windows.iter(), options.lay.of(code));
     if options.is_driven() {
         let geometry =
-            driven::geometry((code, placement), options.policy, options.element_bytes, options.space_bytes)?;
+            driven::geometry((code, placement), options.element_bytes, options.space_bytes)?;
         let first = Driven::new(geometry.clone(), options.circumstances.clone())
             .map(|driven| options.device.iter().fold(driven, Driven::timed));
         let others = windows.map(|&flush_every| {
@@ -468,9 +466,10 @@ const LATENCIES: [(bool, f64, &str); 4] = [
 /// How it was counted.
 fn how(options: &Options) -> String {
     let Circumstances { flush_every, lost, lost_at, rebuilt_at, rebuild_pace } = &options.circumstances;
-    let (policy, kib) = (pantile_host::policy_name(options.policy), options.element_bytes / 1024);
+    let kib = options.element_bytes / 1024;
+    let how = if options.is_driven() { "by the engine of a volume" } else { "in place, by plans" };
     let mut text =
-        format!("Blocks of 4 KiB that devices read and write, elements of {kib} KiB, policy {policy}: ");
+        format!("Blocks of 4 KiB that devices read and write, elements of {kib} KiB, {how}: ");
     text += match (options.is_driven(), flush_every) {
         (false, _) => {
             "requests one at a time, each durable before the next, on a volume that was written before. A write takes the cheapest of \

@@ -237,7 +237,7 @@ fn threads_change_no_byte_of_the_answer() {
         ["raid5:3", "raid6:4", "dcode:5", "shec:4,3,2"].map(|code| pantile::Code::parse(code).unwrap());
     let counted = Options { windows: vec![1, 16, 256], ..Options::default() };
     let driven = Options {
-        policy: pantile_volume::Policy::Wcl,
+        is_driven: true,
         circumstances: Circumstances {
             flush_every: 32,
             lost: vec![1],

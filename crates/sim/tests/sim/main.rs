@@ -13,7 +13,6 @@ mod single_blocks_go_home_as_patches;
 mod small_volumes_are_tried_exhaustively;
 mod small_worlds_are_tried_exhaustively;
 mod sound_toys_pass_and_planted_bugs_are_caught;
-mod stripes_are_written_in_place;
 mod the_log_is_cleaned_by_need_and_age;
 mod the_margin_counts_what_is_bad;
 mod the_volume_loses_nothing;

@@ -2,11 +2,10 @@
 //! was, which data are lost or suspect.
 
 use crate::real::hand::Hand;
-use crate::real::{Real, Shape, usual};
+use crate::real::{Shape, usual};
 use pantile_sim::{Ask, Data, Engine, Told};
 use pantile_volume::{
-    Action, DeviceBlock, DeviceState, Event, EventKind, Found, Policy, RangeKind, Reason, Scrub, Slot,
-    Status, UserBlock,
+    Action, DeviceBlock, DeviceState, Event, EventKind, Found, Reason, Scrub, Slot, Status, UserBlock,
 };
 
 const CODES: [&str; 4] = ["raid6:3", "mirror:3", "dcode:5", "raid5:2"];
@@ -15,10 +14,9 @@ fn status(hand: &Hand) -> Status {
     hand.volume.status().expect("it serves")
 }
 
-/// The blocks that a status calls so.
-fn called(status: &Status, kind: RangeKind) -> Vec<u64> {
-    let ranges = status.ranges.iter().filter(|range| range.kind == kind);
-    ranges.flat_map(|range| range.first.0..range.first.0 + range.count).collect()
+/// Returns the blocks that a status calls lost.
+fn called(status: &Status) -> Vec<u64> {
+    status.ranges.iter().flat_map(|range| range.first.0..range.first.0 + range.count).collect()
 }
 
 /// Spoils a stripe on more devices than the code bears.
@@ -58,11 +56,11 @@ fn lost_blocks_are_listed_exactly_until_they_are_written_again_whatever_fails_me
         let lost: Vec<u64> =
             (0..).zip(&contents).filter(|(_, had)| had.is_none()).map(|(at, _)| at).collect();
         assert!(!lost.is_empty() && lost.len() < contents.len(), "{code}: {lost:?}");
-        assert_eq!(called(&status(&hand), RangeKind::Lost), lost, "{code}");
+        assert_eq!(called(&status(&hand)), lost, "{code}");
         assert!(status(&hand).ranges.iter().all(|range| range.since == 1000), "{code}");
         for _ in 0..2 {
             hand.open_again();
-            assert_eq!(called(&status(&hand), RangeKind::Lost), lost, "{code}");
+            assert_eq!(called(&status(&hand)), lost, "{code}");
         }
         let events = status(&hand).events;
         assert!(events.iter().any(|event| event.what == EventKind::DATA_LOST && event.at == 1000), "{code}");
@@ -70,134 +68,69 @@ fn lost_blocks_are_listed_exactly_until_they_are_written_again_whatever_fails_me
             let write = Ask::Write { first: UserBlock(block), contents: vec![[3; 16]], durable: true };
             assert_eq!(hand.ask(&write), Told::Done, "{code}");
             hand.open_again();
-            assert_eq!(called(&status(&hand), RangeKind::Lost), lost[nth + 1..], "{code}, after {block}");
+            assert_eq!(called(&status(&hand)), lost[nth + 1..], "{code}, after {block}");
         }
         assert!(matches!(hand.read(), Told::Blocks(_)), "{code}: all of it can be had");
     }
 }
 
-/// Volumes of a code and policy of which a stripe was spoiled on more devices than the code bears,
+/// Volumes of a code of which a stripe was spoiled on more devices than the code bears,
 /// after a scrub that could not repair it; and the blocks that are lost.
-fn with_a_broken_stripe(code: &'static str, losses: usize, policy: Policy) -> (Hand, Vec<u64>) {
-    let (spare_stripes, log_rows) = if policy == Policy::Inplace { (0, 0) } else { (3, 100) };
-    let shape = Shape { spare_stripes, log_rows, ..usual(code) };
-    let mut hand = Hand::of(Real::with_policy(&shape, &[], policy));
+fn with_a_broken_stripe(code: &'static str, losses: usize) -> (Hand, Vec<u64>) {
+    let mut hand = Hand::new(&Shape { spare_stripes: 3, log_rows: 100, ..usual(code) });
     hand.fill(1);
     hand.rest(Some(Event::Settle));
     spoil(&mut hand, losses);
     hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
     let status = status(&hand);
-    assert_eq!(status.broken_stripes, 1, "{code}, {policy:?}");
-    (hand, called(&status, RangeKind::Lost))
+    assert_eq!(status.broken_stripes, 1, "{code}");
+    (hand, called(&status))
 }
 
 /// What users have written again themselves was not repaired by the scrub.
 #[test]
 fn a_scrub_calls_repaired_what_it_has_repaired_itself() {
     for whole in [false, true] {
-        for policy in [Policy::Wcl, Policy::Inplace] {
-            let (mut hand, lost) = with_a_broken_stripe("raid6:3", 3, policy);
-            let outcome = |hand: &Hand| {
-                let scrub = status(hand).scrub.expect("a scrub");
-                (scrub.running, scrub.repaired, scrub.left)
-            };
-            assert_eq!(outcome(&hand), (false, 0, 1), "{policy:?}");
-            match whole {
-                true => hand.fill(4),
-                false => {
-                    for (nth, &block) in lost.iter().enumerate() {
-                        let (first, durable) = (UserBlock(block), nth + 1 == lost.len());
-                        hand.ask(&Ask::Write { first, contents: vec![[3; 16]], durable });
-                    }
+        let (mut hand, lost) = with_a_broken_stripe("raid6:3", 3);
+        let outcome = |hand: &Hand| {
+            let scrub = status(hand).scrub.expect("a scrub");
+            (scrub.running, scrub.repaired, scrub.left)
+        };
+        assert_eq!(outcome(&hand), (false, 0, 1), "{whole}");
+        match whole {
+            true => hand.fill(4),
+            false => {
+                for (nth, &block) in lost.iter().enumerate() {
+                    let (first, durable) = (UserBlock(block), nth + 1 == lost.len());
+                    hand.ask(&Ask::Write { first, contents: vec![[3; 16]], durable });
                 }
             }
-            assert_eq!(status(&hand).broken_stripes, 0, "{policy:?}");
-            assert_eq!(outcome(&hand), (false, 0, 0), "{policy:?}");
-            hand.open_again();
-            assert_eq!(outcome(&hand).1, 0, "{policy:?}");
         }
+        assert_eq!(status(&hand).broken_stripes, 0, "{whole}");
+        assert_eq!(outcome(&hand), (false, 0, 0), "{whole}");
+        hand.open_again();
+        assert_eq!(outcome(&hand).1, 0, "{whole}");
     }
 }
 
 /// A stripe that could not be repaired is tried again by the next scrub, which ends.
 #[test]
 fn a_second_scrub_with_repair_ends_and_says_the_same() {
-    for policy in [Policy::Wcl, Policy::Inplace] {
-        for (code, losses) in LOSSES {
-            let (mut hand, lost) = with_a_broken_stripe(code, losses, policy);
-            hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
-            let again = status(&hand);
-            let scrub = again.scrub.clone().expect("a scrub");
-            assert_eq!((scrub.running, scrub.repaired, scrub.left), (false, 0, 1), "{code}, {policy:?}");
-            assert_eq!((again.broken_stripes, again.suspect_stripes), (1, 0), "{code}, {policy:?}");
-            assert_eq!(called(&again, RangeKind::Lost), lost, "{code}, {policy:?}");
-            // What was lost beyond what the code bears can be had again, all but what it bears.
-            spoil(&mut hand, losses - 1);
-            hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
-            let mended = status(&hand).scrub.expect("a scrub");
-            assert_eq!((mended.running, mended.repaired, mended.left), (false, 1, 0), "{code}, {policy:?}");
-            has_lost_nothing(&mut hand, code);
-        }
-    }
-}
-
-/// A stripe in place of which the first block of each element is lost on so many devices.
-fn with_every_other_block_lost(code: &'static str, losses: usize) -> (Hand, Vec<u64>) {
-    let shape = Shape { spare_stripes: 0, log_rows: 0, ..usual(code) };
-    let mut hand = Hand::of(Real::with_policy(&shape, &[], Policy::Inplace));
-    hand.fill(1);
-    hand.rest(Some(Event::Settle));
-    spoil_some(&mut hand, losses, 2);
-    hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
-    let lost = called(&status(&hand), RangeKind::Lost);
-    assert!(!lost.is_empty() && lost.iter().all(|block| block % 2 == 0), "{code}: {lost:?}");
-    (hand, lost)
-}
-
-/// Without a log, what is written beside what is lost goes on, at other offsets.
-#[test]
-fn a_stripe_in_place_is_written_beside_what_it_has_lost() {
     for (code, losses) in LOSSES {
-        let (mut hand, lost) = with_every_other_block_lost(code, losses);
-        for &block in &lost {
-            let write = Ask::Write { first: UserBlock(block + 1), contents: vec![[5; 16]], durable: true };
-            assert_eq!(hand.ask(&write), Told::Done, "{code}, {block}");
-        }
-        let now = status(&hand);
-        assert!(!now.failed && now.broken_stripes == 1, "{code}: {now:?}");
-        assert_eq!(called(&now, RangeKind::Lost), lost, "{code}");
-        hand.open_again();
-        assert_eq!(called(&status(&hand), RangeKind::Lost), lost, "{code}: no crash makes it good");
-        for (at, had) in (0..).zip(hand.read_each()) {
-            let written = if at % 2 == 1 && lost.contains(&(at - 1)) { 5 } else { 1 };
-            assert_eq!(had, (!lost.contains(&at)).then_some([written; 16]), "{code}, {at}");
-        }
+        let (mut hand, lost) = with_a_broken_stripe(code, losses);
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        let again = status(&hand);
+        let scrub = again.scrub.clone().expect("a scrub");
+        assert_eq!((scrub.running, scrub.repaired, scrub.left), (false, 0, 1), "{code}");
+        assert_eq!((again.broken_stripes, again.suspect_stripes), (1, 0), "{code}");
+        assert_eq!(called(&again), lost, "{code}");
+        // What was lost beyond what the code bears can be had again, all but what it bears.
+        spoil(&mut hand, losses - 1);
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        let mended = status(&hand).scrub.expect("a scrub");
+        assert_eq!((mended.running, mended.repaired, mended.left), (false, 1, 0), "{code}");
+        has_lost_nothing(&mut hand, code);
     }
-}
-
-/// After a crash stripes that were being written are read raw, bad blocks too: these are suspect.
-#[test]
-fn what_is_lost_in_place_is_called_lost_or_suspect_wherever_a_write_beside_it_is_cut_off() {
-    let mut suspects = 0;
-    for steps in 0.. {
-        let (mut hand, lost) = with_every_other_block_lost("raid6:3", 3);
-        let write = Ask::Write { first: UserBlock(lost[0] + 1), contents: vec![[5; 16]], durable: true };
-        let (_, event) = hand.world.ask(&write);
-        hand.tell(event);
-        let mut done = 0;
-        while done < steps && hand.step() {
-            done += 1;
-        }
-        hand.open_again();
-        let now = status(&hand);
-        let is = [called(&now, RangeKind::Lost), called(&now, RangeKind::Suspect)];
-        assert!(is.contains(&lost), "{steps} steps: {now:?}");
-        suspects += usize::from(is[1] == lost);
-        if done < steps {
-            break;
-        }
-    }
-    assert!(suspects > 0, "no crash came between");
 }
 
 const LOSSES: [(&str, usize); 5] =
@@ -207,35 +140,15 @@ const LOSSES: [(&str, usize); 5] =
 #[test]
 fn a_stripe_of_which_every_lost_block_is_written_again_has_lost_nothing_in_the_same_session() {
     for (code, losses) in LOSSES {
-        let (mut hand, lost) = with_a_broken_stripe(code, losses, Policy::Wcl);
+        let (mut hand, lost) = with_a_broken_stripe(code, losses);
         for (nth, &block) in lost.iter().enumerate() {
             let write = Ask::Write { first: UserBlock(block), contents: vec![[3; 16]], durable: true };
             assert_eq!(hand.ask(&write), Told::Done, "{code}");
             let now = status(&hand);
-            assert_eq!(called(&now, RangeKind::Lost), lost[nth + 1..], "{code}, after {block}");
+            assert_eq!(called(&now), lost[nth + 1..], "{code}, after {block}");
             assert_eq!(now.broken_stripes > 0, nth + 1 < lost.len(), "{code}, after {block}");
         }
         has_lost_nothing(&mut hand, code);
-    }
-}
-
-/// There is no log: what is written of such a stripe goes there together.
-#[test]
-fn a_stripe_in_place_of_which_every_lost_block_is_written_again_at_once_has_lost_nothing() {
-    for (code, losses) in LOSSES {
-        for sessions in 0..2 {
-            let (mut hand, lost) = with_a_broken_stripe(code, losses, Policy::Inplace);
-            (0..sessions).for_each(|_| hand.open_again());
-            assert_eq!(called(&status(&hand), RangeKind::Lost), lost, "{code}");
-            for (nth, &block) in lost.iter().enumerate() {
-                let durable = nth + 1 == lost.len();
-                let write = Ask::Write { first: UserBlock(block), contents: vec![[3; 16]], durable };
-                assert_eq!(hand.ask(&write), Told::Done, "{code}, {block}");
-            }
-            has_lost_nothing(&mut hand, code);
-            hand.open_again();
-            has_lost_nothing(&mut hand, code);
-        }
     }
 }
 
@@ -252,19 +165,17 @@ fn has_lost_nothing(hand: &mut Hand, code: &str) {
 /// Devices that did not give blocks give them again: whoever reads them finds out.
 #[test]
 fn a_stripe_of_which_every_lost_block_could_be_read_after_all_has_lost_nothing() {
-    for policy in [Policy::Wcl, Policy::Inplace] {
-        for (code, losses) in LOSSES {
-            let (mut hand, lost) = with_a_broken_stripe(code, losses, policy);
-            // What was flipped is flipped back.
-            spoil(&mut hand, losses);
-            assert_eq!(status(&hand).broken_stripes, 1, "{code}, {policy:?}");
-            for &block in &lost {
-                let read = Ask::Read { first: UserBlock(block), count: 1 };
-                assert!(matches!(hand.ask(&read), Told::Blocks(_)), "{code}, {policy:?}");
-            }
-            hand.rest(Some(Event::Settle));
-            has_lost_nothing(&mut hand, code);
+    for (code, losses) in LOSSES {
+        let (mut hand, lost) = with_a_broken_stripe(code, losses);
+        // What was flipped is flipped back.
+        spoil(&mut hand, losses);
+        assert_eq!(status(&hand).broken_stripes, 1, "{code}");
+        for &block in &lost {
+            let read = Ask::Read { first: UserBlock(block), count: 1 };
+            assert!(matches!(hand.ask(&read), Told::Blocks(_)), "{code}");
         }
+        hand.rest(Some(Event::Settle));
+        has_lost_nothing(&mut hand, code);
     }
 }
 
@@ -412,5 +323,5 @@ fn a_rebuild_does_not_call_whole_what_it_could_not_make_again() {
     let contents: Vec<Option<Data>> = hand.read_each();
     let lost: Vec<u64> = (0..).zip(&contents).filter(|(_, had)| had.is_none()).map(|(at, _)| at).collect();
     assert!(!lost.is_empty());
-    assert_eq!(called(&rebuilt, RangeKind::Lost), lost);
+    assert_eq!(called(&rebuilt), lost);
 }

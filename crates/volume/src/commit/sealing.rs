@@ -5,7 +5,6 @@ use crate::engine::Engine;
 use crate::open::lineage::is_closed;
 use crate::staging::by_state;
 use crate::{Bug, Failure, Reply, RequestId};
-use pantile_format::volume::Policy;
 
 /// Blocks of a record of nothing but the states of all devices and some notes, at the most.
 const FIRST_RECORD_BLOCKS: u32 = 4;
@@ -42,9 +41,8 @@ impl Engine {
             self.phase_part_done();
             return;
         }
-        // Nobody takes part before all that is written ahead is recorded, and all that a device may
-        // lack is written anew.
-        let may_admit = self.arrivals.is_empty() || (self.staged.is_empty() && self.may_admit());
+        // A device takes part only when all that is written ahead is recorded.
+        let may_admit = self.arrivals.is_empty() || self.staged.is_empty();
         if !self.arrivals.is_empty() && may_admit && is_closed(&self.superblock) {
             // Before any of them gets a superblock of this history the others say that it may have
             // one.
@@ -69,7 +67,7 @@ impl Engine {
             }
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
-            let cleaning = cleaning || !self.repair.is_empty() || self.is_resyncing();
+            let cleaning = cleaning || !self.repair.is_empty() || self.is_redoing();
             let changes = (self.members_changed && !late) || cleaning || ends;
             if self.sealed.is_empty() && !changes {
                 return self.prove();
@@ -86,10 +84,7 @@ impl Engine {
         if (self.log_is_low() || self.log_is_cleaned_at_rest()) && self.begin_patch() {
             return;
         }
-        match self.geometry.policy {
-            Policy::Wcl => self.begin_commit(),
-            Policy::Inplace => self.begin_inplace(),
-        }
+        self.begin_commit();
         if self.sealed.is_empty() && self.commit.is_none() && !self.failed {
             // What is to be merged or repaired has to wait, and may wait for ever.
             self.prove();

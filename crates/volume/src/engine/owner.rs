@@ -3,11 +3,10 @@
 use crate::fetch::FetchId;
 use crate::maps::Mapping;
 use crate::owed::OwedId;
-use crate::span::{Place, SpanId};
+use crate::span::SpanId;
 use crate::staging::StageId;
 use crate::{BufferId, EpochId, Slot};
 use pantile_code::CellIndex;
-use std::collections::BTreeMap;
 
 /// What an input or output was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +55,6 @@ pub(crate) enum IoOwner {
         patch: usize,
         slot: Slot,
     },
-    RawRun {
-        raw: usize,
-        run: usize,
-    },
     RebuildRow,
     RebuildStripe(u32),
     RebuildFlush,
@@ -83,7 +78,6 @@ pub(crate) enum JobOwner {
     CommitStripe(usize),
     CommitRow(usize),
     CommitUpdate(usize),
-    Raw { raw: usize, made: BTreeMap<Place, BufferId> },
     RebuildStripe(u32),
     ScrubStripe(u32),
 }

@@ -52,7 +52,6 @@ pub fn format_volume(
         definition,
         shape: *geometry.shape(),
         placement: geometry.placement,
-        policy: geometry.policy,
         snapshot: None,
         lost: Vec::new(),
         features: Features::default(),

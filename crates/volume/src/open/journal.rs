@@ -273,8 +273,6 @@ impl Opening {
         let believed = self.planted.is(Bug::BelievesLastRecord);
         for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
             match change {
-                // It may have been written in place since; all of it is read and written again.
-                Change::Switch { logical, .. } if engine.maps.is_marked(*logical) => {}
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
                     engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
@@ -289,7 +287,6 @@ impl Opening {
                 Change::Unmap { .. }
                 | Change::Forget { .. }
                 | Change::Member { .. }
-                | Change::Mark { .. }
                 | Change::WentHome { .. }
                 | Change::Note(_) => {}
             }

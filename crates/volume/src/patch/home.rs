@@ -42,7 +42,7 @@ impl Engine {
     /// Begins with the patches of the last record of the session before.
     pub(crate) fn redo_patches(&mut self) {
         let patches: Vec<StripePatch> = std::mem::take(&mut self.patching.redo).into_values().collect();
-        self.lock(patches.iter().map(|patch| patch.logical).collect());
+        self.patching.locked = patches.iter().map(|patch| patch.logical).collect();
         self.go_home(patches, BTreeMap::new(), BTreeMap::new(), true);
     }
 
@@ -277,7 +277,7 @@ impl Engine {
         if self.planted.is(Bug::FreesPatchRowsTooEarly) {
             self.forgets_of_home().iter().for_each(|change| self.maps.apply(change));
         }
-        self.inplace_ended();
+        self.unlock();
     }
 }
 

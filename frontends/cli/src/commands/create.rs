@@ -11,7 +11,7 @@ use clap::Args;
 use pantile::Code;
 use pantile::code::Placement;
 use pantile::plan::{RotationLoss, rotation_loss};
-use pantile_host::{DisksReport, Folder, NewDevices, NewFolder, Policy, Slot, policy_name, usual_placement};
+use pantile_host::{DisksReport, Folder, NewDevices, NewFolder, Slot, usual_placement};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -57,10 +57,6 @@ pub struct Create {
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// How writes become durable: wcl writes to a new place and never overwrites, inplace
-    /// overwrites and can spoil blocks, unnoticed, in a crash with a device missing.
-    #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
-    policy: Policy,
     /// Which device holds which column of a stripe: fixed, or rotated, which spreads the load and
     /// can survive fewer sets of devices [default: by the code; what is given up is said].
     #[arg(long, value_name = "PLACEMENT")]
@@ -88,7 +84,6 @@ struct CreateJson<'c> {
     volume: String,
     code: &'c str,
     placement: String,
-    policy: &'static str,
     tolerance: usize,
     given_up: Option<GivenUp>,
     disks: DisksReport,
@@ -111,8 +106,8 @@ struct GivenUp {
 }
 
 impl GivenUp {
-    fn of(code: &Code, placement: Placement, policy: Policy) -> Option<GivenUp> {
-        let choice = usual_placement(code, policy);
+    fn of(code: &Code, placement: Placement) -> Option<GivenUp> {
+        let choice = usual_placement(code);
         let loss = match placement {
             Placement::Fixed | Placement::ROTATED => choice.loss,
             rotated => rotation_loss(code, rotated),
@@ -157,13 +152,13 @@ impl Create {
             Some(user_bytes) => NewDevices::Made { user_bytes },
             None => NewDevices::Given(paths),
         };
-        let (policy, name, epoch_bytes) = (self.policy, self.name, self.epochs);
+        let (name, epoch_bytes) = (self.name, self.epochs);
         let overwrite = self.yes;
         if let Some(text) = long_proof(&code) {
             note(&text);
         }
         let placement = self.placement;
-        let new = NewFolder { code, devices, placement, policy, epoch_bytes, name, overwrite };
+        let new = NewFolder { code, devices, placement, epoch_bytes, name, overwrite };
         let made = match self.dry_run {
             true => Folder::rehearse(&self.folder, &new).map(|geometry| (None, geometry)),
             false => Folder::create(&self.folder, &new).map(|(folder, geometry)| (Some(folder), geometry)),
@@ -181,9 +176,8 @@ impl Create {
             volume: geometry.volume.to_string(),
             code: geometry.code.spec(),
             placement: geometry.placement.to_string(),
-            given_up: GivenUp::of(&geometry.code, geometry.placement, geometry.policy),
+            given_up: GivenUp::of(&geometry.code, geometry.placement),
             disks: folder.map(|folder| folder.disks(&geometry)).unwrap_or_default(),
-            policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
             device_bytes: needed,

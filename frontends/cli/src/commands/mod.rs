@@ -5,7 +5,6 @@ mod advise;
 mod assemble;
 mod attach;
 mod bench;
-mod call_good;
 mod ceph;
 mod chunks;
 mod codes;
@@ -79,7 +78,6 @@ pub const GROUPS: &[(&str, &[&str])] = &[
             "scrub",
             "delayed",
             "assemble",
-            "call-good",
             "demo",
         ],
     ),
@@ -143,7 +141,6 @@ pub enum Command {
     Scrub(scrub::Scrub),
     Delayed(delayed::Delayed),
     Assemble(assemble::Assemble),
-    CallGood(call_good::CallGood),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -226,7 +223,6 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Scrub(command) => command.run(terminal),
         Command::Delayed(command) => command.run(terminal),
         Command::Assemble(command) => command.run(terminal),
-        Command::CallGood(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     }

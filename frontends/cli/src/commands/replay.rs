@@ -12,7 +12,6 @@ use crate::terminal::{Terminal, print};
 use clap::{Args, ValueEnum};
 use pantile::Code;
 use pantile::code::Placement;
-use pantile_host::Policy;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{BLOCK_BYTES, Circumstances, Format, Options, Trace, Writer, report};
 use pantile_lab::{Figure, Lay};
@@ -30,7 +29,7 @@ disks is taken.
 Examples:
   pantile lab replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
   pantile lab replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
-  pantile lab replay trace.csv --codes raid6:6,dcode:8 --policy wcl --flush 32 --windows 1,16,256
+  pantile lab replay trace.csv --codes raid6:6,dcode:8 --flush 32 --windows 1,16,256
   pantile lab replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
   pantile lab replay trace.csv --codes raid6:6,dcode:8,rs:5+3 --device hdd
   pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]
@@ -49,15 +48,15 @@ pub struct Replay {
     /// Bytes of an element, a power of two from 4K to 4M.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
-    /// How writes become durable: in place one by one, or wcl, whose engine is then driven with the
-    /// trace.
-    #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "inplace")]
-    policy: Policy,
+    /// Drive the engine of a volume, which logs its writes, instead of counting the plans of writes
+    /// in place; --flush, --lost-at, --rebuild-at and --device do so, too.
+    #[arg(long)]
+    driven: bool,
     /// Which device holds which column of a stripe: fixed or rotated [default: as 'create' lays a
     /// volume of the code].
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<Placement>,
-    /// Requests from flush to flush [default: 1 in place, 64 with wcl].
+    /// Requests from flush to flush [default: 1, with --driven 64].
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
     flush: Option<u64>,
     /// Devices that are lost: 2 or 0,3 or 1-2; all the time, unless the next two say otherwise.
@@ -185,11 +184,11 @@ impl Replay {
                 self.lost_at
             )));
         }
-        let flush_every = self.flush.unwrap_or(if self.policy == Policy::Wcl { 64 } else { 1 });
+        let flush_every = self.flush.unwrap_or(if self.driven { 64 } else { 1 });
         Ok(Options {
             element_bytes: self.element,
             lay: self.placement.map_or(Lay::Usual, Lay::As),
-            policy: self.policy,
+            is_driven: self.driven,
             circumstances: Circumstances {
                 flush_every,
                 lost,

@@ -1,6 +1,7 @@
 //! `pantile scrub`: verifies everything that a volume holds.
 
 use crate::args;
+use crate::devices::DeviceName;
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
@@ -25,7 +26,8 @@ Exit status: 0 nothing is wrong (or it has begun), 1 something was, and with --r
 Examples:
   pantile scrub vol
   pantile scrub vol --repair --wait
-  pantile scrub vol --pause")]
+  pantile scrub vol --pause
+  pantile scrub vol --clear /dev/sdc          its errors are known: count them from now on")]
 pub struct Scrub {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
@@ -42,6 +44,9 @@ pub struct Scrub {
     /// End it.
     #[arg(long, conflicts_with_all = ["repair", "wait"])]
     stop: bool,
+    /// Clear the errors of a device instead: they are counted from now on.
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["repair", "pause", "resume", "stop", "wait"])]
+    clear: Option<DeviceName>,
     /// Wait until it has ended.
     #[arg(long)]
     wait: bool,
@@ -62,6 +67,10 @@ struct ScrubJson<'r> {
 
 impl Scrub {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        if let Some(device) = &self.clear {
+            let device = device.number(&self.folder)?;
+            return run_order(&self.folder, &Order::ClearErrors { device }, self.json);
+        }
         let order = match (self.pause, self.resume, self.stop) {
             (true, _, _) => return run_order(&self.folder, &Order::ScrubPause, self.json),
             (_, _, true) => return run_order(&self.folder, &Order::ScrubStop, self.json),

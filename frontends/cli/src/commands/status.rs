@@ -5,7 +5,7 @@ use crate::sets;
 use crate::terminal::{Terminal, print};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{EventReport, RangeWord, when};
+use pantile_host::{EventReport, when};
 use std::path::PathBuf;
 
 /// Show how many more devices can fail, faults, and what to do next
@@ -60,11 +60,9 @@ impl Status {
         ended?;
         if self.lost {
             print(&volumes::ranges_text(&report))?;
-            let of = |is: RangeWord| report.ranges.iter().filter(|range| range.is == is).count();
-            return match (report.broken_stripes, of(RangeWord::Lost), of(RangeWord::Suspect)) {
-                (0, 0, 0) => Ok(Verdict::Good),
-                (0, 0, _) => Ok(Verdict::Bad),
-                _ => Err(Failure::Losses("data of the volume are lost.".into())),
+            return match report.broken_stripes == 0 && report.ranges.is_empty() {
+                true => Ok(Verdict::Good),
+                false => Err(Failure::Losses("data of the volume are lost.".into())),
             };
         }
         if self.events {

@@ -7,7 +7,7 @@ use crate::sets;
 use crate::terminal::Terminal;
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
-    DeviceReport, DeviceWord, DisksReport, FindingKind, Margin, RangeWord, StatusReport,
+    DeviceReport, DeviceWord, DisksReport, FindingKind, Margin, StatusReport,
     Verdict as VolumeVerdict, when,
 };
 use std::fmt::Write;
@@ -67,7 +67,7 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
     out
 }
 
-/// The second line: name, verdict, code, policy, and where it is served.
+/// Returns the second line: name, verdict, code, placement, and where it is served.
 fn summary(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String {
     let (word, colour) = match report.verdict {
         VolumeVerdict::Clean => ("clean", AnsiColor::Green),
@@ -82,12 +82,11 @@ fn summary(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String
         (false, _) => "not served".into(),
     };
     format!(
-        "{}: {}, {}, {}, policy {}, {served}",
+        "{}: {}, {}, {}, {served}",
         terminal.bold(sets::name(&report.name)),
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
         sets::name(&report.code),
         sets::name(&report.placement),
-        sets::name(&report.policy),
     )
 }
 
@@ -408,11 +407,11 @@ pub fn scrub_text(report: &StatusReport) -> String {
     )
 }
 
-/// Which data are lost or suspect, a range a line.
+/// Returns which data are lost, a range a line.
 pub fn ranges_text(report: &StatusReport) -> String {
     if report.ranges.is_empty() {
         return match report.broken_stripes {
-            0 => "No data are known to be lost or suspect.\n".into(),
+            0 => "No data are known to be lost.\n".into(),
             stripes => format!(
                 "{} have lost data, and it is not known which: scrub with --repair, or read all of it.\n",
                 count(stripes as usize, "stripe")
@@ -421,11 +420,7 @@ pub fn ranges_text(report: &StatusReport) -> String {
     }
     let mut out = String::new();
     for range in &report.ranges {
-        let what = match range.is {
-            RangeWord::Lost => "lost",
-            RangeWord::Suspect => "suspect",
-        };
-        let _ = writeln!(out, "{}+{}  {what} since {}", range.offset, range.len_bytes, when(range.since));
+        let _ = writeln!(out, "{}+{}  lost since {}", range.offset, range.len_bytes, when(range.since));
     }
     out
 }
@@ -488,7 +483,6 @@ mod tests {
             name: strange(),
             code: strange(),
             placement: strange(),
-            policy: strange(),
             wrong: vec![strange()],
             spares: vec![strange().into()],
             opens: true,

@@ -51,7 +51,6 @@ pub fn superblock() -> Superblock {
         definition: None,
         shape: SHAPE,
         placement: Placement::ROTATED,
-        policy: Policy::Wcl,
         snapshot: Some(SnapshotRef {
             area: 1,
             record: RecordNumber(900),
@@ -106,7 +105,7 @@ pub fn notes() -> Vec<Note> {
         Note::Range(RangeNote {
             first: UserBlock(24),
             count: 4,
-            kind: RangeKind::Lost,
+            is_lost: true,
             since: 1_700_000_200,
         }),
         Note::Bad(BadNote { slot: Slot(1), first: 2, count: 5, is_bad: true }),
@@ -188,8 +187,6 @@ pub fn record() -> Record {
             Entry::LogWrite(log_write(7, 1002, &[(0, user(767)), (3, Holds::Parity), (4, Holds::Parity)])),
             Entry::Member(Member { slot: Slot(0), state: MemberState::Lost { missed_from: Generation(9) } }),
             Entry::Member(Member { slot: Slot(1), state: MemberState::Present }),
-            Entry::Mark { first: LogicalStripe(3), count: 29, is_marked: true },
-            Entry::Mark { first: LogicalStripe(0), count: 1, is_marked: false },
         ],
     }
 }
@@ -214,7 +211,6 @@ pub fn stripe(logical: u64, physical: u64, generation: u64) -> SnapshotItem {
         logical: LogicalStripe(logical),
         physical: PhysicalStripe(physical),
         generation: Generation(generation),
-        is_marked: logical % 4 == 3,
     }
 }
 
@@ -321,9 +317,6 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
         range(SHAPE.user_blocks()).prop_map(|(at, count)| Entry::LogForget { first: UserBlock(at), count }),
         (0..SHAPE.devices, any_member_state())
             .prop_map(|(slot, state)| Entry::Member(Member { slot: Slot(slot), state })),
-        (range(SHAPE.logical_stripes), any::<bool>()).prop_map(|((at, count), is_marked)| {
-            Entry::Mark { first: LogicalStripe(at), count, is_marked }
-        }),
         any_note().prop_map(Entry::Note),
         any_patch().prop_map(Entry::Patch),
     ]
@@ -377,7 +370,6 @@ pub fn patch_record() -> Record {
 pub fn any_note() -> impl Strategy<Value = Note> {
     let limit = SHAPE.user_blocks();
     let range = (0..limit, 1..=limit).prop_map(move |(at, n)| (at, n.min(limit - at)));
-    let kind = prop_oneof![Just(RangeKind::Good), Just(RangeKind::Lost), Just(RangeKind::Suspect)];
     let state = prop_oneof![
         Just(ScrubState::Running),
         Just(ScrubState::Paused),
@@ -402,8 +394,8 @@ pub fn any_note() -> impl Strategy<Value = Note> {
             Note::Scrub(ScrubNote { state, repair, begun_at, ended_at, position, counts })
         },
     );
-    let range = (range, kind, any::<i64>()).prop_map(|((first, count), kind, since)| {
-        Note::Range(RangeNote { first: UserBlock(first), count, kind, since })
+    let range = (range, any::<bool>(), any::<i64>()).prop_map(|((first, count), is_lost, since)| {
+        Note::Range(RangeNote { first: UserBlock(first), count, is_lost, since })
     });
     let all = SHAPE.logical_stripes + u64::from(SHAPE.log_rows);
     let bad = (0..SHAPE.devices, 0..all, 1..=all, any::<bool>()).prop_map(move |(slot, first, n, is_bad)| {
@@ -447,13 +439,13 @@ pub fn any_record() -> impl Strategy<Value = Record> {
 pub fn any_superblock() -> impl Strategy<Value = Superblock> {
     let numbers = (any::<[u8; 16]>(), any::<[u8; 16]>(), any::<[u64; 4]>(), any::<i64>());
     let texts = ("[a-zäß€ ]{0,16}", "[a-z]{1,8}:[0-9a-z+,=.-]{0,503}", 1..=57_344u32, any::<u64>());
-    let choices = (0..=255u32, any::<bool>(), 0..5u32, any::<[bool; 5]>());
+    let choices = (0..=255u32, 0..5u32, any::<[bool; 5]>());
     let snapshot = proptest::option::of((0..2u8, any::<u64>(), 1..=2u32, any::<u64>(), 0..20u32));
     let shape = (1..=64u64, 0..1000u32, 16..5000u32);
     let state = (any::<[u64; 2]>(), proptest::option::of((1..=4u32, any::<u64>())));
     (numbers, texts, choices, snapshot, shape, state).prop_map(
         |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape, (bits, state))| {
-            let (step, inplace, slot, lost) = choices;
+            let (step, slot, lost) = choices;
             let custom = spec.starts_with("custom:");
             let definition = custom.then_some(DefinitionRef { len, crc: Crc64(crc) });
             let state = state.filter(|_| snapshot.is_some());
@@ -479,7 +471,6 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                 definition,
                 shape: numbers,
                 placement: Placement::of_number(step).unwrap(),
-                policy: if inplace { Policy::Inplace } else { Policy::Wcl },
                 snapshot: snapshot.map(|(area, record, blocks, crc, replay_at)| SnapshotRef {
                     area,
                     record: RecordNumber(record),

@@ -7,7 +7,7 @@ use pantile_code::{Code, Placement};
 use pantile_device::{AlignedBuf, Device, Faulty, MemoryDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, format_volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,12 +17,11 @@ pub type Devices = Vec<Option<Arc<dyn Device>>>;
 
 /// A volume of 48 stripes of 16 KiB elements.
 pub fn geometry(code: &str) -> Geometry {
-    geometry_of(code, 48, Policy::Wcl)
+    geometry_of(code, 48)
 }
 
 /// The same with so many stripes and a policy.
-pub fn geometry_of(code: &str, logical_stripes: u32, policy: Policy) -> Geometry {
-    let moves = policy == Policy::Wcl;
+pub fn geometry_of(code: &str, logical_stripes: u32) -> Geometry {
     let code = Code::parse(code).expect("a spec");
     Geometry::new(NewVolume {
         volume: VolumeId([7; 16]),
@@ -30,10 +29,9 @@ pub fn geometry_of(code: &str, logical_stripes: u32, policy: Policy) -> Geometry
         code,
         element_blocks: 4,
         logical_stripes,
-        spare_stripes: if moves { 16 } else { 0 },
-        log_rows: if moves { 600 } else { 0 },
+        spare_stripes: 16,
+        log_rows: 600,
         journal_blocks: 256,
-        policy,
     })
     .expect("a geometry")
 }

@@ -738,9 +738,8 @@ impl Engine for Toy {
             | Event::Still
             | Event::Idle
             | Event::Pace(..)
-            | Event::DeviceChecked(_)
-            | Event::Copy { .. }
-            | Event::Checked { .. } => {}
+            | Event::ClearErrors(_)
+            | Event::Copy { .. } => {}
         }
         self.advance();
     }

@@ -6,7 +6,7 @@ use pantile_code::{Code, Placement};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, Policy,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume,
     ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume,
 };
 use std::cell::Cell;
@@ -233,10 +233,6 @@ pub struct Real {
 
 impl Real {
     pub fn new(shape: &Shape, faults: &[Fault]) -> Real {
-        Real::with_policy(shape, faults, Policy::Wcl)
-    }
-
-    pub fn with_policy(shape: &Shape, faults: &[Fault], policy: Policy) -> Real {
         let code = match shape.code.starts_with("pantile-code") {
             true => Code::from_text(shape.code),
             false => Code::parse(shape.code),
@@ -251,7 +247,6 @@ impl Real {
             spare_stripes: shape.spare_stripes,
             log_rows: shape.log_rows,
             journal_blocks: shape.journal_blocks,
-            policy,
         })
         .expect("a volume may have this shape");
         let blocks = (0..geometry.slots() as u32).map(|s| geometry.device_blocks(Slot(s))).max();
