@@ -552,7 +552,7 @@ fn every_experiment_answers_with_the_same_fields() {
     let trace = trace.to_str().expect("UTF-8");
     text(&["lab", "generate", "zipf", "--requests", "2000", "--space", "64M", "--out", trace]);
     let replay = ["lab", "replay", trace, "--codes", "raid5:2,dcode:5"];
-    let driven = ["--policy", "wcl", "--lost", "1", "--lost-at", "50", "--rebuild-at", "500"];
+    let driven = ["--driven", "--lost", "1", "--lost-at", "50", "--rebuild-at", "500"];
     let experiments: [(&str, Vec<&str>); 8] = [
         ("dcode-load", vec!["lab", "dcode-load", "--runs", "200"]),
         ("dcode-read", vec!["lab", "dcode-read"]),

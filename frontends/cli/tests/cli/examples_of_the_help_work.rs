@@ -15,7 +15,6 @@ const NEED_MORE: [&str; 25] = [
     "add-spare",
     "assemble",
     "attach",
-    "call-good",
     "ceph",
     "chunks",
     "create",

@@ -424,7 +424,7 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     ok(folder, "create vol --size 1M --code mirror:2");
     let mut status = json_of(folder, "status vol");
     let strange = "\u{1b}[31m\u{1b}]0;owned\u{7}\u{9b}2J";
-    for name in ["name", "code", "policy"] {
+    for name in ["name", "code", "placement"] {
         status[name] = strange.into();
     }
     status["answer"] = "status".into();
