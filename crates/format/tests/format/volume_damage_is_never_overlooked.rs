@@ -181,7 +181,6 @@ fn a_superblock_whose_fields_cannot_be_so_is_refused() {
         ("element blocks", 3, "element blocks"),
         ("element blocks", 2048, "element blocks"),
         ("placement", 256, "placement"),
-        ("policy", 2, "policy"),
         ("log rows", u64::MAX, "log rows"),
         ("log rows", (1 << 20) + 1, "log rows"),
         ("log rows", 1 << 20, "snapshot blocks"),
@@ -321,7 +320,8 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
     // field refused.
     for (entry, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "kind", 0, "kind"),
-        (0, ENTRY_HEAD_LAYOUT, "kind", 6, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "kind", 6, "kind"),
+        (0, ENTRY_HEAD_LAYOUT, "kind", 2, "length"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 11, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 63, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 4, "length"),
@@ -360,7 +360,7 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         (4, LOG_WRITE_LAYOUT, "row", 8, "row"),
         (4, LOG_WRITE_LAYOUT, "reserved", 1, "reserved"),
         (3, ENTRY_HEAD_LAYOUT, "count", 1, "count"),
-        (3, ENTRY_HEAD_LAYOUT, "length", 32, "length"),
+        (3, ENTRY_HEAD_LAYOUT, "length", 32, "entries"),
     ] {
         let range = crate::volume_common::field(table, name);
         let result = with_entry(entries[entry].clone(), range.start, range.len().min(8), value);
@@ -670,7 +670,7 @@ fn stripes_out_of_order_are_not_written() {
 
 #[test]
 #[should_panic(expected = "must be below 2^63")]
-fn a_generation_that_looks_like_a_mark_is_not_written() {
+fn a_generation_that_no_volume_counts_to_is_not_written() {
     let head = SnapshotHead { next_generation: Generation(u64::MAX), ..snapshot_head() };
     let mut encoder = SnapshotEncoder::new(head, &SHAPE);
     members(&SHAPE).for_each(|member| encoder.push(&member));
