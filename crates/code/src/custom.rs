@@ -163,7 +163,7 @@ fn sum_text(code: &Code, equation: &Equation, without: Option<CellIndex>) -> Str
 /// A sum of coefficient times (row, column).
 type Sum = Vec<((usize, usize), Gf)>;
 
-/// What has been read so far.
+/// State of a file that is read line by line.
 #[derive(Default)]
 struct File {
     name: Option<String>,

@@ -1,4 +1,4 @@
-//! What other systems call their codes, and how they cut data into chunks of them.
+//! Names of codes in other systems, and how those systems cut data into chunks.
 //!
 //! ```text
 //! ceph:plugin=isa k=8 m=3 technique=cauchy        a Ceph profile; commas do as well as blanks
@@ -13,10 +13,10 @@
 //! A [`Profile`] is the code with what these names say beside it: the order of bytes in a column
 //! and the lengths that chunks may have. It is data; who cuts by it is the facade.
 //!
-//! [`Code::parse`] takes all of these names, and three more that say what a code is without saying
-//! whose chunks: `RS(10,4)` and `RS-6-3-1024k` are `rs:k+m`, `raid1:n` is `mirror:n`. Names that
-//! only resemble a code here (`raidz2:6`, `raid10:4`) are answered with codes for as many disks,
-//! none of which survives less than what was asked for ([`CodeError::OtherName`]).
+//! [`Code::parse`] takes all of these names. It also takes three names of a code alone, without a
+//! chunk layout: `RS(10,4)` and `RS-6-3-1024k` are `rs:k+m`, `raid1:n` is `mirror:n`. Names that
+//! only resemble a code here (`raidz2:6`, `raid10:4`) get suggestions: codes for as many disks that
+//! survive at least as many losses ([`CodeError::OtherName`]).
 
 use crate::error::Quoted;
 use crate::parts::reed_sol_van::reed_sol_van;
@@ -112,8 +112,8 @@ pub fn outline(code: &Code) -> Option<Code> {
     outline.finish_checked("outline").ok()
 }
 
-/// Whether a `mapping=` of Ceph has the data first and the parity behind, as chunks lie without
-/// one.
+/// True if a `mapping=` of Ceph has the data first and the parity behind, as chunks are stored
+/// without one.
 pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
     mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data))
 }
@@ -314,7 +314,7 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     let Some(plugin) = words.value("plugin")? else {
         return Err(words.wrong("plugin= is missing".into()));
     };
-    // What says where chunks go, and not what is in them.
+    // These words choose where chunks go, not their content.
     words.words.retain(|word| !["crush-", "ruleset-", "directory="].iter().any(|key| word.starts_with(key)));
     let unit = words.number("stripe_unit")?;
     let (code, rows, align) = match ceph_plugin(&plugin) {
@@ -603,7 +603,7 @@ fn ceph_lrc(words: &mut Words) -> Result<Code, CodeError> {
     code.finish_checked(&format!("ceph-lrc-{k}-{m}-{l}"))
 }
 
-/// Whether a text is a policy of HDFS, as far as letters go.
+/// True if a text has the letters of an HDFS policy.
 fn is_policy(text: &str) -> bool {
     let text = text.to_ascii_uppercase();
     let known = ["RS-LEGACY-", "RS-", "XOR-"].iter().find_map(|codec| text.strip_prefix(codec));

@@ -47,8 +47,8 @@ impl fmt::Display for CodeSpec {
 }
 
 impl Code {
-    /// Builds the code that a spec names; also one that must not store: whoever stores asks
-    /// [`Code::check_stores`]. The names of other systems are taken as well
+    /// Builds the code that a spec names; also one that must not store data. Programs that store
+    /// data call [`Code::check_stores`]. The names of other systems are taken as well
     /// ([`foreign`](crate::foreign)).
     ///
     /// Errors: a [`CodeError`] that says the limit and what to do; nothing is built.
@@ -93,8 +93,8 @@ fn find(name: &str) -> Option<&'static Family> {
 }
 
 fn unknown(name: &str) -> CodeError {
-    // Of equally near names the one whose codes survive most, and none that survives nothing: who
-    // mistypes a name must not end with less than was wanted.
+    // Of equally near names, suggest the one whose codes survive most, and none that survives no
+    // loss: a typing error must not lead to less redundancy than the user wanted.
     let survives = |family: &Family| Code::parse(family.examples[0]).map_or(0, |code| code.claim().tolerance);
     let near = |family: &Family| {
         let d = distance(name, family.name);
@@ -185,7 +185,7 @@ impl fmt::Display for Argument {
     }
 }
 
-/// What to do about a number outside its range.
+/// Advice about a number outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// Why it cannot be smaller, or what to use instead; may be empty.

@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saturates_past_the_middle_stays_large() {
+    fn saturation_past_the_middle_stays_large() {
         assert_eq!((choose(104, 99), choose(104, 60)), (91_962_520, u64::MAX));
         assert_eq!((choose(u64::MAX, u64::MAX - 1), choose(u64::MAX, 9)), (u64::MAX, u64::MAX));
     }

@@ -21,8 +21,8 @@
 use pantile_code::Code;
 use pantile_gf::{Gf, Matrix};
 
-/// Whether any so many columns as there are parities may be lost, by Cauchy's determinant. `false`
-/// says nothing.
+/// True if any so many columns as there are parities can be lost, by Cauchy's determinant. `false`
+/// proves nothing.
 ///
 /// Cost: some operations for each coefficient.
 pub(crate) fn is_cauchy(code: &Code) -> bool {
@@ -32,8 +32,8 @@ pub(crate) fn is_cauchy(code: &Code) -> bool {
     has_one_row && k > 1 && m > 1 && encodes(code) && no_minor_is_zero(code.generator())
 }
 
-/// Whether the equations say each parity, and nothing else: a code that was built by hand may have
-/// others.
+/// True if the equations define each parity, and there are no others: a code that was built by hand
+/// can have more.
 fn encodes(code: &Code) -> bool {
     let (equations, parity) = (code.equations(), code.parity());
     let coefficient = |i: usize, j: usize| equations[i].coefficient(parity[j]);
@@ -80,7 +80,7 @@ mod tests {
         builder.finish("made up", "custom", Claim { tolerance: 0, mds: false })
     }
 
-    /// Whether every square matrix of some rows and columns has full rank: by all of them.
+    /// True if every square matrix of some rows and columns has full rank. Tries all of them.
     fn is_superregular(generator: &Matrix) -> bool {
         let (m, k) = (generator.rows(), generator.columns());
         let of_size =
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_of_small_matrices_is_so() {
+    fn small_matrices_are_judged_right() {
         // Points that are all different, and two that are not, among them infinity (1 : 0), scaled.
         let mut state = 1u32;
         let mut random = move |most: u32| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cauchy_matrix_or_has_one_parity_is_counted() {
+    fn other_matrices_and_single_parities_are_counted() {
         for spec in [
             "lrc:6,2,2",
             "shec:6,4,3",

@@ -91,17 +91,17 @@ impl<'c> Progress<'c> {
         rest
     }
 
-    /// Makes these cells, each by whichever equation has come to lack it alone, if that makes all
-    /// of them; `lacking` has for each equation how many of them it has. For who has lost as many
-    /// cells as there are equations, reads all that is left in any case and uses each equation
-    /// once: in whatever order, the terms are as many.
+    /// Computes these cells, each by an equation that lacks only it. Returns true if that yields
+    /// all of them. `lacking` has for each equation the number of these cells in it. For losses of
+    /// as many cells as there are equations: every survivor is read and each equation used once, so
+    /// the order does not change the number of terms.
     ///
     /// `false` if some are left, and then neither the steps nor `lacking` are of use. Cost: some
     /// nanoseconds for each term.
     pub(crate) fn peel_all(&mut self, missing: &[CellIndex], lacking: &mut [u32]) -> bool {
         self.steps.reserve(missing.len());
-        // A chain is followed to its end before the next one begins: whoever reads the plan sees
-        // it.
+        // A chain is followed to its end before the next one begins, which keeps the printed plan
+        // readable.
         let mut next: Vec<u32> = Vec::with_capacity(lacking.len());
         next.extend((0..lacking.len() as u32).rev().filter(|&e| lacking[e as usize] == 1));
         while let Some(e) = next.pop() {
@@ -178,13 +178,13 @@ struct Open {
     unknowns: u32,
     /// The numbers of the unknown cells, added bit by bit: when one is left, its number.
     unknown: u32,
-    /// What the others cost.
+    /// Sum of the other costs.
     sum: u64,
 }
 
 impl Open {
-    /// Shared cells count as often as they are used, so that along a chain the labels may double
-    /// and double again; one too large to be told from another is still less than none.
+    /// Shared cells count as often as they are used, so labels can double with each step of a
+    /// chain. Labels too large to be distinguished from each other still count as less than none.
     fn add(&mut self, cost: u64) {
         self.sum = self.sum.saturating_add(cost).min(UNREACHED - 1);
     }
@@ -200,7 +200,7 @@ impl Open {
 struct Labelled {
     /// At hand, nothing; of other survivors, the price; else [`UNREACHED`].
     cost: u64,
-    /// What the cell costs that was reached in this round.
+    /// Cost of the cell if it was reached in this round.
     label: u64,
     round: u32,
     /// The equation that yields it then.
@@ -216,8 +216,8 @@ struct Left {
     round: u32,
 }
 
-/// The cheapest way to each cell, as far as the cheapest of the wanted ones; kept up while cells
-/// come to hand, and spread anew from there in each round.
+/// The cheapest path to each cell, up to the cheapest of the wanted ones. It is updated as cells
+/// become available, and each round spreads from there.
 struct Labels {
     cells: Vec<Labelled>,
     equations: Vec<Left>,
@@ -278,14 +278,14 @@ impl Labels {
         self.at_once.retain(|&e| self.equations[e as usize].at_hand.unknowns == 1);
     }
 
-    /// What a cell costs that must be computed, if it was reached in this round.
+    /// Returns the cost of a cell that must be computed, if it was reached in this round.
     fn label(&self, cell: CellIndex) -> Option<u64> {
         let cell = &self.cells[cell.usize()];
         (cell.round == self.round).then_some(cell.label)
     }
 
-    /// Labels cells anew, the cheapest first, up to all that cost what the cheapest wanted one
-    /// does, or less; that cost.
+    /// Labels cells again, cheapest first, as long as they cost at most what the cheapest wanted
+    /// cell does. Returns that cost.
     fn spread(&mut self, progress: &Progress<'_>) -> Option<u64> {
         let Labels { cells, equations, at_once, wanted, heap, round } = self;
         *round += 1;

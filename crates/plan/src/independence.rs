@@ -1,5 +1,5 @@
-//! Whether a set of columns may be lost: whether the vectors that its cells have in the equations
-//! are independent.
+//! Decides if a set of columns can be lost: if the vectors that its cells have in the equations are
+//! independent.
 //!
 //! Two tests that answer alike; which is the cheaper depends on the code and is tried out, see
 //! [`Blocks::cheaper_test`]:
@@ -329,7 +329,7 @@ impl Placed<'_> {
     }
 }
 
-/// What a column costs besides its arithmetic.
+/// Work per column besides its arithmetic.
 const COLUMN_WORK: u64 = 20;
 
 /// An elimination that can be undone, in bits or in bytes.
@@ -389,7 +389,7 @@ fn add_bytes(basis: &mut Vec<(usize, Vec<Gf>)>, vector: &[Gf], work: &mut u64) -
     true
 }
 
-/// The set, decided anew each time from the few equations that its cells stand in.
+/// Set that is decided from scratch each time, from the few equations that contain its cells.
 pub(crate) struct Sparse<'b> {
     blocks: &'b Blocks,
     set: Vec<usize>,
@@ -400,7 +400,7 @@ pub(crate) struct Sparse<'b> {
     touched: Vec<u32>,
     /// Equations that had one lost cell when they were noted.
     alone: Vec<u32>,
-    /// Whether a lost cell went out with an equation of its own.
+    /// True if a lost cell was eliminated with an equation of its own.
     is_out: Vec<bool>,
     work: u64,
     work_most: u64,
@@ -441,7 +441,7 @@ impl Sparse<'_> {
         survives
     }
 
-    /// Whether lost cells, none of which any equation has alone, are independent.
+    /// True if lost cells are independent, given that each equation has at least two of them.
     fn are_independent(&mut self, rest: &[u32]) -> bool {
         let mut open = 0;
         for &equation in &self.touched {

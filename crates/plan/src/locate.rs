@@ -6,11 +6,11 @@
 //! to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and the
 //! question is which small E do.
 //!
-//! With column distance d (any d - 1 columns may be lost) and f erased columns, any two
+//! With column distance d (any d - 1 columns can be lost) and f erased columns, any two
 //! explanations of at most e columns each, 2e + f <= d - 1, are the same: the answer is unique and
 //! certain. Beyond that an answer can still be unique, but a different set of the same size, on
-//! other bytes, could have looked the same; it is reported as not certain and is never repaired
-//! without being told to.
+//! other bytes, could have looked the same. Such an answer is reported as not certain, and is
+//! repaired only if the caller asks for it.
 //!
 //! The search is per syndrome, that is per byte; callers that work on long buffers search once per
 //! stretch and check the answer on every byte with [`Locator::residual`], which is as cheap as
@@ -64,7 +64,7 @@ pub enum Explanation {
     Located {
         /// The columns, ascending.
         columns: Vec<usize>,
-        /// Whether no other set of as many columns could ever have caused it.
+        /// True if no other set of as many columns could have caused it.
         certain: bool,
     },
     /// Several sets of the same smallest size explain it.
@@ -79,7 +79,7 @@ pub enum Explanation {
     Unlocatable,
 }
 
-/// What one column contributes to the checks.
+/// Contribution of one column to the checks.
 #[derive(Clone, Debug)]
 struct Block {
     column: usize,
@@ -99,7 +99,7 @@ pub struct Locator {
     /// Only columns with cells read.
     blocks: Vec<Block>,
     errors_certain: usize,
-    /// How many columns may be lost beside those with erased cells.
+    /// Number of columns that can be lost beside those with erased cells.
     spare: usize,
 }
 
@@ -108,8 +108,8 @@ pub struct Locator {
 /// would take for ever.
 pub const SEARCH_PRODUCTS_MOST: u64 = 1 << 28;
 
-/// What is true with a greater chance of a mistake than one in 2 to this power is not repaired
-/// without being asked to.
+/// Least evidence for a repair without request: the chance of a mistake is at most one in 2 to this
+/// power.
 pub const EVIDENCE_BITS_LEAST: u32 = 40;
 
 impl Locator {
@@ -184,9 +184,9 @@ impl Locator {
         self.errors_certain
     }
 
-    /// What it proves that one set of `columns` columns explains each of `bytes` bytes that fail a
-    /// check: a larger error does so with a chance of at most 2 to the power of minus this, rounded
-    /// down. The head of this module derives it.
+    /// Returns the evidence that one set of `columns` columns explains each of `bytes` bytes that
+    /// fail a check. A larger error explains them by chance with a probability of at most 2 to the
+    /// power of minus this; the number is rounded down. The head of this module derives it.
     ///
     /// Zero beyond [`Locator::errors_certain`], where other sets of the size exist that explain as
     /// much.
@@ -265,7 +265,8 @@ impl Locator {
         rows.iter().map(|row| sparse(row)).collect()
     }
 
-    /// What was added to each cell of the given columns, as a combination of the checks.
+    /// Returns the error that was added to each cell of the given columns, as a combination of the
+    /// checks.
     ///
     /// `None` if the columns' cells are not independent in the checks, so that their values are not
     /// determined.

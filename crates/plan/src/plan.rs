@@ -29,7 +29,7 @@ pub enum Optimality {
     },
 }
 
-/// What to read and what to compute from it.
+/// Cells to read, and the steps that compute the wanted cells from them.
 ///
 /// Invariants: reads are ascending and never lost; each step uses only cells read or computed by an
 /// earlier step; every output is read or computed. Units: cells; valid for any element length.
@@ -65,7 +65,7 @@ impl Plan {
         self.steps.iter().flat_map(|step| &step.terms).filter(|(_, c)| *c != Gf::ONE).count()
     }
 
-    /// Whether the plan keeps its invariants and every step follows from the equations of the code.
+    /// True if the plan keeps its invariants and every step follows from the equations of the code.
     ///
     /// Cost: every step is expanded to the data cells through the generator; for tests and for
     /// `explain`.
@@ -117,9 +117,9 @@ pub struct NotRecoverable {
     pub lost: CellSet,
     /// The columns that they are of, ascending.
     pub columns: Vec<usize>,
-    /// Any so many columns may be lost, by the claim of the code.
+    /// Any so many columns can be lost, by the claim of the code.
     pub tolerance: usize,
-    /// The wanted cells that cannot be had.
+    /// Wanted cells that cannot be computed.
     pub unrecoverable: Vec<CellIndex>,
     /// How many of the lost cells the equations determine independently.
     pub rank: usize,

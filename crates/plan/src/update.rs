@@ -4,9 +4,9 @@
 //!
 //! * read-modify-write: read the old content of what is written and of every affected parity; add
 //!   the change;
-//! * reconstruct-write: read the rest of what each affected parity covers and compute it anew,
-//!   along the code's own equations (an unaffected parity on the right-hand side is read, not
-//!   recomputed);
+//! * reconstruct-write: read the rest of what each affected parity covers and compute the parity
+//!   from that, along the code's own equations (an unaffected parity on the right-hand side is
+//!   read, not recomputed);
 //! * full stripe: everything is new, nothing is read.
 //!
 //! The cheapest in reads plus writes is planned; mixtures of strategies per parity are not
@@ -23,9 +23,9 @@ use std::fmt;
 pub enum Strategy {
     /// Old data and old parity are read, the change is added.
     ReadModifyWrite,
-    /// What is not written is read, parity is computed anew.
+    /// Reads the data cells that are not written, and computes parity from all.
     ReconstructWrite,
-    /// Nothing is read.
+    /// Reads no cell.
     FullStripe,
 }
 
@@ -48,12 +48,12 @@ pub enum Content {
     New(CellIndex),
 }
 
-/// One small write: what to read, what to compute, what to write.
+/// A small write: reads, computations and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdatePlan {
     /// The strategy chosen.
     pub strategy: Strategy,
-    /// How the old contents that the steps use are had.
+    /// Recovery plan for the old contents that the steps use.
     pub old: Plan,
     /// New parity cells, each from old and new contents; in an order in which they can be computed.
     pub steps: Vec<(CellIndex, Vec<(Content, Gf)>)>,
@@ -66,8 +66,8 @@ pub struct UpdatePlan {
 impl Planner {
     /// Plans a write to the given data cells while `lost` cannot be read or written.
     ///
-    /// Errors: every strategy needs old content that cannot be had; a cell is not a data cell of
-    /// the code. Cost: one pass over the generator and up to two recovery plans.
+    /// Errors: every strategy needs old content that cannot be recovered; a cell is not a data cell
+    /// of the code. Cost: one pass over the generator and up to two recovery plans.
     pub fn update(
         &self,
         written: &[CellIndex],

@@ -47,7 +47,7 @@ use pantile_gf::Matrix;
 
 pub(super) const FAMILY: Family = Family {
     name: "lch",
-    summary: "Reed-Solomon whose parities an additive FFT computes: any m columns may be lost",
+    summary: "Reed-Solomon whose parities an additive FFT computes: any m columns can be lost",
     forms: &["lch:k+m"],
     examples: &["lch:8+4", "lch:12+4", "lch:20+8"],
     small: &["lch:4+1", "lch:5+2", "lch:6+3", "lch:9+4", "lch:5+6"],

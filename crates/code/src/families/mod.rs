@@ -35,10 +35,10 @@ pub enum Width {
     Disks,
     /// `family:k` has k disks of data and so many of parity.
     DataAnd(usize),
-    /// `family:k+m`, where m is so many unless somebody says otherwise.
+    /// `family:k+m`, where m has this value by default.
     DataPlus(usize),
     /// Groups, locality or overlap are a choice that the number of disks does not make. The specs
-    /// that come into question on so many disks, any so many of which may be lost: fewest parities
+    /// that come into question on so many disks, any so many of which can be lost: fewest parities
     /// first, some of them perhaps of no code, or of one that bears less.
     Undecided(fn(usize, usize) -> Vec<String>),
 }
@@ -52,7 +52,7 @@ pub enum WidthError {
         family: &'static str,
         /// Disks.
         disks: usize,
-        /// What a spec of it looks like.
+        /// Pattern of its specs.
         form: &'static str,
     },
     /// Not even one disk of data.
@@ -104,7 +104,7 @@ impl Family {
 
 impl Family {
     /// The specs of this family that come into question on so many disks where any `survive` of
-    /// them may be lost. Whether a code exists and what it claims is asked by parsing it.
+    /// them can be lost. Whether a code exists and what it claims is asked by parsing it.
     ///
     /// Shape: one spec where the number of disks decides, otherwise a handful.
     pub fn specs_that_may_bear(&self, disks: usize, survive: usize) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Proof of a tolerance by trying every set of columns, within a bound on the work.
 //!
-//! A set of columns may be lost exactly when the columns of the parity-check matrix that belong to
+//! A set of columns can be lost exactly when the columns of the parity-check matrix that belong to
 //! its cells are independent. A depth-first walk over the sets keeps one [`Echelon`] and inserts
 //! only the cells of the newest column, so a set costs one reduction, and a dependent set ends the
 //! walk: nothing larger can be tolerated.
@@ -56,8 +56,8 @@ pub(crate) fn proven_of_words(field: &BinaryField, rows: &[Vec<usize>], most: us
     proven
 }
 
-/// Whether any so many of the columns are independent of each other and of those chosen, each of
-/// which begins at its pivot with 1.
+/// True if any `count` of the columns are independent of each other and of the chosen ones. Each
+/// chosen column begins at its pivot with 1.
 fn all_independent(
     field: &BinaryField,
     columns: &[Vec<usize>],

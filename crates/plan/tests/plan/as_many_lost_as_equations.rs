@@ -154,7 +154,7 @@ fn rows_of_bits_have_room_for_any_bit_matrix() {
 }
 
 #[test]
-fn what_is_not_determined_is_refused() {
+fn undetermined_cells_are_refused() {
     let code = Code::parse("dcode:9,raw").unwrap();
     let planner = Planner::new(&code);
     let mut refused = 0;

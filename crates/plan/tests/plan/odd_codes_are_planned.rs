@@ -1,5 +1,5 @@
-//! Codes that nobody would build and anybody may write: plans for them are sound, and made in
-//! bounded space.
+//! Odd codes, of a kind that only a code file can have: their plans are sound, and made in bounded
+//! space.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Planner, Request};
@@ -32,8 +32,8 @@ fn costs_that_double_along_a_chain_do_not_overflow() {
     }
 }
 
-/// Everything wanted at once of a stripe of 20,000 cells: the dependent cells are told from the
-/// others without a matrix of 20,000 by 20,000.
+/// Everything wanted at once of a stripe of 20,000 cells: the dependent cells are found without a
+/// matrix of 20,000 by 20,000.
 #[test]
 fn all_cells_of_a_large_stripe_can_be_wanted() {
     const ROWS: usize = 2000;

@@ -120,7 +120,7 @@ fn shec_loses_and_reads_what_is_known() {
     }
 }
 
-/// That no plan reads less for p = 7 is `no_plan_of_any_form_reads_less_for_p_of_seven`.
+/// For p = 7, `no_plan_of_any_form_reads_less_for_p_of_seven` shows that no plan reads less.
 #[test]
 fn a_data_column_is_rebuilt_with_the_fewest_reads() {
     for p in [5, 7, 11, 13] {
