@@ -1,4 +1,4 @@
-//! What every device can do: five positioned operations on whole blocks.
+//! The interface of every device: five positioned operations on whole blocks.
 
 use crate::{DeviceError, Part, PartMut, Site, Standing};
 use std::fmt;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// order, block by block. Errors: a read that failed may have changed its buffer; a write that
 /// failed may have written any of its blocks.
 pub trait Device: Send + Sync {
-    /// What the device is called in errors: its path.
+    /// Returns the device's name in errors: its path.
     fn path(&self) -> &Path;
 
     /// Bytes that can be used, a multiple of the block length. Never changes.
@@ -60,11 +60,11 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// What a flush has come to that somebody did on [`direct_file`](Self::direct_file): the number
-    /// of the system's error, or `None`. As [`flush`](Self::flush), which the device does itself
-    /// where it has no such file.
+    /// Reports the result of a flush by the caller on [`direct_file`](Self::direct_file): the
+    /// number of the system's error, or `None`. A device without such a file does the
+    /// [`flush`](Self::flush) itself.
     ///
-    /// The system tells an error of a flush once, so nobody may flush again to hear it.
+    /// The system reports an error of a flush once, so a second flush would hide it.
     fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
         let _ = errno;
         self.flush()
@@ -101,7 +101,7 @@ pub enum Identity {
     },
 }
 
-/// What was asked of a device.
+/// An operation of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OpKind {
     /// To be opened.

@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What goes wrong with one operation.
+/// Fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and the system gives this number.
+    /// The operation is not done, and the system returns this number.
     Errno(i32),
     /// Done in full, but this much later.
     Delay(Duration),

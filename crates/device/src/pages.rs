@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a huge page is on the processors we build for; where it is more, an area has small ones.
+/// Size of a huge page on the processors that the build supports. If the system's is larger, an
+/// area has small pages.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whole pages that nobody else has: of an area, or a mapping of their own.
@@ -64,11 +65,11 @@ pub(crate) struct Area {
     /// Where it begins within the mapping: at a huge page.
     base: usize,
     len: usize,
-    /// Nothing was given from here on.
+    /// End of the pages ever given.
     top: usize,
     /// Lengths of what came back, by their place. Invariant: neighbours are one.
     free: BTreeMap<usize, usize>,
-    /// The same by length.
+    /// The free lengths and places, ordered by length.
     by_len: BTreeSet<(usize, usize)>,
     free_bytes: usize,
 }
@@ -207,7 +208,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly our mapping, and whoever refers to it holds the Arc that
+        // SAFETY: the range is exactly our mapping, and every reference to it held the Arc that
         // this value was in.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         // The kernel may refuse to split an area when it has too many: then the pages stay, unused.
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_back_in_pieces_is_one_again() {
+    fn returned_pieces_become_one_range_again() {
         let mut area = Area::new(4 * HUGE_PAGE_BYTES).unwrap();
         let mut given: Vec<_> = (0..8).map(|_| area.take(HUGE_PAGE_BYTES / 2).unwrap()).collect();
         assert!(area.take(1 << 12).is_none());

@@ -8,17 +8,16 @@
 //! devices. Nor does it with flushes, which the system leaves to threads of its own: those of the
 //! first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
 //!
-//! Each device has its own queue and its own workers, so one that hangs holds up its own requests
-//! and nobody else's. Workers begin when there is work for them and, where there is no ring, stay.
-//! A worker takes, in this order: a user's flush, a user's request, a flush in the background, a
-//! request in the background; the last kind never has more than its share of the workers, so a
-//! user's request always finds one that is not busy with a rebuild.
+//! Each device has its own queue and its own workers, so one that hangs delays only its own
+//! requests. Workers begin when there is work for them and, where there is no ring, stay. A worker
+//! takes, in this order: a user's flush, a user's request, a flush in the background, a request in
+//! the background. The last kind never has more than its share of the workers. So a user's request
+//! always finds one that is not busy with a rebuild.
 //!
-//! Order: requests of one device run side by side, in any order. Whoever needs one after the other
-//! waits for the first one's completion. A flush covers every operation whose completion was taken
-//! before the flush was submitted. All flushes that wait are one flush of the device (they began to
-//! wait before it begins, so it covers what each must); one that comes while a flush runs waits for
-//! the next.
+//! Order: requests of one device run side by side, in any order. A caller that needs an order waits
+//! for the first completion. A flush covers every operation whose completion was taken before the
+//! flush was submitted. All waiting flushes become one flush of the device, which covers them
+//! because it begins later. One that comes while a flush runs waits for the next.
 //!
 //! Bound: of each device and priority at most `depth_per_device` requests are accepted and not yet
 //! taken back as completions. So neither queues nor completions grow without end, and a background
@@ -46,8 +45,8 @@ use std::time::{Duration, Instant};
 /// Six devices, random durable writes of 4 KiB, eight at once: 1.1 times as many as by the ring.
 const FLUSHED_BY_WORKERS: usize = 8;
 
-/// Threads that do what they are told on a set of devices, and a ring for what needs none. All
-/// calls may come from any thread.
+/// Threads that perform requests on a set of devices, and a ring for requests that need no thread.
+/// All calls may come from any thread.
 ///
 /// Dropped, it finishes everything that was accepted, however long that takes; see
 /// [`shutdown`](Self::shutdown).
@@ -56,7 +55,8 @@ pub struct IoPool {
     /// Index = the number that requests name. Invariant: a number is never used twice.
     slots: RwLock<Vec<Option<Arc<Slot>>>>,
     done: Arc<Done>,
-    /// What needs no thread; `None` if the system has none, or nobody wants it.
+    /// Ring for requests that need no thread. `None` if the system has none, or the options exclude
+    /// it.
     ring: Option<Arc<Ring>>,
 }
 
@@ -69,25 +69,25 @@ pub struct PoolOptions {
     pub background_workers_per_device: usize,
     /// Requests of one device and priority that are accepted and not yet taken back.
     pub depth_per_device: usize,
-    /// Whether reads and writes of plain files may go to an io_uring, where there is one, instead
-    /// of to threads.
+    /// Sends reads and writes of plain files to an io_uring, if there is one, instead of to
+    /// threads.
     pub ring: bool,
 }
 
-/// What to do, to which device, for whom.
+/// An operation, its device and its priority.
 #[derive(Debug)]
 pub struct Request {
     /// The caller's name for it, handed back unread.
     pub token: u64,
     /// As [`IoPool::attach`] numbered it.
     pub device: usize,
-    /// Who waits.
+    /// Priority of the waiting caller.
     pub priority: Priority,
-    /// What to do.
+    /// Operation to perform.
     pub op: Op,
 }
 
-/// Who waits for a request.
+/// Kinds of callers that wait for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// A user.
@@ -112,7 +112,7 @@ pub enum Op {
     Write {
         /// First byte on the device.
         offset_bytes: u64,
-        /// What.
+        /// Buffers of the transfer.
         parts: Vec<Segment>,
     },
     /// See [`Device::flush`].
@@ -153,7 +153,7 @@ pub struct Completion {
     pub priority: Priority,
     /// Of the request, with its buffers.
     pub op: Op,
-    /// What the device said.
+    /// Result from the device.
     pub result: Result<(), DeviceError>,
     /// From being accepted to being begun.
     pub queued: Duration,
@@ -179,7 +179,7 @@ pub enum Refusal {
     Detached,
 }
 
-/// What [`IoPool::shutdown`] leaves.
+/// Requests that [`IoPool::shutdown`] leaves.
 #[derive(Debug)]
 pub struct Drained {
     /// Completions that nobody had taken.
@@ -315,8 +315,8 @@ impl IoPool {
         slot.take_queued(|_| true)
     }
 
-    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only when
-    /// somebody waits or polls next, so that several can be given to the system in one call.
+    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only at the next
+    /// wait or poll, so that several are given to the system in one call.
     ///
     /// Panics: if a range is not within its buffer.
     pub fn submit(&self, request: Request) -> Result<(), Rejected> {
@@ -387,7 +387,7 @@ impl IoPool {
     /// thread.
     pub fn wake(&self) {
         let mut ended = self.done.lock();
-        // Whoever was called already, for a completion or a wake, sees this one too.
+        // A thread that was already woken, for a completion or a wake, sees this one too.
         let call = !ended.woken && ended.list.is_empty();
         ended.woken = true;
         self.done.call(ended, call);
@@ -455,7 +455,7 @@ impl IoPool {
         self.ring.iter().filter(|ring| ring.count() > 0).for_each(|ring| ring.kick());
     }
 
-    /// What the system has done; what it could not do goes to a worker.
+    /// Collects operations that the system has finished. A worker gets those that it could not do.
     fn landed(&self) -> Vec<Over> {
         let Some(ring) = self.ring.as_ref().filter(|ring| ring.count() > 0) else { return Vec::new() };
         let over = |landed: Landed| {
@@ -482,7 +482,7 @@ impl Drop for IoPool {
 struct Done {
     ended: Mutex<Ended>,
     ready: Condvar,
-    /// Where somebody may wait instead.
+    /// Ring in which a caller may wait instead.
     ring: Option<Arc<Ring>>,
 }
 
@@ -490,7 +490,7 @@ struct Done {
 struct Ended {
     list: Vec<Over>,
     waiting: usize,
-    /// Whether somebody waits in the ring.
+    /// True while a caller waits in the ring.
     in_ring: bool,
     woken: bool,
     panic: Option<Box<dyn Any + Send>>,
@@ -509,13 +509,13 @@ impl Done {
 
     fn push(&self, over: impl IntoIterator<Item = Over>) {
         let mut ended = self.lock();
-        // Whoever was called for an earlier one takes the whole list.
+        // The thread that was woken for an earlier one takes the whole list.
         let call = ended.list.is_empty() && !ended.woken;
         ended.list.extend(over);
         self.call(ended, call);
     }
 
-    /// Calls somebody who waits, if `first`.
+    /// Wakes a waiting thread, if `first`.
     fn call(&self, ended: MutexGuard<'_, Ended>, first: bool) {
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);
         drop(ended);
@@ -526,8 +526,8 @@ impl Done {
         }
     }
 
-    /// The ring has taken a request. It begins when somebody waits: now, if somebody does, and
-    /// whoever waits elsewhere waits in the ring from now on.
+    /// Notes that the ring has taken a request. The request begins when a caller waits: now, if one
+    /// does. A caller that waits elsewhere waits in the ring from now on.
     fn has_taken(&self, ring: &Ring) {
         let ended = self.lock();
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);

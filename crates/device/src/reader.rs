@@ -1,11 +1,11 @@
 //! Some reads at a time, by the thread that wants them, with an end to its patience.
 //!
 //! A read through an [`IoPool`](crate::IoPool) goes to another thread and comes back; this one does
-//! not. But whoever calls `pread` of a device that hangs, hangs too. So a [`Reader`] has a ring of
-//! its own, and gives up waiting when the time is up.
+//! not. A plain `pread` of a device that hangs would hang too. So a [`Reader`] has a ring of its
+//! own, and stops waiting when the time is up.
 //!
-//! Invariant: memory that the system may still write to is never given to anybody else, nor is its
-//! device closed.
+//! Invariant: memory that the system may still write to is never given to another caller, nor is
+//! its device closed.
 
 use crate::device::check;
 use crate::{AlignedBuf, Device, OpKind};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Parts that a [`Reader`] reads at a time, at most.
 pub const READER_PARTS_MAX: usize = 16;
 
-/// Longer than anybody waits, and short enough for a clock.
+/// Longer than any caller waits, and short enough for a clock.
 const EVER: Duration = Duration::from_secs(1 << 32);
 
 /// A range of a device, and where it is read to.
@@ -57,7 +57,7 @@ pub struct Reader {
     ring: IoUring,
     /// Those of what is under way.
     buffers: ManuallyDrop<Vec<AlignedBuf>>,
-    /// What the system is reading, by part; `None`: not any more. Empty when there is nothing.
+    /// Reads in progress, by part; `None` once finished. Empty if there are none.
     under_way: Vec<Option<UnderWay>>,
 }
 
@@ -154,11 +154,11 @@ impl Reader {
         }
     }
 
-    /// Whether nothing is under way.
+    /// True if no read is in progress.
     pub fn is_free(&mut self) -> bool {
         if !self.under_way.is_empty() {
-            // What the system did not take while somebody waited it takes now, or it would never
-            // end.
+            // Entries that the system did not take during the wait must be taken now, or they would
+            // never end.
             let _ = self.ring.submit();
             while self.landed().is_some() {}
             if self.under_way.is_empty() {

@@ -71,8 +71,7 @@ impl<D: Device> Layered<D, Throttling> {
         Duration::from_nanos(self.layer.worked_ns.load(Relaxed))
     }
 
-    /// Whether it is slow from now on, or as fast as the device within: to prepare what is then
-    /// measured.
+    /// Makes it slow from now on, or as fast as the device within: to prepare a measurement.
     pub fn set_slow(&self, is_slow: bool) {
         self.layer.is_slow.store(is_slow, Relaxed);
     }

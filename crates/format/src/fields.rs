@@ -34,7 +34,7 @@ pub const SET_PATTERN: u32 = 2;
 /// Of a set: it leaves out what lies on another file system than its source; valid likewise.
 pub const SET_ONE_FILE_SYSTEM: u32 = 3;
 
-/// What the tags mean, as the page says it: of what, tag, name, meaning.
+/// Meanings of the tags, as the page lists them: owner, tag, name, meaning.
 pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
     (
         "source",
@@ -74,7 +74,7 @@ pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
 /// One field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TaggedField {
-    /// What it is.
+    /// Tag of the field.
     pub tag: u32,
     /// Its bytes.
     pub bytes: Vec<u8>,

@@ -57,7 +57,7 @@ layout! {
 }
 
 layout! {
-    /// What version 2 has in the bytes that are reserved in version 1.
+    /// Bytes that version 2 uses and version 1 reserves.
     HEADER2_LAYOUT {
         FEATURES: "features" @ 104 + 24, "the feature words";
         PIECES_LEN: "piece table length" @ 128 + 8, "bytes of the piece table, which follows the check table";
@@ -66,12 +66,12 @@ layout! {
     }
 }
 
-/// What a shard says of itself.
+/// Description of a shard at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardHeader {
     /// The version of the set.
     pub version: Version,
-    /// What the set uses; nothing in version 1.
+    /// Features of the set; none in version 1.
     pub features: Features,
     /// The set it belongs to.
     pub set: SetId,
@@ -254,7 +254,7 @@ impl ShardHeader {
         ShardHeader::decode(&bytes).ok()
     }
 
-    /// Where a block lies.
+    /// Returns the offset of a block.
     pub fn block_offset(&self, stripe: u64, stored_row: u32) -> u64 {
         let rows = u64::from(self.stored_rows);
         BODY_OFFSET + (stripe * rows + u64::from(stored_row)) * self.block_len.bytes()

@@ -9,7 +9,7 @@ pub struct Field {
     pub offset: u32,
     /// Its length in bytes.
     pub len: u32,
-    /// What it says.
+    /// Meaning of the bytes.
     pub meaning: &'static str,
 }
 

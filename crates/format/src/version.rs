@@ -12,7 +12,7 @@ use crate::{FORMAT_VERSION, FormatError, Part};
 pub enum Version {
     /// Two copies of the header, one checksum for the whole manifest, no fields.
     V1,
-    /// What new sets get.
+    /// Version of new sets.
     #[default]
     V2,
 }
@@ -46,21 +46,21 @@ impl Version {
 layout! {
     /// The feature words of a header and a manifest of version 2.
     FEATURES_LAYOUT {
-        IGNORABLE: "ignorable features" @ 0 + 8, "who does not know one of these bits may ignore it; who writes leaves it out";
-        READ_ONLY: "read-only features" @ 8 + 8, "who does not know one of these bits may read, and must not write";
-        REQUIRED: "required features" @ 16 + 8, "who does not know one of these bits must refuse the set";
+        IGNORABLE: "ignorable features" @ 0 + 8, "a reader may ignore a bit that it does not know; a writer clears it";
+        READ_ONLY: "read-only features" @ 8 + 8, "a program that does not know one of these bits may read, and must not write";
+        REQUIRED: "required features" @ 16 + 8, "a program that does not know one of these bits must refuse the set";
     }
 }
 
 /// The bytes of the feature words.
 pub(crate) const FEATURES_BYTES: usize = 24;
 
-/// What a set of version 2 uses beyond what every reader of version 2 knows.
+/// Features of a set beyond those that every reader of version 2 knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// May be ignored.
     pub ignorable: u64,
-    /// May be read, must not be written, by whoever does not know them.
+    /// Bits that a program must know to write the set. It may read without knowing them.
     pub read_only: u64,
     /// Must be known.
     pub required: u64,
@@ -92,8 +92,8 @@ impl Features {
         }
     }
 
-    /// Whether this program may write the set. Errors: it uses features that whoever does not know
-    /// them must not write.
+    /// Checks that this program may write the set. Errors: the set uses features that this program
+    /// does not know and that a writer must know.
     pub fn check_writable(self) -> Result<(), FormatError> {
         match self.read_only & !KNOWN.read_only {
             0 => Ok(()),

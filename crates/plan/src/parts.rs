@@ -71,7 +71,11 @@ impl Planner {
     ) -> Option<PartRecovery> {
         let mut progress = Progress::new(self.code(), self.touching(), request.lost, price, direct.clone());
         let rest = progress.peel(missing);
-        rest.is_empty().then(|| PartRecovery { cost: progress.cost(), read: progress.read, steps: progress.steps })
+        rest.is_empty().then(|| PartRecovery {
+            cost: progress.cost(),
+            read: progress.read,
+            steps: progress.steps,
+        })
     }
 
     fn by_named_rows(

@@ -64,7 +64,7 @@ impl Planner {
             let mut enough = Vec::new();
             let mut enough_count = 0;
             each_set(&lost, back, &mut |set| {
-                if self.can_be_had(request, set) {
+                if self.are_computable(request, set) {
                     enough_count += 1;
                     if enough.len() < ENOUGH_KEPT {
                         enough.push(set.to_vec());
@@ -79,7 +79,7 @@ impl Planner {
         let mut back = lost.clone();
         for column in &lost {
             let without: Vec<usize> = back.iter().copied().filter(|c| c != column).collect();
-            if self.can_be_had(request, &without) {
+            if self.are_computable(request, &without) {
                 back = without;
             }
         }
@@ -115,7 +115,7 @@ impl Planner {
     }
 
     /// True if the wanted cells can be computed once these columns have come back.
-    fn can_be_had(&self, request: &Request<'_>, back: &[usize]) -> bool {
+    fn are_computable(&self, request: &Request<'_>, back: &[usize]) -> bool {
         let mut gone = request.lost.clone();
         CellSet::of_columns(self.code(), back).iter().for_each(|cell| gone.remove(cell));
         let missing: Vec<CellIndex> =

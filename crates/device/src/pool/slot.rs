@@ -1,4 +1,4 @@
-//! One device of a pool: what waits for it, what the ring has of it, and its workers.
+//! One device of a pool: its waiting requests, its requests in the ring, and its workers.
 
 use super::{Done, Op, Over, PoolOptions, Priority, Refusal, Rejected, Request, release};
 use crate::device::site;
@@ -24,7 +24,7 @@ const LINGERS: Duration = Duration::from_secs(1);
 
 /// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, and a worker is to.
 const NOT_FLUSHED: [i32; 5] = [4, 11, 22, 95, 125];
-/// One device, what waits for it, and who works on it.
+/// One device, its waiting requests, and its workers.
 pub(crate) struct Slot {
     number: usize,
     pub(super) device: Arc<dyn Device>,
@@ -38,7 +38,7 @@ pub(crate) struct Slot {
     ended: Condvar,
 }
 
-/// Who flushes a device that the ring serves.
+/// Executor of flushes for a device that the ring serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flushes {
     ByWorker,
@@ -70,7 +70,7 @@ pub(crate) struct Queued {
     since: Instant,
 }
 
-/// What a worker does next.
+/// Next task of a worker.
 enum Job {
     One(Queued),
     /// One flush for all of these.
@@ -140,7 +140,7 @@ impl Slot {
                     Err(queued) => {
                         self.lock().ring_runs[priority as usize] -= 1;
                         self.queue(self.lock(), queued, done);
-                        // Somebody may have begun to wait for this one to land.
+                        // A caller can have begun to wait for this one to finish.
                         self.goes_on(priority, done, ring);
                     }
                 }
@@ -150,7 +150,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether the ring does such of this device.
+    /// True if the ring performs such an operation for this device.
     fn is_for_ring(&self, op: &Op) -> bool {
         let is_served = match op {
             Op::Read { .. } | Op::Write { .. } => true,
@@ -160,8 +160,8 @@ impl Slot {
         is_served && self.file().is_some()
     }
 
-    /// Whether the ring takes one more of this device: there is always room for a flush, of which
-    /// there are few.
+    /// True if the ring takes one more request of this device. Flushes are few, so there is always
+    /// room for one.
     fn has_room(&self, state: &State, queued: &Queued) -> bool {
         let runs_most = match queued.request.priority {
             Priority::User => self.options.workers_per_device,
@@ -229,7 +229,7 @@ impl Slot {
         }
         if state.idle > state.called {
             state.called += 1;
-            // Unlocked first, or whoever is called would wait for the lock at once.
+            // Unlock first, or the woken thread would wait for the lock at once.
             drop(state);
             self.work.notify_one();
         } else if state.workers < self.options.workers_per_device {
@@ -415,7 +415,8 @@ impl Job {
         matches!(self, Self::Flush(_))
     }
 
-    /// Whether it counts against the background's share; flushes do not, there is only one.
+    /// True if it counts against the share of the background. Flushes do not, since there is only
+    /// one.
     fn is_background(&self) -> bool {
         matches!(self, Self::One(queued) if queued.request.priority == Priority::Background)
     }

@@ -1,4 +1,4 @@
-//! What a reader reads, what it leaves to a pool, and what it does when nobody answers.
+//! A reader's reads, its limits, and its behaviour beside a device that does not answer.
 //!
 //! Where the system has no io_uring for us there is no reader, and where the temporary folder has
 //! no direct I/O nothing that one reads: then a test says so and ends.
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Nobody's patience ends then.
+/// A deadline that no test reaches.
 const NEVER: Duration = Duration::MAX;
 
-/// What a reader's buffers hold before it reads.
+/// Content of a reader's buffers before it reads.
 const UNREAD: u8 = 0xee;
 
 /// A reader, and a file that it can read from its device; none, said aloud, where the system has no
@@ -45,7 +45,7 @@ fn buffers(lens: &[usize]) -> Vec<AlignedBuf> {
     lens.iter().map(buffer).collect()
 }
 
-/// What lies at some places of a device, read into 32 blocks one behind another.
+/// Reads some places of a device into 32 blocks, one behind another.
 fn read(
     reader: &mut Reader,
     device: &Arc<dyn Device>,

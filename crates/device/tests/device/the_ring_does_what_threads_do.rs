@@ -121,7 +121,7 @@ fn both_say_the_same_of_what_cannot_be_done() {
 
 /// Whatever a layer does must be done: a device that has one is nothing for the ring.
 #[test]
-fn what_lies_between_is_not_gone_around() {
+fn the_ring_does_not_bypass_layers() {
     struct Says(bool);
     impl Layer for Says {
         fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
@@ -147,7 +147,7 @@ fn what_lies_between_is_not_gone_around() {
 }
 
 #[test]
-fn what_was_accepted_is_done_when_the_pool_is_dropped_or_shut_down() {
+fn accepted_requests_are_done_when_the_pool_ends() {
     let dir = tempfile::tempdir().unwrap();
     for shuts_down in [false, true] {
         let path = dir.path().join(shuts_down.to_string());
@@ -173,7 +173,7 @@ fn what_was_accepted_is_done_when_the_pool_is_dropped_or_shut_down() {
 }
 
 #[test]
-fn what_is_under_way_completes_after_its_device_was_detached() {
+fn running_requests_complete_after_their_device_was_detached() {
     let dir = tempfile::tempdir().unwrap();
     let pool = pool(true);
     let path = dir.path().join("file");

@@ -46,7 +46,7 @@ layout! {
     /// A stripe switch, behind the head. The digests follow, 8 bytes for each bit set, ascending.
     SWITCH_LAYOUT {
         S_LOGICAL: "logical stripe" @ 8 + 8, "the stripe that was written";
-        S_PHYSICAL: "physical stripe" @ 16 + 8, "where it lies from now on";
+        S_PHYSICAL: "physical stripe" @ 16 + 8, "its place from now on";
         S_GENERATION: "generation" @ 24 + 8, "of the write";
         S_WRITTEN: "written" @ 32 + 32, "bit s of byte s / 8: a chunk was written to the device in slot s";
     }
@@ -138,7 +138,7 @@ pub enum Entry {
         first: LogicalStripe,
         /// How many, at least 1.
         count: u64,
-        /// Whether the mark is set, or taken away.
+        /// True if the mark is set, false if it is removed.
         is_marked: bool,
     },
     /// An event, or a fault.
@@ -152,7 +152,7 @@ pub enum Entry {
 pub struct StripeSwitch {
     /// The stripe.
     pub logical: LogicalStripe,
-    /// Where it lies from now on.
+    /// Its place from now on.
     pub physical: PhysicalStripe,
     /// Of the write.
     pub generation: Generation,
@@ -181,13 +181,13 @@ pub struct LogWrite {
 pub struct Cell {
     /// The device.
     pub slot: Slot,
-    /// What it holds.
+    /// Content of the block.
     pub holds: Holds,
     /// Of the block; see [`block_checksum`](super::block_checksum).
     pub checksum: Crc64,
 }
 
-/// What a block of the log holds.
+/// Content of a block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holds {
     /// A user's block.
@@ -211,7 +211,7 @@ pub struct Member {
     pub state: MemberState,
 }
 
-/// Whether what a device holds can be used.
+/// Usability of a device's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberState {
     /// It holds everything.
@@ -234,7 +234,7 @@ pub enum MemberState {
 }
 
 impl MemberState {
-    /// Whether a chunk of this generation, of this logical stripe, is on the device.
+    /// True if a chunk of this generation and logical stripe is on the device.
     pub fn has(self, generation: Generation, logical: LogicalStripe) -> bool {
         match self {
             MemberState::Present => true,
@@ -337,8 +337,7 @@ impl Entry {
         }
     }
 
-    /// Whether an entry, its head at least, is of a kind that a reader may pass over without
-    /// knowing it.
+    /// True if an entry, at least its head, is of a kind that a reader may skip without knowing it.
     pub(super) fn may_be_ignored(bytes: &[u8]) -> bool {
         get_u16(KIND, bytes) >= KIND_MAY_IGNORE
     }

@@ -1,15 +1,15 @@
 //! One definition of every byte that a volume stores on its devices.
 //!
-//! What is stored: a [`Superblock`] says what the volume is; a [`ChunkHeader`] stands before every
-//! chunk and says whose it is; a [`Record`] is one atomic change of the maps; a
-//! [`Snapshot`](SnapshotEncoder) is the maps at one record; [`State`] is what happened and what is
-//! wrong, beside the snapshot; a [`Claim`] tells other hosts who serves the volume;
-//! [`Zones`] says where all of it lies. `docs/volume-format.md` prints the same tables, and a test
-//! compares the page with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
+//! A [`Superblock`] identifies the volume. A [`ChunkHeader`] stands before every chunk and
+//! identifies it. A [`Record`] is one atomic change of the maps, and a
+//! [`Snapshot`](SnapshotEncoder) is the maps at one record. [`State`], beside the snapshot, has the
+//! events and known faults. A [`Claim`] names the server for other hosts. [`Zones`] are the places
+//! of all of these. `docs/volume-format.md` prints the same tables, and a test compares the page
+//! with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
 //!
-//! Invariants of everything that decodes: it belongs to the volume that was asked for; it lies
-//! within the volume's [`Shape`]; bytes without a meaning are zero; encoding it again gives the
-//! same bytes.
+//! Invariants of everything that decodes: it belongs to the volume that was asked for; it is within
+//! the volume's [`Shape`]; bytes without a meaning are zero; encoding it again gives the same
+//! bytes.
 //!
 //! What a decoder cannot see, because it would need all maps at once, is the reader's: that no two
 //! logical stripes name one physical stripe, and that no two cells of the log claim one user's
@@ -89,8 +89,8 @@ pub const DEVICE_BLOCKS_MAX: u64 = 1 << 51;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeId(pub [u8; 16]);
 
-/// Drawn anew whenever the set of members that are trusted changes; members of two histories are
-/// never mixed.
+/// Drawn at random whenever the set of trusted members changes. Members of two histories are never
+/// mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HistoryId(pub [u8; 16]);
 

@@ -1,11 +1,11 @@
-//! Notes: what happened to a volume and what is wrong with it, as entries of records and of the
-//! state beside a snapshot.
+//! Notes: events and known faults of a volume, as entries of records and of the state beside a
+//! snapshot.
 //!
 //! A note says how something is from now on, whole, so that reading one twice changes nothing;
 //! events alone add up. None of them says where data lie: a reader that lost them all would read
 //! the same bytes and know less about them.
 //!
-//! Times are seconds since 1970, signed, of the clock of whoever noted them; 0: not known.
+//! Times are seconds since 1970, signed, by the clock of the host that noted them; 0: not known.
 
 use super::entry::ENTRY_HEAD_BYTES;
 use super::{LogicalStripe, Shape, Slot, UserBlock, must_be_zero};
@@ -30,7 +30,7 @@ const NO_SLOT: u32 = u32::MAX;
 const SCRUB_COUNTS: usize = 12;
 
 layout! {
-    /// What is known of a device, behind the head.
+    /// Fields of a note about a device, behind the head.
     DEVICE_NOTE_LAYOUT {
         D_SLOT: "slot" @ 8 + 4, "the device";
         D_REASON: "reason" @ 12 + 2, "why it was lost the last time; 0: it never was";
@@ -60,7 +60,7 @@ layout! {
     /// The last scrub, behind the head.
     SCRUB_LAYOUT {
         S_STATE: "state" @ 8 + 4, "1 running, 2 paused, 3 ended, 4 stopped before its end";
-        S_REPAIR: "repair" @ 12 + 4, "1 if what is bad is written anew, else 0";
+        S_REPAIR: "repair" @ 12 + 4, "1 if bad blocks are rewritten, else 0";
         S_BEGUN: "begun at" @ 16 + 8, "when";
         S_ENDED: "ended at" @ 24 + 8, "when it ended or was stopped; 0 before";
         S_POSITION: "position" @ 32 + 8, "the logical stripes before it are judged";
@@ -92,7 +92,7 @@ layout! {
 /// One note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
-    /// What is known of a device.
+    /// Known facts of a device.
     Device(DeviceNote),
     /// Something that happened.
     Event(EventNote),
@@ -133,7 +133,7 @@ impl Reason {
     pub const READS_FAILED: Reason = Reason(10);
 }
 
-/// What is known of a device.
+/// Known facts of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceNote {
     /// The device.
@@ -152,7 +152,7 @@ pub struct DeviceNote {
     pub media_errors: u64,
 }
 
-/// What can happen. A number that is not known here was given by a later program.
+/// Kind of an event. An unknown number comes from a later program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventKind(pub u16);
 
@@ -188,7 +188,7 @@ impl EventKind {
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventNote {
-    /// What.
+    /// Kind of the event.
     pub what: EventKind,
     /// Of a loss.
     pub reason: Reason,
@@ -207,7 +207,7 @@ pub struct EventNote {
 pub enum ScrubState {
     /// It goes on.
     Running,
-    /// It waits to be told to go on.
+    /// It waits for the user to continue it.
     Paused,
     /// It came to its end.
     Ended,
@@ -220,7 +220,7 @@ pub enum ScrubState {
 pub struct ScrubNote {
     /// How far it is.
     pub state: ScrubState,
-    /// Whether what is bad is written anew.
+    /// True if bad blocks are rewritten.
     pub repair: bool,
     /// When it began.
     pub begun_at: i64,
@@ -232,10 +232,10 @@ pub struct ScrubNote {
     pub counts: [u64; SCRUB_COUNTS],
 }
 
-/// What is wrong with a range.
+/// State of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RangeKind {
-    /// Nothing.
+    /// The range is good.
     Good,
     /// It cannot be read.
     Lost,
@@ -250,7 +250,7 @@ pub struct RangeNote {
     pub first: UserBlock,
     /// How many, at least 1.
     pub count: u64,
-    /// What is wrong with it.
+    /// State of the range.
     pub kind: RangeKind,
     /// When it was found to be so.
     pub since: i64,

@@ -67,7 +67,7 @@ layout! {
     }
 }
 
-/// What a snapshot says of itself.
+/// Head of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotHead {
     /// The volume.
@@ -94,7 +94,7 @@ pub enum SnapshotItem {
         physical: PhysicalStripe,
         /// Of its write, below 2^63.
         generation: Generation,
-        /// Whether it is perhaps being written in place.
+        /// True if the stripe is perhaps being written in place.
         is_marked: bool,
     },
     /// Cells of a row of the log that were written at once. A row may come several times in a row.
@@ -110,9 +110,9 @@ pub struct SnapshotSum {
     pub crc: Crc64,
 }
 
-/// What comes next in the stream, and what was there.
+/// Order of the stream: the items so far and the allowed next ones.
 ///
-/// Encoder and decoder ask the same one, so that what is written can be read.
+/// Encoder and decoder use the same order, so that every written stream can be read.
 #[derive(Clone, Debug)]
 struct Order {
     shape: Shape,
@@ -186,7 +186,7 @@ impl Order {
 pub struct SnapshotEncoder {
     head: SnapshotHead,
     order: Order,
-    /// What no piece holds yet.
+    /// Bytes that are in no piece yet.
     stream: Vec<u8>,
     ready: VecDeque<Vec<u8>>,
     pieces: u32,
@@ -417,7 +417,7 @@ impl SnapshotDecoder {
         Ok(items)
     }
 
-    /// What the snapshot says of itself. Errors: blocks are missing.
+    /// Returns the head of the snapshot. Errors: blocks are missing.
     pub fn finish(self) -> Result<SnapshotHead, FormatError> {
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK_BYTES as u64;
         let (have, need) = (bytes(self.accepted), bytes(self.reference.blocks));
@@ -469,11 +469,11 @@ impl SnapshotDecoder {
 #[derive(Clone, Debug)]
 struct Stream {
     shape: Shape,
-    /// What is behind the last whole item.
+    /// Bytes behind the last whole item.
     bytes: Vec<u8>,
     /// Where we are in it; `None` before its head.
     order: Option<Order>,
-    /// Whether the entry before was a run of stripes that are not mapped.
+    /// True if the entry before was a run of unmapped stripes.
     after_run: bool,
 }
 

@@ -15,7 +15,7 @@ use pantile_code::Placement;
 const MAGIC_BYTES: &[u8; 8] = b"PANTVOLM";
 const PART: Part = Part::Superblock;
 
-/// What a code that no family names begins with; its text is in the definition area.
+/// Prefix of a code without a family; its text is in the definition area.
 const CUSTOM: &str = "custom:";
 
 layout! {
@@ -25,7 +25,7 @@ layout! {
         VERSION: "version" @ 8 + 4, "format version, 3";
         SLOT: "slot" @ 12 + 4, "this device's place in the volume, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
-        HISTORY: "history" @ 32 + 16, "drawn anew whenever the volume is opened without all of its devices";
+        HISTORY: "history" @ 32 + 16, "drawn again whenever the volume is opened without all of its devices";
         UPDATE: "update" @ 48 + 8, "counts the writes of this superblock; the highest counts";
         SESSION: "session" @ 56 + 8, "counts the times that the volume was opened for writing";
         GENERATION_FLOOR: "generation floor" @ 64 + 8, "the first generation that this session may give";
@@ -77,7 +77,7 @@ layout! {
 pub enum Policy {
     /// Writes are cached and logged; stripes are written as a whole to free places.
     Wcl,
-    /// Stripes are updated where they lie: the baseline.
+    /// Stripes are updated in place: the baseline.
     Inplace,
 }
 
@@ -98,13 +98,13 @@ pub struct SnapshotRef {
     pub session: Session,
 }
 
-/// What the volume is, which device of it this one is, and where its maps begin.
+/// Identity of the volume and of this device, and the place of its maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
-    /// Drawn anew whenever the volume is opened without all of its devices, so that devices which
-    /// ran separately differ.
+    /// Drawn at random whenever the volume is opened without all of its devices, so that devices
+    /// which ran separately differ.
     pub history: HistoryId,
     /// The histories that this one goes on from, the newest first; at most
     /// [`Superblock::ANCESTORS_MOST`], older ones are forgotten. A device with one of them was left
@@ -124,8 +124,8 @@ pub struct Superblock {
     pub base: Session,
     /// The first generation that this session may give.
     ///
-    /// It lies behind all that an earlier session can have given, so that no generation is used
-    /// twice although the last records of a session may be forgotten.
+    /// Above every generation that an earlier session can have used. So no generation is used
+    /// twice, although the last records of a session can be lost.
     pub generation_floor: Generation,
     /// The first record of this session: from it on only records of this session count, before it
     /// only others.
@@ -166,7 +166,7 @@ pub struct Superblock {
     pub copy_begun: u64,
 }
 
-/// What the definition area holds.
+/// Content of the definition area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DefinitionRef {
     /// Its bytes: 1 to [`DEFINITION_BYTES_MAX`](Superblock::DEFINITION_BYTES_MAX).
@@ -182,8 +182,8 @@ impl Superblock {
     /// Earlier histories that are remembered.
     pub const ANCESTORS_MOST: usize = ANCESTORS.len as usize / size_of::<HistoryId>();
 
-    /// Whether it can be a volume's; what this accepts, [`Superblock::encode`] writes and
-    /// [`Superblock::decode`] reads.
+    /// Checks that it can be a volume's: exactly the superblocks accepted here can be written by
+    /// [`Superblock::encode`] and read by [`Superblock::decode`].
     ///
     /// Errors: `Invalid` with the field that cannot be so.
     pub fn check(&self) -> Result<(), FormatError> {

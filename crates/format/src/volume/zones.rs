@@ -62,7 +62,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether the numbers can be those of a volume.
+    /// Checks that the numbers can be those of a volume.
     ///
     /// Errors: `Invalid` with the number that cannot be so.
     pub fn check(&self) -> Result<(), FormatError> {
@@ -145,7 +145,7 @@ pub struct BlockRun {
     pub blocks: u64,
 }
 
-/// What a block of a device is for.
+/// Purpose of a block of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Superblock 0 or 1, or 2: the copy at the end.
@@ -256,8 +256,8 @@ impl Zones {
         BlockRun { first: DeviceBlock(JOURNAL_START), blocks: self.shape.journal_blocks.into() }
     }
 
-    /// Where a record of so many blocks lies that begins at a block of the ring: one run, or two
-    /// around its end.
+    /// Returns the place of a record of `blocks` blocks that begins at a block of the ring: one
+    /// run, or two around its end.
     ///
     /// Panics if it begins behind the ring or is longer than it.
     pub fn record(&self, at: u32, blocks: u32) -> (BlockRun, Option<BlockRun>) {
@@ -325,7 +325,7 @@ impl Zones {
         DeviceBlock(self.chunk(stripe).first.0 + header + index)
     }
 
-    /// What a block of the device is for; `None` behind its end.
+    /// Returns the purpose of a block of the device; `None` behind its end.
     pub fn place(&self, block: DeviceBlock) -> Option<Place> {
         let within = |run: BlockRun| block.0.checked_sub(run.first.0).filter(|&at| at < run.blocks);
         if block.0 >= self.device_blocks {

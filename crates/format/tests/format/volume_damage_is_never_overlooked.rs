@@ -153,7 +153,7 @@ fn something_else_is_told_apart() {
 }
 
 #[test]
-fn what_belongs_to_another_volume_is_refused() {
+fn structures_of_another_volume_are_refused() {
     let foreign = |result: FormatError| matches!(result, FormatError::Invalid { field: "volume", .. });
     assert!(foreign(ChunkHeader::decode(&chunk_header().encode(), OTHER).unwrap_err()));
     assert!(foreign(Record::decode(&record().encode(&SHAPE), OTHER, &SHAPE).unwrap_err()));
@@ -709,8 +709,8 @@ proptest! {
         }
     }
 
-    /// The checksum is made to fit, so that every check behind it is reached. What is accepted says
-    /// what is there.
+    /// The checksum is made to fit, so that every check behind it is reached. Every accepted
+    /// structure matches the bytes.
     #[test]
     fn random_changes_under_a_fitting_checksum_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![0..9u8, any::<u8>()]), 1..6),

@@ -54,7 +54,7 @@ fn the_page_has_every_table_and_says_what_the_code_says() {
     assert_eq!(page, made);
 }
 
-/// The page with all parts made anew.
+/// Returns the page with all parts rewritten.
 fn with_parts(page: &str) -> String {
     let mut out = String::new();
     let mut parts = page.split_inclusive("<!-- end -->\n");

@@ -23,7 +23,7 @@ pub const SHAPE: Shape = Shape {
     snapshot_blocks: 2,
 };
 
-/// So many stripes that a snapshot takes three pieces.
+/// A shape of so many stripes that a snapshot takes three pieces.
 pub fn long_shape() -> Shape {
     let mut shape = SHAPE;
     (shape.logical_stripes, shape.physical_stripes) = (190_000, 200_000);
