@@ -367,7 +367,7 @@ ICE_LAKE = """# The same on Ice Lake
 
 Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`). A
 neighbour had up to half of the core for minutes at a time, and the third-level cache is slow (28
-GB/s of plain reads, 160 from the second). 16 and more columns of 64 KiB exceed the second one, and
+GB/s of plain reads, 160 from the second). Codes of 16 and more columns of 64 KiB exceed the second one, and
 run at 22 or at 40 from one process to the next. Single runs reached 339 to 347 of the 352 cells.
 The host differs from day to day: earlier records of the same kernels, as medians of five processes,
 reached 343 and 349 for raid6 and cauchy; this one, of three, reaches 351.
