@@ -1,4 +1,4 @@
-//! How much work the text of a code may cost.
+//! Limit on the work for reading the text of a code.
 //!
 //! Work is counted in products of two symbols and never timed: the same text is read or refused on
 //! every machine, however busy the machine is. Options and messages count it in steps of about a
@@ -16,7 +16,7 @@ pub struct Budget {
     left_products: u64,
 }
 
-/// Why a text was not read to its end: it costs more than was allowed.
+/// Refusal to read a text to its end: it needs more work than allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overspent {
     /// Task that ran out of work.
@@ -42,8 +42,8 @@ impl Budget {
 
     /// Takes the cost of something before it is done.
     ///
-    /// Errors: what is left does not cover it. `at_most` is what the whole of the work can cost,
-    /// for the advice.
+    /// Errors: the rest of the budget does not cover it. `at_most` is the cost of the whole work at
+    /// most, for the advice.
     pub(crate) fn spend(&mut self, what: &'static str, products: u64, at_most: u64) -> Result<(), Overspent> {
         match self.left_products.checked_sub(products) {
             Some(left) => {

@@ -105,7 +105,7 @@ impl fmt::Display for StudyOnly {
 
 impl std::error::Error for StudyOnly {}
 
-/// How one lost column follows from parts of others, where the construction says so.
+/// Repair of one lost column from parts of others, if the construction has one.
 ///
 /// The planner computes the plan from the equations, so a wrong entry yields no plan, never a wrong
 /// one. The entry is not part of the code's identity: fingerprint and equality ignore it, and a
@@ -278,7 +278,7 @@ impl Code {
         self.inner.remark.as_deref()
     }
 
-    /// How a column follows from parts of others; `None` where the construction does not say.
+    /// Repair of a column from parts of others; `None` where the construction does not say.
     pub fn partial_repair(&self, column: usize) -> Option<&PartialRepair> {
         self.inner.partial_repairs.get(column)?.as_ref()
     }
@@ -358,7 +358,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// Why equations were not solved for the parity cells.
+/// Reason why equations were not solved for the parity cells.
 enum Unsolved {
     /// They do not determine them: the rank found.
     Rank(usize),
@@ -423,10 +423,10 @@ fn solve_parity(code: &Code, budget: &mut Budget) -> Result<Matrix, Unsolved> {
     Ok(Matrix::from_fn(parity.len(), data.len(), |r, c| rows[r][parity.len() + c]))
 }
 
-/// The most cells of any code: what a program takes as buffers.
+/// The most cells of any code: the limit on a program's buffers.
 const BUILT_CELLS_MAX: usize = 1 << 24;
 
-/// Builds a [`Code`]: shape first, then equations, then what it is called.
+/// Builds a [`Code`]: shape first, then equations, then names.
 ///
 /// ```
 /// use pantile_code::CodeBuilder;
@@ -441,8 +441,8 @@ const BUILT_CELLS_MAX: usize = 1 << 24;
 /// # Ok::<(), pantile_code::CodeError>(())
 /// ```
 ///
-/// What does not fit the shape is noted, not done: [`CodeBuilder::finish_checked`] says what it was
-/// first.
+/// An element that does not fit the shape is noted and not added: [`CodeBuilder::finish_checked`]
+/// reports the first one.
 pub struct CodeBuilder {
     offsets: Vec<u32>,
     roles: Vec<ColumnRole>,
@@ -591,7 +591,7 @@ impl CodeBuilder {
         self.purpose = Purpose::Study(reason);
     }
 
-    /// Says what the spec could be taken for; see [`Code::remark`].
+    /// Sets the scheme that the spec could be mistaken for; see [`Code::remark`].
     pub(crate) fn remark(&mut self, text: String) {
         self.remark = Some(text);
     }
@@ -606,10 +606,10 @@ impl CodeBuilder {
     /// ([`custom`](crate::custom)): its family is `custom`, its spec `custom:NAME-FINGERPRINT`, and
     /// its [`Code::definition`] the file that it could be read from.
     ///
-    /// What columns belong to, and that it is for study only, is not in that file, but of this
-    /// value alone. Errors: [`CodeError::Built`] with the first thing that did not fit; equations
-    /// that do not determine the parity cells; a name or a size that a code file cannot have.
-    /// Nothing is built. Cost: as [`Code::from_text`].
+    /// Roles of columns and the purpose are not in that file; only this value has them. Errors:
+    /// [`CodeError::Built`] with the first thing that did not fit; equations that do not determine
+    /// the parity cells; a name or a size that a code file cannot have. Nothing is built. Cost: as
+    /// [`Code::from_text`].
     pub fn finish_checked(self, name: &str) -> Result<Code, CodeError> {
         self.checked(name, None, &mut Budget::default()).map_err(|fault| CodeError::Built { fault })
     }
@@ -643,7 +643,7 @@ impl CodeBuilder {
         Code { inner: Arc::new(inner) }
     }
 
-    /// As [`CodeBuilder::finish_checked`], for a code that has its definition.
+    /// Works like [`CodeBuilder::finish_checked`], for a code that has its definition.
     pub(crate) fn checked(
         self,
         name: &str,

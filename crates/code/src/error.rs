@@ -3,7 +3,7 @@
 use crate::Overspent;
 use std::fmt;
 
-/// Why a text does not name a code, or names one that would not keep its promise.
+/// Reasons why a text does not name a code, or names one that would not keep its promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeError {
     /// The text does not follow the grammar `family:argument,argument,...`.
@@ -40,7 +40,7 @@ pub enum CodeError {
         /// The forms the family takes.
         forms: &'static [&'static str],
     },
-    /// A number is outside what the construction allows.
+    /// A number is outside the range of the construction.
     OutOfRange {
         /// The family.
         family: &'static str,
@@ -52,7 +52,7 @@ pub enum CodeError {
         least: usize,
         /// The largest allowed.
         most: usize,
-        /// Why, or what to use instead.
+        /// Reason, or a replacement.
         hint: &'static str,
     },
     /// Numbers are each in range but not together.
@@ -257,7 +257,7 @@ impl fmt::Display for CodeError {
                 write!(out, "'pantile codes' lists them all; a code file of your own is named by its path.")
             }
             CodeError::MissingArgument { family, argument, forms } => {
-                // What an argument is called ends with the comma of an apposition, for a verb to
+                // The name of an argument ends with the comma of an apposition, for a verb to
                 // follow.
                 let argument = argument.trim_end_matches(',');
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))

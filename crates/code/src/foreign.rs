@@ -10,7 +10,7 @@
 //! seaweedfs                                       the shards .ec00 to .ec13 of a SeaweedFS volume
 //! ```
 //!
-//! A [`Profile`] is the code with what these names say beside it: the order of bytes in a column
+//! A [`Profile`] is the code and two further facts of these names: the order of bytes in a column
 //! and the lengths that chunks may have. It is data; who cuts by it is the facade.
 //!
 //! [`Code::parse`] takes all of these names. It also takes three names of a code alone, without a
@@ -31,13 +31,13 @@ pub struct Profile {
     pub name: String,
     /// The code. The bytes of its data columns, one column after another, are the user's.
     pub code: Code,
-    /// Where in a chunk the rows of its column are.
+    /// Places of a column's rows in a chunk.
     pub rows: Rows,
-    /// How data become chunks.
+    /// Division of data into chunks.
     pub cut: Cut,
 }
 
-/// Where in a chunk the rows of its column are.
+/// Places of a column's rows in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// One behind the other; or there is one.
@@ -49,7 +49,7 @@ pub enum Rows {
     BitsOfWords,
 }
 
-/// How a system cuts data into chunks of a code.
+/// Ways in which a system cuts data into chunks of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Stripe after stripe: the first chunk length of bytes goes to the first data column, the next
@@ -197,7 +197,7 @@ impl Words {
             }
             depth == 0 && (c == ',' && !has_spec || c.is_whitespace())
         };
-        // As messages quote them: what that changes is no word of any name.
+        // Quoted as in messages, which changes no word of any name.
         let words: Vec<String> =
             rest.split(split).filter(|word| !word.is_empty()).map(|word| Quoted(word).to_string()).collect();
         let system = name.split_once(':').map(|(system, _)| system.trim());
@@ -262,7 +262,7 @@ impl Words {
         }
     }
 
-    /// Refuses what was not taken.
+    /// Refuses words that were not used.
     fn finish(self, code: Code, rows: Rows, cut: Cut) -> Result<Profile, CodeError> {
         match self.words.first() {
             None => Ok(Profile { name: self.name, code, rows, cut }),
@@ -339,7 +339,7 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     words.finish(code, rows, Cut::Stripes { usual, multiple_of: align })
 }
 
-/// A code, where its rows are, and a number: its w, or what chunks are a multiple of.
+/// A code, the places of its rows, and a number: its w, or the unit of chunk lengths.
 type OfJerasure = (Code, Rows, usize);
 
 fn ceph_jerasure(words: &mut Words) -> Result<OfJerasure, CodeError> {
@@ -448,7 +448,8 @@ const CHUNK_MULTIPLE_BYTES: usize = 64;
 /// with up to 8 rows that divide it a chunk of 4096 bytes, Ceph's usual one, is whole groups.
 const PACKET_BYTES_USUAL: usize = 512;
 
-/// Returns where the plug-in of Pantile puts the rows of a code, and what chunks are multiples of.
+/// Returns the places of a code's rows in chunks of Pantile's plug-in, and the unit of chunk
+/// lengths.
 ///
 /// `None` if `packet_bytes` is given for a code whose rows are stored in one piece.
 pub fn ceph_layout(code: &Code, packet_bytes: Option<usize>) -> Option<(Rows, usize)> {
@@ -536,7 +537,7 @@ fn ceph_shec(words: &mut Words) -> Result<OfJerasure, CodeError> {
     Ok((code, rows_of_words(w), 4 * w))
 }
 
-/// A code, its rows in pieces, and what chunks are a multiple of: 32 bytes of each element.
+/// A code, its rows in pieces, and the unit of chunk lengths: 32 bytes of each element.
 fn ceph_clay(words: &mut Words) -> Result<OfJerasure, CodeError> {
     let scalar = words.value("scalar_mds")?.unwrap_or("jerasure".into());
     let technique = words.value("technique")?;
@@ -715,8 +716,8 @@ fn seaweedfs(mut words: Words) -> Result<Profile, CodeError> {
     words.finish(code, Rows::Pieces, cut)
 }
 
-/// A name that other systems have, where the disks of it are counted: what it is, which number of
-/// disks stands for all, how many losses it survives, and the codes here on as many disks.
+/// A name of other systems with a number of disks: its meaning, the meaning of its number, its
+/// tolerance, and the codes here on as many disks.
 struct Relative {
     names: &'static [&'static str],
     what: &'static str,

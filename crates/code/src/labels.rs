@@ -36,7 +36,7 @@ pub struct Label {
 }
 
 impl Labels {
-    /// Of all equations of a code. Cost: their cells, for each set of them.
+    /// Labels of all equations of a code. Cost: their cells, for each set of them.
     pub fn new(code: &Code) -> Labels {
         let equations = code.equations();
         let mut touching = vec![Vec::new(); code.cell_count()];
@@ -72,8 +72,8 @@ impl Labels {
     }
 }
 
-/// Which parity cell each equation defines: its own where the construction says so, else the first
-/// that is free.
+/// Parity cell that each equation defines: its own if the construction names one, otherwise the
+/// first free one.
 fn defined_cells(code: &Code) -> Vec<Option<CellIndex>> {
     let equations = code.equations();
     let own = |i: usize| {

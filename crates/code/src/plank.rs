@@ -1,5 +1,5 @@
-//! How far Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every limit of
-//! `raidq`.
+//! Limits up to which Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every
+//! limit of `raidq`.
 //!
 //! Parity p of data column i has the coefficient g_p^i. The code is MDS exactly if no square minor
 //! of that matrix is zero. Row i is an i-th power, so a minor on data columns {i1 < i2 < ..}

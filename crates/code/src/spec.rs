@@ -8,8 +8,8 @@
 //! value    = 1*( lower-case letter / digit / "." / "-" )
 //! ```
 //!
-//! The grammar is common; what the arguments mean is the family's. A parsed [`Code`](crate::Code)
-//! carries the canonical spec: positional arguments first, then options, defaults left out.
+//! The grammar is common; each family defines its arguments. A parsed [`Code`](crate::Code) carries
+//! the canonical spec: positional arguments first, then options, defaults left out.
 
 use crate::families::{Family, families};
 use crate::{Code, CodeError, foreign};
@@ -51,8 +51,8 @@ impl Code {
     /// data call [`Code::check_stores`]. The names of other systems are taken as well
     /// ([`foreign`](crate::foreign)).
     ///
-    /// Errors: a [`CodeError`] that says the limit and what to do; nothing is built.
-    /// Cost: the construction alone; no proof is run.
+    /// Errors: a [`CodeError`] with the limit and the remedy; no code is built. Cost: the
+    /// construction alone; no proof is run.
     pub fn parse(spec: &str) -> Result<Code, CodeError> {
         if let Some(known) = foreign::code(spec) {
             return known;
@@ -188,9 +188,9 @@ impl fmt::Display for Argument {
 /// Advice about a number outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Why it cannot be smaller, or what to use instead; may be empty.
+    /// Reason why it cannot be smaller, or a replacement; can be empty.
     pub below: &'static str,
-    /// Why it cannot be larger, or what to use instead; may be empty.
+    /// Reason why it cannot be larger, or a replacement; can be empty.
     pub above: &'static str,
 }
 

@@ -128,7 +128,7 @@ fn painted(len: usize) -> AlignedBuf {
     buffer
 }
 
-/// Where the next operation goes.
+/// Place of the next operation.
 fn place(work: Work, rng: &mut fastrand::Rng, next: &AtomicU64) -> u64 {
     let places = FILE_BYTES / work.len as u64;
     let index = if work.random { rng.u64(0..places) } else { next.fetch_add(1, Relaxed) % places };

@@ -2,7 +2,7 @@
 //!
 //! Direct I/O wants memory that begins on a sector; a page suffices for every device. A pool has
 //! one range of addresses and asks for huge pages there ([`pages`](crate::pages)); a buffer for
-//! which what is free of it is in pieces too small is a mapping of its own.
+//! which all free pieces are too small is a mapping of its own.
 //!
 //! Invariant: buffers in use and idle ones together <= `max_bytes` of the pool, at every moment. Of
 //! huge pages only the parts that were taken count.
@@ -20,7 +20,7 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// Owned bytes that begin on a page. Dropped, they return to the pool they came from.
 ///
-/// Fresh memory is zeros; recycled memory holds what its last user left.
+/// Fresh memory is zeros; recycled memory holds the bytes of its last use.
 pub struct AlignedBuf {
     /// `None` only while being dropped.
     pages: Option<Pages>,
@@ -256,7 +256,7 @@ struct Store {
     used_bytes: usize,
     /// Upper bound of the memory that returned parts of the area still have.
     idle_bytes: usize,
-    /// How many wait for some: to call nobody costs a system call too.
+    /// Number of waiting threads: waking none saves a system call.
     waiting: usize,
 }
 
@@ -311,8 +311,7 @@ impl Store {
 
 /// Whole pages for `len` bytes.
 fn capacity_of(len: usize) -> usize {
-    // How long a buffer is may follow from what a stranger's file is like, so 0 is a length like
-    // any other.
+    // The length of a buffer can come from an untrusted file, so 0 is a length like any other.
     len.max(1).next_multiple_of(PAGE_BYTES)
 }
 

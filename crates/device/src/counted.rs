@@ -1,4 +1,4 @@
-//! Counts what reaches a device.
+//! Counts of the operations that reach a device.
 
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

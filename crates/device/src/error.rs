@@ -17,7 +17,7 @@ pub struct Site {
     pub len_bytes: u64,
 }
 
-/// Why an operation is not acknowledged.
+/// Reason why an operation is not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceError {
     /// The device could not read or write these blocks; others may be well.
@@ -38,9 +38,9 @@ pub enum DeviceError {
     Truncated {
         /// The operation.
         at: Site,
-        /// Where the file ends, as far as the operation saw.
+        /// End of the file, as far as the operation saw.
         end_bytes: u64,
-        /// Where it ended when it was opened.
+        /// End of the file when it was opened.
         device_len_bytes: u64,
     },
     /// A flush failed, now or earlier: everything written since the last good one may be lost.
@@ -107,7 +107,7 @@ pub enum DeviceError {
         /// The operation.
         at: Site,
     },
-    /// Not even one block long.
+    /// Less than one block long.
     TooSmall {
         /// The operation.
         at: Site,
@@ -132,7 +132,7 @@ pub enum Remedy {
     RepairRange,
     /// Go on without the device: it will not recover.
     DropDevice,
-    /// Space is wanted below; what is there already is well.
+    /// Space is needed below; the stored bytes are intact.
     MakeSpace,
     /// The request was wrong; the device is well.
     FixCaller,
@@ -147,7 +147,7 @@ impl DeviceError {
     ///
     /// The numbers are those that Linux' block layer and file systems give to failed reads and
     /// writes (`blk_errors` in block/blk-core.c): one list, so that a fault made by a test means
-    /// what a real one does.
+    /// the same as a real one.
     pub fn from_errno(at: Site, errno: i32) -> Self {
         use rustix::io::Errno as E;
         let one_of = |known: &[E]| known.iter().any(|known| known.raw_os_error() == errno);

@@ -81,7 +81,7 @@ impl<D: Device> Layered<D, Planning> {
 }
 
 impl Planning {
-    /// Counts an operation, and says what is to go wrong with it.
+    /// Counts an operation, and returns its fault.
     fn next(&self, Operation { kind, offset_bytes: offset, len_bytes: len }: Operation) -> Option<Fault> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let nth = match plan.begun.iter_mut().find(|(known, _)| *known == kind) {

@@ -8,13 +8,13 @@
 //! name, also by the same process, and a dead process holds no lock.
 //!
 //! Direct or buffered: the kernel is asked for the alignment that direct I/O demands of this file
-//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. Where any of it is refused, the
-//! device works through the page cache, and [`FileDevice::mode`] says so. A flush is `fdatasync` in
-//! both modes: it empties the device's own write cache too, and for a block device the kernel's
-//! block layer.
+//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. If any of it is refused, the device
+//! works through the page cache, and [`FileDevice::mode`] shows it. A flush is `fdatasync` in both
+//! modes: it empties the device's own write cache too, and for a block device the kernel's block
+//! layer.
 //!
 //! A flush that fails is never tried again. Linux reports a lost write once and then calls the
-//! pages clean, so the second `fdatasync` would acknowledge what is gone. The first error therefore
+//! pages clean, so the second `fdatasync` would acknowledge lost bytes. The first error therefore
 //! stays until the device is reopened.
 //!
 //! A file cut while it is open is found by the next read past its new end, and by the next flush,
@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Block length where the system does not say what direct I/O demands: no disk has larger logical
+/// Block length if the system does not report the demand of direct I/O: no disk has larger logical
 /// sectors.
 const UNKNOWN_BLOCK_BYTES: u32 = 4096;
 
@@ -79,7 +79,7 @@ pub enum Mode {
     Buffered,
 }
 
-/// Which mode is wished for.
+/// Wanted mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Caching {
     /// Direct where it works.
@@ -100,7 +100,7 @@ pub enum Access {
     ReadOnly,
 }
 
-/// How to open a device.
+/// Options of an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpenOptions {
     /// For reading only, or for everything.
@@ -112,7 +112,7 @@ pub struct OpenOptions {
 /// Opens the object that was seen at a path, even if another has taken its place. Another user can
 /// put a device there that acts when it is opened, such as a watchdog or a tape.
 ///
-/// Errors: what the system says; `NODEV` if it is another by now, on a system without /proc.
+/// Errors: those of the system; `NODEV` if it is another by now, on a system without /proc.
 fn open_seen(seen: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let open = |path: &Path| retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty()));
     match open(Path::new(&format!("/proc/self/fd/{}", seen.as_raw_fd()))) {
@@ -137,8 +137,8 @@ impl FileDevice {
 
     /// Opens a file or block device. Its length is rounded down to whole blocks.
     ///
-    /// Errors: `NotThere`, `NotADevice`, `InUse`, `TooSmall` (not one block long, or empty), or
-    /// what the system says.
+    /// Errors: `NotThere`, `NotADevice`, `InUse`, `TooSmall` (not one block long, or empty), or an
+    /// error of the system.
     pub fn open_with(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let seen = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty());
@@ -155,7 +155,7 @@ impl FileDevice {
             Access::ReadOnly => OFlags::RDONLY,
         };
         match kind {
-            // What the kernel computes when it is read holds no volume, and acts when it is
+            // A file that the kernel computes on reading holds no volume, and acts when it is
             // written.
             FileType::RegularFile if is_of_the_kernel(seen) => {
                 return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) });
@@ -166,7 +166,7 @@ impl FileDevice {
             _ => return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) }),
         }
         let file = open_seen(seen, path, flags).map_err(refused)?;
-        // Not for what follows: io_uring would give up where it has to wait.
+        // Later operations must not have it: io_uring would fail instead of waiting.
         let opened = fcntl_getfl(&file).map_err(refused)?;
         fcntl_setfl(&file, opened - OFlags::NONBLOCK).map_err(refused)?;
         Self::from_open(file, path, options, OpKind::Open)
@@ -192,8 +192,8 @@ impl FileDevice {
         Self::create_at(rustix::fs::CWD, (path, path), (len_bytes, reserve), options)
     }
 
-    /// As [`create`](Self::create), of a name in a directory that is open: whatever is exchanged on
-    /// the way there meanwhile, the file is made in that one. It is called `path` from then on.
+    /// Works like [`create`](Self::create), for a name in an open directory. The file is made there
+    /// even if its path is exchanged at the same time. It is called `path` from then on.
     pub fn create_in(
         directory: impl AsFd,
         name: &Path,
@@ -541,7 +541,7 @@ fn direct_block_len(file: &OwnedFd, sector: Option<u32>) -> Option<u32> {
     Some(offset.max(sector.unwrap_or(0)).max(512))
 }
 
-/// Why a transfer stopped.
+/// Reason why a transfer stopped.
 #[derive(Debug, PartialEq)]
 enum Stop {
     Errno(Errno),
@@ -627,7 +627,7 @@ mod tests {
         let device = FileDevice::create(dir.path().join("d"), 1 << 20).unwrap();
         device.flush().unwrap();
         device.sync_with(|| Err(Errno::IO)).unwrap_err();
-        // Of two failures the first is reported, and the system is not asked again.
+        // The first of two failures is reported, and the system is not asked again.
         device.sync_with(|| panic!("asked again")).unwrap_err();
         let error = device.flush().unwrap_err();
         assert!(matches!(error, DeviceError::FlushFailed { errno, .. } if errno == Errno::IO.raw_os_error()));

@@ -21,7 +21,7 @@ pub trait Layer: Send + Sync {
     /// Answers an operation.
     ///
     /// `does` does the first so many bytes of it on the device within, whose errors it gives. A
-    /// layer need not call it, but what it then answers is its own.
+    /// layer need not call it; it then answers by itself.
     fn around(
         &self,
         within: &dyn Device,
@@ -39,7 +39,7 @@ pub trait Layer: Send + Sync {
         None
     }
 
-    /// How the device within stands, as [`Device::standing`] says.
+    /// Standing of the device within, as in [`Device::standing`].
     fn standing(&self, within: &dyn Device) -> Standing {
         within.standing()
     }

@@ -32,8 +32,7 @@
 //! [`Device::flush`] has put all of them on stable storage. An error is never an acknowledgement. A
 //! flush that failed once fails for ever.
 //!
-//! What is deliberately not here: redundancy, retries, checksums, caches, and choosing between
-//! devices.
+//! Deliberately not here: redundancy, retries, checksums, caches, and choosing between devices.
 
 mod buffer;
 mod counted;

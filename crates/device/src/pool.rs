@@ -5,8 +5,8 @@
 //! It has as many requests of a device at a time as the device would have threads; others wait.
 //! Everything else, and whatever the ring does not do in full, is for threads; of a device that the
 //! ring serves they end when they have nothing to do, so that their number does not grow with the
-//! devices. Nor does it with flushes, which the system leaves to threads of its own: those of the
-//! first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
+//! devices. Flushes are different, because the system leaves them to threads of its own: those of
+//! the first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
 //!
 //! Each device has its own queue and its own workers, so one that hangs delays only its own
 //! requests. Workers begin when there is work for them and, where there is no ring, stay. A worker
@@ -23,8 +23,8 @@
 //! taken back as completions. So neither queues nor completions grow without end, and a background
 //! that is not served cannot keep a user out.
 //!
-//! What is deliberately not here: retries, timeouts, fairness between priorities. Completions carry
-//! times; the volume decides.
+//! Deliberately not here: retries, timeouts, fairness between priorities. Completions carry times;
+//! the volume decides.
 
 mod slot;
 
@@ -65,7 +65,7 @@ pub struct IoPool {
 pub struct PoolOptions {
     /// Threads for each device at most: as many operations as a device is given at a time.
     pub workers_per_device: usize,
-    /// How many of them may be busy in the background.
+    /// Number of them that may be busy in the background.
     pub background_workers_per_device: usize,
     /// Requests of one device and priority that are accepted and not yet taken back.
     pub depth_per_device: usize,
@@ -79,7 +79,7 @@ pub struct PoolOptions {
 pub struct Request {
     /// The caller's name for it, handed back unread.
     pub token: u64,
-    /// As [`IoPool::attach`] numbered it.
+    /// Number of the device, from [`IoPool::attach`].
     pub device: usize,
     /// Priority of the waiting caller.
     pub priority: Priority,
@@ -105,7 +105,7 @@ pub enum Op {
         offset_bytes: u64,
         /// Where to.
         buffer: AlignedBuf,
-        /// Which part of it.
+        /// Part of the request.
         range: Range<usize>,
     },
     /// Writes segments one behind the other, as one operation.
@@ -151,7 +151,7 @@ pub struct Completion {
     pub device: usize,
     /// Of the request.
     pub priority: Priority,
-    /// Of the request, with its buffers.
+    /// Operation of the request, with its buffers.
     pub op: Op,
     /// Result from the device.
     pub result: Result<(), DeviceError>,
@@ -170,7 +170,7 @@ pub struct Rejected {
     pub why: Refusal,
 }
 
-/// Why a request is not accepted.
+/// Reason why a request is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Its device has `depth_per_device` of that priority: take completions first.
@@ -204,7 +204,7 @@ impl Segment {
 }
 
 impl Op {
-    /// Which kind it is.
+    /// Kind of the operation.
     pub fn kind(&self) -> OpKind {
         match self {
             Self::Read { .. } => OpKind::Read,
@@ -305,9 +305,9 @@ impl IoPool {
     /// Takes a device away. Requests that had not begun are handed back, those that run will still
     /// complete.
     ///
-    /// The device is closed when its last worker ends and the completions of what the ring has of
-    /// it are taken, for which nobody waits: a device that hangs can be detached. No-op for a
-    /// number without a device.
+    /// The device is closed when its last worker ends and the completions of its requests in the
+    /// ring are taken. No caller waits for that, so a device that hangs can be detached. No-op for
+    /// a number without a device.
     pub fn detach(&self, device: usize) -> Vec<Request> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get_mut(device).and_then(Option::take) else { return Vec::new() };
@@ -399,8 +399,8 @@ impl IoPool {
         slot.map_or(0, |slot| slot.accepted.iter().map(|count| count.load(Ordering::Acquire)).sum())
     }
 
-    /// Accepts no more, finishes what was accepted, and leaves devices behind that have not by the
-    /// deadline.
+    /// Accepts no more requests and finishes the accepted ones. Devices that have not finished at
+    /// the deadline are left behind.
     pub fn shutdown(self, deadline: Instant) -> Drained {
         let stuck = self.close(Some(deadline));
         self.done.lock().list.extend(self.landed());
@@ -427,8 +427,8 @@ impl IoPool {
         stuck
     }
 
-    /// Waits for what the system has of some devices; of which it still has something at the
-    /// deadline. Nobody waits for a device that was detached.
+    /// Waits for the requests of some devices in the ring. Returns the devices with requests left
+    /// at the deadline. Nobody waits for a device that was detached.
     fn close_ring(&self, devices: &[usize], deadline: Option<Instant>) -> Vec<usize> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut busy: Vec<usize>;
@@ -450,7 +450,7 @@ impl IoPool {
         busy
     }
 
-    /// Lets the system begin what the ring has taken.
+    /// Lets the system begin the requests in the ring.
     fn kick(&self) {
         self.ring.iter().filter(|ring| ring.count() > 0).for_each(|ring| ring.kick());
     }

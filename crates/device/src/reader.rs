@@ -29,20 +29,20 @@ pub struct ReadPart<'d> {
     pub device: &'d Arc<dyn Device>,
     /// Where it begins.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length of the part.
     pub len: usize,
-    /// Which of the buffers it is read into.
+    /// Number of its buffer.
     pub buffer: usize,
-    /// Where it begins in there.
+    /// Place of the part in its buffer.
     pub from: usize,
 }
 
-/// Why nothing was read.
+/// Reason why no part was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
     /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range
     /// is not its, or not of its buffer, or another's, too; they are too many; or the system did
-    /// not do it in full. A pool does it, or says what is wrong.
+    /// not do it in full. A pool must read it, or report the fault.
     Refused,
     /// The time is up, or was up for the read before. Until [`Reader::is_free`] says so the reader
     /// reads nothing else, and has the buffers.
@@ -55,7 +55,7 @@ pub enum NotRead {
 /// Reads devices that are files, directly.
 pub struct Reader {
     ring: IoUring,
-    /// Those of what is under way.
+    /// Buffers of the reads in progress.
     buffers: ManuallyDrop<Vec<AlignedBuf>>,
     /// Reads in progress, by part; `None` once finished. Empty if there are none.
     under_way: Vec<Option<UnderWay>>,
@@ -77,9 +77,9 @@ impl Reader {
         has_time.then(|| Reader { ring, buffers: ManuallyDrop::default(), under_way: Vec::new() })
     }
 
-    /// Reads some places into buffers, all waited for so long, and shows what lies there as soon as
-    /// it is known: the number of the part, in any order, and its bytes. Only an `Ok` says that all
-    /// of them have been shown.
+    /// Reads some places into buffers, within a common time limit. Passes each part to a callback
+    /// as soon as it is read, in any order: its number and its bytes. Only an `Ok` says that all of
+    /// them have been shown.
     ///
     /// The buffers are in their place afterwards, unless the system may still write to them: then
     /// the reader keeps them all until it is free, and drops them. If `show` panics it keeps them
@@ -123,7 +123,7 @@ impl Reader {
             // the device is kept in `under_way` from here on to then, and nobody touches this range
             // of the buffer, or frees any of it, while it is in there.
             if unsafe { self.ring.submission().push(&read) }.is_err() {
-                // What is under way already is waited for all the same.
+                // Reads in progress are waited for all the same.
                 is_whole = false;
                 break;
             }
@@ -149,7 +149,7 @@ impl Reader {
                 return Err(NotRead::Late { part: self.first_late() });
             }
             let time = Timespec::new().sec(left.as_secs()).nsec(left.subsec_nanos());
-            // Errors: the time is up, or a signal came; what has landed says which.
+            // Errors: the time is up, or a signal came; finished reads are known.
             let _ = self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
         }
     }

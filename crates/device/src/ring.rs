@@ -65,7 +65,7 @@ struct Flights {
     free: Vec<usize>,
 }
 
-/// An io_uring and what it works on.
+/// An io_uring and its requests.
 pub(crate) struct Ring {
     ring: IoUring,
     /// Its lock is also that of both queues of the ring.
@@ -97,7 +97,7 @@ impl Ring {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests the system has.
+    /// Number of requests in the system.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
@@ -193,7 +193,7 @@ impl Ring {
         Err(flights.all[name].take().expect("it was just put there").queued)
     }
 
-    /// Takes what is over.
+    /// Takes finished requests.
     pub(crate) fn landed(&self) -> Vec<Landed> {
         let mut flights = self.lock();
         // SAFETY: the lock makes this the only access to the queue.

@@ -47,7 +47,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why bytes are not what they should be.
+/// Faults of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {
     /// The magic is missing: these bytes are something else.
@@ -90,7 +90,7 @@ pub enum FormatError {
         /// Structure that was read.
         part: Part,
     },
-    /// It is longer than what is read at once.
+    /// It is longer than the limit of one read.
     TooLong {
         /// Structure to be read.
         part: Part,

@@ -23,8 +23,8 @@ pub const HEADER_BYTES: u64 = 4096;
 /// Equal copies at the start of a shard, so that one bad sector does not cost the shard.
 pub const HEADER_COPIES: u64 = 2;
 
-/// Where the blocks begin: block (stripe, stored row) lies at `BODY_OFFSET + (stripe * stored
-/// rows + row) * block`.
+/// Begin of the blocks: block (stripe, stored row) is at `BODY_OFFSET + (stripe * stored rows +
+/// row) * block`.
 pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
 
 /// The least distance between the beginnings of the two copies of manifest, check table and piece
@@ -223,8 +223,8 @@ impl ShardHeader {
         }
     }
 
-    /// Where the copies of manifest, check table and piece table begin, in the order in which they
-    /// are written.
+    /// Returns the begins of the copies of manifest, check table and piece table, in the order in
+    /// which they are written.
     pub fn meta_copies(&self) -> Vec<u64> {
         let second = || self.meta_offset.checked_add(self.meta_distance()?);
         let second = if self.version == Version::V2 { second() } else { None };
@@ -241,7 +241,7 @@ impl ShardHeader {
         self.meta_copy_len()?.max(META_COPIES_APART_BYTES).checked_next_multiple_of(HEADER_BYTES)
     }
 
-    /// Where the copies of the header lie, in the order in which they are written.
+    /// Returns the places of the copies of the header, in the order in which they are written.
     pub fn copy_offsets(&self) -> Vec<u64> {
         let front = (0..HEADER_COPIES).map(|copy| copy * HEADER_BYTES);
         let last = self.file_len().filter(|_| self.version == Version::V2).map(|end| end - HEADER_BYTES);

@@ -1,4 +1,4 @@
-//! The journal: what a commit will do to the shards, written down before it is done.
+//! The journal: the changes of a commit to the shards, written down before they are made.
 //!
 //! A journal is a header, records, and an end record that holds the checksum of everything before
 //! its payload. It takes effect when it is renamed to its final name. A program that finds it there
@@ -126,7 +126,7 @@ pub enum RecordKind {
 pub struct RecordHead {
     /// Action of the record.
     pub kind: RecordKind,
-    /// How many targets follow.
+    /// Number of targets that follow.
     pub targets: u32,
     /// Bytes of payload behind them; of [`RecordKind::Zero`] the number of zeros.
     pub payload_len: u64,

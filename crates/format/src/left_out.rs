@@ -46,7 +46,7 @@ impl Manifest {
         Some(LeftOut { patterns, other_systems }).filter(LeftOut::fits).unwrap_or_default()
     }
 
-    /// Says what the set leaves out from now on. Version 1 cannot say it.
+    /// Sets the exclusions of the set. Version 1 cannot store them.
     pub fn set_left_out(&mut self, left_out: &LeftOut) {
         self.fields.0.retain(|field| ![SET_PATTERN, SET_ONE_FILE_SYSTEM].contains(&field.tag));
         self.features.ignorable &= !Features::LEFT_OUT;

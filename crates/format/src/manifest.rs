@@ -1,5 +1,4 @@
-//! The manifest: what is sealed, where it is stored, by which code. Every shard carries an equal
-//! copy.
+//! The manifest: the sealed files, their places, and the code. Every shard carries an equal copy.
 //!
 //! The address space is a grid of blocks (lane, stripe). A lane is a data cell of the code's
 //! stripe, lanes counted by column and row. A file's extents are runs of stripes on one lane; block
@@ -23,8 +22,8 @@ const SOURCE_BYTES: u64 = 8;
 const SOURCE2_BYTES: u64 = 16;
 const ENTRY_BYTES: usize = 48;
 
-/// How many bytes of a manifest must be read, one after the other, until what is missing is only
-/// its rest: see [`Manifest::decode`].
+/// Number of bytes of a manifest that must be read in order until only its rest is missing: see
+/// [`Manifest::decode`].
 pub const MANIFEST_STARTS: [u64; 2] = [FIXED_BYTES as u64 + 8, FIXED2_BYTES as u64 + 8];
 /// The longest path of a source: no system opens a longer one.
 pub const SOURCE_BYTES_MAX: usize = 4095;
@@ -65,7 +64,7 @@ layout! {
 }
 
 layout! {
-    /// A source: what the user named. Its path and its prefix follow.
+    /// A source: a path that the user named. Its path and its prefix follow.
     SOURCE_LAYOUT {
         PATH_LEN: "path length" @ 0 + 4, "bytes of the absolute path that was sealed";
         PREFIX_LEN: "prefix length" @ 4 + 4, "bytes of the name under which it is restored; 0: the target directory itself";
@@ -106,7 +105,7 @@ layout! {
     }
 }
 
-/// Where the data cells are.
+/// Place of the data cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// In shards: the set alone restores everything.
@@ -193,7 +192,7 @@ pub enum EntryKind {
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points, as raw bytes.
+        /// Target of the link, as raw bytes.
         target: Vec<u8>,
     },
     /// Another name of a file, which has the content.
@@ -214,7 +213,7 @@ pub struct Manifest {
     pub set: SetId,
     /// Counts the commits.
     pub generation: Generation,
-    /// Where the data cells are.
+    /// Place of the data cells.
     pub mode: Mode,
     /// True if blocks have checksums.
     pub checksums: bool,

@@ -51,7 +51,7 @@ pub fn combine(copies: &[&[u8]], is_good: impl FnMut(&[u8]) -> bool) -> Option<V
     combine_within(copies, &mut { TRIED_BYTES_MOST }, is_good)
 }
 
-/// As [`combine`], of what is left of the bytes that may be tried.
+/// Works like [`combine`], within the remaining bytes that may be tried.
 fn combine_within(
     copies: &[&[u8]],
     left_bytes: &mut u64,
@@ -96,7 +96,8 @@ fn combine_within(
     None
 }
 
-/// Where the copies differ, by grains, or by runs of grains in which the same copies agree.
+/// Returns the places where the copies differ, by grains, or by runs of grains in which the same
+/// copies agree.
 fn regions(copies: &[&[u8]], joined: bool) -> Vec<Region> {
     let len = copies[0].len();
     let mut regions: Vec<(Region, Vec<usize>)> = Vec::new();

@@ -107,7 +107,7 @@ impl PinHeader {
         index.checked_mul(DIGEST_BYTES)?.checked_add(PIN_HEADER_BYTES)
     }
 
-    /// How long the pin is.
+    /// Length of the pin.
     pub fn file_len(&self) -> Option<u64> {
         let len = self.digest_offset(self.cells, 0)?.checked_add(DIGEST_BYTES)?;
         i64::try_from(len).is_ok().then_some(len)

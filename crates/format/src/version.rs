@@ -1,7 +1,7 @@
-//! The versions of sealed sets, and what a set asks of its readers beyond the version.
+//! The versions of sealed sets, and their features: further demands of a set on its readers.
 //!
-//! Version 1 is what was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks
-//! per piece of the metadata and a third copy of the header at the end of a shard. One reader knows
+//! Version 1 was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks per
+//! piece of the metadata and a third copy of the header at the end of a shard. One reader knows
 //! both; a set keeps its version until its owner asks for the other.
 
 use crate::layout::layout;
@@ -71,7 +71,7 @@ const KNOWN: Features =
     Features { ignorable: Features::LEFT_OUT | Features::OWNERS, read_only: 0, required: 0 };
 
 impl Features {
-    /// Among the ignorable: the set says what it leaves out of its sources, by its fields 2 and 3.
+    /// Ignorable: the set has exclusions, in its fields 2 and 3.
     pub const LEFT_OUT: u64 = 1;
     /// Among the ignorable: entries say their user and group, by their field 2.
     pub const OWNERS: u64 = 2;
@@ -101,7 +101,7 @@ impl Features {
         }
     }
 
-    /// Those of them that are still true of what this program writes.
+    /// Returns the features that stay true after this program writes the set.
     #[must_use]
     pub fn known(self) -> Features {
         Features {

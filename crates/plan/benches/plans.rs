@@ -1,4 +1,4 @@
-//! How long a first plan takes, beside the bound that a read path sets.
+//! Time of a first plan, beside the bound of a read path.
 //!
 //! `cargo bench -p pantile-plan --bench plans`. A printed table, not a test: medians of repeats on
 //! one core.

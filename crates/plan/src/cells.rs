@@ -1,4 +1,4 @@
-//! Sets of cells, and what reading a column costs.
+//! Sets of cells, and the costs of reading columns.
 
 use crate::PlanError;
 use pantile_code::{CellIndex, Code};

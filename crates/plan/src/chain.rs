@@ -2,12 +2,12 @@
 //! cells are at hand.
 //!
 //! This is how array codes are meant to be decoded (D-Code's zig-zag: n - 3 additions per lost
-//! element), and what makes plans for hundreds of cells cheap to find. Three pieces:
+//! element), and it makes plans for hundreds of cells cheap to find. Three pieces:
 //!
 //! * [`peel`]: Knuth's generalisation of Dijkstra's algorithm to equations. The label of a cell is
 //!   the cheapest sum of reads that yields it, counting a shared read twice; cells already at hand
-//!   are free. Wanted cells are taken one after another, so later ones share what earlier ones
-//!   read.
+//!   are free. Wanted cells are taken one after another, so later ones share the reads of earlier
+//!   ones.
 //! * When no single equation helps, two are added so that one lost cell remains (EVENODD's
 //!   adjuster); when that does not help either, the caller supplies a combination from
 //!   [`crate::dual`].
@@ -15,7 +15,7 @@
 //!   them that minimises the union of reads, by branch and bound (the hybrid recovery of RDP,
 //!   X-Code and D-Code).
 //!
-//! What it finds is an upper bound on the best cost; it proves nothing.
+//! Its result is an upper bound on the best cost, and no proof.
 
 use crate::{CellSet, Combination, Step};
 use pantile_code::{CellIndex, Code, Equation};
@@ -23,7 +23,7 @@ use pantile_gf::Gf;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A partial recovery: what has been read and computed so far.
+/// A partial recovery: the cells read and computed so far.
 #[derive(Clone)]
 pub(crate) struct Progress<'c> {
     code: &'c Code,
@@ -51,7 +51,7 @@ impl<'c> Progress<'c> {
         Progress { code, price, touching, lost, made: CellSet::empty(code), read, steps: Vec::new() }
     }
 
-    /// Adds a step, reading what it needs and has not got.
+    /// Adds a step, and reads the cells that it lacks.
     ///
     /// Every term must be a survivor or a lost cell made before.
     pub(crate) fn take(&mut self, target: CellIndex, terms: Combination) {
@@ -207,8 +207,7 @@ struct Labelled {
     producer: u32,
 }
 
-/// An equation with what is left of it when the cells at hand are known, and in a round those that
-/// were reached.
+/// An equation with its open cells: those that are neither available nor, in a round, reached.
 #[derive(Clone, Copy)]
 struct Left {
     at_hand: Open,
@@ -494,9 +493,9 @@ impl Choice<'_> {
         }
     }
 
-    /// Threshold accepting, for what a search cut short leaves on the table: one or two choices are
-    /// changed at random, and a loss is accepted up to a threshold that falls to nothing. The seed
-    /// is fixed: same request, same plan.
+    /// Threshold accepting, to improve the result of a search that was cut short: one or two
+    /// choices are changed at random, and a loss is accepted up to a threshold that falls to
+    /// nothing. The seed is fixed: same request, same plan.
     fn improve(&mut self, start: &[u64]) {
         let open: Vec<usize> = (0..self.options.len()).filter(|&cell| self.options[cell].len() > 1).collect();
         if self.nodes > 0 || open.is_empty() {
@@ -546,7 +545,7 @@ struct Tally<'a> {
     cells: Vec<Vec<Vec<u32>>>,
     price: &'a [u64],
     picked: Vec<usize>,
-    /// How many picks read each cell.
+    /// Number of picks that read each cell.
     uses: Vec<u32>,
     cost: u64,
 }

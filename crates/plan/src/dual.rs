@@ -183,7 +183,7 @@ impl<W: Word> Space<W> {
         self.rows.len() / self.stride.max(1)
     }
 
-    /// The number of rows that may be added without changing what is repaired.
+    /// The number of rows that may be added without changing the repaired cells.
     pub(crate) fn freedom(&self) -> usize {
         self.count() - self.wanted.len()
     }

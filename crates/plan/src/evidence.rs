@@ -10,9 +10,9 @@
 //!   coefficient of the generator, no two u proportional and no two v: no minor is zero then, by
 //!   Cauchy's determinant ([`crate::cauchy`]).
 //!
-//! What shows that t is not more is a codeword: values, not all zero, of the cells of t + 1 columns
-//! that fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it
-//! from a stripe of zeros.
+//! A codeword shows that t is not more: values, not all zero, of the cells of t + 1 columns that
+//! fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it from
+//! a stripe of zeros.
 //!
 //! The evidence is found by elimination, and checked by determinants and sums:
 //! `reference/check_certificate.py`.
@@ -60,7 +60,7 @@ pub struct Codeword {
     pub cells: Vec<(CellIndex, Gf)>,
 }
 
-/// Why there is no evidence.
+/// Reason why there is no evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvidenceError {
     /// More sets than were allowed.
@@ -144,7 +144,7 @@ pub fn evidence<'c>(
     let mut witnesses = Witnesses { code, sets: Sets::new(code.columns(), lost), goes_on };
     let count = code.equations().len();
     if (least, most) == (count, count) {
-        // What is the same for all sets is not written, but found.
+        // Facts common to all sets are not written, but found.
         witnesses.try_for_each(|witness| witness.map(drop))?;
         return Ok(Evidence::SquareSets);
     }
@@ -265,7 +265,7 @@ fn kernel(code: &Code, columns: &[usize]) -> u128 {
     rows * length * (rows.div_ceil(2) + LOOK_UP)
 }
 
-/// 1 / g_ij = u_i . v_j: what is beyond the first row's inverses is f_i times one row
+/// 1 / g_ij = u_i . v_j: the difference to the first row's inverses is f_i times one row
 /// ([`crate::cauchy`]).
 fn of_cauchy(generator: &Matrix) -> Evidence<'static> {
     let one_over = |i: usize, j: usize| Gf::ONE / generator.get(i, j);

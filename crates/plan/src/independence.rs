@@ -7,7 +7,7 @@
 //! * dense: an elimination that grows and shrinks by one column, so that sets with a common
 //!   beginning share its work;
 //! * sparse: a cell that is the only lost one of some equation is independent of all others and
-//!   goes out with that equation, again and again; only what is left when no such cell remains is
+//!   goes out with that equation, again and again; only the rest, without such a cell, is
 //!   eliminated. In array codes and mirrored ones that is nothing or little, where the dense test
 //!   would carry thousands of equations.
 //!
@@ -74,9 +74,9 @@ impl Blocks {
         (self.offsets[column + 1] - self.offsets[column]) as usize
     }
 
-    /// The test that costs less per set when sets of so many columns are walked, and what it costs:
-    /// the mean over a few sets drawn from a fixed seed; none if no set was done in `most`
-    /// steps, half of them for each test. Beside it the steps that were taken to find out.
+    /// The test that costs less per set in a walk over sets of so many columns, and its cost: the
+    /// mean over a few sets drawn from a fixed seed; none if no set was done in `most` steps, half
+    /// of them for each test. Beside it the steps that were taken to find out.
     pub(crate) fn cheaper_test(&self, lost: usize, most: u64) -> (Option<(TestKind, u64)>, u64) {
         const SETS: u64 = 8;
         // One set says enough where a set is that much work.
@@ -201,7 +201,7 @@ impl Test<'_> {
         }
     }
 
-    /// Takes back what was added since the mark.
+    /// Removes the vectors added since the mark.
     pub(crate) fn truncate(&mut self, mark: usize) {
         match self {
             Test::Dense(dense) => match dense.blocks.is_xor {
@@ -253,8 +253,7 @@ impl Test<'_> {
         }
     }
 
-    /// Ends every elimination once more than so many steps were taken: what is said of a set then
-    /// is nothing.
+    /// Ends every elimination after so many steps; a set then has no result.
     pub(crate) fn limit(&mut self, most: u64) {
         match self {
             Test::Dense(dense) => dense.work_most = most,
@@ -342,7 +341,7 @@ pub(crate) struct Dense<'b> {
 }
 
 impl Dense<'_> {
-    /// Adds a column's vectors; `false` if they are not independent of what is there.
+    /// Adds a column's vectors; `false` if they are not independent of the present vectors.
     fn add(&mut self, column: usize) -> bool {
         self.work += COLUMN_WORK;
         let (work, most) = (&mut self.work, self.work_most);

@@ -12,11 +12,11 @@
 //!   them by a placement, counted exactly, with witnesses;
 //! * [`usual_placement()`]: the default placement of a volume;
 //! * [`evidence()`], [`codeword()`]: facts that let others check a tolerance, and its limit;
-//! * [`Locator`]: which columns lie, from what the equations do not add up to;
+//! * [`Locator`]: the wrong columns, from equations whose sums are not zero;
 //! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
 //!
-//! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an
-//! element alike.
+//! Deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element
+//! alike.
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -1,10 +1,10 @@
-//! Which columns lie: the search that explains what the equations do not add up to.
+//! Search for wrong columns: those that explain the equations whose sums are not zero.
 //!
 //! Read every column that is there and form the *checks*: combinations of the equations that
 //! contain no erased cell. On an intact stripe every check is zero. If columns E are wrong, the
-//! check values (the syndrome) of a byte lie in the space spanned by what the cells of E contribute
-//! to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and the
-//! question is which small E do.
+//! check values (the syndrome) of a byte are in the space spanned by the contributions of the cells
+//! of E to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and
+//! the question is which small E do.
 //!
 //! With column distance d (any d - 1 columns can be lost) and f erased columns, any two
 //! explanations of at most e columns each, 2e + f <= d - 1, are the same: the answer is unique and
@@ -23,7 +23,7 @@
 //! therefore proves little, and a stretch of bytes that one set explains proves more the longer it
 //! is. Let
 //!
-//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f what is left of it;
+//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f the rest of it;
 //! * H be an explanation of e <= s / 2 columns, T the columns that are wrong in truth, n those of
 //!   which cells are read;
 //! * the mistake be that H explains a byte at which a column outside H is wrong.
@@ -31,11 +31,11 @@
 //! The cells of any s columns that have none erased are independent in the checks, also beside
 //! columns of which some are erased. So if H explains an error of T, then T has at least s + 1 - e
 //! columns outside H of which no cell is erased: fewer would be independent of H and contribute
-//! something that H does not. Choose s - e of them, and let the errors of all other columns be what
-//! they are. The cells of the chosen columns and of H are independent, so at most one choice of
-//! values in the chosen columns makes the rest of the syndrome fall into the space of H. If each of
-//! the chosen columns has, in at least one of its cells, a value that is equally likely to be any
-//! of the 255 that are not zero, and independent of the others, the chance is at most
+//! something that H does not. Choose s - e of them, and fix the errors of all other columns. The
+//! cells of the chosen columns and of H are independent, so at most one choice of values in the
+//! chosen columns makes the rest of the syndrome fall into the space of H. If each of the chosen
+//! columns has, in at least one of its cells, a value that is equally likely to be any of the 255
+//! that are not zero, and independent of the others, the chance is at most
 //!
 //! ```text
 //! 255^-(s - e) for one H at one byte,   C(n, e) * 255^-((s - e) * b) for any H at b bytes.
@@ -47,9 +47,9 @@
 //! rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of one byte, and
 //! draw those of some bytes.
 //!
-//! What the bound does not cover: errors that depend on each other. Two data blocks of equal
-//! coefficients in a parity that were exchanged cancel in it at every byte, and can look like one
-//! wrong column however long they are.
+//! The bound does not cover errors that depend on each other. Two data blocks of equal coefficients
+//! in a parity that were exchanged cancel in it at every byte, and can look like one wrong column
+//! however long they are.
 
 use crate::{CellSet, Combination, PlanError};
 use pantile_code::{CellIndex, Code};
@@ -209,11 +209,11 @@ impl Locator {
         self.explain_within(syndrome, &mut { SEARCH_PRODUCTS_MOST })
     }
 
-    /// As [`Locator::explain`], for products that many syndromes share; what is spent is taken from
-    /// them. Single columns are always tried.
+    /// Works like [`Locator::explain`], with a limit on products that many syndromes share; the
+    /// used ones are subtracted. Single columns are always tried.
     ///
-    /// A search that is cut short has found what it has found, which is as certain as ever, or
-    /// nothing, which is [`Explanation::Unlocatable`].
+    /// A search that is cut short returns its finding, which is as certain as always, or
+    /// [`Explanation::Unlocatable`].
     pub fn explain_within(&self, syndrome: &[Gf], products_left: &mut u64) -> Explanation {
         assert_eq!(syndrome.len(), self.checks.len(), "one value per check");
         if syndrome.iter().all(|s| s.is_zero()) {
@@ -321,8 +321,8 @@ struct Search<'w> {
 }
 
 impl Search<'_> {
-    /// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops
-    /// at two, and with `false` where no products are left.
+    /// Finds the sets of exactly `size` more columns that explain the rest of a syndrome. Stops at
+    /// two sets, and with `false` if no products are left.
     ///
     /// Choosing a column removes its vectors from everything: from the rest of the syndrome and
     /// from the columns after it.

@@ -1,4 +1,4 @@
-//! A plan: what is read, and how each output follows from it.
+//! A plan: the cells to read, and the sum of each output.
 
 use crate::{CellSet, Costs};
 use pantile_code::{CellIndex, Code};
@@ -17,7 +17,7 @@ pub struct Step {
     pub terms: Combination,
 }
 
-/// How good a plan is.
+/// Quality of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimality {
     /// No plan of any form costs less.
@@ -43,7 +43,7 @@ pub struct Plan {
     pub outputs: Vec<CellIndex>,
     /// The sum of the costs of the reads.
     pub cost: u64,
-    /// How good the cost is.
+    /// Quality of the cost.
     pub optimality: Optimality,
 }
 
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// The wanted cells do not follow from what is left.
+/// The wanted cells do not follow from the surviving cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRecoverable {
     /// The lost cells.
@@ -121,7 +121,7 @@ pub struct NotRecoverable {
     pub tolerance: usize,
     /// Wanted cells that cannot be computed.
     pub unrecoverable: Vec<CellIndex>,
-    /// How many of the lost cells the equations determine independently.
+    /// Number of the lost cells that the equations determine independently.
     pub rank: usize,
 }
 
@@ -175,7 +175,7 @@ fn write_columns(out: &mut fmt::Formatter<'_>, columns: &[usize]) -> fmt::Result
 
 impl std::error::Error for NotRecoverable {}
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {

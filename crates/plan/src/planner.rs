@@ -10,15 +10,15 @@
 //! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as
 //!    it has equations, where single equations do not yield all of them.
 //! 5. From the rows that a code itself names, and from whole columns ([`crate::parts`]): of codes
-//!    that say how a column follows from parts of others. What they yield is the plan.
+//!    that say how a column follows from parts of others. Their result is the plan.
 //!
 //! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations,
 //! every plan reads the same, and nothing is searched. Then 2 computes each cell from an equation
 //! that lacks only it. If combinations are needed, the plan is 4, or for a code of products 2 with
 //! combinations.
 //!
-//! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations
-//! are dense: it takes the first equations that are enough, and 4.
+//! [`Planner::decode`] does not search, either, for two columns and more of a code of XORs whose
+//! equations are dense: it takes the first equations that are enough, and 4.
 
 use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
@@ -37,11 +37,11 @@ pub struct Request<'a> {
     pub wanted: &'a [CellIndex],
     /// Costs of the reads.
     pub costs: &'a Costs,
-    /// How long to look for a cheaper plan.
+    /// Effort of the search for a cheaper plan.
     pub effort: Effort,
 }
 
-/// How long to look for a cheaper plan. The same effort on the same request gives the same plan.
+/// Effort of the search for a cheaper plan. The same effort on the same request gives the same plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// For a read path: microseconds for one-row codes, below ten milliseconds for array codes.
@@ -206,13 +206,14 @@ impl Planner {
 
     /// Solver 4 where fewer cells are lost than there are equations, and these are dense.
     ///
-    /// Of the parities left as many are read as data are lost, the first, and each equation of
-    /// another one is left out: there is one way then. The first equations of bit matrices are the
-    /// shortest. If the code has no more than two columns of parities, all equations are used.
+    /// It reads the first surviving parities, as many as data are lost, and leaves out each
+    /// equation of another parity. Then exactly one solution is left. The first equations of bit
+    /// matrices are the shortest. If the code has no more than two columns of parities, all
+    /// equations are used.
     ///
     /// `None` in these cases: the loss is a single column, or as many cells as there are equations;
-    /// no equation has three cells of one column. Also if a parity to be left out is in several
-    /// equations, or if the other equations do not determine the lost cells.
+    /// no equation has three cells of one column. It is also `None` if a parity to be left out is
+    /// in several equations, or if the other equations do not determine the lost cells.
     ///
     /// With fewer losses than parities this elimination takes 2 to 35 us where the search of
     /// [`Planner::recover`] takes 36 to 5000 us (36 bit matrices, Zen 3). Decoders of two columns
@@ -428,7 +429,7 @@ impl Planner {
     /// Every plan reads the same: all cells left that stand in an equation. If the lost cells are
     /// determined, those left are as many as data cells and may have any content. Let one of them
     /// change alone: some lost cell changes with it, or no equation would have it; and a plan that
-    /// does not read it does not see that. Nor do sums of equations read a cell that is in none.
+    /// does not read it does not see that. Sums of equations read no cell that is in none of them.
     fn only_way(
         &self,
         request: &Request<'_>,
@@ -459,8 +460,8 @@ impl Planner {
     /// Solvers 2 and 3, whichever finds the cheaper plan.
     ///
     /// Wanted cells that are there and cost no more than any other are read for certain: whatever
-    /// set yields them, one of its cells can be exchanged for each of them at no loss. Of such
-    /// cells only an independent set is read; the others follow from it. Wanted cells on dearer
+    /// set yields them, one of its cells can be exchanged for each of them at no loss. Only an
+    /// independent set of such cells is read; the others follow from it. Wanted cells on dearer
     /// columns may be read or computed.
     fn cheapest_known(
         &self,
@@ -543,7 +544,7 @@ impl Planner {
         ParitySpan { planner: self, span: Echelon::new(unknown.len()), unknown }
     }
 
-    /// How many of the cells are independent.
+    /// Number of the cells that are independent.
     fn rank(&self, cells: impl Iterator<Item = CellIndex>) -> usize {
         let (chosen, _) = self.independent(cells.collect());
         chosen.len()
@@ -559,7 +560,7 @@ impl Planner {
             .map(|cell| open[cell.usize()])
             .min()
             .unwrap_or(0);
-        // What is read for certain is independent: that is how it was chosen.
+        // The certain reads are independent, because they were chosen so.
         let all = self.rank(certain.iter().chain(missing.iter().copied()));
         (all - certain.len()) as u64 * least
     }
@@ -731,7 +732,7 @@ impl Planner {
         }
     }
 
-    /// The cut-set bound: what a group of columns must yield because the others do not.
+    /// The cut-set bound: the part that a group of columns must yield because the others do not.
     ///
     /// If the survivors outside a pair of columns leave u of the missing cells undetermined, at
     /// least u cells of the pair are read. Averaged over all pairs, each column is in as many; so

@@ -1,4 +1,4 @@
-//! Which sets of lost columns are survivable: counted, with witnesses, as a certificate.
+//! Proof of the survivable sets of lost columns: counted, with witnesses, as a certificate.
 //!
 //! A set of columns is survivable exactly when the equations, restricted to its cells, have full
 //! rank: the vectors that the cells of the set have in the equations are linearly independent. Sets
@@ -18,7 +18,7 @@
 //! set is survivable: where a higher level has fewer sets, as in mirrors, it is walked first, and
 //! if all of it survives, so do all levels below.
 //!
-//! What fails are devices. Where a [`Placement`] moves columns from stripe to stripe, a set of
+//! Devices fail, not columns. If a [`Placement`] moves columns from stripe to stripe, a set of
 //! devices survives if the columns on it do in every turn. Levels of which all sets of columns
 //! survive, or none, are those of devices as well; only the others are counted again.
 
@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// How the sets of one level were examined.
+/// Method by which the sets of one level were examined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
     /// Every set, or one of each class of sets that a shift of the data columns makes equal.
@@ -52,9 +52,9 @@ pub struct Level {
     pub lost: usize,
     /// The number of such sets (saturating at 2^64 - 1).
     pub sets: u64,
-    /// How many are survivable; of a sample, how many of those drawn.
+    /// Number of survivable sets; for a sample, of those drawn.
     pub survived: u64,
-    /// How it was counted.
+    /// Method of counting.
     pub method: Method,
 }
 
@@ -64,7 +64,7 @@ impl Level {
         self.method == Method::Exact && self.survived == self.sets
     }
 
-    /// How many sets were looked at: all, or those drawn.
+    /// Number of examined sets: all, or those drawn.
     pub fn looked_at(&self) -> u64 {
         match self.method {
             Method::Exact => self.sets,
@@ -83,7 +83,7 @@ impl Level {
 pub struct Certificate {
     /// The canonical spec.
     pub code: String,
-    /// Which column of a stripe is on which device: sets are sets of devices.
+    /// Placement of columns on devices: sets are sets of devices.
     pub placement: Placement,
     /// The number of columns, and of devices.
     pub columns: usize,
@@ -91,7 +91,7 @@ pub struct Certificate {
     pub levels: Vec<Level>,
     /// The smallest fatal sets, ascending, up to the number asked for.
     pub fatal: Vec<Vec<usize>>,
-    /// How many of the smallest size there are (of a sample: were met).
+    /// Number of fatal sets of the smallest size (for a sample: met ones).
     pub fatal_count: u64,
     /// Any so many columns can be lost, by Cauchy's determinant: no minor of the generator is zero.
     /// 0: it says nothing.
@@ -128,10 +128,10 @@ impl Certificate {
     }
 }
 
-/// How far to go.
+/// Limits of a proof.
 #[derive(Clone, Debug)]
 pub struct ProveOptions {
-    /// Which column of a stripe is on which device.
+    /// Placement of columns on devices.
     pub placement: Placement,
     /// The highest level; `None`: until nothing survives.
     pub lost_most: Option<usize>,
@@ -149,7 +149,7 @@ pub struct ProveOptions {
     pub sample: u64,
     /// The seed of the samples.
     pub seed: u64,
-    /// How many witnesses to keep.
+    /// Number of witnesses to keep.
     pub fatal_most: usize,
     /// Threads; the result does not depend on it.
     pub threads: usize,
@@ -178,7 +178,7 @@ impl Default for ProveOptions {
 /// level and often while the level is counted, from several threads if there are several. If it
 /// returns `false`, the proof ends and returns the levels finished so far, with `cut` set. Cost: at
 /// most `work_most` steps per counted level, and for the sample of all others together; about
-/// `work_all` in all. Where columns move, twice that.
+/// `work_all` in all. With moving columns, twice that.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
@@ -268,7 +268,7 @@ struct Outcome {
     fatal_count: u64,
 }
 
-/// How a level can be decided.
+/// Approach to one level.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Approach {
     /// No set survives: more unknown cells than equations.
@@ -298,8 +298,8 @@ struct Proof<'p> {
     fatal_met: bool,
     shift_used: bool,
     inclusion_used: bool,
-    /// The cheaper test of a level and what a set costs with it; none where a single set costs more
-    /// than there was left.
+    /// The cheaper test of a level and its cost for a set; none if a single set costs more than the
+    /// rest.
     costs: BTreeMap<usize, Option<(TestKind, u64)>>,
     /// Steps taken.
     work: u64,
@@ -336,7 +336,7 @@ impl Proof<'_> {
         choose(self.blocks.count() as u64, lost as u64)
     }
 
-    /// How many sets a walk of the level visits.
+    /// Number of sets that a walk of the level visits.
     fn visits(&self, lost: usize) -> u64 {
         let columns = self.blocks.count();
         match self.shift {
@@ -436,7 +436,7 @@ impl Proof<'_> {
         Some(())
     }
 
-    /// How many witnesses are still wanted.
+    /// Number of witnesses still wanted.
     fn witnesses(&self) -> usize {
         if self.fatal_met { 0 } else { self.options.fatal_most }
     }
@@ -543,7 +543,7 @@ type FirstFatal = Vec<(usize, Vec<usize>)>;
 /// Random orders, each looked at up to its first fatal length.
 struct Sample {
     drawn: u64,
-    /// How many first became fatal at each length.
+    /// Number of orders that became fatal at each length.
     first_fatal: BTreeMap<usize, u64>,
     /// The fatal sets of the smallest such length.
     witnesses: Vec<Vec<usize>>,
@@ -708,7 +708,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// How many sets of the level this one stands for.
+    /// Number of sets of the level that this one represents.
     fn weight(&self, set: &[usize]) -> u64 {
         match self.walk.shift {
             Some(data) => shifts(set, data) as u64,

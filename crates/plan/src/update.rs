@@ -2,11 +2,11 @@
 //!
 //! Three strategies, the textbook's:
 //!
-//! * read-modify-write: read the old content of what is written and of every affected parity; add
+//! * read-modify-write: read the old content of the written cells and of every affected parity; add
 //!   the change;
-//! * reconstruct-write: read the rest of what each affected parity covers and compute the parity
-//!   from that, along the code's own equations (an unaffected parity on the right-hand side is
-//!   read, not recomputed);
+//! * reconstruct-write: read the other cells that each affected parity covers, and compute the
+//!   parity from that, along the code's own equations (an unaffected parity on the right-hand side
+//!   is read, not recomputed);
 //! * full stripe: everything is new, nothing is read.
 //!
 //! The cheapest in reads plus writes is planned; mixtures of strategies per parity are not
@@ -18,7 +18,7 @@ use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use std::fmt;
 
-/// How parity is kept true.
+/// Strategy for the parity of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Old data and old parity are read, the change is added.
@@ -42,9 +42,9 @@ impl fmt::Display for Strategy {
 /// The content of a cell before or after the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Content {
-    /// As it is on the device, or as recovered by [`UpdatePlan::old`].
+    /// Content as on the device, or as recovered by [`UpdatePlan::old`].
     Old(CellIndex),
-    /// As the user wrote it, or as an earlier step computed it.
+    /// Content that the user wrote, or that an earlier step computed.
     New(CellIndex),
 }
 
@@ -57,7 +57,7 @@ pub struct UpdatePlan {
     pub old: Plan,
     /// New parity cells, each from old and new contents; in an order in which they can be computed.
     pub steps: Vec<(CellIndex, Vec<(Content, Gf)>)>,
-    /// The cells to write, ascending: written data and affected parity, without what is lost.
+    /// The cells to write, ascending: written data and affected parity, without lost cells.
     pub writes: Vec<CellIndex>,
     /// The sum of the costs of reads and writes.
     pub cost: u64,

@@ -16,7 +16,7 @@ pub struct WayOut {
     /// Sets of `back` columns that are enough, ascending: the first few, or one where any is
     /// enough.
     pub enough: Vec<Vec<usize>>,
-    /// How many such sets there are, if `is_exact`.
+    /// Number of such sets, if `is_exact`.
     pub enough_count: u64,
     /// True if every set of `back` of them is enough.
     pub any: bool,
@@ -43,8 +43,8 @@ impl Planner {
         let code = self.code();
         let lost = request.lost.columns(code);
         let least = self.back_least(request, &lost);
-        // Not fewer by counting, and any so many by the claim: so it is with MDS codes, however
-        // many are lost.
+        // MDS codes: not fewer suffice by counting, and any so many suffice by the claim, for any
+        // number of lost columns.
         if lost.len() - least <= code.claim().tolerance && least > 0 {
             let enough_count = choose(lost.len() as u64, least as u64);
             let enough = vec![lost[..least].to_vec()];
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((array.back, array.any, array.enough_count), (18, true, 190));
         let wide = way_out("rs:10+4", &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6]);
         assert_eq!((wide.back, wide.any, wide.enough_count), (3, true, 35));
-        // Only one of the groups is wanted: what the other lacks does not matter.
+        // Only one of the groups is wanted: missing cells of the other do not matter.
         let part = way_out("slpg:6,4,3", &[0, 1, 2, 3, 4, 5], &[0]);
         assert_eq!((part.back, part.any), (1, false));
         assert_eq!(part.enough, [[0], [1], [2]]);

@@ -23,8 +23,8 @@
 //!   i/2 is at (t + p)/2, in B, and j/2 at (t + 1)/2, in A.
 //!
 //! Ceph takes w = 7 too, and does so where a profile has no w, although 8 is no prime. It is
-//! carried with what it keeps: one lost column, and two with k = 1 and 2 alone. The half of an odd
-//! j is (j + 9)/2 in it.
+//! accepted with its true tolerance: one lost column, and two with k = 1 and 2 alone. The half of
+//! an odd j is (j + 9)/2 in it.
 //!
 //! Source: M. Blaum, R. M. Roth, "On lowest density MDS codes" (IEEE Trans. Information Theory 45,
 //! 1999); Jerasure 2, liberation.c.

@@ -5,7 +5,7 @@
 //! z_0 the most significant. The nodes are k of data, nu = -(k + m) mod q virtual ones whose
 //! elements are all zero, and m of parity, q t of them in all; node y q + x is the one at x in
 //! group y. An element C(x, y; z) with x != z_y is coupled with the one at z_y in the same group,
-//! in the plane that has x in the place of z_y. Of such a pair the uncoupled elements are
+//! in the plane that has x in the place of z_y. The uncoupled elements of such a pair are
 //!
 //! ```text
 //! U  = C + C*               of the one with the larger x
@@ -164,8 +164,7 @@ impl Shape {
 
     /// The elements of a column; `None` if the equations of all fit no matrix of a code file.
     ///
-    /// A spec is a stranger's: q^t may be larger than any number here, and so may what it is
-    /// multiplied with.
+    /// A spec is untrusted: q^t can overflow, and so can its product.
     fn planes_within_bound(&self) -> Option<usize> {
         let planes = self.q.checked_pow(u32::try_from(self.t).ok()?)?;
         let equations = self.m.checked_mul(planes)?;

@@ -1,4 +1,4 @@
-//! RAIDP: two copies, and a small add-on per disk with which two survive what three would.
+//! RAIDP: two copies, and a small add-on per disk with which they survive as much as three copies.
 //!
 //! Each of the N disks has N - 1 *superchunks*, and every pair of disks shares exactly one: both
 //! hold a copy. Disk i's add-on holds the sum of the superchunks of disk i. So disks are the

@@ -96,7 +96,7 @@ fn options(arguments: &mut Arguments) -> Result<Vec<String>, CodeError> {
     Ok(found)
 }
 
-/// A choice of generators: what they are called, and how far they hold.
+/// Choice of generators: their name, and the limit of k.
 struct Rows {
     /// The canonical option, empty for the default.
     option: String,

@@ -19,7 +19,7 @@
 //!
 //! Source: M. Sathiamoorthy et al., "XORing elephants: novel erasure codes for big data" (VLDB
 //! 2013). Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is
-//! its section 2.1, and that is what is built for every size.
+//! its section 2.1, which is built here for every size.
 
 use super::{Family, Width, equal_groups};
 use crate::parts::{MOST_COLUMNS, tolerance};

@@ -53,9 +53,9 @@ pub(crate) fn minimum_density(
 
 /// The words of a family, one for each prime.
 pub(crate) struct Words {
-    /// Word and what is added to it are a prime.
+    /// Word length plus this is a prime.
     pub prime_less: usize,
-    /// How that is said.
+    /// Name of the sum in messages.
     pub rule: &'static str,
     /// The one word that is taken although it does not follow the rule.
     pub tolerated: Option<usize>,

@@ -16,8 +16,8 @@
 //! least sum over data cells of the parity cells that change with them. Among equals it is the
 //! lexicographically first (constraints in chain order, cells by row, column).
 //!
-//! Cost: what a promotion does to the parity cells is an XOR with a combination of the constraints,
-//! so for r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit
+//! Cost: a promotion changes the parity cells by an XOR with a combination of the constraints. So
+//! for r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit
 //! masks, and a choice is priced by table look-ups. Constraints that reach no common cell do not
 //! influence each other and are decided one by one.
 

@@ -15,9 +15,9 @@ pub(crate) const WORK_MAX: u64 = 3_000_000;
 
 /// The largest t for which every set of t columns was shown to be survivable, from `known` on.
 ///
-/// `known` is what the construction guarantees. The walk stops at a fatal set, at `most`, or when
-/// the next level would cost more than what is left of `work`; the answer is then the level
-/// reached, which may be below the truth.
+/// `known` is the tolerance that the construction guarantees. The walk stops at a fatal set, at
+/// `most`, or when the next level would exceed `work`. The answer is then the level reached, which
+/// can be below the true tolerance.
 pub(crate) fn proven(code: &Code, known: usize, most: usize, mut work: u64) -> usize {
     let columns = check_columns(code);
     let equations = code.equations().len() as u64;
@@ -36,8 +36,8 @@ pub(crate) fn proven(code: &Code, known: usize, most: usize, mut work: u64) -> u
     proven
 }
 
-/// As [`proven`], of data columns and a parity for each row of coefficients in a field of words: in
-/// bits the same proof would cost w^2 times as much.
+/// Works like [`proven`], for data columns and a parity for each row of coefficients in a field of
+/// words: in bits the same proof would cost w^2 times as much.
 pub(crate) fn proven_of_words(field: &BinaryField, rows: &[Vec<usize>], most: usize, mut work: u64) -> usize {
     let (k, m) = (rows[0].len(), rows.len());
     let data = (0..k).map(|j| rows.iter().map(|row| row[j]).collect());

@@ -37,7 +37,7 @@ fn hold(code: &Code) {
     }
 }
 
-/// Builds, or skips what is refused for a reason that a size can have.
+/// Builds the code; skips sizes that the family refuses for a good reason.
 fn built(spec: &str) -> Option<Code> {
     match Code::parse(spec) {
         Ok(code) => Some(code),

@@ -1,5 +1,5 @@
-//! A code that a user writes as a value is held to what a code file is held to: it is refused with
-//! the reason, or it is true.
+//! A code that a user writes as a value is checked like a code file: it is refused with the reason,
+//! or it is true.
 
 use pantile_code::{Claim, Code, CodeBuilder, CodeError, ColumnRole, FileFault, Purpose};
 use pantile_gf::Gf;

@@ -1,5 +1,5 @@
-//! Each family has a page that names its spec forms, and what the pages show is computed, not drawn
-//! from memory.
+//! Each family has a page that names its spec forms, and the pages' examples are computed, not
+//! drawn from memory.
 //!
 //! Five kinds of fenced block are checked, three followed by a spec: `layout` is the whole stripe,
 //! data in user order and parity in the order of the equations; each line of `equations` is a line

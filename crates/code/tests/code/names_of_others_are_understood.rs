@@ -222,7 +222,7 @@ fn no_misspelling_leads_to_a_code_that_survives_nothing() {
     };
     assert_eq!(nearest("raid66:4"), Some("raid6"));
     assert_eq!(nearest("mirorr:2"), Some("mirror"));
-    // As near to raid5 and raid6 as to raidq.
+    // This is as near to raid5 and raid6 as to raidq.
     assert_eq!(nearest("raid8:4"), Some("raidq"));
 }
 

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// How often a worker without work gives way and looks again before it sleeps: the taker of its
+/// Number of times that an idle worker yields and looks again before it sleeps: the taker of its
 /// completion often has the next request, and a sleeper has to be called. NOTES.md has the figures.
 pub(super) const LOOKS: u32 = 2;
 
-/// How long a worker of a device that the ring serves waits for work before it ends.
+/// Time that a worker of a device in the ring waits for work before it ends.
 const LINGERS: Duration = Duration::from_secs(1);
 
 /// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, and a worker is to.
@@ -52,10 +52,10 @@ pub(crate) struct State {
     flushes: Vec<Queued>,
     flush_runs: bool,
     background_runs: usize,
-    /// By priority, what the system has.
+    /// Requests in the system, by priority.
     pub(super) ring_runs: [usize; 2],
-    /// By priority, what it gets when it has less. Invariant: it has something of the device and
-    /// priority for as long as anything waits here.
+    /// Requests that the system gets when it has fewer, by priority. Invariant: the system has a
+    /// request of the device and priority as long as one waits here.
     ring_waits: [VecDeque<Queued>; 2],
     closing: bool,
     workers: usize,
@@ -171,7 +171,7 @@ impl Slot {
         matches!(queued.request.op, Op::Flush) || runs < runs_most
     }
 
-    /// Gives the ring what waits for room in it.
+    /// Gives waiting requests to the ring.
     pub(super) fn goes_on(self: &Arc<Self>, priority: Priority, done: &Arc<Done>, ring: &Ring) {
         loop {
             let mut state = self.lock();
@@ -263,7 +263,7 @@ impl Slot {
                 state.background_runs -= usize::from(background);
                 looked = 0;
             } else if state.closing {
-                // What still waits, waits for a worker that is busy, and that one will look again.
+                // Remaining requests wait for a busy worker, which will look again.
                 break;
             } else if looked < LOOKS {
                 looked += 1;
@@ -326,7 +326,7 @@ impl Slot {
         Over { completion, accepted: self.accepted.clone() }
     }
 
-    /// Takes out of the queues what `which` accepts, oldest first within each.
+    /// Takes the requests that `which` accepts out of the queues, oldest first within each.
     pub(super) fn take_queued(&self, mut which: impl FnMut(&Request) -> bool) -> Vec<Request> {
         let mut state = self.lock();
         let mut taken = Vec::new();

@@ -1,4 +1,4 @@
-//! Every fault of a device reaches the caller as the error that says what to do.
+//! Every fault of a device reaches the caller as the error with its remedy.
 
 use pantile_device::*;
 use std::path::Path;

@@ -219,7 +219,7 @@ fn a_device_that_hangs_blocks_no_other() {
     hung.until_begun(2);
     (100..110).for_each(|token| pool.submit(write(token, 1, Priority::User)).unwrap());
     assert_eq!(tokens(&pool, 10), (100..110).collect::<Vec<_>>());
-    // Detached, it gives back what had not begun, and its place is empty.
+    // After detaching, unbegun requests come back, and its place is empty.
     assert_eq!(pool.detach(0).len(), 8);
     assert_eq!(pool.submit(write(1, 0, Priority::User)).unwrap_err().why, Refusal::Detached);
     pool.submit(write(111, 1, Priority::User)).unwrap();

@@ -1,7 +1,7 @@
 //! A pool that leaves reads and writes of files to the system, beside one that has a thread for
 //! each: the same bytes, the same errors.
 //!
-//! Where the system has no io_uring for us both are the same, and nothing here fails.
+//! On a system without io_uring both are the same, and no test here fails.
 
 use pantile_device::*;
 use std::fs::OpenOptions as StdOptions;
@@ -87,7 +87,7 @@ fn both_write_and_read_the_same_bytes() {
     assert!(files[0] == files[1]);
 }
 
-/// Past the end, not aligned, and of a file that was cut: what a thread says, to the last field.
+/// Past the end, not aligned, and of a file that was cut: the error of a thread, to the last field.
 /// Without direct I/O nothing has to be aligned.
 #[test]
 fn both_say_the_same_of_what_cannot_be_done() {
@@ -131,7 +131,7 @@ fn the_ring_does_not_bypass_layers() {
     let dir = tempfile::tempdir().unwrap();
     let file = Arc::new(FileDevice::create(dir.path().join("file"), MIB as u64).unwrap());
     let is_direct = |device: &dyn Device| device.direct_file().map(|_: BorrowedFd<'_>| ()).is_some();
-    // Nor is one on a file system that may wait in the thread that submits.
+    // A file system that may wait in the submitting thread is not bypassed, either.
     let is_for_ring = is_direct(&file);
     assert!(!is_for_ring || file.mode() == Mode::Direct);
     assert_eq!(is_direct(&Layered::with(file.clone(), Says(true))), is_for_ring);

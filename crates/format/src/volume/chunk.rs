@@ -43,7 +43,7 @@ pub struct ChunkHeader {
     pub physical: PhysicalStripe,
     /// Logical stripe whose content it holds.
     pub logical: LogicalStripe,
-    /// Of the stripe write.
+    /// Generation of the stripe write.
     pub generation: Generation,
     /// The column of the code that it holds.
     pub column: Column,

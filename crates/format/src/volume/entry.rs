@@ -1,4 +1,4 @@
-//! The entries of a record: what one change of the maps can be. A snapshot is made of some of them,
+//! The entries of a record: the possible changes of the maps. A snapshot is made of some of them,
 //! too.
 //!
 //! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is
@@ -34,7 +34,7 @@ const MARK_BYTES: usize = 32;
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
 layout! {
-    /// How every entry begins.
+    /// Head of every entry.
     ENTRY_HEAD_LAYOUT {
         KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark, 7 device, 8 event, 9 scrub, 10 range, 12 patch";
         COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, chunks of a patch, else zero";
@@ -74,7 +74,7 @@ layout! {
     LOG_CELL_LAYOUT {
         C_USER: "user block" @ 0 + 6, "the user's block or the home block that it holds; 0 for a cell that holds none";
         C_SLOT: "slot" @ 6 + 1, "the device";
-        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten; 3 a home block";
+        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or a forgotten cell; 3 a home block";
         C_CHECKSUM: "checksum" @ 8 + 8, "of the block, as it is or would be on that device";
     }
 }
@@ -118,7 +118,7 @@ pub enum Entry {
     Unmap {
         /// The first.
         first: LogicalStripe,
-        /// How many, at least 1.
+        /// Number of them, at least 1.
         count: u64,
     },
     /// Blocks of one row of the log were written.
@@ -127,7 +127,7 @@ pub enum Entry {
     LogForget {
         /// The first.
         first: UserBlock,
-        /// How many, at least 1.
+        /// Number of them, at least 1.
         count: u64,
     },
     /// The state of a member from now on.
@@ -136,7 +136,7 @@ pub enum Entry {
     Mark {
         /// The first.
         first: LogicalStripe,
-        /// How many, at least 1.
+        /// Number of them, at least 1.
         count: u64,
         /// True if the mark is set, false if it is removed.
         is_marked: bool,
@@ -156,8 +156,7 @@ pub struct StripeSwitch {
     pub physical: PhysicalStripe,
     /// Of the write.
     pub generation: Generation,
-    /// By slot, the digest of its chunk's header; `None`: not written there. As many as there are
-    /// devices.
+    /// By slot, the digest of its chunk's header; `None`: not written there. One for each device.
     pub digests: Vec<Option<Crc64>>,
 }
 
@@ -183,7 +182,7 @@ pub struct Cell {
     pub slot: Slot,
     /// Content of the block.
     pub holds: Holds,
-    /// Of the block; see [`block_checksum`](super::block_checksum).
+    /// Checksum of the block; see [`block_checksum`](super::block_checksum).
     pub checksum: Crc64,
 }
 
@@ -216,12 +215,12 @@ pub struct Member {
 pub enum MemberState {
     /// It holds everything.
     Present,
-    /// It misses what is written.
+    /// It misses new writes.
     Lost {
         /// The first generation that it missed.
         missed_from: Generation,
     },
-    /// It takes what is written, and misses `missed_from..missed_until` except where the cursor has
+    /// It takes new writes, and misses `missed_from..missed_until` except where the cursor has
     /// passed.
     Rebuilding {
         /// The first generation that it missed.

@@ -26,7 +26,7 @@ pub(super) const BAD_BYTES: usize = 32;
 /// In place of a slot: the event is of no device.
 const NO_SLOT: u32 = u32::MAX;
 
-/// How many counts a scrub has, from `S_COUNTS` on.
+/// Number of counts of a scrub, from `S_COUNTS` on.
 const SCRUB_COUNTS: usize = 12;
 
 layout! {
@@ -34,11 +34,11 @@ layout! {
     DEVICE_NOTE_LAYOUT {
         D_SLOT: "slot" @ 8 + 4, "the device";
         D_REASON: "reason" @ 12 + 2, "why it was lost the last time; 0: it never was";
-        D_BAD: "all bad" @ 14 + 2, "1 if all that is on the device counts as bad, because there is no room to say what; else 0";
+        D_BAD: "all bad" @ 14 + 2, "1 if all that is on the device counts as bad, because there is no room for a list; else 0";
         D_ERRNO: "system error" @ 16 + 4, "number of the system's error that came with it; 0: none";
         D_RESERVED_2: "reserved" @ 20 + 4, "zero";
         D_SINCE: "lost at" @ 24 + 8, "when it was lost the last time";
-        D_CHECKSUM: "checksum errors" @ 32 + 8, "blocks and headers that were not what they should be, since it is this device";
+        D_CHECKSUM: "checksum errors" @ 32 + 8, "blocks and headers with wrong content, since it is this device";
         D_MEDIA: "media errors" @ 40 + 8, "reads that failed, since it is this device";
     }
 }
@@ -69,11 +69,11 @@ layout! {
 }
 
 layout! {
-    /// How a range of the user's blocks is, behind the head.
+    /// State of a range of the user's blocks, behind the head.
     RANGE_LAYOUT {
         R_FIRST: "first user block" @ 8 + 8, "of the range";
         R_COUNT: "count" @ 16 + 8, "how many, at least 1";
-        R_KIND: "is" @ 24 + 4, "0 good, 1 lost: it cannot be read, 2 suspect: it may read as what was never written there";
+        R_KIND: "is" @ 24 + 4, "0 good, 1 lost: it cannot be read, 2 suspect: it can read as bytes that were never written there";
         R_RESERVED: "reserved" @ 28 + 4, "zero";
         R_SINCE: "since" @ 32 + 8, "when it was found to be so";
     }
@@ -98,13 +98,13 @@ pub enum Note {
     Event(EventNote),
     /// The last scrub.
     Scrub(ScrubNote),
-    /// How a range of the user's blocks is.
+    /// State of a range of the user's blocks.
     Range(RangeNote),
     /// Bad content of a device.
     Bad(BadNote),
 }
 
-/// Why a device was lost. A number that is not known here was given by a later program.
+/// Reason why a device was lost. An unknown number comes from a later program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason(pub u16);
 
@@ -138,7 +138,7 @@ impl Reason {
 pub struct DeviceNote {
     /// The device.
     pub slot: Slot,
-    /// Why it was lost the last time.
+    /// Reason of its last loss.
     pub reason: Reason,
     /// Number of the system's error that came with it; 0: none.
     pub errno: i32,
@@ -146,7 +146,7 @@ pub struct DeviceNote {
     pub since: i64,
     /// All of its content counts as bad.
     pub all_bad: bool,
-    /// Blocks and headers that were not what they should be.
+    /// Blocks and headers with wrong content.
     pub checksum_errors: u64,
     /// Reads that failed.
     pub media_errors: u64,
@@ -171,7 +171,7 @@ impl EventKind {
     pub const SCRUB_ENDED: EventKind = EventKind(6);
     /// Data cannot be read any more.
     pub const DATA_LOST: EventKind = EventKind(7);
-    /// Data may not be what was written.
+    /// Data can differ from the written ones.
     pub const DATA_SUSPECT: EventKind = EventKind(8);
     /// A person said of suspect data that they are good.
     pub const CALLED_GOOD: EventKind = EventKind(10);
@@ -198,11 +198,11 @@ pub struct EventNote {
     pub errno: i32,
     /// When.
     pub at: i64,
-    /// Of data the first user block, of a scrub the stripes found bad, else 0.
+    /// For data the first user block, for a scrub the number of bad stripes, otherwise 0.
     pub value: u64,
 }
 
-/// How far a scrub is.
+/// Progress of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScrubState {
     /// It goes on.
@@ -218,7 +218,7 @@ pub enum ScrubState {
 /// The last scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScrubNote {
-    /// How far it is.
+    /// Progress.
     pub state: ScrubState,
     /// True if bad blocks are rewritten.
     pub repair: bool,
@@ -239,16 +239,16 @@ pub enum RangeKind {
     Good,
     /// It cannot be read.
     Lost,
-    /// It may read as what was never written there.
+    /// It can read as bytes that were never written there.
     Suspect,
 }
 
-/// How a range of the user's blocks is.
+/// State of a range of the user's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RangeNote {
     /// Its first block.
     pub first: UserBlock,
-    /// How many, at least 1.
+    /// Number of them, at least 1.
     pub count: u64,
     /// State of the range.
     pub kind: RangeKind,
@@ -264,7 +264,7 @@ pub struct BadNote {
     pub slot: Slot,
     /// The first logical stripe; log rows are numbered on from the last stripe.
     pub first: u64,
-    /// How many, at least 1.
+    /// Number of them, at least 1.
     pub count: u64,
     /// Bad, or good again.
     pub is_bad: bool,

@@ -1,7 +1,7 @@
 //! The entry of a record that patches a stripe: the blocks that are written in place, and the
 //! resulting headers of their chunks. The content of the blocks is in the log.
 //!
-//! A patch without chunks says that the stripe has what its patch said: the log holds its home
+//! A patch without chunks ends a patch: the stripe has its blocks, and the log holds its home
 //! blocks no more.
 
 use super::entry::{ENTRY_HEAD_BYTES, KIND_PATCH, begin};
@@ -55,9 +55,9 @@ pub struct StripePatch {
 pub struct ChunkPatch {
     /// The device.
     pub slot: Slot,
-    /// Of the header from then on.
+    /// Digest of the header from then on.
     pub digest: Crc64,
-    /// Which of the chunk's blocks, ascending, at least one, and their checksums from then on.
+    /// Blocks of the chunk, ascending, at least one, and their checksums from then on.
     pub blocks: Vec<(u32, Crc64)>,
 }
 

@@ -92,7 +92,7 @@ pub enum SnapshotItem {
         logical: LogicalStripe,
         /// Where it lies.
         physical: PhysicalStripe,
-        /// Of its write, below 2^63.
+        /// Generation of its write, below 2^63.
         generation: Generation,
         /// True if the stripe is perhaps being written in place.
         is_marked: bool,
@@ -180,8 +180,8 @@ impl Order {
     }
 }
 
-/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and what was
-/// not taken yet.
+/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and the
+/// blocks that were not taken yet.
 #[derive(Debug)]
 pub struct SnapshotEncoder {
     head: SnapshotHead,
@@ -393,8 +393,8 @@ impl SnapshotDecoder {
     ///
     /// Nothing of the maps is to be used before [`SnapshotDecoder::finish`] gave its word.
     ///
-    /// Errors: the piece is not the one that belongs here, or not whole, or says what cannot be so.
-    /// Panics if the block is not one, or none is wanted.
+    /// Errors: the piece is not the expected one, or not whole, or impossible. Panics if the block
+    /// is not one, or none is wanted.
     pub fn push(&mut self, block: &[u8]) -> Result<Vec<SnapshotItem>, FormatError> {
         assert_eq!(block.len(), BLOCK_BYTES, "blocks are pushed whole");
         assert!(self.wanted().is_some(), "the snapshot is at its end");
@@ -471,7 +471,7 @@ struct Stream {
     shape: Shape,
     /// Bytes behind the last whole item.
     bytes: Vec<u8>,
-    /// Where we are in it; `None` before its head.
+    /// Place in the entry; `None` before its head.
     order: Option<Order>,
     /// True if the entry before was a run of unmapped stripes.
     after_run: bool,
@@ -497,7 +497,7 @@ impl Stream {
         Ok(items)
     }
 
-    /// The length of what comes next; `None` if it is not all here.
+    /// The length of the next item; `None` if it is not all here.
     fn next_len(&self, bytes: &[u8]) -> Result<Option<usize>, FormatError> {
         let len = match &self.order {
             None => Some(HEAD_BYTES),

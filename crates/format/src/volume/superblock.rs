@@ -1,4 +1,4 @@
-//! The superblock: what the volume is, which device of it this one is, and where its maps begin.
+//! The superblock: the identity of the volume and of this device, and the place of its maps.
 //!
 //! It is written in turns to blocks 0 and 1, so that a torn write leaves the one before, and copied
 //! to the last block. The newest counts: the highest update counter among those that decode. It
@@ -72,7 +72,7 @@ layout! {
     }
 }
 
-/// How the volume writes.
+/// Write policy of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Writes are cached and logged; stripes are written as a whole to free places.
@@ -116,8 +116,8 @@ pub struct Superblock {
     pub update: u64,
     /// Counts the times that the volume was opened for writing.
     pub session: Session,
-    /// The newest session that had written a record or a snapshot when this one began; what this
-    /// session goes on from.
+    /// The newest session that had written a record or a snapshot when this one began: the base of
+    /// this session.
     ///
     /// A session that has written neither has changed nothing: its superblock, which only one
     /// device may have, counts no more than its base.
@@ -148,9 +148,9 @@ pub struct Superblock {
     pub definition: Option<DefinitionRef>,
     /// The numbers from which all addresses follow.
     pub shape: Shape,
-    /// Which column a device holds of a stripe.
+    /// Placement of columns on devices.
     pub placement: Placement,
-    /// How the volume writes.
+    /// Write policy of the volume.
     pub policy: Policy,
     /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1
     /// at block 0.
@@ -378,7 +378,7 @@ impl Superblock {
 
     /// The code with its definition, taken from the bytes of the definition area.
     ///
-    /// Errors: the area is cut off, or is not what this superblock speaks of.
+    /// Errors: the area is cut off, or is not the one of this superblock.
     pub fn code(&self, area: &[u8]) -> Result<CodeRecord, FormatError> {
         let definition = match self.definition {
             None => None,

@@ -275,7 +275,7 @@ fn with_entry(entry: Entry, offset: usize, len: usize, value: u64) -> Result<Rec
 fn a_patch_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let patch = patch_record().entries[2].clone();
-    // Where the table begins behind the entry: the chunks at 24, 72 and 104.
+    // Begin of the table behind the entry: the chunks at 24, 72 and 104.
     for (start, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "count", 0, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 2, "length"),
@@ -555,7 +555,7 @@ fn pieces_of_two_snapshots_are_never_mixed() {
         bytes[PIECE * take..end].copy_from_slice(&other[PIECE * take..end]);
         assert!(read_snapshot(&bytes, &shape, &reference).is_err(), "piece {take}");
     }
-    // All of the other one: whole, but not what the superblock speaks of.
+    // All of the other one: whole, but not that of the superblock.
     let error = read_snapshot(&other, &shape, &reference).unwrap_err();
     assert_eq!(error, FormatError::Checksum { part: Part::Snapshot });
     // Two pieces in each other's place.

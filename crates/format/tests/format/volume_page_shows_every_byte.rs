@@ -1,7 +1,7 @@
 //! `docs/volume-format.md` has the tables, limits, addresses and bytes of the code.
 //!
-//! What stands between `<!-- begin ... -->` and `<!-- end -->` is made here. With `PANTILE_BLESS=1`
-//! in the environment it is written to the page; else it must be what the page says.
+//! The text between `<!-- begin ... -->` and `<!-- end -->` is made here. With `PANTILE_BLESS=1` in
+//! the environment it is written to the page; otherwise it must equal the page.
 
 use crate::volume_common::*;
 use pantile_format::Field;

@@ -13,8 +13,8 @@ fn plan(code: &Code, lost: &[usize], wanted: &[usize], costs: &Costs) -> usize {
     plan.reads.len()
 }
 
-/// Each parity is the sum of all before it, so that what it costs through them doubles from row to
-/// row: 2^100.
+/// Each parity is the sum of all before it, so that its cost through them doubles from row to row:
+/// 2^100.
 #[test]
 fn costs_that_double_along_a_chain_do_not_overflow() {
     const ROWS: usize = 100;
@@ -67,6 +67,6 @@ fn a_large_code_without_a_way_to_begin_is_eliminated_once() {
     }
     let code = Code::from_text(&text).unwrap();
     assert!(code.equations().len() * code.cell_count() > 1 << 22);
-    // Every parity and what the equations have of the other columns.
+    // Every parity, and the cells of the other columns in the equations.
     assert!(plan(&code, &[0], &[0], &Costs::uniform()) > 2 * LOST);
 }

@@ -1,7 +1,7 @@
 //! Every number under "Facts to hold the implementation to" of the design, in its order, from the
 //! public interface alone.
 //!
-//! Where a number needs more than one place, the test that completes it is named.
+//! If a number needs more than one place, the test that completes it is named.
 
 use crate::as_many_lost_as_equations::sets;
 use pantile_code::{Cell, CellIndex, Code, Purpose, families};
@@ -136,7 +136,7 @@ fn a_data_column_is_rebuilt_with_the_fewest_reads() {
     }
 }
 
-/// Of N = 16, 24 and 32 the triples here; the quadruples of all N up to 64 are in
+/// The triples of N = 16, 24 and 32 are here; the quadruples of all N up to 64 are in
 /// `raidp_at_its_limit`, where each is decided from its disks' numbers alone.
 #[test]
 fn raidp_survives_pairs_triples_and_quadruples_of_disks() {

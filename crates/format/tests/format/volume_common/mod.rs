@@ -231,7 +231,7 @@ pub fn snapshot_items(shape: &Shape) -> Vec<SnapshotItem> {
     items
 }
 
-/// The bytes of a snapshot, and what the superblock says of it.
+/// The bytes of a snapshot, and its fields in the superblock.
 pub fn snapshot_bytes(shape: &Shape, items: &[SnapshotItem]) -> (Vec<u8>, SnapshotRef) {
     let head = snapshot_head();
     let mut blocks = SnapshotBlocks::new(head, shape, items.iter().cloned());
