@@ -378,7 +378,8 @@ else
         for _ in $(seq 200); do [ -s "$work/fuse.pid" ] && break; sleep 0.05; done
         loop=$(losetup --find --show "$work/fuse/nbd")
     }
-    # A mount whose server was killed is no mount point to those who ask, but is one to the kernel.
+    # After its server was killed, a mount no longer looks like a mount point to programs, but the
+    # kernel still has it.
     detach() {
         umount "$work/mnt" 2>/dev/null || umount -l "$work/mnt" 2>/dev/null || true
         [ -z "$loop" ] || losetup -d "$loop" || true

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# From an installed prefix, in an empty folder: what the pages tell people to paste is pasted,
-# compiled and run, and says what the pages say. Bounded: some seconds once Pantile is installed.
+# From an installed prefix, in an empty folder: the commands and programs of the pages are pasted,
+# compiled and run, and their output is compared with the pages. Bounded: some seconds once Pantile
+# is installed.
 #
 #   tests/five-minutes.sh                 # installs into a temporary folder first
 #   tests/five-minutes.sh /usr/local
@@ -16,8 +17,8 @@ trap 'rm -rf "$work"' EXIT
 prefix=${1:-$work/prefix}
 [ $# -gt 0 ] || tools/install.sh --prefix "$prefix" --profile test
 
-# A page's fenced blocks: a first line that names a file is the file, a block of `console` is what
-# is typed, after "$ ", and what is said then.
+# A page's fenced blocks. A block whose first line names a file is that file. In a block of
+# `console` the text after "$ " is typed, and the rest is the expected output.
 cat >"$work/paste.py" <<'PY'
 import os, re, subprocess, sys
 

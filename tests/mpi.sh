@@ -24,7 +24,7 @@ fail() { printf 'mpi.sh: %s\n' "$*" >&2; cat "$work/out" >&2; exit 1; }
 ranks() {
     local want=$1 have=0
     shift
-    # All on this machine, whoever runs it and however few processors it has.
+    # All ranks on this machine, as any user and with any number of processors.
     timeout 60 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
         OMPI_MCA_mpi_yield_when_idle=1 mpirun -n 8 "$work/checkpoint" "$vol" "$@" >"$work/out" 2>&1 || have=$?
     [ "$want" = any ] && [ "$have" != 0 ] || [ "$have" = "$want" ] || fail "status $have instead of $want: $*"

@@ -21,7 +21,7 @@ while [ $SECONDS -lt $end ]; do
     FUZZ_SEEDS=5000 cargo test --quiet --package pantile-seal --test seal sets_that_lie_never_panic
     # Orders over the control socket.
     FUZZ_SEEDS=5000 cargo test --quiet --package pantile-host --test host a_folder_is_a_volume::whatever_is_said
-    # The parsers alone, and code files and specs, whose seeds are drawn anew each time.
+    # The parsers alone, and code files and specs, with new seeds each time.
     PROPTEST_CASES=20000 cargo test --quiet --package pantile-format -- random_
     PROPTEST_CASES=20000 cargo test --quiet --package pantile-code -- never_panic mutated_
     first=$((first + 20000))

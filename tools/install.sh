@@ -37,8 +37,8 @@ make_folder() { # One that is there keeps its mode.
     [ -d "$1" ] || { make_folder "$(dirname "$1")" && mkdir -m 755 "$1"; }
 }
 for folder in "${folders[@]}"; do make_folder "$folder"; done
-# What is written is made in a folder of our own, and then replaces what is there: it never goes
-# through a link.
+# Files are written in a private folder and then replace the installed ones, so that no write
+# follows a link.
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 put() { install -T -m "$1" "$2" "$3"; }

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}/packed
 trap 'rm -rf "$target"' EXIT
-# Cargo takes a version for what never changes: neither what it unpacked of one before nor what it
-# built may be there.
+# Cargo assumes that a version never changes: remove the unpacked and the built files of an earlier
+# pack.
 rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/pantile* "$target"
 cargo package --workspace --quiet --target-dir "$target" "$@"

@@ -1,4 +1,5 @@
-# Sourced by ./run and ./test: installs what they need, or says what is missing and how to get it.
+# Sourced by ./run and ./test: installs the packages they need, or names missing ones and how to get
+# them.
 
 say() { printf '\n== %s\n' "$*"; }
 

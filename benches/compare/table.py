@@ -177,7 +177,7 @@ def by_shape(cells):
     of_shape = one_for_each_shape(cells)
     names = ", ".join(f"{name} ({k},{m}) {count}" for (k, m), (name, count) in of_shape.items())
     total = sum(count for _, count in of_shape.values())
-    return f" Who takes one code for each shape, whatever is done with it, has {total} (of a shape's cells, {names})."
+    return f" With one code for each shape in all its cells it is {total} (by shape: {names})."
 
 
 def percentages(cells, spread):
@@ -269,9 +269,10 @@ def text(name, link):
         "",
         *array_table(of["tower"]),
         "",
-        f"Of {counted} cells of (k,m) codes {reached} reach{f', by raid6 and cauchy,' if has_lch else ''} the smaller of our factor over the fastest other library (1.0 for m = 2,",
-        f"{factors}, 1.15 at 1 MiB, 1.3 with planning included from 64 KiB on) and 0.9 of the limit."
-        + (f"{by_shape(of['mds'])} Whoever may choose {other_codes(cells)} in each cell has {reached_by_choice}." if has_lch else "")
+        f"{f'By raid6 and cauchy {reached} of {counted} cells of (k,m) codes' if has_lch else f'Of {counted} cells of (k,m) codes {reached}'} reach the smaller of two goals:",
+        "our factor over the fastest other library, and 0.9 of the limit.",
+        f"The factors: 1.0 for m = 2, {factors}, 1.15 at 1 MiB, 1.3 with planning included from 64 KiB on."
+        + (f"{by_shape(of['mds'])} With a choice of {other_codes(cells)} in each cell it is {reached_by_choice}." if has_lch else "")
         + " Another library is",
         f"faster in {len(lost)} cells{' than raid6 or cauchy' if has_lch else ''}{':' if lost else '.'}",
         *([""] if lost else []),
@@ -294,7 +295,7 @@ def held_to_avx2(name, link):
         reached_by_choice += chosen(c) >= wanted
     has_lch = any("pantile lch" in c["results"] for c in cells)
     lines = [
-        f"Everybody held to AVX2 (kernel {record['tier']}, `benches/compare/run --avx2`, [{name}]({link}{name})): Pantile as a multiple of the fastest other",
+        f"All libraries held to AVX2 (kernel {record['tier']}, `benches/compare/run --avx2`, [{name}]({link}{name})): Pantile as a multiple of the fastest other",
         f"library, least, median and most of all codes and losses, planning excluded. Of {counted} cells {reached} reach the smaller of 1.1 and 0.9 of the limit."
         + (f" With {other_codes(cells)} where it is faster: {reached_by_choice}." if has_lch else ""),
         "",
@@ -364,32 +365,34 @@ def in_packets(name, link):
 
 ICE_LAKE = """# The same on Ice Lake
 
-Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`). A neighbour had up to half of the core for minutes at a time, and the third-level
-cache is slow (28 GB/s of plain reads, 160 from the second): 16 and more columns of 64 KiB exceed the second one, and run at 22 or at 40 from one process to the next. Single runs
-reached 339 to 347 of the 352 cells, 328 to 338 before this processor was a kind of its own; of five processes the medians 343 and 349 in earlier records of the same kernels for raid6 and cauchy, 351 of three in this one:
-the host differs from day to day.
+Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`). A
+neighbour had up to half of the core for minutes at a time, and the third-level cache is slow (28
+GB/s of plain reads, 160 from the second). Codes of 16 and more columns of 64 KiB exceed the second one, and
+run at 22 or at 40 from one process to the next. Single runs reached 339 to 347 of the 352 cells.
+The host differs from day to day: earlier records of the same kernels, as medians of five processes,
+reached 343 and 349 for raid6 and cauchy; this one, of three, reaches 351.
 
 """
 
 ZEN_4 = """# The same on Zen 4
 
-Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`), for from one to the next a cell may differ by half, whoever's it is. Single
+Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`), because a cell of any library can differ by half from one to the next. Single
 runs reached 332 to 347 of the 352 cells.
 
 """
 
 ZEN_3 = """# The same on Zen 3
 
-Made by `benches/compare/table.py`. Neither GFNI nor AVX-512: everybody runs AVX2. Each figure is the median over several processes (`--runs`). The host was busy most of the time, and its memory more than its
-cores, so processes differ. The cells of (k,m) and of array codes are of later days than the others, on machines of the same kind, with first stripes after a loss run three sums at a time
-([xor-programs.md](../../docs/notes/xor-programs.md#bundles)) and systems written out over all that they read ([NOTES.md](../../crates/kernel/NOTES.md#zen-3)); those of (k,m) also with codes over GF(2^4) in words. Before these 165 and 313 of the 352 cells below were reached, and another library
+Made by `benches/compare/table.py`. Neither GFNI nor AVX-512: all libraries run AVX2. Each figure is the median over several processes (`--runs`). The host was busy most of the time, and its memory more than its
+cores, so processes differ. The cells of (k,m) and of array codes are of later days than the others, on machines of the same kind. In them first stripes after a loss run three sums at a time
+([xor-programs.md](../../docs/notes/xor-programs.md#bundles)), and systems are written out over all that they read ([NOTES.md](../../crates/kernel/NOTES.md#zen-3)). Those of (k,m) also have codes over GF(2^4) in words. Before these 165 and 313 of the 352 cells below were reached, and another library
 was faster in 34.
 
 """
 
 SAPPHIRE_RAPIDS = """# The same on Sapphire Rapids
 
-Made by `benches/compare/table.py`. The record is of commit 7fa41de; words (crs with w = 4 in words), which it has beside the others, were taken out since. The figures of everybody held to AVX2 are
+Made by `benches/compare/table.py`. The record is of commit 7fa41de; words (crs with w = 4 in words), which it has beside the others, were taken out since. The figures of all libraries held to AVX2 are
 older than that: array codes ran as tables instead of code made at run time, and calls on 4 KiB took some 10 ns longer.
 
 """

@@ -127,7 +127,7 @@ sys.exit(not up.issuperset(map(int, sys.argv[1:])))' "$@"
 
 json() { /usr/bin/python3 -c "import json,sys; print(json.load(sys.stdin)$1)"; }
 
-# wait_for WHAT COMMAND...: until it succeeds; 10 minutes bound what will never come, however busy
+# wait_for WHAT COMMAND...: repeats COMMAND until it succeeds, for at most 10 minutes, however busy
 # the machine is.
 patience=600
 wait_for() {

@@ -23,7 +23,7 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// What the library picks for this machine, or its AVX2 functions (whose tables are those of
+    /// Functions that the library picks for this machine, or its AVX2 functions (with the tables of
     /// before GFNI).
     pub fn of(library: &Library, avx2: bool) -> Option<Functions> {
         let init = "ec_init_tables";

@@ -27,8 +27,8 @@ use peer::{Operation, Peer, Planning, in_turn, sets};
 use serde_json::{Map, Value, json};
 use stripes::Stripes;
 
-/// What the sets of buffers fill where memory is to be cold: more than the largest shared cache of
-/// our machines.
+/// Bytes of all sets of buffers for cold memory: more than the largest shared cache of our
+/// machines.
 const COLD_BYTES: usize = 512 << 20;
 
 /// One run of one library.
@@ -39,7 +39,7 @@ const QUICK_REPEATS: usize = 3;
 
 const SIZES: [usize; 3] = [4096, 65536, 1 << 20];
 
-/// Packets of array codes with interleaved elements: what is fast in the cache, and what is from
+/// Packets of array codes with interleaved elements: fast ones in the cache, and fast ones from
 /// memory.
 const PACKETS: [usize; 2] = [512, 128];
 
@@ -215,8 +215,8 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
         let spec = if m == 2 { format!("raid6:{k}") } else { format!("cauchy:{k}+{m}") };
         let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(Pantile::new("pantile", &spec))];
         if m == 4 {
-            // Its other code of as many parities; whoever has to read what others wrote has no
-            // choice, but others do.
+            // Its other code of as many parities: an option for new data, but not for existing
+            // chunks of others.
             peers.push(Box::new(Pantile::new("pantile lch", &format!("lch:{k}+{m}"))));
         }
         // And those of XORs alone, which want their own layout.
@@ -535,7 +535,7 @@ fn interleave(
     times
 }
 
-/// Whether a library brings back what it encoded.
+/// Checks that a library brings back what it encoded.
 fn check(
     peer: &dyn Peer,
     operation: &Operation,

@@ -96,7 +96,7 @@ impl Peer for Pantile {
     }
 }
 
-/// The same with elements interleaved.
+/// Code with interleaved elements.
 pub struct InPackets {
     name: String,
     codec: PacketCodec,

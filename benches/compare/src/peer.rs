@@ -1,8 +1,8 @@
-//! What a library is asked to do, and how it says that it cannot.
+//! Operations of a library, and its refusals.
 
 use crate::stripes::Stripes;
 
-/// Whether the time of a decode includes what is prepared for its pattern of losses.
+/// Inclusion of the preparation for a pattern of losses in the time of a decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Planning {
     /// Prepared outside the clock, where the library lets one.

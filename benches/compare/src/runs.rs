@@ -1,7 +1,7 @@
 //! Several processes, one after another, and the medians over them.
 //!
-//! What pages a process is given, and what its neighbours on the machine do meanwhile, is the same
-//! for all of a run and differs from run to run: the turns within one do not even it out.
+//! The pages of a process and the load by its neighbours stay the same within a run and differ from
+//! run to run. Turns within one run do not average them.
 
 use std::process::Command;
 

@@ -53,7 +53,7 @@ impl Equation {
     }
 }
 
-/// What a column is in the user's machine room.
+/// Physical unit that a column stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColumnRole {
     /// An ordinary device.
@@ -65,25 +65,25 @@ pub enum ColumnRole {
     },
 }
 
-/// What the construction promises about lost columns; proofs and law suites hold it to this.
+/// Loss tolerance that the construction promises; proofs and law suites check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Any so many columns may be lost.
+    /// Any so many columns can be lost.
     pub tolerance: usize,
-    /// Whether the redundancy is exactly the rows of `tolerance` columns, so that nothing could do
-    /// better.
+    /// True if the redundancy is exactly the rows of `tolerance` columns, which is the least
+    /// possible.
     pub mds: bool,
 }
 
-/// Whether a code may hold user data.
+/// Permission of a code to hold user data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// It keeps its claim.
     Storage,
     /// It is here to be studied and proved, and must not store anything, for this reason.
     ///
-    /// It encodes like any other, or it could not be studied: to refuse it is for whoever stores
-    /// ([`Code::check_stores`]).
+    /// Such a code encodes like any other so that it can be studied. Programs that store data
+    /// refuse it ([`Code::check_stores`]).
     Study(&'static str),
 }
 
@@ -105,16 +105,16 @@ impl fmt::Display for StudyOnly {
 
 impl std::error::Error for StudyOnly {}
 
-/// How one lost column follows from parts of others, where the construction says so.
+/// Repair of one lost column from parts of others, if the construction has one.
 ///
-/// Whoever plans by it computes the plan from the equations: a wrong one gives no plan, never a
-/// wrong one. It is no part of what the code is: fingerprint and equality pass it over, and a code
-/// file does not carry it.
+/// The planner computes the plan from the equations, so a wrong entry yields no plan, never a wrong
+/// one. The entry is not part of the code's identity: fingerprint and equality ignore it, and a
+/// code file does not carry it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartialRepair {
     /// The rows to read of each column that helps, ascending.
     pub rows: Vec<usize>,
-    /// So many columns help.
+    /// Number of helper columns.
     pub helpers: usize,
     /// These are among them.
     pub among: Vec<usize>,
@@ -190,13 +190,13 @@ impl Code {
         self.inner.rows_max
     }
 
-    /// Whether all columns have the same number of rows and are devices, so that they may change
+    /// True if all columns are devices with the same number of rows, so that they can change
     /// places.
     pub fn columns_are_interchangeable(&self) -> bool {
         (0..self.columns()).all(|c| self.rows(c) == self.rows(0) && self.role(c) == ColumnRole::Device)
     }
 
-    /// What a column is.
+    /// Returns the role of a column.
     pub fn role(&self, column: usize) -> ColumnRole {
         self.inner.roles[column]
     }
@@ -248,7 +248,7 @@ impl Code {
         (position != NOT_DATA).then_some(position as usize)
     }
 
-    /// Whether a cell holds parity.
+    /// True if a cell holds parity.
     pub fn is_parity(&self, index: CellIndex) -> bool {
         self.inner.positions[index.usize()] == NOT_DATA
     }
@@ -263,27 +263,27 @@ impl Code {
         &self.inner.equations
     }
 
-    /// What the construction promises.
+    /// Returns the claim of the construction.
     pub fn claim(&self) -> Claim {
         self.inner.claim
     }
 
-    /// Whether it may store data.
+    /// Returns the purpose of the code.
     pub fn purpose(&self) -> &Purpose {
         &self.inner.purpose
     }
 
-    /// What its spec could be taken for, and is not; `None` where nothing comes to mind.
+    /// Returns the scheme that the spec is easily mistaken for, if there is one.
     pub fn remark(&self) -> Option<&str> {
         self.inner.remark.as_deref()
     }
 
-    /// How a column follows from parts of others; `None` where the construction does not say.
+    /// Repair of a column from parts of others; `None` where the construction does not say.
     pub fn partial_repair(&self, column: usize) -> Option<&PartialRepair> {
         self.inner.partial_repairs.get(column)?.as_ref()
     }
 
-    /// Refuses a code that must not store anything: asked by whoever stores.
+    /// Refuses a code that must not store data. Every program that stores data calls it.
     pub fn check_stores(&self) -> Result<(), StudyOnly> {
         match self.inner.purpose {
             Purpose::Storage => Ok(()),
@@ -291,7 +291,7 @@ impl Code {
         }
     }
 
-    /// Whether every coefficient is 1.
+    /// True if every coefficient is 1.
     pub fn is_xor(&self) -> bool {
         self.equations().iter().all(|e| e.terms.iter().all(|t| t.1 == Gf::ONE))
     }
@@ -358,7 +358,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// Why equations were not solved for the parity cells.
+/// Reason why equations were not solved for the parity cells.
 enum Unsolved {
     /// They do not determine them: the rank found.
     Rank(usize),
@@ -423,10 +423,10 @@ fn solve_parity(code: &Code, budget: &mut Budget) -> Result<Matrix, Unsolved> {
     Ok(Matrix::from_fn(parity.len(), data.len(), |r, c| rows[r][parity.len() + c]))
 }
 
-/// The most cells of any code: what a program takes as buffers.
+/// The most cells of any code: the limit on a program's buffers.
 const BUILT_CELLS_MAX: usize = 1 << 24;
 
-/// Builds a [`Code`]: shape first, then equations, then what it is called.
+/// Builds a [`Code`]: shape first, then equations, then names.
 ///
 /// ```
 /// use pantile_code::CodeBuilder;
@@ -441,8 +441,8 @@ const BUILT_CELLS_MAX: usize = 1 << 24;
 /// # Ok::<(), pantile_code::CodeError>(())
 /// ```
 ///
-/// What does not fit the shape is noted, not done: [`CodeBuilder::finish_checked`] says what it was
-/// first.
+/// An element that does not fit the shape is noted and not added: [`CodeBuilder::finish_checked`]
+/// reports the first one.
 pub struct CodeBuilder {
     offsets: Vec<u32>,
     roles: Vec<ColumnRole>,
@@ -460,7 +460,7 @@ pub struct CodeBuilder {
 }
 
 impl CodeBuilder {
-    /// So many columns of so many rows each, all of them devices.
+    /// Begins a code of `columns` columns of `rows` rows each, all of them devices.
     pub fn uniform(columns: usize, rows: usize) -> CodeBuilder {
         CodeBuilder::shaped(columns, std::iter::repeat_n(rows, columns))
     }
@@ -503,7 +503,7 @@ impl CodeBuilder {
         }
     }
 
-    /// The index of the cell at (row, column). Panics if it lies outside the shape.
+    /// The index of the cell at (row, column). Panics if it is outside the shape.
     pub fn at(&self, (row, column): (usize, usize)) -> CellIndex {
         match self.find((row, column)) {
             Some(index) => index,
@@ -591,7 +591,7 @@ impl CodeBuilder {
         self.purpose = Purpose::Study(reason);
     }
 
-    /// Says what the spec could be taken for; see [`Code::remark`].
+    /// Sets the scheme that the spec could be mistaken for; see [`Code::remark`].
     pub(crate) fn remark(&mut self, text: String) {
         self.remark = Some(text);
     }
@@ -606,10 +606,10 @@ impl CodeBuilder {
     /// ([`custom`](crate::custom)): its family is `custom`, its spec `custom:NAME-FINGERPRINT`, and
     /// its [`Code::definition`] the file that it could be read from.
     ///
-    /// What columns belong to, and that it is for study only, is not in that file, but of this
-    /// value alone. Errors: [`CodeError::Built`] with the first thing that did not fit; equations
-    /// that do not determine the parity cells; a name or a size that a code file cannot have.
-    /// Nothing is built. Cost: as [`Code::from_text`].
+    /// Roles of columns and the purpose are not in that file; only this value has them. Errors:
+    /// [`CodeError::Built`] with the first thing that did not fit; equations that do not determine
+    /// the parity cells; a name or a size that a code file cannot have. Nothing is built. Cost: as
+    /// [`Code::from_text`].
     pub fn finish_checked(self, name: &str) -> Result<Code, CodeError> {
         self.checked(name, None, &mut Budget::default()).map_err(|fault| CodeError::Built { fault })
     }
@@ -618,10 +618,10 @@ impl CodeBuilder {
     /// the rank of the equations is looked at. Any other code is for
     /// [`CodeBuilder::finish_checked`].
     ///
-    /// Panics if something did not fit the shape, or a user order was set that is not exactly the
-    /// data cells; and [`Code::generator`] panics, and with it all that encodes, if the equations
-    /// do not determine the parity cells; recoveries do if an MDS code is claimed that is none.
-    /// These are faults of the family, not of a user.
+    /// Panics if an element did not fit the shape, or if the user order is not exactly the data
+    /// cells. If the equations do not determine the parity cells, [`Code::generator`] panics later,
+    /// and every encoder with it. A false MDS claim makes recoveries panic. All of these are faults
+    /// of the family, not of a user.
     pub fn finish(self, spec: impl Into<String>, family: &'static str, claim: Claim) -> Code {
         self.assemble(spec.into(), family, None, claim)
     }
@@ -643,7 +643,7 @@ impl CodeBuilder {
         Code { inner: Arc::new(inner) }
     }
 
-    /// As [`CodeBuilder::finish_checked`], for a code that has its definition.
+    /// Works like [`CodeBuilder::finish_checked`], for a code that has its definition.
     pub(crate) fn checked(
         self,
         name: &str,

@@ -20,14 +20,14 @@
 //! The parity cells are in the order of their definitions; if some are only named, no equation
 //! belongs to one cell and all parity cells are ordered column by column.
 //!
-//! What a file claims is proven when it is read: its tolerance is counted by trying sets of
+//! The claim of a file is proven when it is read: its tolerance is counted by trying sets of
 //! columns, up to [`PROOF_WORK_MAX`] products; of a larger code the level reached is claimed. The
 //! spec of the code is `custom:NAME-FINGERPRINT`; it identifies, the file defines.
 //!
 //! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and
 //! parity cells times cells up to 2^25, because the equations are solved as one dense matrix.
-//! Solving them may cost what a [`Budget`] allows, by default less than a second; everything
-//! together takes less than 256 MB.
+//! Solving them is limited by a [`Budget`], by default less than a second; everything together
+//! takes less than 256 MB.
 
 use crate::error::FileFault;
 use crate::parts::MOST_COLUMNS;
@@ -69,11 +69,10 @@ impl Code {
         Code::from_text_within(text, &mut Budget::default())
     }
 
-    /// Reads a code file, and takes from the budget what its equations cost to solve.
+    /// Reads a code file, and takes the cost of solving its equations from the budget.
     ///
     /// Errors: as [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget is
-    /// spent. Cost: what the budget has, at most; besides, time linear in the text and
-    /// [`PROOF_WORK_MAX`].
+    /// spent. Cost: at most the budget; besides, time linear in the text and [`PROOF_WORK_MAX`].
     pub fn from_text_within(text: &str, budget: &mut Budget) -> Result<Code, CodeError> {
         if text.len() > TEXT_LEN_BYTES_MAX {
             let fault = FileFault::TooLarge {
@@ -107,8 +106,8 @@ impl Code {
     /// Writes any code as a code file, to be read back by [`Code::from_text`] or edited.
     ///
     /// The code read back has the same shape, user order and equations. It is a code of its own: it
-    /// does not know its family, its add-ons are plain columns, and its claim is what the proof at
-    /// reading reaches.
+    /// does not know its family, its add-ons are plain columns, and its claim is the level that the
+    /// proof at reading reaches.
     pub fn to_text(&self) -> String {
         let mut out = format!("pantile-code 1\nname {}\ncolumns {}\n", file_name(self), self.columns());
         let heights: Vec<String> = (0..self.columns()).map(|c| self.rows(c).to_string()).collect();
@@ -163,7 +162,7 @@ fn sum_text(code: &Code, equation: &Equation, without: Option<CellIndex>) -> Str
 /// A sum of coefficient times (row, column).
 type Sum = Vec<((usize, usize), Gf)>;
 
-/// What has been read so far.
+/// State of a file that is read line by line.
 #[derive(Default)]
 struct File {
     name: Option<String>,

@@ -1,9 +1,9 @@
-//! What can be wrong with a spec or a code file, each with the limit and what to do.
+//! Faults of a spec or a code file, each with the limit and the remedy.
 
 use crate::Overspent;
 use std::fmt;
 
-/// Why a text does not name a code, or names one that would not keep its promise.
+/// Reasons why a text does not name a code, or names one that would not keep its promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodeError {
     /// The text does not follow the grammar `family:argument,argument,...`.
@@ -12,7 +12,7 @@ pub enum CodeError {
         spec: String,
         /// The part that could not be read.
         part: String,
-        /// What was expected there.
+        /// Text that was expected there.
         expected: &'static str,
     },
     /// No family has this name.
@@ -26,7 +26,7 @@ pub enum CodeError {
     MissingArgument {
         /// The family.
         family: &'static str,
-        /// What is missing.
+        /// Name of the missing argument.
         argument: &'static str,
         /// The forms the family takes.
         forms: &'static [&'static str],
@@ -40,11 +40,11 @@ pub enum CodeError {
         /// The forms the family takes.
         forms: &'static [&'static str],
     },
-    /// A number is outside what the construction allows.
+    /// A number is outside the range of the construction.
     OutOfRange {
         /// The family.
         family: &'static str,
-        /// What the number is.
+        /// Name of the number.
         what: &'static str,
         /// The number given.
         given: usize,
@@ -52,7 +52,7 @@ pub enum CodeError {
         least: usize,
         /// The largest allowed.
         most: usize,
-        /// Why, or what to use instead.
+        /// Reason, or a replacement.
         hint: &'static str,
     },
     /// Numbers are each in range but not together.
@@ -75,25 +75,25 @@ pub enum CodeError {
         /// A certificate: columns whose loss is within the promise and yet fatal at `limit + 1`
         /// data columns.
         fatal: Vec<usize>,
-        /// What to use instead.
+        /// Suggested replacement.
         instead: String,
     },
     /// The name of a code in another system's words that cannot be understood.
     Foreign {
         /// The name as it was read.
         name: String,
-        /// What is wrong with it, as a sentence without its full stop.
+        /// Fault as a sentence without its full stop.
         fault: String,
     },
     /// This names something that other systems have, where a code of Pantile's own serves.
     OtherName {
         /// The name given.
         name: String,
-        /// What it is.
+        /// Name of the number.
         what: &'static str,
         /// The number of disks that was meant, or one to speak of.
         disks: usize,
-        /// Any so many of them may be lost.
+        /// Any so many of them can be lost.
         tolerance: usize,
         /// Codes on as many disks that survive no less, the nearest first.
         instead: Vec<String>,
@@ -107,17 +107,17 @@ pub enum CodeError {
     File {
         /// 1-based; 0 when the fault is of the whole file.
         line: usize,
-        /// What is wrong there.
+        /// Fault at that line.
         fault: FileFault,
     },
     /// A code that was built, not read, is wrong.
     Built {
-        /// What is wrong with it.
+        /// Fault of the code.
         fault: FileFault,
     },
 }
 
-/// What is wrong with a code file, or with a code that was built as a file would say it.
+/// Fault of a code file, or of a code that was built as a file would describe it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
     /// The first line is not `pantile-code 1`.
@@ -130,14 +130,14 @@ pub enum FileFault {
     Missing(&'static str),
     /// Something that should be a number, a cell or a coefficient is not.
     Unreadable {
-        /// What stands there.
+        /// Text at that place.
         text: String,
-        /// What should.
+        /// Text that was expected.
         expected: &'static str,
     },
     /// A number over the limit.
     TooLarge {
-        /// What the number is.
+        /// Name of the number.
         what: &'static str,
         /// The number given.
         given: usize,
@@ -217,8 +217,8 @@ pub enum FileFault {
     },
 }
 
-/// A part of somebody's text, as a message quotes it: control characters escaped, so that it stays
-/// one line and whole where C ends a text at a zero, and cut where it is long.
+/// Excerpt of foreign text as a message quotes it. Control characters are escaped, so that it stays
+/// on one line and no zero ends it early in C; a long text is cut.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 /// Longer than any name that is right.
@@ -257,7 +257,7 @@ impl fmt::Display for CodeError {
                 write!(out, "'pantile codes' lists them all; a code file of your own is named by its path.")
             }
             CodeError::MissingArgument { family, argument, forms } => {
-                // What an argument is called ends with the comma of an apposition, for a verb to
+                // The name of an argument ends with the comma of an apposition, for a verb to
                 // follow.
                 let argument = argument.trim_end_matches(',');
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))

@@ -1,4 +1,4 @@
-//! What other systems call their codes, and how they cut data into chunks of them.
+//! Names of codes in other systems, and how those systems cut data into chunks.
 //!
 //! ```text
 //! ceph:plugin=isa k=8 m=3 technique=cauchy        a Ceph profile; commas do as well as blanks
@@ -10,13 +10,13 @@
 //! seaweedfs                                       the shards .ec00 to .ec13 of a SeaweedFS volume
 //! ```
 //!
-//! A [`Profile`] is the code with what these names say beside it: the order of bytes in a column
+//! A [`Profile`] is the code and two further facts of these names: the order of bytes in a column
 //! and the lengths that chunks may have. It is data; who cuts by it is the facade.
 //!
-//! [`Code::parse`] takes all of these names, and three more that say what a code is without saying
-//! whose chunks: `RS(10,4)` and `RS-6-3-1024k` are `rs:k+m`, `raid1:n` is `mirror:n`. Names that
-//! only resemble a code here (`raidz2:6`, `raid10:4`) are answered with codes for as many disks,
-//! none of which survives less than what was asked for ([`CodeError::OtherName`]).
+//! [`Code::parse`] takes all of these names. It also takes three names of a code alone, without a
+//! chunk layout: `RS(10,4)` and `RS-6-3-1024k` are `rs:k+m`, `raid1:n` is `mirror:n`. Names that
+//! only resemble a code here (`raidz2:6`, `raid10:4`) get suggestions: codes for as many disks that
+//! survive at least as many losses ([`CodeError::OtherName`]).
 
 use crate::error::Quoted;
 use crate::parts::reed_sol_van::reed_sol_van;
@@ -31,13 +31,13 @@ pub struct Profile {
     pub name: String,
     /// The code. The bytes of its data columns, one column after another, are the user's.
     pub code: Code,
-    /// Where in a chunk the rows of its column are.
+    /// Places of a column's rows in a chunk.
     pub rows: Rows,
-    /// How data become chunks.
+    /// Division of data into chunks.
     pub cut: Cut,
 }
 
-/// Where in a chunk the rows of its column are.
+/// Places of a column's rows in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// One behind the other; or there is one.
@@ -49,7 +49,7 @@ pub enum Rows {
     BitsOfWords,
 }
 
-/// How a system cuts data into chunks of a code.
+/// Ways in which a system cuts data into chunks of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Stripe after stripe: the first chunk length of bytes goes to the first data column, the next
@@ -112,8 +112,8 @@ pub fn outline(code: &Code) -> Option<Code> {
     outline.finish_checked("outline").ok()
 }
 
-/// Whether a `mapping=` of Ceph has the data first and the parity behind, as chunks lie without
-/// one.
+/// True if a `mapping=` of Ceph has the data first and the parity behind, as chunks are stored
+/// without one.
 pub fn is_plain_mapping(mapping: &str, data: usize) -> bool {
     mapping.chars().enumerate().all(|(shard, place)| (place == 'D') == (shard < data))
 }
@@ -197,7 +197,7 @@ impl Words {
             }
             depth == 0 && (c == ',' && !has_spec || c.is_whitespace())
         };
-        // As messages quote them: what that changes is no word of any name.
+        // Quoted as in messages, which changes no word of any name.
         let words: Vec<String> =
             rest.split(split).filter(|word| !word.is_empty()).map(|word| Quoted(word).to_string()).collect();
         let system = name.split_once(':').map(|(system, _)| system.trim());
@@ -262,7 +262,7 @@ impl Words {
         }
     }
 
-    /// Refuses what was not taken.
+    /// Refuses words that were not used.
     fn finish(self, code: Code, rows: Rows, cut: Cut) -> Result<Profile, CodeError> {
         match self.words.first() {
             None => Ok(Profile { name: self.name, code, rows, cut }),
@@ -314,7 +314,7 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     let Some(plugin) = words.value("plugin")? else {
         return Err(words.wrong("plugin= is missing".into()));
     };
-    // What says where chunks go, and not what is in them.
+    // These words choose where chunks go, not their content.
     words.words.retain(|word| !["crush-", "ruleset-", "directory="].iter().any(|key| word.starts_with(key)));
     let unit = words.number("stripe_unit")?;
     let (code, rows, align) = match ceph_plugin(&plugin) {
@@ -339,7 +339,7 @@ fn ceph(mut words: Words) -> Result<Profile, CodeError> {
     words.finish(code, rows, Cut::Stripes { usual, multiple_of: align })
 }
 
-/// A code, where its rows are, and a number: its w, or what chunks are a multiple of.
+/// A code, the places of its rows, and a number: its w, or the unit of chunk lengths.
 type OfJerasure = (Code, Rows, usize);
 
 fn ceph_jerasure(words: &mut Words) -> Result<OfJerasure, CodeError> {
@@ -448,7 +448,8 @@ const CHUNK_MULTIPLE_BYTES: usize = 64;
 /// with up to 8 rows that divide it a chunk of 4096 bytes, Ceph's usual one, is whole groups.
 const PACKET_BYTES_USUAL: usize = 512;
 
-/// Returns where the plug-in of Pantile puts the rows of a code, and what chunks are multiples of.
+/// Returns the places of a code's rows in chunks of Pantile's plug-in, and the unit of chunk
+/// lengths.
 ///
 /// `None` if `packet_bytes` is given for a code whose rows are stored in one piece.
 pub fn ceph_layout(code: &Code, packet_bytes: Option<usize>) -> Option<(Rows, usize)> {
@@ -536,7 +537,7 @@ fn ceph_shec(words: &mut Words) -> Result<OfJerasure, CodeError> {
     Ok((code, rows_of_words(w), 4 * w))
 }
 
-/// A code, its rows in pieces, and what chunks are a multiple of: 32 bytes of each element.
+/// A code, its rows in pieces, and the unit of chunk lengths: 32 bytes of each element.
 fn ceph_clay(words: &mut Words) -> Result<OfJerasure, CodeError> {
     let scalar = words.value("scalar_mds")?.unwrap_or("jerasure".into());
     let technique = words.value("technique")?;
@@ -603,7 +604,7 @@ fn ceph_lrc(words: &mut Words) -> Result<Code, CodeError> {
     code.finish_checked(&format!("ceph-lrc-{k}-{m}-{l}"))
 }
 
-/// Whether a text is a policy of HDFS, as far as letters go.
+/// True if a text has the letters of an HDFS policy.
 fn is_policy(text: &str) -> bool {
     let text = text.to_ascii_uppercase();
     let known = ["RS-LEGACY-", "RS-", "XOR-"].iter().find_map(|codec| text.strip_prefix(codec));
@@ -715,8 +716,8 @@ fn seaweedfs(mut words: Words) -> Result<Profile, CodeError> {
     words.finish(code, Rows::Pieces, cut)
 }
 
-/// A name that other systems have, where the disks of it are counted: what it is, which number of
-/// disks stands for all, how many losses it survives, and the codes here on as many disks.
+/// A name of other systems with a number of disks: its meaning, the meaning of its number, its
+/// tolerance, and the codes here on as many disks.
 struct Relative {
     names: &'static [&'static str],
     what: &'static str,

@@ -1,11 +1,11 @@
 //! Names for the equations of a code, as drawings have them.
 //!
 //! The papers draw an array code with a number for one set of parity groups and a letter for
-//! another: two equations of one set have no cell in common, so within a set a label says
-//! everything. [`Labels`] finds such sets for any code: equations whose parity lies in one column
-//! of parities belong together, and a set takes in whatever has no cell in common with what it
-//! holds, first come first served. A code of one row per column has one letter per equation
-//! instead, as nobody thinks of P and Q in any other way.
+//! another: two equations of one set have no cell in common, so within a set a label identifies its
+//! equation. [`Labels`] finds such sets for any code: equations whose parity lies in one column of
+//! parities belong together. A set then takes in further equations that share no cell with it, in
+//! order. A code of one row per column has one letter per equation instead, as is usual for P and
+//! Q.
 
 use crate::{CellIndex, Code};
 
@@ -27,7 +27,7 @@ pub struct Labels {
 /// The name of one equation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// What is drawn.
+    /// Text that is drawn.
     pub text: String,
     /// The set it belongs to.
     pub set: usize,
@@ -36,7 +36,7 @@ pub struct Label {
 }
 
 impl Labels {
-    /// Of all equations of a code. Cost: their cells, for each set of them.
+    /// Labels of all equations of a code. Cost: their cells, for each set of them.
     pub fn new(code: &Code) -> Labels {
         let equations = code.equations();
         let mut touching = vec![Vec::new(); code.cell_count()];
@@ -72,8 +72,8 @@ impl Labels {
     }
 }
 
-/// Which parity cell each equation defines: its own where the construction says so, else the first
-/// that is free.
+/// Parity cell that each equation defines: its own if the construction names one, otherwise the
+/// first free one.
 fn defined_cells(code: &Code) -> Vec<Option<CellIndex>> {
     let equations = code.equations();
     let own = |i: usize| {

@@ -1,4 +1,4 @@
-//! Says what a code *is*: identity, shape, equations, source. One file per family.
+//! Codes as values: identity, shape, equations, source. One file per family.
 //!
 //! A redundancy scheme is a value, [`Code`]: columns of cells, some of which hold user data, and
 //! linear equations over GF(2^8) that the cells of a stripe satisfy. RAID-6, Reed-Solomon, D-Code,
@@ -8,9 +8,9 @@
 //!
 //! [`Code::parse`] reads the one text form ([`CodeSpec`]), `dcode:7` or `shec:6,4,3`;
 //! [`Code::from_text`] reads a user's own code from a short file of shape and equations
-//! ([`custom`]), and [`foreign`] knows what other systems call their codes.
-//! [`Code::parse_typed`] also takes `RAID-6` or `4+2`, as people type them. [`families()`] lists
-//! what exists; a new family is one file in `families/`, entered in the list there.
+//! ([`custom`]), and [`foreign`] knows the names of codes in other systems. [`Code::parse_typed`]
+//! also takes `RAID-6` or `4+2`, as people type them. [`families()`] lists the families; a new
+//! family is one file in `families/`, entered in the list there.
 #![forbid(unsafe_code)]
 
 mod budget;

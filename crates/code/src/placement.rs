@@ -1,9 +1,9 @@
-//! Which device holds which column of a stripe: a value beside the code.
+//! Placement of the columns of a stripe on devices: a value beside the code.
 //!
-//! A code says which sets of *columns* survive, devices are what fails. Where columns stay on their
-//! devices both are the same; where they move from stripe to stripe, a set of devices survives only
-//! if the columns on it survive in every stripe. The superchunks of RAIDP need no placement of
-//! their own: they are cells of its code, whose columns stay where they are.
+//! A code has sets of *columns* that survive, but devices fail. If columns stay on their devices
+//! both are the same. If they move from stripe to stripe, a set of devices survives only if the
+//! columns on it survive in every stripe. The superchunks of RAIDP need no placement of their own:
+//! they are cells of its code, whose columns stay where they are.
 
 use crate::Code;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::str::FromStr;
 /// The longest step that is taken: volumes have at most 256 devices.
 const STEP_MOST: u32 = 255;
 
-/// Which column of each stripe is on which device.
+/// Device of each column, stripe by stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Placement {
     /// Device d holds column d of every stripe.

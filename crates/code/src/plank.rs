@@ -1,5 +1,5 @@
-//! How far Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every limit of
-//! `raidq`.
+//! Limits up to which Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every
+//! limit of `raidq`.
 //!
 //! Parity p of data column i has the coefficient g_p^i. The code is MDS exactly if no square minor
 //! of that matrix is zero. Row i is an i-th power, so a minor on data columns {i1 < i2 < ..}
@@ -8,8 +8,8 @@
 //!
 //! - 2 x 2, {0, k} on {x, y}: zero if U_k = 0.
 //! - 3 x 3, {0, j, k} on {x, y, z}: zero if the slopes (g_x^k + g_z^k) / U_k are equal for j and k.
-//! - 4 x 4, {0, j, j', k}: zero if the points (slope to y, slope to z) of j, j' and k lie on one
-//!   line, so if two lines from k to earlier points have the same direction.
+//! - 4 x 4, {0, j, j', k}: zero if the points (slope to y, slope to z) of j, j' and k are on one
+//!   line. That is so if two lines from k to earlier points have the same direction.
 //!
 //! Each new column k is compared with the earlier ones by a table of slopes, O(n^2) for a limit of
 //! n in all. Source: the RAIDq paper (Chen, Yang, Cheng, HotStorage 2013), which calls codes of
@@ -118,7 +118,7 @@ pub struct VanishingMinor {
     /// The data columns, ascending from 0. The last is the number of data columns up to which the
     /// code is MDS.
     pub data: Vec<usize>,
-    /// As many parities.
+    /// Numbers of parities.
     pub parities: Vec<usize>,
 }
 

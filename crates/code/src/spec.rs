@@ -8,8 +8,8 @@
 //! value    = 1*( lower-case letter / digit / "." / "-" )
 //! ```
 //!
-//! The grammar is common; what the arguments mean is the family's. A parsed [`Code`](crate::Code)
-//! carries the canonical spec: positional arguments first, then options, defaults left out.
+//! The grammar is common; each family defines its arguments. A parsed [`Code`](crate::Code) carries
+//! the canonical spec: positional arguments first, then options, defaults left out.
 
 use crate::families::{Family, families};
 use crate::{Code, CodeError, foreign};
@@ -47,12 +47,12 @@ impl fmt::Display for CodeSpec {
 }
 
 impl Code {
-    /// Builds the code that a spec names; also one that must not store: whoever stores asks
-    /// [`Code::check_stores`]. The names of other systems are taken as well
+    /// Builds the code that a spec names; also one that must not store data. Programs that store
+    /// data call [`Code::check_stores`]. The names of other systems are taken as well
     /// ([`foreign`](crate::foreign)).
     ///
-    /// Errors: a [`CodeError`] that says the limit and what to do; nothing is built.
-    /// Cost: the construction alone; no proof is run.
+    /// Errors: a [`CodeError`] with the limit and the remedy; no code is built. Cost: the
+    /// construction alone; no proof is run.
     pub fn parse(spec: &str) -> Result<Code, CodeError> {
         if let Some(known) = foreign::code(spec) {
             return known;
@@ -93,8 +93,8 @@ fn find(name: &str) -> Option<&'static Family> {
 }
 
 fn unknown(name: &str) -> CodeError {
-    // Of equally near names the one whose codes survive most, and none that survives nothing: who
-    // mistypes a name must not end with less than was wanted.
+    // Of equally near names, suggest the one whose codes survive most, and none that survives no
+    // loss: a typing error must not lead to less redundancy than the user wanted.
     let survives = |family: &Family| Code::parse(family.examples[0]).map_or(0, |code| code.claim().tolerance);
     let near = |family: &Family| {
         let d = distance(name, family.name);
@@ -185,12 +185,12 @@ impl fmt::Display for Argument {
     }
 }
 
-/// What to do about a number outside its range.
+/// Advice about a number outside its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Why it cannot be smaller, or what to use instead; may be empty.
+    /// Reason why it cannot be smaller, or a replacement; can be empty.
     pub below: &'static str,
-    /// Why it cannot be larger, or what to use instead; may be empty.
+    /// Reason why it cannot be larger, or a replacement; can be empty.
     pub above: &'static str,
 }
 

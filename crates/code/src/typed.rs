@@ -1,8 +1,8 @@
 //! Codes as people type them: `RAID-6`, `raidz2`, `4+2`, `k=4 m=2`, `rs10+4`, `rs:6/3`.
 //!
-//! [`Code::parse`] reads the one text form and the exact names of other systems, which is what is
-//! stored. [`Code::parse_typed`] reads that and, where it is none, what differs in case, in hyphens
-//! or in the separators of numbers. A name without numbers is completed by the number of disks.
+//! [`Code::parse`] reads the one text form and the exact names of other systems, which are stored.
+//! [`Code::parse_typed`] also reads texts that differ from these in case, in hyphens or in the
+//! separators of numbers. A name without numbers is completed by the number of disks.
 //!
 //! ```text
 //! RAID-6:4  Raid6:4  raid6:4+2  6 disks and raid6, RAID-6 or raidz2        raid6:4

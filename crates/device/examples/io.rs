@@ -1,4 +1,4 @@
-//! What the pool costs: the same direct I/O through [`IoPool`], with threads and with the ring, and
+//! Measures the cost of [`IoPool`]: the same direct I/O through threads, through the ring, and
 //! through plain loops of pread and pwrite.
 //!
 //!   cargo run --release -p pantile-device --example io [-- DIR [ROUNDS [WORKERS]]]
@@ -128,15 +128,14 @@ fn painted(len: usize) -> AlignedBuf {
     buffer
 }
 
-/// Where the next operation goes.
+/// Place of the next operation.
 fn place(work: Work, rng: &mut fastrand::Rng, next: &AtomicU64) -> u64 {
     let places = FILE_BYTES / work.len as u64;
     let index = if work.random { rng.u64(0..places) } else { next.fetch_add(1, Relaxed) % places };
     index * work.len as u64
 }
 
-/// The loop anybody would write: threads, each with a buffer, each doing one operation after the
-/// other.
+/// The plain loop: threads, each with a buffer, each doing one operation after the other.
 fn plain(work: Work, device: &dyn Device) -> Rate {
     let (next, ops) = (AtomicU64::new(0), AtomicU64::new(0));
     let (cpu, begun) = (cpu_time(), Instant::now());
@@ -161,7 +160,7 @@ fn plain(work: Work, device: &dyn Device) -> Rate {
     rate(ops.into_inner(), begun.elapsed(), cpu_time() - cpu)
 }
 
-/// The same from one thread that submits and takes back, as the volume will.
+/// Runs the same work from one thread that submits and takes back, as a volume does.
 fn pool(work: Work, device: Arc<dyn Device>, ring: bool) -> Rate {
     let (next, mut rng, buffers) =
         (AtomicU64::new(0), fastrand::Rng::with_seed(1), BufferPool::new(64 << 20));

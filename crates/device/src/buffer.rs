@@ -2,10 +2,10 @@
 //!
 //! Direct I/O wants memory that begins on a sector; a page suffices for every device. A pool has
 //! one range of addresses and asks for huge pages there ([`pages`](crate::pages)); a buffer for
-//! which what is free of it is in pieces too small is a mapping of its own.
+//! which all free pieces are too small is a mapping of its own.
 //!
-//! Invariant: what users have and what is idle <= `max_bytes` of the pool, at every moment; pages
-//! that the system made huge are counted by what was taken of them.
+//! Invariant: buffers in use and idle ones together <= `max_bytes` of the pool, at every moment. Of
+//! huge pages only the parts that were taken count.
 
 use crate::pages::{Area, Pages};
 use std::fmt;
@@ -20,7 +20,7 @@ pub const PAGE_BYTES: usize = 4096;
 
 /// Owned bytes that begin on a page. Dropped, they return to the pool they came from.
 ///
-/// Fresh memory is zeros; recycled memory holds what its last user left.
+/// Fresh memory is zeros; recycled memory holds the bytes of its last use.
 pub struct AlignedBuf {
     /// `None` only while being dropped.
     pages: Option<Pages>,
@@ -95,7 +95,7 @@ impl<'a> Part<'a> {
 }
 
 impl PartMut<'_> {
-    /// The same bytes again, for a shorter time.
+    /// Borrows the same bytes again, for a shorter time.
     pub fn again(&mut self) -> PartMut<'_> {
         PartMut { bytes: self.bytes }
     }
@@ -130,7 +130,7 @@ impl BufferPool {
         Some(self.buffer(pages, len, false))
     }
 
-    /// A zeroed buffer beyond the bound, for whoever cannot wait: it is counted
+    /// Returns a zeroed buffer beyond the bound, for callers that cannot wait. It is counted
     /// ([`beyond_bytes`](Self::beyond_bytes)) and not kept for reuse.
     ///
     /// Panics: if the system has no memory left.
@@ -144,8 +144,8 @@ impl BufferPool {
         AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()), is_beyond }
     }
 
-    /// The same, waiting for buffers to return; `None` at the deadline, or at once if it can never
-    /// be.
+    /// Waits for buffers to return, and takes one. `None` at the deadline, or at once if the bound
+    /// never allows it.
     ///
     /// No order among those who wait: a large one may see small ones pass.
     pub fn take_until(&self, len: usize, deadline: Instant) -> Option<AlignedBuf> {
@@ -254,9 +254,9 @@ struct Store {
     /// None: the system has not so many addresses.
     area: Option<Area>,
     used_bytes: usize,
-    /// What has come back to the area and may still have memory: at most so much.
+    /// Upper bound of the memory that returned parts of the area still have.
     idle_bytes: usize,
-    /// How many wait for some: to call nobody costs a system call too.
+    /// Number of waiting threads: waking none saves a system call.
     waiting: usize,
 }
 
@@ -271,8 +271,8 @@ impl Inner {
         }
         store.used_bytes += capacity;
         let of_area = store.area.as_mut().and_then(|area| area.take(capacity));
-        // What was taken of the area may have had memory, or not: then what is idle counts for too
-        // much.
+        // Parts taken from the area may or may not have had memory, so the idle bytes can be an
+        // overcount.
         store.idle_bytes = store.idle_bytes.min(store.area.as_ref().map_or(0, Area::free_bytes));
         if store.used_bytes + store.idle_bytes > self.max_bytes {
             store.area.iter().for_each(Area::empty);
@@ -296,7 +296,7 @@ impl Inner {
 }
 
 impl Store {
-    /// Returns what is nobody's now.
+    /// Takes back pages that have no owner any more.
     fn give_back(&mut self, pages: Pages) -> Option<Pages> {
         match &mut self.area {
             Some(area) if area.gave(&pages) => {
@@ -311,8 +311,7 @@ impl Store {
 
 /// Whole pages for `len` bytes.
 fn capacity_of(len: usize) -> usize {
-    // How long a buffer is may follow from what a stranger's file is like, so 0 is a length like
-    // any other.
+    // The length of a buffer can come from an untrusted file, so 0 is a length like any other.
     len.max(1).next_multiple_of(PAGE_BYTES)
 }
 

@@ -1,4 +1,4 @@
-//! Counts what reaches a device.
+//! Counts of the operations that reach a device.
 
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// A device that counts its operations.
 pub type Counted<D> = Layered<D, Counting>;
 
-/// What has been counted.
+/// Operations and bytes counted.
 #[derive(Default)]
 pub struct Counting {
     /// In the order of the fields of [`Counts`].
@@ -52,7 +52,8 @@ impl<D: Device> Layered<D, Counting> {
         Self::with(inner, Counting::default())
     }
 
-    /// What was counted so far. Of operations that end meanwhile, each number may or may not know.
+    /// Returns the counts so far. An operation that ends during the call may be in some numbers and
+    /// not in others.
     pub fn counts(&self) -> Counts {
         let [read, write, flush, discard, zero] = [0, 1, 2, 3, 4].map(|kind: usize| {
             let counter = &self.layer.kinds[kind];

@@ -1,4 +1,4 @@
-//! What every device can do: five positioned operations on whole blocks.
+//! The interface of every device: five positioned operations on whole blocks.
 
 use crate::{DeviceError, Part, PartMut, Site, Standing};
 use std::fmt;
@@ -15,19 +15,20 @@ use std::sync::Arc;
 /// order, block by block. Errors: a read that failed may have changed its buffer; a write that
 /// failed may have written any of its blocks.
 pub trait Device: Send + Sync {
-    /// What the device is called in errors: its path.
+    /// Returns the device's name in errors: its path.
     fn path(&self) -> &Path;
 
     /// Bytes that can be used, a multiple of the block length. Never changes.
     fn len_bytes(&self) -> u64;
 
-    /// The unit of addresses and lengths: the logical sector, or what direct I/O demands of a file.
+    /// The unit of addresses and lengths: the logical sector, or the block length that direct I/O
+    /// demands of a file.
     fn block_len_bytes(&self) -> u32;
 
-    /// Which device this is, under whatever name it was opened.
+    /// Identity of the device, the same under every name.
     fn identity(&self) -> Identity;
 
-    /// Fills all of `into` with what lies at `offset_bytes`.
+    /// Fills all of `into` with the bytes at `offset_bytes`.
     fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError>;
 
     /// Writes the parts one behind the other, from `offset_bytes` on.
@@ -37,8 +38,7 @@ pub trait Device: Send + Sync {
 
     /// Makes every operation that was acknowledged before this call survive a crash.
     ///
-    /// Errors: `FlushFailed`, and then for ever: what was written since the last good flush may be
-    /// gone.
+    /// Errors: `FlushFailed`, and then for ever: writes since the last good flush can be lost.
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Says that the content of a range is no longer needed. A device may ignore it.
@@ -47,12 +47,12 @@ pub trait Device: Send + Sync {
     /// other.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
-    /// Fills a range with zeros, and keeps the space for it. As stable as a write is.
+    /// Fills a range with zeros, and keeps the space for it. It is as stable as a write.
     fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
     /// The file whose direct, positioned, aligned reads and writes are those of this device, if
-    /// there is nothing more to them: then a pool may leave them to the system. What is not done in
-    /// full is asked of the device again, for its error.
+    /// there is nothing more to them: then a pool may leave them to the system. Operations not done
+    /// in full are repeated on the device, for its error.
     ///
     /// Invariant: the system takes them, and looks at the file's length, without waiting for the
     /// device. A thread that must not wait submits them.
@@ -60,24 +60,24 @@ pub trait Device: Send + Sync {
         None
     }
 
-    /// What a flush has come to that somebody did on [`direct_file`](Self::direct_file): the number
-    /// of the system's error, or `None`. As [`flush`](Self::flush), which the device does itself
-    /// where it has no such file.
+    /// Reports the result of a flush by the caller on [`direct_file`](Self::direct_file): the
+    /// number of the system's error, or `None`. A device without such a file does the
+    /// [`flush`](Self::flush) itself.
     ///
-    /// The system tells an error of a flush once, so nobody may flush again to hear it.
+    /// The system reports an error of a flush once, so a second flush would hide it.
     fn flushed_directly(&self, errno: Option<i32>) -> Result<(), DeviceError> {
         let _ = errno;
         self.flush()
     }
 
-    /// How it stands: whether the next opening finds it where this one did. May wait for the file
+    /// Its standing: found or not at the next opening in the same place. May wait for the file
     /// system of its path.
     fn standing(&self) -> Standing {
         Standing::Kept
     }
 }
 
-/// Which device, by the system's own numbers: equal for the same file under two names.
+/// Identity by the system's own numbers: equal for the same file under two names.
 ///
 /// A loop device and the file below it are different here; only the person who attached them knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -101,7 +101,7 @@ pub enum Identity {
     },
 }
 
-/// What was asked of a device.
+/// An operation of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum OpKind {
     /// To be opened.
@@ -183,7 +183,7 @@ pub(crate) fn site(device: &Path, op: OpKind, offset_bytes: u64, len_bytes: u64)
     Site { device: device.to_path_buf(), op, offset_bytes, len_bytes }
 }
 
-/// Refuses what lies outside of the device or off its blocks; `starts_and_lens` are those of the
+/// Refuses operations outside of the device or off its blocks; `starts_and_lens` are those of the
 /// parts in memory.
 pub(crate) fn check(
     device: &(impl Device + ?Sized),

@@ -1,15 +1,15 @@
-//! What can go wrong on a device, each with the place, the fact, and what to do.
+//! Errors of a device, each with the place, the fact and the remedy.
 
 use crate::OpKind;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What was being done, to which device, and where.
+/// Operation, device and place of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Site {
     /// Path of the device.
     pub device: PathBuf,
-    /// What was asked of it.
+    /// Operation that failed.
     pub op: OpKind,
     /// First byte; 0 where an operation has no place.
     pub offset_bytes: u64,
@@ -17,7 +17,7 @@ pub struct Site {
     pub len_bytes: u64,
 }
 
-/// Why an operation is not acknowledged.
+/// Reason why an operation is not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceError {
     /// The device could not read or write these blocks; others may be well.
@@ -38,9 +38,9 @@ pub enum DeviceError {
     Truncated {
         /// The operation.
         at: Site,
-        /// Where the file ends, as far as the operation saw.
+        /// End of the file, as far as the operation saw.
         end_bytes: u64,
-        /// Where it ended when it was opened.
+        /// End of the file when it was opened.
         device_len_bytes: u64,
     },
     /// A flush failed, now or earlier: everything written since the last good one may be lost.
@@ -78,12 +78,12 @@ pub enum DeviceError {
         /// Number of the system's error; 0 if it was opened for reading.
         errno: i32,
     },
-    /// Somebody else has it open, or has mounted it.
+    /// Another program has it open, or has mounted it.
     InUse {
         /// The operation.
         at: Site,
     },
-    /// The same device is already there under another name.
+    /// A device that is already in use under another name.
     SameDevice {
         /// The operation.
         at: Site,
@@ -107,7 +107,7 @@ pub enum DeviceError {
         /// The operation.
         at: Site,
     },
-    /// Not even one block long.
+    /// Less than one block long.
     TooSmall {
         /// The operation.
         at: Site,
@@ -125,14 +125,14 @@ pub enum DeviceError {
     },
 }
 
-/// What an error asks of whoever drives the device.
+/// Reaction that an error asks of the program that drives the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Remedy {
     /// These blocks are lost: compute them from other devices, and write them again.
     RepairRange,
-    /// Nothing more is to be expected of the device: go on without it.
+    /// Go on without the device: it will not recover.
     DropDevice,
-    /// Space is wanted below; what is there already is well.
+    /// Space is needed below; the stored bytes are intact.
     MakeSpace,
     /// The request was wrong; the device is well.
     FixCaller,
@@ -147,7 +147,7 @@ impl DeviceError {
     ///
     /// The numbers are those that Linux' block layer and file systems give to failed reads and
     /// writes (`blk_errors` in block/blk-core.c): one list, so that a fault made by a test means
-    /// what a real one does.
+    /// the same as a real one.
     pub fn from_errno(at: Site, errno: i32) -> Self {
         use rustix::io::Errno as E;
         let one_of = |known: &[E]| known.iter().any(|known| known.raw_os_error() == errno);
@@ -192,7 +192,7 @@ impl DeviceError {
         }
     }
 
-    /// What to do about it.
+    /// Returns the remedy.
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Media { .. } => Remedy::RepairRange,
@@ -254,7 +254,7 @@ impl fmt::Display for DeviceError {
             Self::Truncated { end_bytes, device_len_bytes, .. } => write!(
                 f,
                 "it ends at byte {end_bytes} and was {device_len_bytes} bytes long when opened; \
-                 somebody cut it, replace it"
+                 another program shortened it: replace it"
             ),
             Self::FlushFailed { errno, .. } => write!(
                 f,

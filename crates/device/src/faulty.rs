@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What goes wrong with one operation.
+/// Fault of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is done, and the system gives this number.
+    /// The operation is not done, and the system returns this number.
     Errno(i32),
     /// Done in full, but this much later.
     Delay(Duration),
@@ -81,7 +81,7 @@ impl<D: Device> Layered<D, Planning> {
 }
 
 impl Planning {
-    /// Counts an operation, and says what is to go wrong with it.
+    /// Counts an operation, and returns its fault.
     fn next(&self, Operation { kind, offset_bytes: offset, len_bytes: len }: Operation) -> Option<Fault> {
         let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let nth = match plan.begun.iter_mut().find(|(known, _)| *known == kind) {

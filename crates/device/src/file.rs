@@ -1,21 +1,20 @@
 //! Regular files and block devices, past the page cache where the system lets us.
 //!
-//! Opening, in this order: the kind is looked at first (a pipe would block, and some devices act
-//! when they are opened), and what was looked at is opened, whatever the name leads to by then; the
-//! device is
-//! claimed (`flock` for a file, `O_EXCL` for a block device, so mounted ones and those of another
-//! volume are refused), and only then is anything done to it. The lock belongs to the open file,
-//! not to the name or the process: a second opening is refused under any name, also by ourselves,
-//! and a dead process holds nothing.
+//! A path is opened in this order. First its kind is examined, because a pipe would block and some
+//! devices act when they are opened. The examined object is opened, even if the name leads to
+//! another one now. The device is claimed: `flock` for a file, `O_EXCL` for a block device, so
+//! mounted ones and those of another volume are refused. Only then is it read or written. The lock
+//! belongs to the open file, not to the name or the process. A second opening is refused under any
+//! name, also by the same process, and a dead process holds no lock.
 //!
 //! Direct or buffered: the kernel is asked for the alignment that direct I/O demands of this file
-//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. Where any of it is refused, the
-//! device works through the page cache, and [`FileDevice::mode`] says so. A flush is `fdatasync` in
-//! both modes: it empties the device's own write cache too, and for a block device the kernel's
-//! block layer.
+//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. If any of it is refused, the device
+//! works through the page cache, and [`FileDevice::mode`] shows it. A flush is `fdatasync` in both
+//! modes: it empties the device's own write cache too, and for a block device the kernel's block
+//! layer.
 //!
 //! A flush that fails is never tried again. Linux reports a lost write once and then calls the
-//! pages clean, so the second `fdatasync` would acknowledge what is gone. The first error therefore
+//! pages clean, so the second `fdatasync` would acknowledge lost bytes. The first error therefore
 //! stays until the device is reopened.
 //!
 //! A file cut while it is open is found by the next read past its new end, and by the next flush,
@@ -42,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Block length where the system does not say what direct I/O demands: no disk has larger logical
+/// Block length if the system does not report the demand of direct I/O: no disk has larger logical
 /// sectors.
 const UNKNOWN_BLOCK_BYTES: u32 = 4096;
 
@@ -71,7 +70,7 @@ pub struct FileDevice {
     zeros: OnceLock<AlignedBuf>,
 }
 
-/// Whether bytes pass through the page cache.
+/// Use of the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// O_DIRECT: between the buffer and the device.
@@ -80,7 +79,7 @@ pub enum Mode {
     Buffered,
 }
 
-/// Which mode is wished for.
+/// Wanted mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Caching {
     /// Direct where it works.
@@ -90,7 +89,7 @@ pub enum Caching {
     Buffered,
 }
 
-/// What a device is opened for.
+/// Purpose of an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Access {
     /// Everything; nobody else may have it open.
@@ -101,7 +100,7 @@ pub enum Access {
     ReadOnly,
 }
 
-/// How to open a device.
+/// Options of an opening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpenOptions {
     /// For reading only, or for everything.
@@ -110,10 +109,10 @@ pub struct OpenOptions {
     pub caching: Caching,
 }
 
-/// Opens what was seen at a path, not what has taken its place since: another user may have
-/// exchanged it for a device that acts when it is opened, such as a watchdog or a tape.
+/// Opens the object that was seen at a path, even if another has taken its place. Another user can
+/// put a device there that acts when it is opened, such as a watchdog or a tape.
 ///
-/// Errors: what the system says; `NODEV` if it is another by now, on a system without /proc.
+/// Errors: those of the system; `NODEV` if it is another by now, on a system without /proc.
 fn open_seen(seen: &OwnedFd, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let open = |path: &Path| retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty()));
     match open(Path::new(&format!("/proc/self/fd/{}", seen.as_raw_fd()))) {
@@ -138,8 +137,8 @@ impl FileDevice {
 
     /// Opens a file or block device. Its length is rounded down to whole blocks.
     ///
-    /// Errors: `NotThere`, `NotADevice`, `InUse`, `TooSmall` (not one block long, or empty), or
-    /// what the system says.
+    /// Errors: `NotThere`, `NotADevice`, `InUse`, `TooSmall` (not one block long, or empty), or an
+    /// error of the system.
     pub fn open_with(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let seen = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, rustix::fs::Mode::empty());
@@ -156,7 +155,7 @@ impl FileDevice {
             Access::ReadOnly => OFlags::RDONLY,
         };
         match kind {
-            // What the kernel computes when it is read holds no volume, and acts when it is
+            // A file that the kernel computes on reading holds no volume, and acts when it is
             // written.
             FileType::RegularFile if is_of_the_kernel(seen) => {
                 return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) });
@@ -167,7 +166,7 @@ impl FileDevice {
             _ => return Err(DeviceError::NotADevice { at: site(path, OpKind::Open, 0, 0) }),
         }
         let file = open_seen(seen, path, flags).map_err(refused)?;
-        // Not for what follows: io_uring would give up where it has to wait.
+        // Later operations must not have it: io_uring would fail instead of waiting.
         let opened = fcntl_getfl(&file).map_err(refused)?;
         fcntl_setfl(&file, opened - OFlags::NONBLOCK).map_err(refused)?;
         Self::from_open(file, path, options, OpKind::Open)
@@ -180,7 +179,7 @@ impl FileDevice {
         Self::create_with(path, len_bytes, false, OpenOptions::default())
     }
 
-    /// The same, with its space taken at once if `reserve`, and other options.
+    /// Creates a device with other options. Takes its space at once if `reserve`.
     ///
     /// Reserved space cannot run out later, and costs as much as it says from the first day.
     pub fn create_with(
@@ -193,8 +192,8 @@ impl FileDevice {
         Self::create_at(rustix::fs::CWD, (path, path), (len_bytes, reserve), options)
     }
 
-    /// As [`create`](Self::create), of a name in a directory that is open: whatever is exchanged on
-    /// the way there meanwhile, the file is made in that one. It is called `path` from then on.
+    /// Works like [`create`](Self::create), for a name in an open directory. The file is made there
+    /// even if its path is exchanged at the same time. It is called `path` from then on.
     pub fn create_in(
         directory: impl AsFd,
         name: &Path,
@@ -225,7 +224,7 @@ impl FileDevice {
         made
     }
 
-    /// Whether it works past the page cache or through it.
+    /// Returns the mode: past the page cache or through it.
     pub fn mode(&self) -> Mode {
         self.mode
     }
@@ -344,7 +343,7 @@ impl FileDevice {
         }
     }
 
-    /// Whether a file is still as long as it was: what lay behind its end is not durable.
+    /// Checks that a file is as long as it was. Bytes beyond a shortened end are not durable.
     fn check_end(&self) -> Result<(), DeviceError> {
         if let Identity::Block { .. } = self.identity {
             return Ok(());
@@ -477,7 +476,7 @@ fn fill_new(
     retry_on_intr(|| fsync(&dir))
 }
 
-/// Whether a file is one of `/proc` or `/sys`.
+/// True if a file is one of `/proc` or `/sys`.
 fn is_of_the_kernel(seen: &OwnedFd) -> bool {
     const PROC: u64 = 0x9fa0;
     const SYSFS: u64 = 0x6265_6572;
@@ -542,7 +541,7 @@ fn direct_block_len(file: &OwnedFd, sector: Option<u32>) -> Option<u32> {
     Some(offset.max(sector.unwrap_or(0)).max(512))
 }
 
-/// Why a transfer stopped.
+/// Reason why a transfer stopped.
 #[derive(Debug, PartialEq)]
 enum Stop {
     Errno(Errno),
@@ -555,7 +554,7 @@ enum Stop {
 /// Calls `step(done)` until `len` bytes are moved, whatever the system does in one call.
 ///
 /// A call may move less than asked for, be interrupted, or stop within a block: then the block is
-/// begun anew, for direct I/O cannot go on from its middle. Invariant: `done` is a multiple of
+/// begun again, because direct I/O cannot go on from its middle. Invariant: `done` is a multiple of
 /// `block`, and grows, or it is over.
 fn to_the_end(
     len: usize,
@@ -598,7 +597,7 @@ mod tests {
     fn short_and_interrupted_calls_are_continued_at_a_block() {
         assert_eq!(moved(4096, &[]), (Ok(()), vec![0]));
         assert_eq!(moved(4096, &[Ok(1024), Err(Errno::INTR), Ok(512)]), (Ok(()), vec![0, 1024, 1024, 1536]));
-        // 700 bytes are one block and a bit: the second block is begun anew.
+        // 700 bytes are one block and a bit: the second block is begun again.
         assert_eq!(moved(4096, &[Ok(700), Ok(512)]), (Ok(()), vec![0, 512, 1024]));
         assert_eq!(moved(0, &[]), (Ok(()), vec![]));
     }
@@ -611,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_opened_and_not_what_took_its_place() {
+    fn an_exchanged_path_still_opens_what_was_seen() {
         let dir = tempfile::tempdir().unwrap();
         let [path, other] = ["seen", "other"].map(|name| dir.path().join(name));
         [&path, &other].iter().for_each(|path| std::fs::write(path, "").unwrap());
@@ -628,7 +627,7 @@ mod tests {
         let device = FileDevice::create(dir.path().join("d"), 1 << 20).unwrap();
         device.flush().unwrap();
         device.sync_with(|| Err(Errno::IO)).unwrap_err();
-        // Of two failures the first is the one that is told, and the system is not asked again.
+        // The first of two failures is reported, and the system is not asked again.
         device.sync_with(|| panic!("asked again")).unwrap_err();
         let error = device.flush().unwrap_err();
         assert!(matches!(error, DeviceError::FlushFailed { errno, .. } if errno == Errno::IO.raw_os_error()));

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-/// How long a drop waits for the closing: a device that answers is closed when it returns, and can
+/// Time that a drop waits for the closing: a device that answers is closed when it returns, and can
 /// be opened again. A thread that decides can be without this once for each device.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -54,7 +54,7 @@ impl Drop for Held {
             drop(file);
             let _ = closed.send(());
         };
-        // Without a thread the file is closed here, with what should have closed it.
+        // If no thread starts, the file is closed here.
         if std::thread::Builder::new().name("closing".into()).spawn(close).is_ok() {
             let _ = closing.recv_timeout(PATIENCE);
         }

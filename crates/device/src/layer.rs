@@ -1,4 +1,4 @@
-//! What comes between a device and whoever uses it: one wrapper, whatever it is for.
+//! Layers between a device and its caller: one wrapper for all of them.
 
 use crate::device::parts_len;
 use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut, Standing};
@@ -8,11 +8,11 @@ use std::path::Path;
 /// An operation on its way to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What is asked.
+    /// Kind of the operation.
     pub kind: OpKind,
-    /// Of which place; 0 of a flush.
+    /// First byte; 0 for a flush.
     pub offset_bytes: u64,
-    /// Of how many bytes; 0 of a flush.
+    /// Number of bytes; 0 for a flush.
     pub len_bytes: u64,
 }
 
@@ -21,7 +21,7 @@ pub trait Layer: Send + Sync {
     /// Answers an operation.
     ///
     /// `does` does the first so many bytes of it on the device within, whose errors it gives. A
-    /// layer need not call it, but what it then answers is its own.
+    /// layer need not call it; it then answers by itself.
     fn around(
         &self,
         within: &dyn Device,
@@ -39,7 +39,7 @@ pub trait Layer: Send + Sync {
         None
     }
 
-    /// How the device within stands, as [`Device::standing`] says.
+    /// Standing of the device within, as in [`Device::standing`].
     fn standing(&self, within: &dyn Device) -> Standing {
         within.standing()
     }
@@ -62,7 +62,7 @@ impl<D: Device, L: Layer> Layered<D, L> {
         &self.inner
     }
 
-    /// What is before it.
+    /// Returns the layer before it.
     pub fn layer(&self) -> &L {
         &self.layer
     }

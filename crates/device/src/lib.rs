@@ -5,9 +5,8 @@
 //! is a file or a block device, [`MemoryDevice`] is neither, and a [`Layer`] makes any device slow
 //! ([`Throttled`]), counted ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned
 //! buffers ([`AlignedBuf`]) of a bounded [`BufferPool`]. An [`IoPool`] runs requests on threads,
-//! some for each device, so that one that hangs delays no other; it hands back completions, and
-//! knows neither what is written nor why. A [`Reader`] reads at once, for whoever cannot wait for a
-//! thread.
+//! some for each device, so that one that hangs delays no other. It returns completions and does
+//! not interpret the bytes. A [`Reader`] reads at once, for callers that cannot wait for a thread.
 //!
 //! ```
 //! use pantile_device::*;
@@ -29,12 +28,11 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 //!
-//! Invariants: what is acknowledged was handed to the system in full, what [`Device::flush`]
-//! acknowledges is on stable storage; an error is never an acknowledgement, and a flush that failed
-//! once fails for ever.
+//! Invariants: an acknowledged write was handed to the system in full, and an acknowledged
+//! [`Device::flush`] has put all of them on stable storage. An error is never an acknowledgement. A
+//! flush that failed once fails for ever.
 //!
-//! What is deliberately not here: redundancy, retries, checksums, caches, and choosing between
-//! devices.
+//! Deliberately not here: redundancy, retries, checksums, caches, and choosing between devices.
 
 mod buffer;
 mod counted;

@@ -8,7 +8,7 @@ use std::sync::RwLock;
 /// Bytes under one lock: large enough to copy at speed, small enough that threads seldom meet.
 const CHUNK_BYTES: u64 = 64 * 1024;
 
-/// Bytes that are gone with the process. What was never written reads as zeros and takes no memory.
+/// Bytes that are gone with the process. Unwritten bytes read as zeros and take no memory.
 pub struct MemoryDevice {
     name: PathBuf,
     len_bytes: u64,

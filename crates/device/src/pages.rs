@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// What a huge page is on the processors we build for; where it is more, an area has small ones.
+/// Size of a huge page on the processors that the build supports. If the system's is larger, an
+/// area has small pages.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whole pages that nobody else has: of an area, or a mapping of their own.
@@ -57,18 +58,18 @@ impl Pages {
     }
 }
 
-/// A range of addresses of which pages are given, low ones first. What was never given costs
-/// nothing.
+/// A range of addresses of which pages are given, low ones first. Pages that were never given take
+/// no memory.
 pub(crate) struct Area {
     mapping: Arc<Mapping>,
-    /// Where it begins within the mapping: at a huge page.
+    /// Its begin within the mapping: at a huge page.
     base: usize,
     len: usize,
-    /// Nothing was given from here on.
+    /// End of the pages ever given.
     top: usize,
-    /// Lengths of what came back, by their place. Invariant: neighbours are one.
+    /// Lengths of returned ranges, by their place. Invariant: neighbours are one.
     free: BTreeMap<usize, usize>,
-    /// The same by length.
+    /// The free lengths and places, ordered by length.
     by_len: BTreeSet<(usize, usize)>,
     free_bytes: usize,
 }
@@ -91,8 +92,8 @@ impl Area {
         })
     }
 
-    /// The smallest free range that suffices, or what was never given. None if what is free is in
-    /// pieces too small.
+    /// Takes the smallest free range that suffices, or pages that were never given. None if all
+    /// free ranges are too small.
     pub(crate) fn take(&mut self, capacity: usize) -> Option<Pages> {
         let place = match self.by_len.range((capacity, 0)..).next() {
             Some(&(len, place)) => {
@@ -115,7 +116,7 @@ impl Area {
         Arc::ptr_eq(&self.mapping, &pages.mapping)
     }
 
-    /// Takes back what it gave, with its memory.
+    /// Takes back a range that it gave, with its memory.
     pub(crate) fn give_back(&mut self, pages: Pages) {
         assert!(self.gave(&pages), "pages of another area");
         let (mut place, mut len) = (pages.start.as_ptr().addr() - self.at(0).as_ptr().addr(), pages.capacity);
@@ -132,11 +133,11 @@ impl Area {
         self.insert(place, len);
     }
 
-    /// Gives the memory of what is free to the system.
+    /// Returns the memory of free ranges to the system.
     pub(crate) fn empty(&self) {
         for (&place, &len) in &self.free {
-            // SAFETY: what is free lies within the mapping, and by the invariant of the module
-            // nobody has a part of it.
+            // SAFETY: free ranges are within the mapping, and by the invariant of the module no
+            // caller has a part of them.
             unsafe { self.mapping.empty(self.at(place), len) };
         }
     }
@@ -187,8 +188,7 @@ impl Mapping {
 
     /// A hint: a system without huge pages refuses it, and nothing is lost.
     fn ask_for_huge_pages(&self) {
-        // SAFETY: the range is this mapping; the advice changes how it is backed, not what it
-        // holds.
+        // SAFETY: the range is this mapping; the advice changes its backing, not its content.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxHugepage) };
     }
 
@@ -207,7 +207,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly our mapping, and whoever refers to it holds the Arc that
+        // SAFETY: the range is exactly our mapping, and every reference to it held the Arc that
         // this value was in.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         // The kernel may refuse to split an area when it has too many: then the pages stay, unused.
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_back_in_pieces_is_one_again() {
+    fn returned_pieces_become_one_range_again() {
         let mut area = Area::new(4 * HUGE_PAGE_BYTES).unwrap();
         let mut given: Vec<_> = (0..8).map(|_| area.take(HUGE_PAGE_BYTES / 2).unwrap()).collect();
         assert!(area.take(1 << 12).is_none());

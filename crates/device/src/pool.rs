@@ -5,27 +5,26 @@
 //! It has as many requests of a device at a time as the device would have threads; others wait.
 //! Everything else, and whatever the ring does not do in full, is for threads; of a device that the
 //! ring serves they end when they have nothing to do, so that their number does not grow with the
-//! devices. Nor does it with flushes, which the system leaves to threads of its own: those of the
-//! first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
+//! devices. Flushes are different, because the system leaves them to threads of its own: those of
+//! the first eight devices ([`FLUSHED_BY_WORKERS`]) are for our threads, which are sooner there.
 //!
-//! Each device has its own queue and its own workers, so one that hangs holds up its own requests
-//! and nobody else's. Workers begin when there is work for them and, where there is no ring, stay.
-//! A worker takes, in this order: a user's flush, a user's request, a flush in the background, a
-//! request in the background; the last kind never has more than its share of the workers, so a
-//! user's request always finds one that is not busy with a rebuild.
+//! Each device has its own queue and its own workers, so one that hangs delays only its own
+//! requests. Workers begin when there is work for them and, where there is no ring, stay. A worker
+//! takes, in this order: a user's flush, a user's request, a flush in the background, a request in
+//! the background. The last kind never has more than its share of the workers. So a user's request
+//! always finds one that is not busy with a rebuild.
 //!
-//! Order: requests of one device run side by side, in any order. Whoever needs one after the other
-//! waits for the first one's completion. A flush covers every operation whose completion was taken
-//! before the flush was submitted. All flushes that wait are one flush of the device (they began to
-//! wait before it begins, so it covers what each must); one that comes while a flush runs waits for
-//! the next.
+//! Order: requests of one device run side by side, in any order. A caller that needs an order waits
+//! for the first completion. A flush covers every operation whose completion was taken before the
+//! flush was submitted. All waiting flushes become one flush of the device, which covers them
+//! because it begins later. One that comes while a flush runs waits for the next.
 //!
 //! Bound: of each device and priority at most `depth_per_device` requests are accepted and not yet
 //! taken back as completions. So neither queues nor completions grow without end, and a background
 //! that is not served cannot keep a user out.
 //!
-//! What is deliberately not here: retries, timeouts, fairness between priorities. Completions carry
-//! times; the volume decides.
+//! Deliberately not here: retries, timeouts, fairness between priorities. Completions carry times;
+//! the volume decides.
 
 mod slot;
 
@@ -46,8 +45,8 @@ use std::time::{Duration, Instant};
 /// Six devices, random durable writes of 4 KiB, eight at once: 1.1 times as many as by the ring.
 const FLUSHED_BY_WORKERS: usize = 8;
 
-/// Threads that do what they are told on a set of devices, and a ring for what needs none. All
-/// calls may come from any thread.
+/// Threads that perform requests on a set of devices, and a ring for requests that need no thread.
+/// All calls may come from any thread.
 ///
 /// Dropped, it finishes everything that was accepted, however long that takes; see
 /// [`shutdown`](Self::shutdown).
@@ -56,7 +55,8 @@ pub struct IoPool {
     /// Index = the number that requests name. Invariant: a number is never used twice.
     slots: RwLock<Vec<Option<Arc<Slot>>>>,
     done: Arc<Done>,
-    /// What needs no thread; `None` if the system has none, or nobody wants it.
+    /// Ring for requests that need no thread. `None` if the system has none, or the options exclude
+    /// it.
     ring: Option<Arc<Ring>>,
 }
 
@@ -65,29 +65,29 @@ pub struct IoPool {
 pub struct PoolOptions {
     /// Threads for each device at most: as many operations as a device is given at a time.
     pub workers_per_device: usize,
-    /// How many of them may be busy in the background.
+    /// Number of them that may be busy in the background.
     pub background_workers_per_device: usize,
     /// Requests of one device and priority that are accepted and not yet taken back.
     pub depth_per_device: usize,
-    /// Whether reads and writes of plain files may go to an io_uring, where there is one, instead
-    /// of to threads.
+    /// Sends reads and writes of plain files to an io_uring, if there is one, instead of to
+    /// threads.
     pub ring: bool,
 }
 
-/// What to do, to which device, for whom.
+/// An operation, its device and its priority.
 #[derive(Debug)]
 pub struct Request {
     /// The caller's name for it, handed back unread.
     pub token: u64,
-    /// As [`IoPool::attach`] numbered it.
+    /// Number of the device, from [`IoPool::attach`].
     pub device: usize,
-    /// Who waits.
+    /// Priority of the waiting caller.
     pub priority: Priority,
-    /// What to do.
+    /// Operation to perform.
     pub op: Op,
 }
 
-/// Who waits for a request.
+/// Kinds of callers that wait for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Priority {
     /// A user.
@@ -105,14 +105,14 @@ pub enum Op {
         offset_bytes: u64,
         /// Where to.
         buffer: AlignedBuf,
-        /// Which part of it.
+        /// Part of the request.
         range: Range<usize>,
     },
     /// Writes segments one behind the other, as one operation.
     Write {
         /// First byte on the device.
         offset_bytes: u64,
-        /// What.
+        /// Buffers of the transfer.
         parts: Vec<Segment>,
     },
     /// See [`Device::flush`].
@@ -151,9 +151,9 @@ pub struct Completion {
     pub device: usize,
     /// Of the request.
     pub priority: Priority,
-    /// Of the request, with its buffers.
+    /// Operation of the request, with its buffers.
     pub op: Op,
-    /// What the device said.
+    /// Result from the device.
     pub result: Result<(), DeviceError>,
     /// From being accepted to being begun.
     pub queued: Duration,
@@ -170,7 +170,7 @@ pub struct Rejected {
     pub why: Refusal,
 }
 
-/// Why a request is not accepted.
+/// Reason why a request is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Its device has `depth_per_device` of that priority: take completions first.
@@ -179,7 +179,7 @@ pub enum Refusal {
     Detached,
 }
 
-/// What [`IoPool::shutdown`] leaves.
+/// Requests that [`IoPool::shutdown`] leaves.
 #[derive(Debug)]
 pub struct Drained {
     /// Completions that nobody had taken.
@@ -204,7 +204,7 @@ impl Segment {
 }
 
 impl Op {
-    /// Which kind it is.
+    /// Kind of the operation.
     pub fn kind(&self) -> OpKind {
         match self {
             Self::Read { .. } => OpKind::Read,
@@ -305,9 +305,9 @@ impl IoPool {
     /// Takes a device away. Requests that had not begun are handed back, those that run will still
     /// complete.
     ///
-    /// The device is closed when its last worker ends and the completions of what the ring has of
-    /// it are taken, for which nobody waits: a device that hangs can be detached. No-op for a
-    /// number without a device.
+    /// The device is closed when its last worker ends and the completions of its requests in the
+    /// ring are taken. No caller waits for that, so a device that hangs can be detached. No-op for
+    /// a number without a device.
     pub fn detach(&self, device: usize) -> Vec<Request> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get_mut(device).and_then(Option::take) else { return Vec::new() };
@@ -315,8 +315,8 @@ impl IoPool {
         slot.take_queued(|_| true)
     }
 
-    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only when
-    /// somebody waits or polls next, so that several can be given to the system in one call.
+    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only at the next
+    /// wait or poll, so that several are given to the system in one call.
     ///
     /// Panics: if a range is not within its buffer.
     pub fn submit(&self, request: Request) -> Result<(), Rejected> {
@@ -387,7 +387,7 @@ impl IoPool {
     /// thread.
     pub fn wake(&self) {
         let mut ended = self.done.lock();
-        // Whoever was called already, for a completion or a wake, sees this one too.
+        // A thread that was already woken, for a completion or a wake, sees this one too.
         let call = !ended.woken && ended.list.is_empty();
         ended.woken = true;
         self.done.call(ended, call);
@@ -399,8 +399,8 @@ impl IoPool {
         slot.map_or(0, |slot| slot.accepted.iter().map(|count| count.load(Ordering::Acquire)).sum())
     }
 
-    /// Accepts no more, finishes what was accepted, and leaves devices behind that have not by the
-    /// deadline.
+    /// Accepts no more requests and finishes the accepted ones. Devices that have not finished at
+    /// the deadline are left behind.
     pub fn shutdown(self, deadline: Instant) -> Drained {
         let stuck = self.close(Some(deadline));
         self.done.lock().list.extend(self.landed());
@@ -427,8 +427,8 @@ impl IoPool {
         stuck
     }
 
-    /// Waits for what the system has of some devices; of which it still has something at the
-    /// deadline. Nobody waits for a device that was detached.
+    /// Waits for the requests of some devices in the ring. Returns the devices with requests left
+    /// at the deadline. Nobody waits for a device that was detached.
     fn close_ring(&self, devices: &[usize], deadline: Option<Instant>) -> Vec<usize> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut busy: Vec<usize>;
@@ -450,12 +450,12 @@ impl IoPool {
         busy
     }
 
-    /// Lets the system begin what the ring has taken.
+    /// Lets the system begin the requests in the ring.
     fn kick(&self) {
         self.ring.iter().filter(|ring| ring.count() > 0).for_each(|ring| ring.kick());
     }
 
-    /// What the system has done; what it could not do goes to a worker.
+    /// Collects operations that the system has finished. A worker gets those that it could not do.
     fn landed(&self) -> Vec<Over> {
         let Some(ring) = self.ring.as_ref().filter(|ring| ring.count() > 0) else { return Vec::new() };
         let over = |landed: Landed| {
@@ -482,7 +482,7 @@ impl Drop for IoPool {
 struct Done {
     ended: Mutex<Ended>,
     ready: Condvar,
-    /// Where somebody may wait instead.
+    /// Ring in which a caller may wait instead.
     ring: Option<Arc<Ring>>,
 }
 
@@ -490,7 +490,7 @@ struct Done {
 struct Ended {
     list: Vec<Over>,
     waiting: usize,
-    /// Whether somebody waits in the ring.
+    /// True while a caller waits in the ring.
     in_ring: bool,
     woken: bool,
     panic: Option<Box<dyn Any + Send>>,
@@ -509,13 +509,13 @@ impl Done {
 
     fn push(&self, over: impl IntoIterator<Item = Over>) {
         let mut ended = self.lock();
-        // Whoever was called for an earlier one takes the whole list.
+        // The thread that was woken for an earlier one takes the whole list.
         let call = ended.list.is_empty() && !ended.woken;
         ended.list.extend(over);
         self.call(ended, call);
     }
 
-    /// Calls somebody who waits, if `first`.
+    /// Wakes a waiting thread, if `first`.
     fn call(&self, ended: MutexGuard<'_, Ended>, first: bool) {
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);
         drop(ended);
@@ -526,8 +526,8 @@ impl Done {
         }
     }
 
-    /// The ring has taken a request. It begins when somebody waits: now, if somebody does, and
-    /// whoever waits elsewhere waits in the ring from now on.
+    /// Notes that the ring has taken a request. The request begins when a caller waits: now, if one
+    /// does. A caller that waits elsewhere waits in the ring from now on.
     fn has_taken(&self, ring: &Ring) {
         let ended = self.lock();
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);

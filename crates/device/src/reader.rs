@@ -1,11 +1,11 @@
 //! Some reads at a time, by the thread that wants them, with an end to its patience.
 //!
 //! A read through an [`IoPool`](crate::IoPool) goes to another thread and comes back; this one does
-//! not. But whoever calls `pread` of a device that hangs, hangs too. So a [`Reader`] has a ring of
-//! its own, and gives up waiting when the time is up.
+//! not. A plain `pread` of a device that hangs would hang too. So a [`Reader`] has a ring of its
+//! own, and stops waiting when the time is up.
 //!
-//! Invariant: memory that the system may still write to is never given to anybody else, nor is its
-//! device closed.
+//! Invariant: memory that the system may still write to is never given to another caller, nor is
+//! its device closed.
 
 use crate::device::check;
 use crate::{AlignedBuf, Device, OpKind};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// Parts that a [`Reader`] reads at a time, at most.
 pub const READER_PARTS_MAX: usize = 16;
 
-/// Longer than anybody waits, and short enough for a clock.
+/// Longer than any caller waits, and short enough for a clock.
 const EVER: Duration = Duration::from_secs(1 << 32);
 
 /// A range of a device, and where it is read to.
@@ -29,20 +29,20 @@ pub struct ReadPart<'d> {
     pub device: &'d Arc<dyn Device>,
     /// Where it begins.
     pub offset_bytes: u64,
-    /// How long it is.
+    /// Length of the part.
     pub len: usize,
-    /// Which of the buffers it is read into.
+    /// Number of its buffer.
     pub buffer: usize,
-    /// Where it begins in there.
+    /// Place of the part in its buffer.
     pub from: usize,
 }
 
-/// Why nothing was read.
+/// Reason why no part was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
     /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range
     /// is not its, or not of its buffer, or another's, too; they are too many; or the system did
-    /// not do it in full. A pool does it, or says what is wrong.
+    /// not do it in full. A pool must read it, or report the fault.
     Refused,
     /// The time is up, or was up for the read before. Until [`Reader::is_free`] says so the reader
     /// reads nothing else, and has the buffers.
@@ -55,9 +55,9 @@ pub enum NotRead {
 /// Reads devices that are files, directly.
 pub struct Reader {
     ring: IoUring,
-    /// Those of what is under way.
+    /// Buffers of the reads in progress.
     buffers: ManuallyDrop<Vec<AlignedBuf>>,
-    /// What the system is reading, by part; `None`: not any more. Empty when there is nothing.
+    /// Reads in progress, by part; `None` once finished. Empty if there are none.
     under_way: Vec<Option<UnderWay>>,
 }
 
@@ -77,9 +77,9 @@ impl Reader {
         has_time.then(|| Reader { ring, buffers: ManuallyDrop::default(), under_way: Vec::new() })
     }
 
-    /// Reads some places into buffers, all waited for so long, and shows what lies there as soon as
-    /// it is known: the number of the part, in any order, and its bytes. Only an `Ok` says that all
-    /// of them have been shown.
+    /// Reads some places into buffers, within a common time limit. Passes each part to a callback
+    /// as soon as it is read, in any order: its number and its bytes. Only an `Ok` says that all of
+    /// them have been shown.
     ///
     /// The buffers are in their place afterwards, unless the system may still write to them: then
     /// the reader keeps them all until it is free, and drops them. If `show` panics it keeps them
@@ -123,7 +123,7 @@ impl Reader {
             // the device is kept in `under_way` from here on to then, and nobody touches this range
             // of the buffer, or frees any of it, while it is in there.
             if unsafe { self.ring.submission().push(&read) }.is_err() {
-                // What is under way already is waited for all the same.
+                // Reads in progress are waited for all the same.
                 is_whole = false;
                 break;
             }
@@ -149,16 +149,16 @@ impl Reader {
                 return Err(NotRead::Late { part: self.first_late() });
             }
             let time = Timespec::new().sec(left.as_secs()).nsec(left.subsec_nanos());
-            // Errors: the time is up, or a signal came; what has landed says which.
+            // Errors: the time is up, or a signal came; finished reads are known.
             let _ = self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
         }
     }
 
-    /// Whether nothing is under way.
+    /// True if no read is in progress.
     pub fn is_free(&mut self) -> bool {
         if !self.under_way.is_empty() {
-            // What the system did not take while somebody waited it takes now, or it would never
-            // end.
+            // Entries that the system did not take during the wait must be taken now, or they would
+            // never end.
             let _ = self.ring.submit();
             while self.landed().is_some() {}
             if self.under_way.is_empty() {

@@ -3,16 +3,16 @@
 //!
 //! A request goes to the ring if its device has nothing between it and the system
 //! ([`Device::direct_file`]) and if nothing about it could be wrong: aligned, within the device,
-//! not too many pieces. Whoever waits for completions waits in the ring, so that neither the
-//! request nor its completion calls a thread. Whatever the system does not do in full is done again
-//! by a worker, which finds out what is wrong and says so as ever: so there is one place that makes
-//! errors. Only the error of a flush is final, because the system tells it once.
+//! not too many pieces. Callers wait for completions in the ring, so that neither the request nor
+//! its completion wakes a thread. A worker repeats each request that the system did not do in full,
+//! and reports the error: so errors arise in one place. Only the error of a flush is final, because
+//! the system reports it once.
 //!
 //! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do
 //! everything.
 //!
-//! Invariant: what the system may still write to or read from is in `flights`, whatever happens to
-//! the pool.
+//! Invariant: `flights` holds all memory that the system may still write to or read from, even
+//! after the pool is dropped.
 
 use crate::pool::{Op, Priority, Queued, Slot};
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
@@ -43,7 +43,7 @@ struct Flight {
     queued: Queued,
     begun: Instant,
     len: usize,
-    /// What the system reads the pieces of a write from, while it does.
+    /// Pieces that the system reads during a write.
     _pieces: Vec<IoSlice<'static>>,
 }
 
@@ -52,9 +52,9 @@ pub(crate) struct Landed {
     pub(crate) slot: Arc<Slot>,
     pub(crate) queued: Queued,
     pub(crate) begun: Instant,
-    /// Whether all of it was done.
+    /// True if the whole operation was done.
     pub(crate) whole: bool,
-    /// What the system said if it refused; 0 if it did a part.
+    /// Error number if the system refused it; 0 if it did a part.
     pub(crate) errno: i32,
 }
 
@@ -65,13 +65,13 @@ struct Flights {
     free: Vec<usize>,
 }
 
-/// An io_uring and what it works on.
+/// An io_uring and its requests.
 pub(crate) struct Ring {
     ring: IoUring,
     /// Its lock is also that of both queues of the ring.
     flights: Mutex<Flights>,
     count: AtomicUsize,
-    /// Whether the system has not been told of some entry.
+    /// True if some entry was not yet submitted to the system.
     waiting: AtomicBool,
     bell: OwnedFd,
 }
@@ -97,15 +97,15 @@ impl Ring {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many requests the system has.
+    /// Number of requests in the system.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::Acquire)
     }
 
     /// Gives the system one entry.
     fn push(&self, _held: &MutexGuard<'_, Flights>, entry: &squeue::Entry) -> bool {
-        // SAFETY: whoever calls has the lock, so this is the only entry being written; what it
-        // points to is in `flights`, or is the bell, which lives as long as the ring.
+        // SAFETY: the caller has the lock, so this is the only entry being written. It points into
+        // `flights`, or to the bell, which lives as long as the ring.
         let push = || unsafe { self.ring.submission_shared().push(entry) }.is_ok();
         let pushed = push() || {
             let _ = self.ring.submit();
@@ -115,8 +115,8 @@ impl Ring {
         pushed
     }
 
-    /// Lets the system begin what it has not begun, all of it in one call. What it does not take
-    /// now it takes when somebody waits.
+    /// Submits all waiting entries to the system in one call. Entries that it does not take now are
+    /// taken at the next wait.
     pub(crate) fn kick(&self) {
         if self.waiting.swap(false, Ordering::AcqRel) {
             let _ = self.ring.submit();
@@ -193,7 +193,7 @@ impl Ring {
         Err(flights.all[name].take().expect("it was just put there").queued)
     }
 
-    /// Takes what is over.
+    /// Takes finished requests.
     pub(crate) fn landed(&self) -> Vec<Landed> {
         let mut flights = self.lock();
         // SAFETY: the lock makes this the only access to the queue.

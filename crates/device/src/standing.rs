@@ -1,5 +1,5 @@
-//! Where a device that is open stands: under its name still, or somewhere that the next opening
-//! does not find.
+//! Standing of an open device: still under its name, or at a place that the next opening does not
+//! find.
 
 use crate::Identity;
 use rustix::fs::{FileType, Stat, fstat, stat};
@@ -42,7 +42,7 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Which file or block device a description is of.
+/// Identity of the file or block device of a descriptor.
 pub(crate) fn identity_of(found: &Stat) -> Option<Identity> {
     match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => Some(Identity::File { device: found.st_dev, inode: found.st_ino }),
@@ -51,7 +51,8 @@ pub(crate) fn identity_of(found: &Stat) -> Option<Identity> {
     }
 }
 
-/// How an open file or block device of this identity and length stands. Waits for the file system.
+/// Returns the standing of an open file or block device of this identity and length. Waits for the
+/// file system.
 pub(crate) fn standing(file: impl AsFd, path: &Path, identity: Identity, len_bytes: u64) -> Standing {
     if let (Identity::File { .. }, Ok(found)) = (identity, fstat(file)) {
         if found.st_nlink == 0 {

@@ -6,7 +6,7 @@
 //! time is over. Because lanes are booked by schedule, not by sleeping, a thread that wakes late
 //! delays its own answer and no rate.
 //!
-//! What it is not: a disk's own cache or reordering. Operations are served in order of arrival.
+//! It does not model a disk's own cache or reordering. Operations are served in order of arrival.
 
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 pub struct Throttle {
     /// Before an operation that does not begin where the last one of its lane ended.
     pub positioning: Duration,
-    /// Of reads and writes; fillings with zeros and discards cost positioning only.
+    /// Bytes a second of reads and writes; fillings with zeros and discards cost positioning only.
     pub bytes_per_s: u64,
-    /// Of a flush, in place of positioning; it waits for all lanes, and they for it.
+    /// Time of a flush, in place of positioning; it waits for all lanes, and they for it.
     pub flush: Duration,
     /// Operations at a time: 1 is a disk's arm.
     pub lanes: usize,
@@ -50,7 +50,7 @@ pub struct Throttling {
 #[derive(Clone, Copy)]
 struct Lane {
     free_at: Instant,
-    /// Where the last operation ended.
+    /// End of the last operation.
     head_bytes: u64,
 }
 
@@ -65,14 +65,13 @@ impl<D: Device> Layered<D, Throttling> {
         Self::with(inner, Throttling { throttle, is_slow, worked_ns: AtomicU64::new(0), lanes })
     }
 
-    /// How long operations have taken that were begun so far, all lanes together: the time that it
-    /// was not idle.
+    /// Sum of the times of all operations begun so far, over all lanes: the time that it was not
+    /// idle.
     pub fn worked(&self) -> Duration {
         Duration::from_nanos(self.layer.worked_ns.load(Relaxed))
     }
 
-    /// Whether it is slow from now on, or as fast as the device within: to prepare what is then
-    /// measured.
+    /// Makes it slow from now on, or as fast as the device within: to prepare a measurement.
     pub fn set_slow(&self, is_slow: bool) {
         self.layer.is_slow.store(is_slow, Relaxed);
     }

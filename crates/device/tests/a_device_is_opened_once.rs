@@ -1,4 +1,4 @@
-//! What may be opened, by whom, and what is refused with which words.
+//! Openings of a device: which are allowed, and the messages of those that are refused.
 //!
 //! A file of its own: it starts processes without a pause, and each has all open files of this one
 //! until it is another program.
@@ -107,7 +107,7 @@ fn a_pool_takes_each_device_once() {
 }
 
 #[test]
-fn what_is_no_device_is_refused() {
+fn other_kinds_of_files_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
     std::fs::write(at("empty"), "").unwrap();
@@ -125,7 +125,7 @@ fn what_is_no_device_is_refused() {
 
 /// They are regular files for the system, and some of them act when they are written.
 #[test]
-fn what_the_kernel_makes_up_is_no_device() {
+fn kernel_files_are_no_devices() {
     let files = ["/proc/self/mem", "/proc/cpuinfo", "/sys/kernel/uevent_seqnum", "/sys/kernel/mm/ksm/run"];
     let read_only = OpenOptions { access: Access::ReadOnly, ..OpenOptions::default() };
     for path in files.map(Path::new).into_iter().filter(|path| path.is_file()) {
@@ -143,8 +143,8 @@ fn making_never_overwrites_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     let [none, vast] = ["none", "vast"].map(|name| dir.path().join(name));
     assert!(matches!(FileDevice::create(&none, 0), Err(DeviceError::TooSmall { .. })));
-    // Larger than any file may be: would the free space not be asked first, the number were another
-    // (EFBIG), and no space is taken from anybody either way.
+    // Larger than any file can be. The number shows that free space is checked first: otherwise it
+    // would be EFBIG. No space is taken in either case.
     let error = FileDevice::create_with(&vast, 1 << 62, true, OpenOptions::default()).unwrap_err();
     assert!(matches!(error, DeviceError::NoSpace { errno: 28, .. }), "{error}");
     assert!(!none.exists() && !vast.exists());

@@ -6,7 +6,7 @@ use pantile_device::*;
 use std::time::{Duration, Instant};
 
 #[test]
-fn nothing_is_lent_beyond_the_bound() {
+fn buffers_stay_within_the_bound() {
     let pool = BufferPool::new(10 * 4096 + 100);
     let held: Vec<_> = (0..10).map(|_| pool.take(4096).unwrap()).collect();
     assert!(pool.take(1).is_none());

@@ -1,6 +1,6 @@
-//! The throttle's arithmetic, by the clock; and what is counted.
+//! The throttle's arithmetic, by the clock; and its counts.
 //!
-//! A file of its own: what takes too long is a fault here, so little else may run beside it.
+//! It is a file of its own because slowness is a fault here, so little else may run beside it.
 
 use pantile_device::*;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What can be wrong with stored bytes.
+//! Faults of stored bytes.
 
 use std::fmt;
 
@@ -23,9 +23,9 @@ pub enum Part {
     Snapshot,
     /// The data zone of a volume's device.
     DataZone,
-    /// What happened to a volume and what is wrong with it.
+    /// Events and known faults of a volume.
     State,
-    /// Who serves a volume.
+    /// Claim of the server of a volume.
     Claim,
 }
 
@@ -47,38 +47,38 @@ impl fmt::Display for Part {
     }
 }
 
-/// Why bytes are not what they should be.
+/// Faults of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {
     /// The magic is missing: these bytes are something else.
     NotPantile {
-        /// What was looked for.
+        /// Structure that was expected.
         part: Part,
     },
     /// Written by a newer program.
     Newer {
-        /// What was read.
+        /// Structure that was read.
         part: Part,
         /// Its version.
         version: u32,
         /// The newest version known here.
         known: u32,
     },
-    /// It uses something that whoever does not know it must not read.
+    /// It uses a feature without which it must not be read.
     Features {
-        /// What was read.
+        /// Structure that was read.
         part: Part,
         /// The bits that are not known here.
         unknown: u64,
     },
-    /// It uses something that whoever does not know it must not write.
+    /// It uses a feature without which it must not be written.
     ReadOnlyFeatures {
         /// The bits that are not known here.
         bits: u64,
     },
     /// The bytes end too early.
     Truncated {
-        /// What was read.
+        /// Structure that was read.
         part: Part,
         /// Bytes at hand.
         have: u64,
@@ -87,12 +87,12 @@ pub enum FormatError {
     },
     /// The checksum does not fit the bytes.
     Checksum {
-        /// What was read.
+        /// Structure that was read.
         part: Part,
     },
-    /// It is longer than what is read at once.
+    /// It is longer than the limit of one read.
     TooLong {
-        /// What was to be read.
+        /// Structure to be read.
         part: Part,
         /// Its length, as its header says.
         len_bytes: u64,
@@ -101,20 +101,20 @@ pub enum FormatError {
         /// The effort with which it is read.
         suffices_steps: u64,
     },
-    /// It lies, in part, where the file has a hole: so many bytes were never stored.
+    /// Part of it is in a hole of the file: so many bytes were never stored.
     NotStored {
-        /// What was to be read.
+        /// Structure to be read.
         part: Part,
         /// Its length, as its header says.
         len_bytes: u64,
     },
     /// The checksum fits, but a field cannot be so.
     Invalid {
-        /// What was read.
+        /// Structure that was read.
         part: Part,
         /// The field.
         field: &'static str,
-        /// What must hold for it.
+        /// Rule that it breaks.
         rule: &'static str,
     },
 }
@@ -142,7 +142,7 @@ impl fmt::Display for FormatError {
             FormatError::Checksum { part } => write!(out, "the checksum of its {part} does not fit"),
             FormatError::TooLong { part, len_bytes, most_bytes, suffices_steps } => write!(
                 out,
-                "its {part} has {len_bytes} bytes, and no more than {most_bytes} are read of what may be somebody else's; \
+                "its {part} has {len_bytes} bytes, more than the {most_bytes} that are read of untrusted data; \
                  if you trust it, --effort {suffices_steps} reads it"
             ),
             FormatError::NotStored { part, len_bytes } => write!(

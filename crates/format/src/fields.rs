@@ -1,5 +1,5 @@
-//! Fields: what version 2 says of a set, a source or an entry beyond the fixed parts, each with a
-//! tag and a length.
+//! Fields of version 2 for a set, a source or an entry, beyond the fixed parts, each with a tag and
+//! a length.
 //!
 //! Who does not know a tag passes over it: whether that is right is said by the feature bits, not
 //! by the field. Fields that this program does not know are kept in memory as they are, so that a
@@ -19,22 +19,23 @@ layout! {
 /// The length of the head of a field.
 pub const FIELD_BYTES: u64 = 8;
 
-/// Of a source: the columns that are its own, 4 bytes each.
+/// Field of a source: the columns that are its own, 4 bytes each.
 pub const SOURCE_COLUMNS: u32 = 1;
 
-/// Of an entry: an extended attribute, as the length of its name in 4 bytes, its name, its value.
+/// Field of an entry: an extended attribute, as the length of its name in 4 bytes, its name, its
+/// value.
 pub const ENTRY_XATTR: u32 = 1;
 
-/// Of an entry: its user and group; valid with [`OWNERS`](crate::Features::OWNERS).
+/// Field of an entry: its user and group; valid with [`OWNERS`](crate::Features::OWNERS).
 pub const ENTRY_OWNER: u32 = 2;
 
-/// Of a set: a pattern of what it leaves out; valid with [`LEFT_OUT`](crate::Features::LEFT_OUT).
+/// Field of a set: a pattern of excluded paths; valid with [`LEFT_OUT`](crate::Features::LEFT_OUT).
 pub const SET_PATTERN: u32 = 2;
 
-/// Of a set: it leaves out what lies on another file system than its source; valid likewise.
+/// Field of a set: it leaves out other file systems below its sources; valid likewise.
 pub const SET_ONE_FILE_SYSTEM: u32 = 3;
 
-/// What the tags mean, as the page says it: of what, tag, name, meaning.
+/// Meanings of the tags, as the page lists them: owner, tag, name, meaning.
 pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
     (
         "source",
@@ -56,7 +57,7 @@ pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
     ),
     ("entry", ENTRY_OWNER, "owner", "user and group, 4 bytes each. With ignorable feature 2"),
     ("entry", 4, "holes", "not written yet: pairs of first byte and length, 8 bytes each"),
-    ("set", 1, "pins", "not written yet: what must not be changed or forgotten"),
+    ("set", 1, "pins", "not written yet: a lock against changing and forgetting"),
     (
         "set",
         SET_PATTERN,
@@ -67,14 +68,14 @@ pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
         "set",
         SET_ONE_FILE_SYSTEM,
         "one file system",
-        "empty: what lies on another file system than its source is left out. With ignorable feature 1",
+        "empty: other file systems below the sources are left out. With ignorable feature 1",
     ),
 ];
 
 /// One field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TaggedField {
-    /// What it is.
+    /// Tag of the field.
     pub tag: u32,
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -125,7 +126,7 @@ impl Fields {
         self.0.iter().filter(move |field| field.tag == tag).map(|field| field.bytes.as_slice())
     }
 
-    /// Of a source: the columns that are its own; none if it shares all.
+    /// Columns that are a source's own; none if it shares all.
     pub fn columns(&self) -> Vec<u32> {
         let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("chunks of 4"));
         self.get(SOURCE_COLUMNS).flat_map(|bytes| bytes.chunks_exact(4).map(number)).collect()
@@ -140,7 +141,7 @@ impl Fields {
         }
     }
 
-    /// Of an entry: its extended attributes, name and value. A field that is none is passed over.
+    /// Extended attributes of an entry, name and value. A field that is none is passed over.
     pub fn xattrs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.get(ENTRY_XATTR).filter_map(|bytes| {
             let (len, rest) = bytes.split_at_checked(4)?;
@@ -150,7 +151,7 @@ impl Fields {
         })
     }
 
-    /// Of an entry: its user and group, if the set says them.
+    /// User and group of an entry, if the set has them.
     pub(crate) fn owner(&self) -> Option<(u32, u32)> {
         let (user, group) = self.get(ENTRY_OWNER).next()?.split_at_checked(4)?;
         let number = |bytes: &[u8]| Some(u32::from_le_bytes(bytes.try_into().ok()?));

@@ -23,8 +23,8 @@ pub const HEADER_BYTES: u64 = 4096;
 /// Equal copies at the start of a shard, so that one bad sector does not cost the shard.
 pub const HEADER_COPIES: u64 = 2;
 
-/// Where the blocks begin: block (stripe, stored row) lies at `BODY_OFFSET + (stripe * stored
-/// rows + row) * block`.
+/// Begin of the blocks: block (stripe, stored row) is at `BODY_OFFSET + (stripe * stored rows +
+/// row) * block`.
 pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
 
 /// The least distance between the beginnings of the two copies of manifest, check table and piece
@@ -57,7 +57,7 @@ layout! {
 }
 
 layout! {
-    /// What version 2 has in the bytes that are reserved in version 1.
+    /// Bytes that version 2 uses and version 1 reserves.
     HEADER2_LAYOUT {
         FEATURES: "features" @ 104 + 24, "the feature words";
         PIECES_LEN: "piece table length" @ 128 + 8, "bytes of the piece table, which follows the check table";
@@ -66,12 +66,12 @@ layout! {
     }
 }
 
-/// What a shard says of itself.
+/// Description of a shard at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardHeader {
     /// The version of the set.
     pub version: Version,
-    /// What the set uses; nothing in version 1.
+    /// Features of the set; none in version 1.
     pub features: Features,
     /// The set it belongs to.
     pub set: SetId,
@@ -223,8 +223,8 @@ impl ShardHeader {
         }
     }
 
-    /// Where the copies of manifest, check table and piece table begin, in the order in which they
-    /// are written.
+    /// Returns the begins of the copies of manifest, check table and piece table, in the order in
+    /// which they are written.
     pub fn meta_copies(&self) -> Vec<u64> {
         let second = || self.meta_offset.checked_add(self.meta_distance()?);
         let second = if self.version == Version::V2 { second() } else { None };
@@ -241,7 +241,7 @@ impl ShardHeader {
         self.meta_copy_len()?.max(META_COPIES_APART_BYTES).checked_next_multiple_of(HEADER_BYTES)
     }
 
-    /// Where the copies of the header lie, in the order in which they are written.
+    /// Returns the places of the copies of the header, in the order in which they are written.
     pub fn copy_offsets(&self) -> Vec<u64> {
         let front = (0..HEADER_COPIES).map(|copy| copy * HEADER_BYTES);
         let last = self.file_len().filter(|_| self.version == Version::V2).map(|end| end - HEADER_BYTES);
@@ -254,7 +254,7 @@ impl ShardHeader {
         ShardHeader::decode(&bytes).ok()
     }
 
-    /// Where a block lies.
+    /// Returns the offset of a block.
     pub fn block_offset(&self, stripe: u64, stored_row: u32) -> u64 {
         let rows = u64::from(self.stored_rows);
         BODY_OFFSET + (stripe * rows + u64::from(stored_row)) * self.block_len.bytes()

@@ -1,9 +1,9 @@
-//! The journal: what a commit will do to the shards, written down before it is done.
+//! The journal: the changes of a commit to the shards, written down before they are made.
 //!
 //! A journal is a header, records, and an end record that holds the checksum of everything before
-//! its payload. It takes effect when it is renamed to its final name; whoever finds it there does
-//! what it says, however often it was done before. Records are read as a stream: a head, its
-//! targets, its payload.
+//! its payload. It takes effect when it is renamed to its final name. A program that finds it there
+//! performs its records, even if they were performed before. Records are read as a stream: a head,
+//! its targets, its payload.
 
 use crate::layout::layout;
 use crate::{Column, FormatError, Generation, Part, SetId, Version};
@@ -104,10 +104,10 @@ impl JournalHeader {
     }
 }
 
-/// What a record asks for.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
-    /// Nothing follows; the payload is the CRC-64/NVME of all bytes before it.
+    /// End of the journal. The payload is the CRC-64/NVME of all bytes before it.
     End,
     /// Write the payload to each target.
     Write,
@@ -124,9 +124,9 @@ pub enum RecordKind {
 /// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
-    /// What to do.
+    /// Action of the record.
     pub kind: RecordKind,
-    /// How many targets follow.
+    /// Number of targets that follow.
     pub targets: u32,
     /// Bytes of payload behind them; of [`RecordKind::Zero`] the number of zeros.
     pub payload_len: u64,
@@ -164,7 +164,7 @@ impl RecordHead {
             _ => return Err(FormatError::Invalid { part, field: "kind", rule: "must be 0 to 5" }),
         };
         if targets > TARGETS_MAX {
-            return Err(FormatError::Invalid { part, field: "targets", rule: "must be 4096 at the most" });
+            return Err(FormatError::Invalid { part, field: "targets", rule: "must be at most 4096" });
         }
         if targets == 0 && KIND.u32(bytes) != 0 {
             return Err(FormatError::Invalid { part, field: "targets", rule: "must be there" });
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_records_are_refused() {
         let head = |kind: u32, payload_len: u64| {
             let mut bytes = RecordHead { kind: RecordKind::Write, targets: 1, payload_len }.encode();
             KIND.put_u32(&mut bytes, kind);

@@ -9,7 +9,7 @@ pub struct Field {
     pub offset: u32,
     /// Its length in bytes.
     pub len: u32,
-    /// What it says.
+    /// Meaning of the bytes.
     pub meaning: &'static str,
 }
 
@@ -83,7 +83,7 @@ mod tests {
             }
             assert_eq!(u64::from(at), len);
         }
-        // What version 2 adds lies where version 1 has nothing.
+        // Additions of version 2 are in bytes that version 1 leaves empty.
         for (table, from, to) in
             [(HEADER2_LAYOUT, 104, 4088), (MANIFEST2_LAYOUT, 112, 160), (SOURCE2_LAYOUT, 8, 16)]
         {

@@ -1,18 +1,18 @@
-//! What a set leaves out of its sources: said once, and kept with it.
+//! Exclusions of a set: stated once, and kept with it.
 //!
-//! A reader that does not know it may ignore it: what is sealed is the same, and only what was left
-//! out looks new to it. A writer that does not know it leaves out the bit and so seals everything
-//! from then on, as the fields without the bit say nothing.
+//! A reader that does not know the exclusions may ignore them: the sealed files are the same, and
+//! only the excluded ones look new to it. A writer that does not know them clears the bit. Then
+//! everything is sealed, because the fields count only with the bit.
 
 use crate::fields::{SET_ONE_FILE_SYSTEM, SET_PATTERN};
 use crate::{Features, Manifest, Version};
 
-/// What a set leaves out of its sources.
+/// Exclusions of a set from its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LeftOut {
     /// Patterns in the words of a `.gitignore`, in their order.
     pub patterns: Vec<String>,
-    /// Whether what lies on another file system than its source is left out.
+    /// True if other file systems below a source are left out.
     pub other_systems: bool,
 }
 
@@ -22,12 +22,12 @@ impl LeftOut {
     /// The most bytes of all patterns together: to match a path costs as much as they are long.
     pub const BYTES_MOST: usize = 64 << 10;
 
-    /// Whether nothing is left out.
+    /// True if nothing is left out.
     pub fn is_nothing(&self) -> bool {
         self.patterns.is_empty() && !self.other_systems
     }
 
-    /// Whether it is within what a set may keep.
+    /// True if the exclusions are within the limits of a set.
     pub fn fits(&self) -> bool {
         let bytes: usize = self.patterns.iter().map(String::len).sum();
         self.patterns.len() <= LeftOut::PATTERNS_MOST && bytes <= LeftOut::BYTES_MOST
@@ -35,7 +35,7 @@ impl LeftOut {
 }
 
 impl Manifest {
-    /// What the set leaves out; nothing in version 1, or if it says more than a set may.
+    /// Returns the exclusions of the set; none in version 1, or if they are beyond the limits.
     pub fn left_out(&self) -> LeftOut {
         if self.features.ignorable & Features::LEFT_OUT == 0 {
             return LeftOut::default();
@@ -46,7 +46,7 @@ impl Manifest {
         Some(LeftOut { patterns, other_systems }).filter(LeftOut::fits).unwrap_or_default()
     }
 
-    /// Says what the set leaves out from now on. Version 1 cannot say it.
+    /// Sets the exclusions of the set. Version 1 cannot store them.
     pub fn set_left_out(&mut self, left_out: &LeftOut) {
         self.fields.0.retain(|field| ![SET_PATTERN, SET_ONE_FILE_SYSTEM].contains(&field.tag));
         self.features.ignorable &= !Features::LEFT_OUT;

@@ -3,9 +3,9 @@
 //!
 //! The layouts are tables of [`Field`]s; encoding and decoding use the same constants that
 //! `docs/shard-format.md` and `docs/volume-format.md` print, and tests compare the pages with them.
-//! All integers are little-endian. Every structure ends in a CRC-64/NVME of what stands before it
-//! and begins with a magic and a version; a newer version is refused by number. What decodes is
-//! valid: paths stay below their root, extents lie in the grid and never overlap.
+//! All integers are little-endian. Every structure ends in a CRC-64/NVME of the bytes before it and
+//! begins with a magic and a version; a newer version is refused by number. Decoded structures are
+//! valid: paths stay below their root, extents are in the grid and never overlap.
 //!
 //! No I/O here, and no `usize` in anything that is stored.
 #![forbid(unsafe_code)]

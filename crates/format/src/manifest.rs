@@ -1,14 +1,14 @@
-//! The manifest: what is sealed, where it lies, by which code. Every shard carries an equal copy.
+//! The manifest: the sealed files, their places, and the code. Every shard carries an equal copy.
 //!
 //! The address space is a grid of blocks (lane, stripe). A lane is a data cell of the code's
 //! stripe, lanes counted by column and row. A file's extents are runs of stripes on one lane; block
 //! i of the file is the i-th block of its extents. The last block is padded with zeros, and blocks
 //! of no file are zero.
 //!
-//! Invariants of everything that decodes: each entry lies below an entry of the same source that is
-//! a directory; no path component is empty, `.` or `..`, or holds `/` or a zero byte; extents lie
-//! in the grid, never overlap, and have exactly the blocks that the size needs; a file has a
-//! checksum per block, or none has.
+//! Every manifest that decodes keeps these invariants. The parent of each entry is a directory
+//! entry of the same source. No path component is empty, `.` or `..`, or holds `/` or a zero byte.
+//! Extents are within the grid, never overlap, and have exactly the blocks that the size needs. A
+//! file has a checksum for every block or for none.
 
 use crate::layout::layout;
 use crate::version::FEATURES_BYTES;
@@ -22,8 +22,8 @@ const SOURCE_BYTES: u64 = 8;
 const SOURCE2_BYTES: u64 = 16;
 const ENTRY_BYTES: usize = 48;
 
-/// How many bytes of a manifest must be read, one after the other, until what is missing is only
-/// its rest: see [`Manifest::decode`].
+/// Number of bytes of a manifest that must be read in order until only its rest is missing: see
+/// [`Manifest::decode`].
 pub const MANIFEST_STARTS: [u64; 2] = [FIXED_BYTES as u64 + 8, FIXED2_BYTES as u64 + 8];
 /// The longest path of a source: no system opens a longer one.
 pub const SOURCE_BYTES_MAX: usize = 4095;
@@ -55,7 +55,7 @@ layout! {
 }
 
 layout! {
-    /// What follows the fixed part in version 2.
+    /// Fields behind the fixed part in version 2.
     MANIFEST2_LAYOUT {
         FEATURES: "features" @ 112 + 24, "the feature words, equal to those of the headers";
         FIELDS_LEN: "fields length" @ 136 + 8, "bytes of the fields of the set, which follow its name";
@@ -64,7 +64,7 @@ layout! {
 }
 
 layout! {
-    /// A source: what the user named. Its path and its prefix follow.
+    /// A source: a path that the user named. Its path and its prefix follow.
     SOURCE_LAYOUT {
         PATH_LEN: "path length" @ 0 + 4, "bytes of the absolute path that was sealed";
         PREFIX_LEN: "prefix length" @ 4 + 4, "bytes of the name under which it is restored; 0: the target directory itself";
@@ -72,7 +72,7 @@ layout! {
 }
 
 layout! {
-    /// What follows the head of a source in version 2. Path, prefix and fields follow.
+    /// Fields behind the head of a source in version 2. Path, prefix and fields follow.
     SOURCE2_LAYOUT {
         S_FIELDS_LEN: "fields length" @ 8 + 4, "bytes of the fields of the source, which follow its prefix";
         S_RESERVED: "reserved" @ 12 + 4, "zero; a reader does not look at it";
@@ -105,7 +105,7 @@ layout! {
     }
 }
 
-/// Where the data cells are.
+/// Place of the data cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// In shards: the set alone restores everything.
@@ -134,7 +134,7 @@ pub struct Source {
     pub path: Vec<u8>,
     /// Under which name it is restored; empty: it is the target directory itself.
     pub prefix: Vec<u8>,
-    /// What version 2 says of it, such as the columns that are its own. Version 1 does not store
+    /// Fields of version 2, such as the columns of this source alone. Version 1 does not store
     /// them.
     pub fields: Fields,
 }
@@ -170,13 +170,13 @@ pub struct Entry {
     pub mode: u32,
     /// When it was last modified.
     pub mtime: Timestamp,
-    /// What it is.
+    /// Kind of the entry.
     pub kind: EntryKind,
-    /// What version 2 says of it, such as extended attributes. Version 1 does not store them.
+    /// Fields of version 2, such as extended attributes. Version 1 does not store them.
     pub fields: Fields,
 }
 
-/// What an entry is.
+/// Kinds of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory.
@@ -185,14 +185,14 @@ pub enum EntryKind {
     File {
         /// In bytes.
         size: u64,
-        /// Where its blocks lie, in order.
+        /// Places of its blocks, in order.
         extents: Vec<Extent>,
         /// One checksum per block, padding included; empty without checksums.
         crcs: Vec<Crc64>,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points, as raw bytes.
+        /// Target of the link, as raw bytes.
         target: Vec<u8>,
     },
     /// Another name of a file, which has the content.
@@ -202,20 +202,20 @@ pub enum EntryKind {
     },
 }
 
-/// What is sealed, where it lies, by which code.
+/// Sealed files, their places, and their code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The version in which it is stored.
     pub version: Version,
-    /// What the set uses; nothing in version 1.
+    /// Features of the set; none in version 1.
     pub features: Features,
     /// The set.
     pub set: SetId,
     /// Counts the commits.
     pub generation: Generation,
-    /// Where the data cells are.
+    /// Place of the data cells.
     pub mode: Mode,
-    /// Whether blocks have checksums.
+    /// True if blocks have checksums.
     pub checksums: bool,
     /// The length of a block.
     pub block_len: BlockLen,
@@ -227,11 +227,11 @@ pub struct Manifest {
     pub code: CodeRecord,
     /// The set's name, from which shards are named.
     pub name: Vec<u8>,
-    /// What the user named.
+    /// Sources that the user named.
     pub sources: Vec<Source>,
-    /// What was found there; a directory before what it holds.
+    /// Entries found there; a directory before its content.
     pub entries: Vec<Entry>,
-    /// What version 2 says of the set. Version 1 does not store them.
+    /// Fields of version 2 about the set. Version 1 does not store them.
     pub fields: Fields,
 }
 
@@ -307,8 +307,8 @@ impl Manifest {
         out
     }
 
-    /// What the beginning of a manifest says of it, before the rest is read: set, generation, and
-    /// length in bytes.
+    /// Returns set, generation and length in bytes from the beginning of a manifest, before the
+    /// rest is read.
     ///
     /// `None` if the bytes are not the [`Manifest::BEGIN_BYTES`] that a manifest begins with.
     /// Nothing of it is checked.
@@ -624,7 +624,7 @@ impl Entry {
     }
 }
 
-/// Whether bytes are the name of one thing in a directory.
+/// True if bytes are the name of one entry of a directory.
 fn is_component(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/') && !name.contains(&0)
 }
@@ -772,7 +772,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_after_the_start_alone() {
+    fn missing_bytes_are_known_from_the_start_alone() {
         for good in [sample().encode(), sample_2().encode()] {
             let mut len = MANIFEST_STARTS[0];
             for _ in MANIFEST_STARTS {

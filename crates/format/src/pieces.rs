@@ -1,10 +1,9 @@
 //! Metadata that is stored in several copies, put together from the parts of each that are good.
 //!
 //! A set has its manifest in every shard, and its header two or three times in each. Damage seldom
-//! hits the same part of all copies. With a checksum for each piece (version 2) a piece is good by
-//! itself; with one checksum for the whole (version 1, headers) the places are found where the
-//! copies differ, and choices among what they hold there are tried until the checksum of the whole
-//! fits.
+//! hits the same part of all copies. With a checksum for each piece (version 2) a piece is judged
+//! by itself. With one checksum for the whole (version 1, headers) the differing places of the
+//! copies are found. Combinations of their contents are tried until the checksum of the whole fits.
 //!
 //! Invariant: nothing is returned whose checksum does not fit. With a checksum of 64 bits and at
 //! most `TRIES_MOST` choices, an error is as likely as 1 in 2^51.
@@ -52,7 +51,7 @@ pub fn combine(copies: &[&[u8]], is_good: impl FnMut(&[u8]) -> bool) -> Option<V
     combine_within(copies, &mut { TRIED_BYTES_MOST }, is_good)
 }
 
-/// As [`combine`], of what is left of the bytes that may be tried.
+/// Works like [`combine`], within the remaining bytes that may be tried.
 fn combine_within(
     copies: &[&[u8]],
     left_bytes: &mut u64,
@@ -97,7 +96,8 @@ fn combine_within(
     None
 }
 
-/// Where the copies differ, by grains, or by runs of grains in which the same copies agree.
+/// Returns the places where the copies differ, by grains, or by runs of grains in which the same
+/// copies agree.
 fn regions(copies: &[&[u8]], joined: bool) -> Vec<Region> {
     let len = copies[0].len();
     let mut regions: Vec<(Region, Vec<usize>)> = Vec::new();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_copy_has_is_not_made_up() {
+    fn content_that_no_copy_has_is_not_invented() {
         let good = content(5000);
         let sum = Crc64::of(&good);
         let mut bad = damaged(&good, 3, 600);

@@ -2,8 +2,8 @@
 //! can write.
 //!
 //! A header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the BLAKE3
-//! digest of all that. The set knows nothing of it. The digest at the end finds accidents in the
-//! pin; whoever can change the pin can make it fit.
+//! digest of all that. The set has no record of its pin. The digest at the end detects accidental
+//! changes of the pin; an attacker who can change the pin can also make the digest fit.
 
 use crate::layout::layout;
 use crate::{BlockLen, FormatError, Generation, Part, SetId};
@@ -35,7 +35,7 @@ layout! {
     }
 }
 
-/// What a pin says before its digests.
+/// Description of a pin before its digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PinHeader {
     /// The set.
@@ -101,13 +101,13 @@ impl PinHeader {
         header.file_len().map(|_| header.clone()).ok_or(invalid("stripes", rule))
     }
 
-    /// Where the digest of a block lies; `None` beyond the end of any file.
+    /// Returns the offset of a block's digest; `None` beyond the end of any file.
     pub fn digest_offset(&self, cell: u32, stripe: u64) -> Option<u64> {
         let index = u64::from(cell).checked_mul(self.stripes)?.checked_add(stripe)?;
         index.checked_mul(DIGEST_BYTES)?.checked_add(PIN_HEADER_BYTES)
     }
 
-    /// How long the pin is.
+    /// Length of the pin.
     pub fn file_len(&self) -> Option<u64> {
         let len = self.digest_offset(self.cells, 0)?.checked_add(DIGEST_BYTES)?;
         i64::try_from(len).is_ok().then_some(len)

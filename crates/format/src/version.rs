@@ -1,7 +1,7 @@
-//! The versions of sealed sets, and what a set asks of its readers beyond the version.
+//! The versions of sealed sets, and their features: further demands of a set on its readers.
 //!
-//! Version 1 is what was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks
-//! per piece of the metadata and a third copy of the header at the end of a shard. One reader knows
+//! Version 1 was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks per
+//! piece of the metadata and a third copy of the header at the end of a shard. One reader knows
 //! both; a set keeps its version until its owner asks for the other.
 
 use crate::layout::layout;
@@ -12,7 +12,7 @@ use crate::{FORMAT_VERSION, FormatError, Part};
 pub enum Version {
     /// Two copies of the header, one checksum for the whole manifest, no fields.
     V1,
-    /// What new sets get.
+    /// Version of new sets.
     #[default]
     V2,
 }
@@ -46,21 +46,21 @@ impl Version {
 layout! {
     /// The feature words of a header and a manifest of version 2.
     FEATURES_LAYOUT {
-        IGNORABLE: "ignorable features" @ 0 + 8, "who does not know one of these bits may ignore it; who writes leaves it out";
-        READ_ONLY: "read-only features" @ 8 + 8, "who does not know one of these bits may read, and must not write";
-        REQUIRED: "required features" @ 16 + 8, "who does not know one of these bits must refuse the set";
+        IGNORABLE: "ignorable features" @ 0 + 8, "a reader may ignore a bit that it does not know; a writer clears it";
+        READ_ONLY: "read-only features" @ 8 + 8, "a program that does not know one of these bits may read, and must not write";
+        REQUIRED: "required features" @ 16 + 8, "a program that does not know one of these bits must refuse the set";
     }
 }
 
 /// The bytes of the feature words.
 pub(crate) const FEATURES_BYTES: usize = 24;
 
-/// What a set of version 2 uses beyond what every reader of version 2 knows.
+/// Features of a set beyond those that every reader of version 2 knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// May be ignored.
     pub ignorable: u64,
-    /// May be read, must not be written, by whoever does not know them.
+    /// Bits that a program must know to write the set. It may read without knowing them.
     pub read_only: u64,
     /// Must be known.
     pub required: u64,
@@ -71,7 +71,7 @@ const KNOWN: Features =
     Features { ignorable: Features::LEFT_OUT | Features::OWNERS, read_only: 0, required: 0 };
 
 impl Features {
-    /// Among the ignorable: the set says what it leaves out of its sources, by its fields 2 and 3.
+    /// Ignorable: the set has exclusions, in its fields 2 and 3.
     pub const LEFT_OUT: u64 = 1;
     /// Among the ignorable: entries say their user and group, by their field 2.
     pub const OWNERS: u64 = 2;
@@ -92,8 +92,8 @@ impl Features {
         }
     }
 
-    /// Whether this program may write the set. Errors: it uses features that whoever does not know
-    /// them must not write.
+    /// Checks that this program may write the set. Errors: the set uses features that this program
+    /// does not know and that a writer must know.
     pub fn check_writable(self) -> Result<(), FormatError> {
         match self.read_only & !KNOWN.read_only {
             0 => Ok(()),
@@ -101,7 +101,7 @@ impl Features {
         }
     }
 
-    /// Those of them that are still true of what this program writes.
+    /// Returns the features that stay true after this program writes the set.
     #[must_use]
     pub fn known(self) -> Features {
         Features {

@@ -66,8 +66,8 @@ impl BlockLen {
 pub struct Crc64(pub u64);
 
 impl Crc64 {
-    /// In a check table: the block could not be had when its shard was made anew; nothing is known
-    /// of it.
+    /// In a check table: the block was missing when its shard was rebuilt, so its checksum is not
+    /// known.
     pub const UNKNOWN: Crc64 = Crc64(u64::MAX);
 
     /// The checksum of some bytes.

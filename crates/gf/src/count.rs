@@ -1,9 +1,9 @@
-//! How many sets there are.
+//! Numbers of sets.
 
 /// n over k: the sets of `k` out of `n`, saturating at 2^64 - 1; none if there are fewer than `k`.
 ///
 /// Cost: min(k, n - k) products, fewer if it saturates. Not more than the smaller of the two: n
-/// over i grows up to the middle and falls past it, and what saturated in between would seem to
+/// over i grows up to the middle and falls past it, and a saturated value in between would seem to
 /// fall, too.
 pub fn choose(n: u64, k: u64) -> u64 {
     if k > n {
@@ -37,7 +37,7 @@ mod tests {
     }
 
     #[test]
-    fn what_saturates_past_the_middle_stays_large() {
+    fn saturation_past_the_middle_stays_large() {
         assert_eq!((choose(104, 99), choose(104, 60)), (91_962_520, u64::MAX));
         assert_eq!((choose(u64::MAX, u64::MAX - 1), choose(u64::MAX, 9)), (u64::MAX, u64::MAX));
     }

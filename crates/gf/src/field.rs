@@ -91,7 +91,7 @@ impl Gf {
         Gf(TABLES.exp[sum])
     }
 
-    /// Whether this is zero.
+    /// True if this is zero.
     pub fn is_zero(self) -> bool {
         self.0 == 0
     }

@@ -7,8 +7,7 @@
 //! 3 rows per column. The towers that find its coefficients are of the one family that has such
 //! codes (`plank` in `pantile-code`), and give matrices.
 //!
-//! What is deliberately not here: speed on long buffers (that is the kernel's), and any notion of a
-//! code.
+//! Deliberately not here: speed on long buffers (that is the kernel's), and any notion of a code.
 #![forbid(unsafe_code)]
 
 mod count;

@@ -172,7 +172,7 @@ impl Echelon {
         true
     }
 
-    /// Whether the vector is a combination of those already there.
+    /// True if the vector is a combination of those already there.
     pub fn contains(&self, vector: &[Gf]) -> bool {
         let mut rest = vector.to_vec();
         self.reduce(&mut rest);

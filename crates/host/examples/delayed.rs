@@ -34,13 +34,7 @@ fn main() {
     }
     println!(
         "{:12} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
-        "code",
-        "piece",
-        "wcl /s",
-        "delayed /s",
-        "bare /s",
-        "delayed/wcl",
-        "bare/wcl"
+        "code", "piece", "wcl /s", "delayed /s", "bare /s", "delayed/wcl", "bare/wcl"
     );
     for code in &codes {
         let code = Code::parse(code).unwrap_or_else(|error| panic!("{error}"));

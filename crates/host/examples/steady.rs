@@ -47,10 +47,7 @@ fn main() {
         log,
         log * times
     );
-    println!(
-        "{:28} {:>9} {:>9} {:>9} {:>9}",
-        "", "writes/s", "reads/w", "writes/w", "KiB/w"
-    );
+    println!("{:28} {:>9} {:>9} {:>9} {:>9}", "", "writes/s", "reads/w", "writes/w", "KiB/w");
     for zipf in [false, true] {
         let geometry = geometry(&code);
         let disks = disks_of(&geometry);
@@ -100,13 +97,11 @@ fn main() {
             let mut devices: Vec<Option<Arc<dyn Device>>> =
                 disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
             devices[0] = None;
-            let host =
-                Host::open(geometry.clone(), devices, HistoryId([3; 16]), &options).expect("opened");
+            let host = Host::open(geometry.clone(), devices, HistoryId([3; 16]), &options).expect("opened");
             sequential(&geometry, &disks, &host.handle(), "one lost");
             host.stop().expect("stopped");
             let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
-            let host =
-                Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
+            let host = Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
             let blank = disks_of(&geometry).swap_remove(0);
             host.fail(Slot(0)).expect("declared failed");
             let worked = || disks[1..].iter().map(|disk| disk.inner().worked()).collect::<Vec<_>>();

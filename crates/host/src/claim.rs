@@ -248,8 +248,7 @@ mod tests {
 
     pub(super) fn volume() -> (Geometry, Devices, Superblock) {
         let code = Code::parse("raid5:2").expect("a code");
-        let geometry =
-            crate::usual_geometry(&code, VolumeId([7; 16]), 1 << 20).expect("a volume");
+        let geometry = crate::usual_geometry(&code, VolumeId([7; 16]), 1 << 20).expect("a volume");
         let device = |slot: u32| {
             let len = geometry.device_blocks(Slot(slot)) * BLOCK as u64;
             Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)

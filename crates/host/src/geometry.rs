@@ -273,8 +273,7 @@ mod tests {
         for spec in ["mirror:2", "raid0:1", "raid5:3", "dcode:7", "raid6:60"] {
             let code = Code::parse(spec).expect("a code");
             for (element, stripes) in [(1, 1), (64, 1 << 20), (64, u32::MAX.into()), (1, u64::MAX)] {
-                let rows =
-                    numbers((&code, Placement::spread(&code)), ID, element, stripes).log_rows;
+                let rows = numbers((&code, Placement::spread(&code)), ID, element, stripes).log_rows;
                 assert!(rows <= LOG_ROWS_MAX, "{spec}: {rows}");
             }
         }
@@ -290,8 +289,7 @@ mod tests {
     fn epochs_have_places_and_a_record_that_names_them() {
         let code = Code::parse("raid6:6").expect("a code");
         let placement = Placement::ROTATED;
-        let of =
-            |epoch_bytes| Wanted { code: &code, placement, volume: ID, epoch_bytes };
+        let of = |epoch_bytes| Wanted { code: &code, placement, volume: ID, epoch_bytes };
         let spares = |geometry: &Geometry| geometry.physical_stripes() - geometry.logical_stripes();
         for (user_bytes, epoch_bytes) in [(64u64 << 20, 8u64 << 20), (1 << 40, 64 << 30), (1 << 40, 1)] {
             let usual = for_user_bytes(&of(0), user_bytes).expect("a volume");

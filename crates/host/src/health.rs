@@ -2,8 +2,7 @@
 //! every exit status are made of it.
 
 use crate::control::{
-    DeviceReport, DeviceWord, EventReport, RangeReport, ScrubReport, ServerReport, StatusReport,
-    Verdict,
+    DeviceReport, DeviceWord, EventReport, RangeReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
 use crate::memory::BLOCK;
 use pantile_format::volume::{Claim, Claimant};

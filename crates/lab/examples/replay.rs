@@ -70,9 +70,8 @@ fn main() {
         });
         let read: Vec<f64> = read.collect();
         let driven = rate(DRIVEN, || {
-            let shape =
-                driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
-                    .expect("a shape");
+            let shape = driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
+                .expect("a shape");
             let circumstances = Circumstances { flush_every: 64, ..Circumstances::default() };
             let mut driven = Driven::new(shape, circumstances).expect("nothing is lost");
             all[..DRIVEN as usize].iter().for_each(|request| driven.push(request));

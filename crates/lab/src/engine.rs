@@ -74,7 +74,6 @@ pub(crate) struct Engine<D, M = Volume> {
 }
 
 impl<D: Devices, M: Machine> Engine<D, M> {
-
     /// Tells the volume what happened, and performs what it wants at once.
     pub(crate) fn tell(&mut self, event: Event) -> Result<(), D::Fault> {
         self.volume.handle(event);

@@ -1,4 +1,4 @@
-//! How long a first plan takes, beside the bound that a read path sets.
+//! Time of a first plan, beside the bound of a read path.
 //!
 //! `cargo bench -p pantile-plan --bench plans`. A printed table, not a test: medians of repeats on
 //! one core.
@@ -43,7 +43,8 @@ fn main() {
         ("liberation:7", &[0, 3], ""),
     ];
     for &(name, lost, bound) in cases {
-        // For one who has all that is left at hand; else for one who reads little.
+        // `decode` plans for callers that have all survivors in memory; other plans are for callers
+        // that want few reads.
         let decoded = name.strip_prefix("decode ");
         let spec = decoded.unwrap_or(name);
         let code = Code::parse(spec).expect("the specs of this table are good");

@@ -1,30 +1,23 @@
 //! Recovery of as many cells as a code of XORs has equations, or fewer by its first equations, by
 //! an elimination over bits.
 //!
-//! When as many cells are lost as there are equations, each of them is one sum of survivors and no
-//! other: nothing is to be searched but the order of the steps, in which a cell that was made may
-//! stand for a part of the next one's sum. Along sparse equations [`crate::chain`] finds it. In a
-//! bit matrix (`crs`) each equation has many lost cells, and one combination after another is
-//! needed.
+//! When as many cells are lost as there are equations, each of them is exactly one sum of
+//! survivors. Only the order of the steps is searched, because a computed cell can replace a part
+//! of the next cell's sum. Along sparse equations [`crate::chain`] finds it. In a bit matrix
+//! (`crs`) each equation has many lost cells, and one combination after another is needed.
 //!
 //! 1. One elimination gives each lost cell as its sum of survivors.
 //! 2. If the shortest of these sums sets off a chain of single equations to the last cell, that is
 //!    the plan (EVENODD's adjuster).
-//! 3. Otherwise the shortest sum is taken, again and again. With each cell that is made there are
-//!    more sums in which nothing is missing: that by which it was made, what it is in terms of
-//!    survivors alone, and each equation of the code of which it was the last cell to be made.
-//!    Whichever of them, added to the sum of a cell that is still to be made, leaves fewer terms is
-//!    added. An equation that has up to three cells left to make is offered to each of these as a
-//!    sum, too, with what the others are in terms of cells at hand.
+//! 3. Otherwise the shortest sum is taken, again and again. Each computed cell gives more complete
+//!    sums: the sum by which it was computed, its sum of survivors alone, and each equation of the
+//!    code in which it was the last missing cell. Whichever of them, added to the sum of a cell
+//!    that is still to be made, leaves fewer terms is added. An equation with up to three missing
+//!    cells is offered to each of these as a sum, too, with the others replaced by their sums of
+//!    available cells.
 //! 4. If each shortest sum sets off a chain at least a part of the way, and that way to the last
 //!    cell has no more terms, it is taken instead.
 //!
-//! Measured beside what was done before (2 and 4 without a condition, an elimination over all
-//! equations for each combination), 14454 requests of 72 codes, up to 150 sets of columns of each
-//! size and random cells: 1,494 plans differ and have 0.76 to 0.99 of the terms, by code; 6 of them
-//! have more, by 0.1 to 1.8 %. Time on Zen 3: 2.8 us instead of 16 (crs:6+3,w=4), 3.9 instead of 33
-//! (crs:10+4,w=4), 17 instead of 370 (crs:16+4). Equations of up to three missing cells and not two
-//! take 0.1 to 0.4 % fewer terms, and 2 to 5 % more time.
 
 use crate::chain::Progress;
 use crate::{Combination, Step};
@@ -53,13 +46,13 @@ impl BitEquations {
 /// More lost cells than a code has, which stand for an equation that is not to be used.
 pub(crate) const UNUSED: u32 = 1 << 30;
 
-/// Whether single equations are followed after the shortest sum (2 and 4 above).
+/// Use of single equations after the shortest sum (2 and 4 above).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chains {
     /// Along all equations: all are used.
     Tried,
-    /// Where fewer columns of a bit matrix are lost than may be, they would make up to 1 % more
-    /// terms, with `orig` up to 5, and take a third to two thirds of the time.
+    /// With fewer lost columns of a bit matrix than parities, elimination takes 33 to 67 % of the
+    /// search's time, for at most 1 % more terms (`orig`: 5 %).
     Untried,
 }
 
@@ -131,8 +124,8 @@ fn finish_in<'c, const W: usize>(
     Some(fresh)
 }
 
-/// Takes the shortest sum, makes all that single equations then yield, takes the shortest sum of
-/// what is left, and so on; and how many sums that took. `greedy` has taken none yet.
+/// Takes the shortest sum, computes all cells that single equations then yield, takes the shortest
+/// of the remaining sums, and so on. Returns the number of sums taken. `greedy` has taken none yet.
 ///
 /// `None` if a sum sets nothing off.
 fn along_chains<'c, const W: usize>(
@@ -202,7 +195,7 @@ impl<const W: usize> Row<W> {
         self.0.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// What `target` is the sum of.
+    /// Returns the sum that `target` equals.
     fn terms(&self, target: CellIndex) -> Combination {
         let mut terms = Vec::with_capacity(self.weight() as usize);
         self.visit(|cell| {
@@ -236,8 +229,8 @@ impl<const W: usize> Row<W> {
 /// Each lost cell without any other, in the order of `lost`, then sums without any; `None` if the
 /// equations do not determine them.
 ///
-/// Where there are more equations than lost cells the sums depend on which of them are used up: of
-/// those that have the cell, that which `pick` finds in a list and names by its place.
+/// With more equations than lost cells the sums depend on the equations that are used up. `pick`
+/// chooses one from the list of those that have the cell, and returns its place.
 fn eliminate<const W: usize>(
     mut rows: Vec<Row<W>>,
     lost: &[CellIndex],
@@ -274,7 +267,7 @@ struct Open<const W: usize> {
     weight: u32,
     /// Its first sum: of it and survivors.
     of_survivors: Row<W>,
-    /// Whether the sum has changed since all that is known was tried on it.
+    /// True if the sum has changed since all known sums were tried on it.
     changed: bool,
     /// The steps there were when it changed last.
     changed_at: usize,
@@ -354,7 +347,7 @@ impl<'a, const W: usize> Greedy<'a, W> {
         (0..self.open.len()).min_by_key(|&i| (self.open[i].weight, self.open[i].cell))
     }
 
-    /// That cell and its sum.
+    /// Returns the cell with the shortest sum, and that sum.
     fn shortest(&self) -> Option<(CellIndex, Row<W>)> {
         self.place().map(|place| (self.open[place].cell, self.open[place].sum))
     }
@@ -394,8 +387,8 @@ impl<'a, const W: usize> Greedy<'a, W> {
         Some((cell, sum))
     }
 
-    /// Tries the equations that have few cells left to make, as sums of each of these and what the
-    /// others are.
+    /// Tries the equations that have few cells left to make, as sums of each of these, with the
+    /// others replaced by their sums.
     fn offer_equations(&mut self) {
         const FEW: usize = 3;
         for (e, equation) in self.equations.iter().enumerate() {

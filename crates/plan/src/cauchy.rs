@@ -11,29 +11,29 @@
 //!
 //! up to the sign, where [a b] = a_1 b_2 - a_2 b_1. So no minor is zero if no two rows of the
 //! inverses are proportional, and no two columns; and a systematic code whose minors are all
-//! different from zero survives any m lost columns. Where no coordinate is zero this is 1 / (x_i +
+//! different from zero survives any m lost columns. If no coordinate is zero this is 1 / (x_i +
 //! y_j) with factors; points at infinity are in it, too.
 //!
-//! All systematic Reed-Solomon codes of two parities and more are so, and what is made of them by
-//! scaling columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing
-//! is asked of the family here, so that a matrix that only looks like one is not taken for it.
+//! All systematic Reed-Solomon codes of two parities and more have this form, also after scaling
+//! columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing is asked
+//! of the family here, so that a matrix that only looks like one is not taken for it.
 
 use pantile_code::Code;
 use pantile_gf::{Gf, Matrix};
 
-/// Whether any so many columns as there are parities may be lost, by Cauchy's determinant. `false`
-/// says nothing.
+/// True if any so many columns as there are parities can be lost, by Cauchy's determinant. `false`
+/// proves nothing.
 ///
 /// Cost: some operations for each coefficient.
 pub(crate) fn is_cauchy(code: &Code) -> bool {
     let (k, m) = (code.data().len(), code.parity().len());
     let has_one_row = code.rows_max() == 1 && code.cell_count() == code.columns() && k + m == code.columns();
-    // Of one parity, or of copies of one, there is little to count.
+    // Codes of one parity, or of copies of one, are cheap to count.
     has_one_row && k > 1 && m > 1 && encodes(code) && no_minor_is_zero(code.generator())
 }
 
-/// Whether the equations say each parity, and nothing else: a code that was built by hand may have
-/// others.
+/// True if the equations define each parity, and there are no others: a code that was built by hand
+/// can have more.
 fn encodes(code: &Code) -> bool {
     let (equations, parity) = (code.equations(), code.parity());
     let coefficient = |i: usize, j: usize| equations[i].coefficient(parity[j]);
@@ -46,15 +46,15 @@ fn no_minor_is_zero(generator: &Matrix) -> bool {
     if (0..rows).any(|i| generator.row(i).iter().any(|g| g.is_zero())) {
         return false;
     }
-    // Rows r_i of the inverses, each over its first element: r_i = r_0 + f_i b, b being what r_1
-    // has beyond r_0, if the rank is 2.
+    // Rows r_i of the inverses, each over its first element: r_i = r_0 + f_i b with b = r_1 - r_0,
+    // if the rank is 2.
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
     let beyond = |i: usize, j: usize| inverse(i, j) + inverse(0, j);
     let Some(pivot) = (1..columns).find(|&j| !beyond(1, j).is_zero()) else { return false };
     let factor = |i: usize| beyond(i, pivot) / beyond(1, pivot);
     let has_rank_2 = (0..rows).all(|i| (0..columns).all(|j| beyond(i, j) == factor(i) * beyond(1, j)));
-    // Rows are proportional if these factors are equal; columns, if what is beyond relates to row 0
-    // alike.
+    // Rows are proportional if these factors are equal; columns, if b has the same ratio to row 0
+    // there.
     has_rank_2
         && are_distinct((0..rows).map(factor))
         && are_distinct((0..columns).map(|j| beyond(1, j) / inverse(0, j)))
@@ -80,7 +80,7 @@ mod tests {
         builder.finish("made up", "custom", Claim { tolerance: 0, mds: false })
     }
 
-    /// Whether every square matrix of some rows and columns has full rank: by all of them.
+    /// True if every square matrix of some rows and columns has full rank. Tries all of them.
     fn is_superregular(generator: &Matrix) -> bool {
         let (m, k) = (generator.rows(), generator.columns());
         let of_size =
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_of_small_matrices_is_so() {
+    fn small_matrices_are_judged_right() {
         // Points that are all different, and two that are not, among them infinity (1 : 0), scaled.
         let mut state = 1u32;
         let mut random = move |most: u32| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cauchy_matrix_or_has_one_parity_is_counted() {
+    fn other_matrices_and_single_parities_are_counted() {
         for spec in [
             "lrc:6,2,2",
             "shec:6,4,3",

@@ -1,4 +1,4 @@
-//! Sets of cells, and what reading a column costs.
+//! Sets of cells, and the costs of reading columns.
 
 use crate::PlanError;
 use pantile_code::{CellIndex, Code};
@@ -47,7 +47,7 @@ impl CellSet {
         }
     }
 
-    /// Whether a cell is in it.
+    /// True if a cell is in it.
     #[inline]
     pub fn contains(&self, cell: CellIndex) -> bool {
         self.words.get(cell.usize() / 64).is_some_and(|word| word >> (cell.usize() % 64) & 1 == 1)
@@ -58,7 +58,7 @@ impl CellSet {
         self.words.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// Whether it has no cell.
+    /// True if it has no cell.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&w| w == 0)
     }
@@ -93,7 +93,7 @@ impl CellSet {
     }
 }
 
-/// What reading one cell costs, by column; 1 unless set.
+/// Costs of reading one cell, by column; 1 unless set.
 ///
 /// A slow or dying device is made expensive, not forbidden: a plan goes around it where that is
 /// cheaper in sum.
@@ -125,7 +125,7 @@ impl Costs {
         self.per_column.get(&column).map_or(1, |&cost| u64::from(cost))
     }
 
-    /// Whether every one of the first `columns` columns costs the same.
+    /// True if each of the first `columns` columns costs the same.
     pub fn is_uniform(&self, columns: usize) -> bool {
         (1..columns).all(|c| self.of(c) == self.of(0))
     }

@@ -2,12 +2,12 @@
 //! cells are at hand.
 //!
 //! This is how array codes are meant to be decoded (D-Code's zig-zag: n - 3 additions per lost
-//! element), and what makes plans for hundreds of cells cheap to find. Three pieces:
+//! element), and it makes plans for hundreds of cells cheap to find. Three pieces:
 //!
 //! * [`peel`]: Knuth's generalisation of Dijkstra's algorithm to equations. The label of a cell is
 //!   the cheapest sum of reads that yields it, counting a shared read twice; cells already at hand
-//!   are free. Wanted cells are taken one after another, so later ones share what earlier ones
-//!   read.
+//!   are free. Wanted cells are taken one after another, so later ones share the reads of earlier
+//!   ones.
 //! * When no single equation helps, two are added so that one lost cell remains (EVENODD's
 //!   adjuster); when that does not help either, the caller supplies a combination from
 //!   [`crate::dual`].
@@ -15,7 +15,7 @@
 //!   them that minimises the union of reads, by branch and bound (the hybrid recovery of RDP,
 //!   X-Code and D-Code).
 //!
-//! What it finds is an upper bound on the best cost; it proves nothing.
+//! Its result is an upper bound on the best cost, and no proof.
 
 use crate::{CellSet, Combination, Step};
 use pantile_code::{CellIndex, Code, Equation};
@@ -23,7 +23,7 @@ use pantile_gf::Gf;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A partial recovery: what has been read and computed so far.
+/// A partial recovery: the cells read and computed so far.
 #[derive(Clone)]
 pub(crate) struct Progress<'c> {
     code: &'c Code,
@@ -51,7 +51,7 @@ impl<'c> Progress<'c> {
         Progress { code, price, touching, lost, made: CellSet::empty(code), read, steps: Vec::new() }
     }
 
-    /// Adds a step, reading what it needs and has not got.
+    /// Adds a step, and reads the cells that it lacks.
     ///
     /// Every term must be a survivor or a lost cell made before.
     pub(crate) fn take(&mut self, target: CellIndex, terms: Combination) {
@@ -91,17 +91,17 @@ impl<'c> Progress<'c> {
         rest
     }
 
-    /// Makes these cells, each by whichever equation has come to lack it alone, if that makes all
-    /// of them; `lacking` has for each equation how many of them it has. For who has lost as many
-    /// cells as there are equations, reads all that is left in any case and uses each equation
-    /// once: in whatever order, the terms are as many.
+    /// Computes these cells, each by an equation that lacks only it. Returns true if that yields
+    /// all of them. `lacking` has for each equation the number of these cells in it. For losses of
+    /// as many cells as there are equations: every survivor is read and each equation used once, so
+    /// the order does not change the number of terms.
     ///
     /// `false` if some are left, and then neither the steps nor `lacking` are of use. Cost: some
     /// nanoseconds for each term.
     pub(crate) fn peel_all(&mut self, missing: &[CellIndex], lacking: &mut [u32]) -> bool {
         self.steps.reserve(missing.len());
-        // A chain is followed to its end before the next one begins: whoever reads the plan sees
-        // it.
+        // A chain is followed to its end before the next one begins, which keeps the printed plan
+        // readable.
         let mut next: Vec<u32> = Vec::with_capacity(lacking.len());
         next.extend((0..lacking.len() as u32).rev().filter(|&e| lacking[e as usize] == 1));
         while let Some(e) = next.pop() {
@@ -178,13 +178,13 @@ struct Open {
     unknowns: u32,
     /// The numbers of the unknown cells, added bit by bit: when one is left, its number.
     unknown: u32,
-    /// What the others cost.
+    /// Sum of the other costs.
     sum: u64,
 }
 
 impl Open {
-    /// Shared cells count as often as they are used, so that along a chain the labels may double
-    /// and double again; one too large to be told from another is still less than none.
+    /// Shared cells count as often as they are used, so labels can double with each step of a
+    /// chain. Labels too large to be distinguished from each other still count as less than none.
     fn add(&mut self, cost: u64) {
         self.sum = self.sum.saturating_add(cost).min(UNREACHED - 1);
     }
@@ -200,15 +200,14 @@ impl Open {
 struct Labelled {
     /// At hand, nothing; of other survivors, the price; else [`UNREACHED`].
     cost: u64,
-    /// What the cell costs that was reached in this round.
+    /// Cost of the cell if it was reached in this round.
     label: u64,
     round: u32,
     /// The equation that yields it then.
     producer: u32,
 }
 
-/// An equation with what is left of it when the cells at hand are known, and in a round those that
-/// were reached.
+/// An equation with its open cells: those that are neither available nor, in a round, reached.
 #[derive(Clone, Copy)]
 struct Left {
     at_hand: Open,
@@ -216,8 +215,8 @@ struct Left {
     round: u32,
 }
 
-/// The cheapest way to each cell, as far as the cheapest of the wanted ones; kept up while cells
-/// come to hand, and spread anew from there in each round.
+/// The cheapest path to each cell, up to the cheapest of the wanted ones. It is updated as cells
+/// become available, and each round spreads from there.
 struct Labels {
     cells: Vec<Labelled>,
     equations: Vec<Left>,
@@ -278,14 +277,14 @@ impl Labels {
         self.at_once.retain(|&e| self.equations[e as usize].at_hand.unknowns == 1);
     }
 
-    /// What a cell costs that must be computed, if it was reached in this round.
+    /// Returns the cost of a cell that must be computed, if it was reached in this round.
     fn label(&self, cell: CellIndex) -> Option<u64> {
         let cell = &self.cells[cell.usize()];
         (cell.round == self.round).then_some(cell.label)
     }
 
-    /// Labels cells anew, the cheapest first, up to all that cost what the cheapest wanted one
-    /// does, or less; that cost.
+    /// Labels cells again, cheapest first, as long as they cost at most what the cheapest wanted
+    /// cell does. Returns that cost.
     fn spread(&mut self, progress: &Progress<'_>) -> Option<u64> {
         let Labels { cells, equations, at_once, wanted, heap, round } = self;
         *round += 1;
@@ -494,9 +493,9 @@ impl Choice<'_> {
         }
     }
 
-    /// Threshold accepting, for what a search cut short leaves on the table: one or two choices are
-    /// changed at random, and a loss is accepted up to a threshold that falls to nothing. The seed
-    /// is fixed: same request, same plan.
+    /// Threshold accepting, to improve the result of a search that was cut short: one or two
+    /// choices are changed at random, and a loss is accepted up to a threshold that falls to
+    /// nothing. The seed is fixed: same request, same plan.
     fn improve(&mut self, start: &[u64]) {
         let open: Vec<usize> = (0..self.options.len()).filter(|&cell| self.options[cell].len() > 1).collect();
         if self.nodes > 0 || open.is_empty() {
@@ -546,7 +545,7 @@ struct Tally<'a> {
     cells: Vec<Vec<Vec<u32>>>,
     price: &'a [u64],
     picked: Vec<usize>,
-    /// How many picks read each cell.
+    /// Number of picks that read each cell.
     uses: Vec<u32>,
     cost: u64,
 }

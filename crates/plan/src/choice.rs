@@ -1,4 +1,4 @@
-//! Which placement a volume of a code gets where nobody chooses one.
+//! Default placement for a volume of a code.
 //!
 //! Rotated columns spread the load over all devices, and lose sets of devices that the code
 //! survives: such a set has to survive in every turn. So columns stay where they are if rotation
@@ -16,7 +16,7 @@ const EVEN: f64 = 1.1;
 /// Levels beyond the tolerance in which placements are compared.
 const LEVELS_BEYOND: usize = 3;
 
-/// How writes reach the devices.
+/// Kind of writes to the devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Writes {
     /// Stripes are written as a whole, to all devices alike: reads decide which is busiest.
@@ -25,7 +25,7 @@ pub enum Writes {
     InPlace,
 }
 
-/// A placement, and what another one would give.
+/// A placement, and its comparison with another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     /// The placement.
@@ -72,8 +72,8 @@ pub fn busiest(code: &Code, writes: Writes) -> f64 {
     most as f64 * code.columns() as f64 / sum.max(1) as f64
 }
 
-/// Returns what a rotation loses beside fixed columns: by exact counts, or by the same sample where
-/// there are too many sets. Cost: a second at most.
+/// Returns the sets that a rotation loses beside fixed columns: by exact counts, or by the same
+/// sample if there are too many sets. Cost: a second at most.
 pub fn rotation_loss(code: &Code, rotated: Placement) -> Option<RotationLoss> {
     if code.claim().mds || !code.columns_are_interchangeable() {
         return None;

@@ -1,14 +1,14 @@
 //! The space of all equations that hold on a stripe, narrowed to those usable for a repair, and the
 //! exact search in it.
 //!
-//! The equations of a code span the dual code. A cell w can be had from a set R of cells exactly
-//! when some equation has a non-zero coefficient at w and all its other cells in R. So a repair is
-//! a choice, for each wanted lost cell, of one equation that is 1 there and 0 on every other lost
-//! cell; its reads are the union of their supports. All choices differ by equations that vanish on
-//! every lost cell. [`Space`] keeps one representative per wanted cell and a basis of that
-//! difference, and [`search`] walks it: exclude a cell (which uses up one basis equation) or pay
-//! for it, until nothing is left to choose. Each node is itself a valid repair, so the search can
-//! stop at any time with its best; if it runs to the end, no repair of any form is cheaper.
+//! The equations of a code span the dual code. A cell w can be computed from a set R of cells
+//! exactly when some equation has a non-zero coefficient at w and all its other cells in R. So a
+//! repair is a choice, for each wanted lost cell, of one equation that is 1 there and 0 on every
+//! other lost cell; its reads are the union of their supports. All choices differ by equations that
+//! vanish on every lost cell. [`Space`] keeps one representative per wanted cell and a basis of
+//! that difference, and [`search`] walks it: exclude a cell (which uses up one basis equation) or
+//! pay for it, until nothing is left to choose. Each node is itself a valid repair, so the search
+//! can stop at any time with its best; if it runs to the end, no repair of any form is cheaper.
 //!
 //! A wanted cell that is not lost may be read or computed. It enters as a copy of itself that is
 //! lost, with the equation copy + cell = 0 added; reading the cell is then one choice among the
@@ -183,7 +183,7 @@ impl<W: Word> Space<W> {
         self.rows.len() / self.stride.max(1)
     }
 
-    /// The number of rows that may be added without changing what is repaired.
+    /// The number of rows that may be added without changing the repaired cells.
     pub(crate) fn freedom(&self) -> usize {
         self.count() - self.wanted.len()
     }
@@ -257,12 +257,12 @@ impl<W: Word> Space<W> {
     }
 }
 
-/// What the search found.
-pub(crate) struct Found<W> {
+/// Result of the search.
+pub(crate) struct DualSearch<W> {
     /// The cheapest repair below the given limit, if there is one.
     pub(crate) best: Option<Space<W>>,
-    /// Whether the whole space was walked, so that no repair is cheaper than `best` (or than the
-    /// limit given).
+    /// True if the whole space was searched, so that no repair is cheaper than `best` (or than the
+    /// given limit).
     pub(crate) complete: bool,
     /// A lower bound that holds in any case: the cells that no choice avoids.
     pub(crate) forced: u64,
@@ -271,14 +271,14 @@ pub(crate) struct Found<W> {
 /// Looks for a repair that costs less than `limit`, visiting at most `nodes` choices.
 ///
 /// `price` is the cost of each cell; cells that are read anyway have price 0.
-pub(crate) fn search<W: Word>(space: Space<W>, price: &[u64], limit: u64, nodes: usize) -> Found<W> {
+pub(crate) fn search<W: Word>(space: Space<W>, price: &[u64], limit: u64, nodes: usize) -> DualSearch<W> {
     let words = space.cells.div_ceil(64);
     let root = space.support(0..space.wanted.len());
     let free = space.support(space.wanted.len()..space.count());
     let forced = weigh(root.iter().zip(&free).map(|(&a, &b)| a & !b), price);
     let mut walk = Walk { price, limit, best: None, nodes_left: nodes };
     let complete = walk.visit(space, &mut vec![0u64; words], 0);
-    Found { best: walk.best, complete, forced }
+    DualSearch { best: walk.best, complete, forced }
 }
 
 fn weigh(words: impl Iterator<Item = u64>, price: &[u64]) -> u64 {

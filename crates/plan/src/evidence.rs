@@ -1,8 +1,7 @@
-//! Evidence for a tolerance that somebody else can check: what an independent program needs to be
-//! convinced.
+//! Evidence for a tolerance: the facts by which an independent program can check it.
 //!
-//! Any t columns may be lost exactly if the equations, restricted to the cells of any t columns,
-//! have full rank. What shows it is one of two things:
+//! Any t columns can be lost exactly if the equations, restricted to the cells of any t columns,
+//! have full rank. The evidence is one of two things:
 //!
 //! * **Sets.** For each set of t columns, in ascending order, as many equations as it has cells,
 //!   whose square matrix of coefficients on these cells is invertible. A set within a set that
@@ -11,9 +10,9 @@
 //!   coefficient of the generator, no two u proportional and no two v: no minor is zero then, by
 //!   Cauchy's determinant ([`crate::cauchy`]).
 //!
-//! What shows that t is not more is a codeword: values, not all zero, of the cells of t + 1 columns
-//! that fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it
-//! from a stripe of zeros.
+//! A codeword shows that t is not more: values, not all zero, of the cells of t + 1 columns that
+//! fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it from
+//! a stripe of zeros.
 //!
 //! The evidence is found by elimination, and checked by determinants and sums:
 //! `reference/check_certificate.py`.
@@ -24,7 +23,7 @@ use pantile_gf::{Echelon, Gf, Matrix, choose};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Why any so many columns may be lost.
+/// Reasons why any so many columns can be lost.
 #[derive(Clone, Debug)]
 pub enum Evidence<'c> {
     /// Two coordinates for each parity, and for each data cell.
@@ -41,7 +40,7 @@ pub enum Evidence<'c> {
     SquareSets,
 }
 
-/// What evidence may cost, which is asked before anything is spent.
+/// Limits on the cost of evidence. They are checked before any work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EvidenceLimits {
     /// Sets of columns.
@@ -55,13 +54,13 @@ pub struct EvidenceLimits {
 /// Values of cells that fit every equation with zeros everywhere else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Codeword {
-    /// The columns that it lies in, ascending.
+    /// Columns of its cells, ascending.
     pub columns: Vec<usize>,
     /// The cells that are not zero.
     pub cells: Vec<(CellIndex, Gf)>,
 }
 
-/// Why there is no evidence.
+/// Reason why there is no evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvidenceError {
     /// More sets than were allowed.
@@ -116,8 +115,8 @@ impl fmt::Display for EvidenceError {
 
 impl std::error::Error for EvidenceError {}
 
-/// Evidence that any `lost` columns may be lost. `goes_on` is asked often, and says no once
-/// somebody wants it to end.
+/// Returns evidence that any `lost` columns can be lost. `goes_on` is called often; the work ends
+/// when it returns `false`.
 ///
 /// Errors: a limit that the evidence may not keep, and no theorem that decides the sets; a set that
 /// does not survive, here or when its turn comes. Cost: an elimination for each set, here or then.
@@ -145,7 +144,7 @@ pub fn evidence<'c>(
     let mut witnesses = Witnesses { code, sets: Sets::new(code.columns(), lost), goes_on };
     let count = code.equations().len();
     if (least, most) == (count, count) {
-        // What is the same for all sets is not written, but found.
+        // Facts common to all sets are not written, but found.
         witnesses.try_for_each(|witness| witness.map(drop))?;
         return Ok(Evidence::SquareSets);
     }
@@ -266,7 +265,7 @@ fn kernel(code: &Code, columns: &[usize]) -> u128 {
     rows * length * (rows.div_ceil(2) + LOOK_UP)
 }
 
-/// 1 / g_ij = u_i . v_j: what is beyond the first row's inverses is f_i times one row
+/// 1 / g_ij = u_i . v_j: the difference to the first row's inverses is f_i times one row
 /// ([`crate::cauchy`]).
 fn of_cauchy(generator: &Matrix) -> Evidence<'static> {
     let one_over = |i: usize, j: usize| Gf::ONE / generator.get(i, j);
@@ -360,7 +359,7 @@ mod tests {
         EvidenceLimits { sets_most: 1 << 20, work_most: 1 << 40, text_bytes_most: 1 << 20 };
     const ON: &dyn Fn() -> bool = &|| true;
 
-    /// What there is of evidence to the end.
+    /// Returns all witnesses of the evidence.
     fn whole(code: &Code, lost: usize, limits: &EvidenceLimits) -> Result<Vec<Vec<usize>>, EvidenceError> {
         match evidence(code, lost, limits, ON)? {
             Evidence::Sets(witnesses) => witnesses.collect(),
@@ -395,7 +394,7 @@ mod tests {
         assert_eq!(whole(&code, 2, &few), Err(EvidenceError::TooManySets { have: 21, most: 20 }));
     }
 
-    /// What a limit allows is never more than it says, and it says what suffices.
+    /// A limit is never exceeded, and the error has the limit that suffices.
     #[test]
     fn limits_are_asked_before_anything_is_spent() {
         for (spec, lost) in [("shec:6,4,3", 2), ("lrc:12,2,2", 3), ("dcode:7", 1)] {

@@ -1,5 +1,5 @@
-//! Whether a set of columns may be lost: whether the vectors that its cells have in the equations
-//! are independent.
+//! Decides if a set of columns can be lost: if the vectors that its cells have in the equations are
+//! independent.
 //!
 //! Two tests that answer alike; which is the cheaper depends on the code and is tried out, see
 //! [`Blocks::cheaper_test`]:
@@ -7,7 +7,7 @@
 //! * dense: an elimination that grows and shrinks by one column, so that sets with a common
 //!   beginning share its work;
 //! * sparse: a cell that is the only lost one of some equation is independent of all others and
-//!   goes out with that equation, again and again; only what is left when no such cell remains is
+//!   goes out with that equation, again and again; only the rest, without such a cell, is
 //!   eliminated. In array codes and mirrored ones that is nothing or little, where the dense test
 //!   would carry thousands of equations.
 //!
@@ -74,9 +74,9 @@ impl Blocks {
         (self.offsets[column + 1] - self.offsets[column]) as usize
     }
 
-    /// The test that costs less per set when sets of so many columns are walked, and what it costs:
-    /// the mean over a few sets drawn from a fixed seed; none if no set was done in `most`
-    /// steps, half of them for each test. Beside it the steps that were taken to find out.
+    /// The test that costs less per set in a walk over sets of so many columns, and its cost: the
+    /// mean over a few sets drawn from a fixed seed; none if no set was done in `most` steps, half
+    /// of them for each test. Beside it the steps that were taken to find out.
     pub(crate) fn cheaper_test(&self, lost: usize, most: u64) -> (Option<(TestKind, u64)>, u64) {
         const SETS: u64 = 8;
         // One set says enough where a set is that much work.
@@ -201,7 +201,7 @@ impl Test<'_> {
         }
     }
 
-    /// Takes back what was added since the mark.
+    /// Removes the vectors added since the mark.
     pub(crate) fn truncate(&mut self, mark: usize) {
         match self {
             Test::Dense(dense) => match dense.blocks.is_xor {
@@ -253,8 +253,7 @@ impl Test<'_> {
         }
     }
 
-    /// Ends every elimination once more than so many steps were taken: what is said of a set then
-    /// is nothing.
+    /// Ends every elimination after so many steps; a set then has no result.
     pub(crate) fn limit(&mut self, most: u64) {
         match self {
             Test::Dense(dense) => dense.work_most = most,
@@ -329,7 +328,7 @@ impl Placed<'_> {
     }
 }
 
-/// What a column costs besides its arithmetic.
+/// Work per column besides its arithmetic.
 const COLUMN_WORK: u64 = 20;
 
 /// An elimination that can be undone, in bits or in bytes.
@@ -342,7 +341,7 @@ pub(crate) struct Dense<'b> {
 }
 
 impl Dense<'_> {
-    /// Adds a column's vectors; `false` if they are not independent of what is there.
+    /// Adds a column's vectors; `false` if they are not independent of the present vectors.
     fn add(&mut self, column: usize) -> bool {
         self.work += COLUMN_WORK;
         let (work, most) = (&mut self.work, self.work_most);
@@ -389,7 +388,7 @@ fn add_bytes(basis: &mut Vec<(usize, Vec<Gf>)>, vector: &[Gf], work: &mut u64) -
     true
 }
 
-/// The set, decided anew each time from the few equations that its cells stand in.
+/// Set that is decided from scratch each time, from the few equations that contain its cells.
 pub(crate) struct Sparse<'b> {
     blocks: &'b Blocks,
     set: Vec<usize>,
@@ -400,7 +399,7 @@ pub(crate) struct Sparse<'b> {
     touched: Vec<u32>,
     /// Equations that had one lost cell when they were noted.
     alone: Vec<u32>,
-    /// Whether a lost cell went out with an equation of its own.
+    /// True if a lost cell was eliminated with an equation of its own.
     is_out: Vec<bool>,
     work: u64,
     work_most: u64,
@@ -441,7 +440,7 @@ impl Sparse<'_> {
         survives
     }
 
-    /// Whether lost cells, none of which any equation has alone, are independent.
+    /// True if lost cells are independent, given that each equation has at least two of them.
     fn are_independent(&mut self, rest: &[u32]) -> bool {
         let mut open = 0;
         for &equation in &self.touched {

@@ -1,22 +1,22 @@
-//! Decides what to read and what to compute, as data that can be printed, counted and checked.
+//! Plans reads and computations, as data that can be printed, counted and checked.
 //!
 //! Everything here is computed from a [`Code`](pantile_code::Code) alone, by programs that do not
 //! know its family:
 //!
 //! * [`Planner::recover`]: the cheapest reads that yield the wanted cells while others are lost,
 //!   with the combination for each, and how good "cheapest" is;
-//! * [`Planner::way_out`]: where that is refused, what would have to come back;
+//! * [`Planner::way_out`]: after a refusal: the columns that would have to come back;
 //! * [`Planner::encode`]: the parity cells from the data;
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
 //! * [`prove()`], [`Survivors`]: which sets of lost columns are survivable, or of devices that hold
 //!   them by a placement, counted exactly, with witnesses;
-//! * [`usual_placement()`]: the placement of a volume for which nobody chooses one;
-//! * [`evidence()`], [`codeword()`]: what convinces somebody else of a tolerance, and of its limit;
-//! * [`Locator`]: which columns lie, from what the equations do not add up to;
+//! * [`usual_placement()`]: the default placement of a volume;
+//! * [`evidence()`], [`codeword()`]: facts that let others check a tolerance, and its limit;
+//! * [`Locator`]: the wrong columns, from equations whose sums are not zero;
 //! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
 //!
-//! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an
-//! element alike.
+//! Deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element
+//! alike.
 #![forbid(unsafe_code)]
 
 mod bits;

@@ -1,16 +1,16 @@
-//! Which columns lie: the search that explains what the equations do not add up to.
+//! Search for wrong columns: those that explain the equations whose sums are not zero.
 //!
 //! Read every column that is there and form the *checks*: combinations of the equations that
 //! contain no erased cell. On an intact stripe every check is zero. If columns E are wrong, the
-//! check values (the syndrome) of a byte lie in the space spanned by what the cells of E contribute
-//! to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and the
-//! question is which small E do.
+//! check values (the syndrome) of a byte are in the space spanned by the contributions of the cells
+//! of E to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and
+//! the question is which small E do.
 //!
-//! With column distance d (any d - 1 columns may be lost) and f erased columns, any two
+//! With column distance d (any d - 1 columns can be lost) and f erased columns, any two
 //! explanations of at most e columns each, 2e + f <= d - 1, are the same: the answer is unique and
 //! certain. Beyond that an answer can still be unique, but a different set of the same size, on
-//! other bytes, could have looked the same; it is reported as not certain and is never repaired
-//! without being told to.
+//! other bytes, could have looked the same. Such an answer is reported as not certain, and is
+//! repaired only if the caller asks for it.
 //!
 //! The search is per syndrome, that is per byte; callers that work on long buffers search once per
 //! stretch and check the answer on every byte with [`Locator::residual`], which is as cheap as
@@ -23,7 +23,7 @@
 //! therefore proves little, and a stretch of bytes that one set explains proves more the longer it
 //! is. Let
 //!
-//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f what is left of it;
+//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f the rest of it;
 //! * H be an explanation of e <= s / 2 columns, T the columns that are wrong in truth, n those of
 //!   which cells are read;
 //! * the mistake be that H explains a byte at which a column outside H is wrong.
@@ -31,11 +31,11 @@
 //! The cells of any s columns that have none erased are independent in the checks, also beside
 //! columns of which some are erased. So if H explains an error of T, then T has at least s + 1 - e
 //! columns outside H of which no cell is erased: fewer would be independent of H and contribute
-//! something that H does not. Choose s - e of them, and let the errors of all other columns be what
-//! they are. The cells of the chosen columns and of H are independent, so at most one choice of
-//! values in the chosen columns makes the rest of the syndrome fall into the space of H. If each of
-//! the chosen columns has, in at least one of its cells, a value that is equally likely to be any
-//! of the 255 that are not zero, and independent of the others, the chance is at most
+//! something that H does not. Choose s - e of them, and fix the errors of all other columns. The
+//! cells of the chosen columns and of H are independent, so at most one choice of values in the
+//! chosen columns makes the rest of the syndrome fall into the space of H. If each of the chosen
+//! columns has, in at least one of its cells, a value that is equally likely to be any of the 255
+//! that are not zero, and independent of the others, the chance is at most
 //!
 //! ```text
 //! 255^-(s - e) for one H at one byte,   C(n, e) * 255^-((s - e) * b) for any H at b bytes.
@@ -47,9 +47,9 @@
 //! rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of one byte, and
 //! draw those of some bytes.
 //!
-//! What the bound does not cover: errors that depend on each other. Two data blocks of equal
-//! coefficients in a parity that were exchanged cancel in it at every byte, and can look like one
-//! wrong column however long they are.
+//! The bound does not cover errors that depend on each other. Two data blocks of equal coefficients
+//! in a parity that were exchanged cancel in it at every byte, and can look like one wrong column
+//! however long they are.
 
 use crate::{CellSet, Combination, PlanError};
 use pantile_code::{CellIndex, Code};
@@ -64,7 +64,7 @@ pub enum Explanation {
     Located {
         /// The columns, ascending.
         columns: Vec<usize>,
-        /// Whether no other set of as many columns could ever have caused it.
+        /// True if no other set of as many columns could have caused it.
         certain: bool,
     },
     /// Several sets of the same smallest size explain it.
@@ -79,7 +79,7 @@ pub enum Explanation {
     Unlocatable,
 }
 
-/// What one column contributes to the checks.
+/// Contribution of one column to the checks.
 #[derive(Clone, Debug)]
 struct Block {
     column: usize,
@@ -99,7 +99,7 @@ pub struct Locator {
     /// Only columns with cells read.
     blocks: Vec<Block>,
     errors_certain: usize,
-    /// How many columns may be lost beside those with erased cells.
+    /// Number of columns that can be lost beside those with erased cells.
     spare: usize,
 }
 
@@ -108,8 +108,8 @@ pub struct Locator {
 /// would take for ever.
 pub const SEARCH_PRODUCTS_MOST: u64 = 1 << 28;
 
-/// What is true with a greater chance of a mistake than one in 2 to this power is not repaired
-/// without being asked to.
+/// Least evidence for a repair without request: the chance of a mistake is at most one in 2 to this
+/// power.
 pub const EVIDENCE_BITS_LEAST: u32 = 40;
 
 impl Locator {
@@ -184,9 +184,9 @@ impl Locator {
         self.errors_certain
     }
 
-    /// What it proves that one set of `columns` columns explains each of `bytes` bytes that fail a
-    /// check: a larger error does so with a chance of at most 2 to the power of minus this, rounded
-    /// down. The head of this module derives it.
+    /// Returns the evidence that one set of `columns` columns explains each of `bytes` bytes that
+    /// fail a check. A larger error explains them by chance with a probability of at most 2 to the
+    /// power of minus this; the number is rounded down. The head of this module derives it.
     ///
     /// Zero beyond [`Locator::errors_certain`], where other sets of the size exist that explain as
     /// much.
@@ -209,11 +209,11 @@ impl Locator {
         self.explain_within(syndrome, &mut { SEARCH_PRODUCTS_MOST })
     }
 
-    /// As [`Locator::explain`], for products that many syndromes share; what is spent is taken from
-    /// them. Single columns are always tried.
+    /// Works like [`Locator::explain`], with a limit on products that many syndromes share; the
+    /// used ones are subtracted. Single columns are always tried.
     ///
-    /// A search that is cut short has found what it has found, which is as certain as ever, or
-    /// nothing, which is [`Explanation::Unlocatable`].
+    /// A search that is cut short returns its finding, which is as certain as always, or
+    /// [`Explanation::Unlocatable`].
     pub fn explain_within(&self, syndrome: &[Gf], products_left: &mut u64) -> Explanation {
         assert_eq!(syndrome.len(), self.checks.len(), "one value per check");
         if syndrome.iter().all(|s| s.is_zero()) {
@@ -265,7 +265,8 @@ impl Locator {
         rows.iter().map(|row| sparse(row)).collect()
     }
 
-    /// What was added to each cell of the given columns, as a combination of the checks.
+    /// Returns the error that was added to each cell of the given columns, as a combination of the
+    /// checks.
     ///
     /// `None` if the columns' cells are not independent in the checks, so that their values are not
     /// determined.
@@ -320,8 +321,8 @@ struct Search<'w> {
 }
 
 impl Search<'_> {
-    /// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops
-    /// at two, and with `false` where no products are left.
+    /// Finds the sets of exactly `size` more columns that explain the rest of a syndrome. Stops at
+    /// two sets, and with `false` if no products are left.
     ///
     /// Choosing a column removes its vectors from everything: from the rest of the syndrome and
     /// from the columns after it.

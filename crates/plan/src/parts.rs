@@ -2,9 +2,9 @@
 //! ([`pantile_code::PartialRepair`]), and from whole columns beside it.
 //!
 //! Codes that couple the planes of their columns (Clay) repair one column from a few rows of each
-//! of the others. Which rows, no search over hundreds of coupled equations finds; the code says
-//! it, and what it says is only where to look: the plan comes from an elimination over the
-//! equations that lie in these rows, and there is none if they do not yield what is wanted.
+//! of the others. No search over hundreds of coupled equations finds these rows, so the code names
+//! them. The names are only a hint. The plan comes from an elimination over the equations of these
+//! rows; if they do not yield the wanted cells, this solver has no plan.
 //!
 //! Three ways are tried, and the cheapest is the plan:
 //!
@@ -12,8 +12,8 @@
 //! * the rows that the code names, of the cheapest columns that it allows: for cells of one column;
 //! * any k whole columns of a code that claims to be MDS: for more.
 //!
-//! The bound is that of the cut: of a code that is MDS, k - 1 - j whole columns leave 1 + j of the
-//! wanted columns entirely open, so that any n - (k - 1 - j) of n columns must yield as much.
+//! The lower bound is that of the cut. In an MDS code, k - 1 - j whole columns leave 1 + j of the
+//! wanted columns undetermined. So any n - (k - 1 - j) of n columns must yield as much.
 
 use crate::chain::Progress;
 use crate::dual::Space;
@@ -21,8 +21,8 @@ use crate::{CellSet, Combination, Optimality, Planner, Request, Step};
 use pantile_code::{CellIndex, Equation};
 use pantile_gf::Gf;
 
-/// What is read, and how the missing cells follow.
-struct Way {
+/// Reads of a recovery, and the steps from them to the missing cells.
+struct PartRecovery {
     cost: u64,
     read: CellSet,
     steps: Vec<Step>,
@@ -68,10 +68,14 @@ impl Planner {
         missing: &[CellIndex],
         direct: &CellSet,
         price: &[u64],
-    ) -> Option<Way> {
+    ) -> Option<PartRecovery> {
         let mut progress = Progress::new(self.code(), self.touching(), request.lost, price, direct.clone());
         let rest = progress.peel(missing);
-        rest.is_empty().then(|| Way { cost: progress.cost(), read: progress.read, steps: progress.steps })
+        rest.is_empty().then(|| PartRecovery {
+            cost: progress.cost(),
+            read: progress.read,
+            steps: progress.steps,
+        })
     }
 
     fn by_named_rows(
@@ -81,7 +85,7 @@ impl Planner {
         missing: &[CellIndex],
         direct: &CellSet,
         price: &[u64],
-    ) -> Option<Way> {
+    ) -> Option<PartRecovery> {
         let code = self.code();
         let named = code.partial_repair(column)?;
         let mut is_row = vec![false; code.rows_max()];
@@ -115,7 +119,7 @@ impl Planner {
         missing: &[CellIndex],
         direct: &CellSet,
         price: &[u64],
-    ) -> Option<Way> {
+    ) -> Option<PartRecovery> {
         let code = self.code();
         let k = code.columns().checked_sub(code.claim().tolerance).filter(|_| code.claim().mds)?;
         let costs = |of: usize| -> u64 {
@@ -142,7 +146,7 @@ impl Planner {
         missing: &[CellIndex],
         direct: &CellSet,
         price: &[u64],
-    ) -> Option<Way> {
+    ) -> Option<PartRecovery> {
         let equations: Vec<&Equation> = equations.collect();
         let found = match self.is_xor() {
             true => {
@@ -157,10 +161,10 @@ impl Planner {
         found.iter().flat_map(|(_, terms)| terms).for_each(|term| read.insert(term.0));
         let cost = read.iter().map(|cell| price[cell.usize()]).sum();
         let steps = found.into_iter().map(|(target, terms)| Step { target, terms }).collect();
-        Some(Way { cost, read, steps })
+        Some(PartRecovery { cost, read, steps })
     }
 
-    /// What whole lost columns of an MDS code must cost at the least.
+    /// Returns the least cost of whole lost columns of an MDS code.
     fn cut_of_mds(&self, request: &Request<'_>, missing: &[CellIndex], price: &[u64]) -> u64 {
         let code = self.code();
         if !code.claim().mds {
@@ -183,7 +187,7 @@ impl Planner {
     }
 }
 
-fn cheaper(best: Option<Way>, other: Option<Way>) -> Option<Way> {
+fn cheaper(best: Option<PartRecovery>, other: Option<PartRecovery>) -> Option<PartRecovery> {
     match (best, other) {
         (Some(best), Some(other)) if other.cost < best.cost => Some(other),
         (best, other) => best.or(other),

@@ -1,4 +1,4 @@
-//! A plan: what is read, and how each output follows from it.
+//! A plan: the cells to read, and the sum of each output.
 
 use crate::{CellSet, Costs};
 use pantile_code::{CellIndex, Code};
@@ -17,7 +17,7 @@ pub struct Step {
     pub terms: Combination,
 }
 
-/// How good a plan is.
+/// Quality of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Optimality {
     /// No plan of any form costs less.
@@ -29,7 +29,7 @@ pub enum Optimality {
     },
 }
 
-/// What to read and what to compute from it.
+/// Cells to read, and the steps that compute the wanted cells from them.
 ///
 /// Invariants: reads are ascending and never lost; each step uses only cells read or computed by an
 /// earlier step; every output is read or computed. Units: cells; valid for any element length.
@@ -43,7 +43,7 @@ pub struct Plan {
     pub outputs: Vec<CellIndex>,
     /// The sum of the costs of the reads.
     pub cost: u64,
-    /// How good the cost is.
+    /// Quality of the cost.
     pub optimality: Optimality,
 }
 
@@ -65,7 +65,7 @@ impl Plan {
         self.steps.iter().flat_map(|step| &step.terms).filter(|(_, c)| *c != Gf::ONE).count()
     }
 
-    /// Whether the plan keeps its invariants and every step follows from the equations of the code.
+    /// True if the plan keeps its invariants and every step follows from the equations of the code.
     ///
     /// Cost: every step is expanded to the data cells through the generator; for tests and for
     /// `explain`.
@@ -110,18 +110,18 @@ impl Plan {
     }
 }
 
-/// The wanted cells do not follow from what is left.
+/// The wanted cells do not follow from the surviving cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotRecoverable {
     /// The lost cells.
     pub lost: CellSet,
     /// The columns that they are of, ascending.
     pub columns: Vec<usize>,
-    /// Any so many columns may be lost, by the claim of the code.
+    /// Any so many columns can be lost, by the claim of the code.
     pub tolerance: usize,
-    /// The wanted cells that cannot be had.
+    /// Wanted cells that cannot be computed.
     pub unrecoverable: Vec<CellIndex>,
-    /// How many of the lost cells the equations determine independently.
+    /// Number of the lost cells that the equations determine independently.
     pub rank: usize,
 }
 
@@ -175,7 +175,7 @@ fn write_columns(out: &mut fmt::Formatter<'_>, columns: &[usize]) -> fmt::Result
 
 impl std::error::Error for NotRecoverable {}
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {

@@ -10,37 +10,38 @@
 //! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as
 //!    it has equations, where single equations do not yield all of them.
 //! 5. From the rows that a code itself names, and from whole columns ([`crate::parts`]): of codes
-//!    that say how a column follows from parts of others. What they yield is the plan.
+//!    that say how a column follows from parts of others. Their result is the plan.
 //!
 //! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations,
-//! every plan reads the same, and nothing is searched: 2, each equation as soon as it lacks one
-//! cell, and where that needs combinations 4 or, in a code of products, 2 with these.
+//! every plan reads the same, and nothing is searched. Then 2 computes each cell from an equation
+//! that lacks only it. If combinations are needed, the plan is 4, or for a code of products 2 with
+//! combinations.
 //!
-//! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations
-//! are dense: it takes the first equations that are enough, and 4.
+//! [`Planner::decode`] does not search, either, for two columns and more of a code of XORs whose
+//! equations are dense: it takes the first equations that are enough, and 4.
 
 use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
-use crate::dual::{Found, Space, Word, search};
+use crate::dual::{DualSearch, Space, Word, search};
 use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, PlanError, Step};
 use pantile_code::{CellIndex, Code, Equation};
 use pantile_gf::{Echelon, Gf, Matrix};
 use std::sync::OnceLock;
 
-/// What a recovery plan is asked for.
+/// A request for a recovery plan.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     /// Cells that cannot be read.
     pub lost: &'a CellSet,
     /// Cells to obtain, lost or not, each once.
     pub wanted: &'a [CellIndex],
-    /// What a read costs.
+    /// Costs of the reads.
     pub costs: &'a Costs,
-    /// How long to look for a cheaper plan.
+    /// Effort of the search for a cheaper plan.
     pub effort: Effort,
 }
 
-/// How long to look for a cheaper plan. The same effort on the same request gives the same plan.
+/// Effort of the search for a cheaper plan. The same effort on the same request gives the same plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// For a read path: microseconds for one-row codes, below ten milliseconds for array codes.
@@ -81,7 +82,7 @@ struct ParitySpan<'p> {
 }
 
 impl ParitySpan<'_> {
-    /// Whether the parity cell is independent of the known data and of those inserted before.
+    /// True if the parity cell is independent of the known data and of the cells inserted before.
     fn insert(&mut self, parity: CellIndex) -> bool {
         let code = &self.planner.code;
         if self.span.rank() == self.unknown.len() {
@@ -93,7 +94,7 @@ impl ParitySpan<'_> {
     }
 }
 
-/// Whether the equation has three cells or more of one column.
+/// True if the equation has three cells or more of one column.
 fn has_dense_column(code: &Code, equation: &Equation) -> bool {
     let mut columns = equation.terms().windows(3).map(|terms| [terms[0].0, terms[2].0]);
     columns.any(|[first, third]| {
@@ -109,8 +110,8 @@ pub struct Planner {
     is_xor: bool,
     /// One row per column, and any k cells determine all: the uniform matroid.
     is_uniform: bool,
-    /// Whether it is a code of XORs of which an equation has three cells or more of one column,
-    /// once a decoder was planned.
+    /// True for a code of XORs with an equation that has three cells or more of one column; set
+    /// when a decoder is first planned.
     is_dense: OnceLock<bool>,
     /// The steps of [`Planner::encode`], once they were asked for: every write is compared with
     /// them.
@@ -190,10 +191,10 @@ impl Planner {
     /// Plans the recovery of everything lost for one who has all that is left at hand: with few
     /// additions, and soon.
     ///
-    /// Of two columns and more of a code of XORs whose equations are dense it may read more than
-    /// [`Planner::recover`] does; else it is what that gives at uniform costs with
-    /// [`Effort::Fast`]. Errors: as of that. Cost: of such columns some microseconds, tens of them
-    /// with 32 equations and more; else as of that.
+    /// After losses of two columns or more of a code of XORs with dense equations, the plan can
+    /// read more than that of [`Planner::recover`]. Otherwise it is that plan, at uniform costs
+    /// with [`Effort::Fast`]. Errors: those of [`Planner::recover`]. Cost: some microseconds for
+    /// such columns, tens of them from 32 equations on; otherwise that of [`Planner::recover`].
     pub fn decode(&self, lost: &CellSet) -> Result<Plan, PlanError> {
         lost.check(&self.code)?;
         if let Some(plan) = self.by_first_equations(lost) {
@@ -205,21 +206,20 @@ impl Planner {
 
     /// Solver 4 where fewer cells are lost than there are equations, and these are dense.
     ///
-    /// Of the parities left as many are read as data are lost, the first, and each equation of
-    /// another one is left out: there is one way then. The first equations of bit matrices are the
-    /// shortest. If the code has no more than two columns of parities, all equations are used.
+    /// It reads the first surviving parities, as many as data are lost, and leaves out each
+    /// equation of another parity. Then exactly one solution is left. The first equations of bit
+    /// matrices are the shortest. If the code has no more than two columns of parities, all
+    /// equations are used.
     ///
-    /// `None` where this gains nothing or is no way: a single column is lost, or as many cells as
-    /// there are equations; no equation has three cells of one column; a parity to be left out
-    /// stands in several equations; those left do not determine the lost cells.
+    /// `None` in these cases: the loss is a single column, or as many cells as there are equations;
+    /// no equation has three cells of one column. It is also `None` if a parity to be left out is
+    /// in several equations, or if the other equations do not determine the lost cells.
     ///
-    /// Measured beside [`Planner::recover`] on Zen 3 (36 bit matrices with `w` of 3 to 8, up to 40
-    /// sets of columns of each size): 2 to 35 us instead of 36 to 5000. Two columns and more take 3
-    /// to 37 % fewer terms (`orig` matrices 12 to 25 %) and up to 4 % more reads; decoders of
-    /// 64-byte packets and columns of 64 KiB take 0.77 to 1.0 of the time. A single column takes 8
-    /// to 43 % fewer terms, but 8 to 40 % more reads, and where it comes from beyond the
-    /// second-level cache 1.1 to 1.3 of the time (crs:12+4, crs:20+4): who lost one disk decodes
-    /// all of it, and waits 1 ms once for the plan that reads less.
+    /// With fewer losses than parities this elimination takes 2 to 35 us where the search of
+    /// [`Planner::recover`] takes 36 to 5000 us (36 bit matrices, Zen 3). Decoders of two columns
+    /// and more have 3 to 37 % fewer terms and up to 4 % more reads, and take 0.77 to 1.0 of the
+    /// time. A single column is searched: its reads count, and by elimination they grow by 8 to 40
+    /// %.
     ///
     /// Along the first equations of codes whose equations are sparse a column takes up to 25 %
     /// fewer terms and up to 41 % more reads, and 0.96 to 1.5 of the time (evenodd:13, rdp:14,
@@ -429,7 +429,7 @@ impl Planner {
     /// Every plan reads the same: all cells left that stand in an equation. If the lost cells are
     /// determined, those left are as many as data cells and may have any content. Let one of them
     /// change alone: some lost cell changes with it, or no equation would have it; and a plan that
-    /// does not read it does not see that. Nor do sums of equations read a cell that is in none.
+    /// does not read it does not see that. Sums of equations read no cell that is in none of them.
     fn only_way(
         &self,
         request: &Request<'_>,
@@ -460,8 +460,8 @@ impl Planner {
     /// Solvers 2 and 3, whichever finds the cheaper plan.
     ///
     /// Wanted cells that are there and cost no more than any other are read for certain: whatever
-    /// set yields them, one of its cells can be exchanged for each of them at no loss. Of such
-    /// cells only an independent set is read; the others follow from it. Wanted cells on dearer
+    /// set yields them, one of its cells can be exchanged for each of them at no loss. Only an
+    /// independent set of such cells is read; the others follow from it. Wanted cells on dearer
     /// columns may be read or computed.
     fn cheapest_known(
         &self,
@@ -536,7 +536,7 @@ impl Planner {
         (chosen, derived)
     }
 
-    /// What parity cells say beside these data cells.
+    /// Returns the span of the parity cells without these data cells.
     fn span_beside(&self, data: &[CellIndex]) -> ParitySpan<'_> {
         let known = CellSet::of_cells(&self.code, data);
         let unknown: Vec<usize> =
@@ -544,14 +544,14 @@ impl Planner {
         ParitySpan { planner: self, span: Echelon::new(unknown.len()), unknown }
     }
 
-    /// How many of the cells are independent.
+    /// Number of the cells that are independent.
     fn rank(&self, cells: impl Iterator<Item = CellIndex>) -> usize {
         let (chosen, _) = self.independent(cells.collect());
         chosen.len()
     }
 
-    /// What the missing cells must cost at the least: one read for each that is independent of the
-    /// others and of what is read for certain, at the least price.
+    /// Returns a lower bound of the missing cells' cost: one read, at the least price, for each
+    /// cell that is independent of the others and of the certain reads.
     fn rank_bound(&self, missing: &[CellIndex], certain: &CellSet, open: &[u64], unread: &CellSet) -> u64 {
         let least = self
             .code
@@ -560,7 +560,7 @@ impl Planner {
             .map(|cell| open[cell.usize()])
             .min()
             .unwrap_or(0);
-        // What is read for certain is independent: that is how it was chosen.
+        // The certain reads are independent, because they were chosen so.
         let all = self.rank(certain.iter().chain(missing.iter().copied()));
         (all - certain.len()) as u64 * least
     }
@@ -642,14 +642,14 @@ impl Planner {
         let mut open = price.to_vec();
         open.resize(price.len() + dear.len(), 0);
         if space.freedom() == 0 {
-            let Found { forced, .. } = search(space, &open, 0, 1);
+            let DualSearch { forced, .. } = search(space, &open, 0, 1);
             return (None, forced);
         }
         let cut = match effort {
             Effort::Thorough { .. } if dear.is_empty() => self.cut_bound(missing, price, lost),
             _ => 0,
         };
-        let Found { best, complete, forced } = search(space, &open, limit, nodes);
+        let DualSearch { best, complete, forced } = search(space, &open, limit, nodes);
         let floor = forced.max(cut);
         match best {
             Some(space) => (Some((space.combinations(), complete)), floor),
@@ -732,7 +732,7 @@ impl Planner {
         }
     }
 
-    /// The cut-set bound: what a group of columns must yield because the others do not.
+    /// The cut-set bound: the part that a group of columns must yield because the others do not.
     ///
     /// If the survivors outside a pair of columns leave u of the missing cells undetermined, at
     /// least u cells of the pair are read. Averaged over all pairs, each column is in as many; so

@@ -1,4 +1,4 @@
-//! Which sets of lost columns are survivable: counted, with witnesses, as a certificate.
+//! Proof of the survivable sets of lost columns: counted, with witnesses, as a certificate.
 //!
 //! A set of columns is survivable exactly when the equations, restricted to its cells, have full
 //! rank: the vectors that the cells of the set have in the equations are linearly independent. Sets
@@ -18,7 +18,7 @@
 //! set is survivable: where a higher level has fewer sets, as in mirrors, it is walked first, and
 //! if all of it survives, so do all levels below.
 //!
-//! What fails are devices. Where a [`Placement`] moves columns from stripe to stripe, a set of
+//! Devices fail, not columns. If a [`Placement`] moves columns from stripe to stripe, a set of
 //! devices survives if the columns on it do in every turn. Levels of which all sets of columns
 //! survive, or none, are those of devices as well; only the others are counted again.
 
@@ -30,12 +30,12 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// How the sets of one level were examined.
+/// Method by which the sets of one level were examined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Method {
     /// Every set, or one of each class of sets that a shift of the data columns makes equal.
     Exact,
-    /// So many sets drawn at random; with 95 % confidence the share of fatal sets is at most
+    /// Number of sets drawn at random. With 95 % confidence the share of fatal sets is at most
     /// `fatal_share_most`.
     Sampled {
         /// Sets drawn, with repetition.
@@ -52,19 +52,19 @@ pub struct Level {
     pub lost: usize,
     /// The number of such sets (saturating at 2^64 - 1).
     pub sets: u64,
-    /// How many are survivable; of a sample, how many of those drawn.
+    /// Number of survivable sets; for a sample, of those drawn.
     pub survived: u64,
-    /// How it was counted.
+    /// Method of counting.
     pub method: Method,
 }
 
 impl Level {
-    /// Whether every set is known to be survivable.
+    /// True if every set is known to be survivable.
     pub fn all_survive(&self) -> bool {
         self.method == Method::Exact && self.survived == self.sets
     }
 
-    /// How many sets were looked at: all, or those drawn.
+    /// Number of examined sets: all, or those drawn.
     pub fn looked_at(&self) -> u64 {
         match self.method {
             Method::Exact => self.sets,
@@ -78,12 +78,12 @@ impl Level {
     }
 }
 
-/// What has been proved of a code.
+/// Proofs about the tolerance of a code.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Certificate {
     /// The canonical spec.
     pub code: String,
-    /// Which column of a stripe is on which device: sets are sets of devices.
+    /// Placement of columns on devices: sets are sets of devices.
     pub placement: Placement,
     /// The number of columns, and of devices.
     pub columns: usize,
@@ -91,17 +91,17 @@ pub struct Certificate {
     pub levels: Vec<Level>,
     /// The smallest fatal sets, ascending, up to the number asked for.
     pub fatal: Vec<Vec<usize>>,
-    /// How many of the smallest size there are (of a sample: were met).
+    /// Number of fatal sets of the smallest size (for a sample: met ones).
     pub fatal_count: u64,
     /// Any so many columns can be lost, by Cauchy's determinant: no minor of the generator is zero.
     /// 0: it says nothing.
     pub tolerance_by_cauchy: usize,
-    /// Whether shift invariance was used.
+    /// True if shift invariance was used.
     pub by_shift: bool,
-    /// Whether levels were decided by one above them, all of which survives.
+    /// True if levels were decided by a higher level of which every set survives.
     pub by_inclusion: bool,
-    /// Whether higher levels were left out: because the options said so, which may have left no set
-    /// to be drawn, or because the caller ended the proof.
+    /// True if higher levels were left out: by the options, which can leave no set to draw, or
+    /// because the caller ended the proof.
     pub cut: bool,
     /// Steps that were taken, each of about a nanosecond of one core; they do not depend on the
     /// number of threads.
@@ -109,48 +109,47 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Any so many columns may be lost, proved exactly: by levels, or by a theorem that says so of
-    /// more than were asked for.
+    /// Any so many columns can be lost. This is proved exactly, by levels or by a theorem for this
+    /// or a higher number.
     pub fn tolerance(&self) -> usize {
         let by_levels = self.levels.iter().take_while(|level| level.all_survive()).count();
         by_levels.max(self.tolerance_by_cauchy)
     }
 
-    /// Whether every level was counted exactly.
+    /// True if every level was counted exactly.
     pub fn is_exact(&self) -> bool {
         self.levels.iter().all(|level| level.method == Method::Exact)
     }
 
-    /// Whether a set within the claim of the code was found fatal.
+    /// True if a set within the claim of the code was found fatal.
     pub fn contradicts(&self, claim: Claim) -> bool {
         let within = |level: &&Level| level.lost <= claim.tolerance;
         self.levels.iter().filter(within).any(|level| level.survived < level.looked_at())
     }
 }
 
-/// How far to go.
+/// Limits of a proof.
 #[derive(Clone, Debug)]
 pub struct ProveOptions {
-    /// Which column of a stripe is on which device.
+    /// Placement of columns on devices.
     pub placement: Placement,
     /// The highest level; `None`: until nothing survives.
     pub lost_most: Option<usize>,
-    /// Whether sets are counted that a theorem decides: for whoever trusts nothing but counting,
-    /// and to judge the theorem.
+    /// True if sets are counted even where a theorem decides them. This checks the theorem too.
     pub counts_all: bool,
     /// A level with more sets (after shift invariance) than this is sampled.
     pub sets_most: u64,
     /// Steps, each of about a nanosecond of one core: a level that would take more is sampled, and
     /// a sample that has taken more is not drawn any further.
     pub work_most: u64,
-    /// Steps of all levels together, and of finding out what a set costs: what would take more than
-    /// is left of them is sampled, and where no set can be looked at the proof ends.
+    /// Steps of all levels together, and of finding out the cost of a set. A level that needs more
+    /// than the rest is sampled. If the rest is too small for a single set, the proof ends.
     pub work_all: u64,
-    /// Sets drawn for the sampled levels, at the most.
+    /// The most sets drawn for the sampled levels.
     pub sample: u64,
     /// The seed of the samples.
     pub seed: u64,
-    /// How many witnesses to keep.
+    /// Number of witnesses to keep.
     pub fatal_most: usize,
     /// Threads; the result does not depend on it.
     pub threads: usize,
@@ -175,11 +174,11 @@ impl Default for ProveOptions {
 
 /// Proves which sets of columns are survivable, or of devices that hold them.
 ///
-/// `progress` is told the level, the sets done and the sets in all, at the start of each level and
-/// often while it is counted; it may be called from several threads, and ends the proof by
-/// answering `false`: the levels finished so far are then returned with `cut` set. Cost: at most
-/// `work_most` steps per counted level, and for the sample of all others together; about `work_all`
-/// in all. Where columns move, twice that.
+/// `progress` gets the level, the sets done and the sets in all. It is called at the start of each
+/// level and often while the level is counted, from several threads if there are several. If it
+/// returns `false`, the proof ends and returns the levels finished so far, with `cut` set. Cost: at
+/// most `work_most` steps per counted level, and for the sample of all others together; about
+/// `work_all` in all. With moving columns, twice that.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
@@ -269,16 +268,16 @@ struct Outcome {
     fatal_count: u64,
 }
 
-/// How a level can be decided.
+/// Approach to one level.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Approach {
     /// No set survives: more unknown cells than equations.
     Hopeless,
     Walk(TestKind),
     Sample,
 }
 
-/// What is known while levels are decided one by one.
+/// Intermediate results while levels are decided one by one.
 struct Proof<'p> {
     placement: Placement,
     rows_least: Vec<usize>,
@@ -295,12 +294,12 @@ struct Proof<'p> {
     all_survive: usize,
     /// Drawn when the first level needs it.
     sampled: Option<Sample>,
-    /// Whether a fatal set has been met, so that no more witnesses are wanted.
+    /// True if a fatal set was met, so that no more witnesses are needed.
     fatal_met: bool,
     shift_used: bool,
     inclusion_used: bool,
-    /// The cheaper test of a level and what a set costs with it; none where a single set costs more
-    /// than there was left.
+    /// The cheaper test of a level and its cost for a set; none if a single set costs more than the
+    /// rest.
     costs: BTreeMap<usize, Option<(TestKind, u64)>>,
     /// Steps taken.
     work: u64,
@@ -337,7 +336,7 @@ impl Proof<'_> {
         choose(self.blocks.count() as u64, lost as u64)
     }
 
-    /// How many sets a walk of the level visits.
+    /// Number of sets that a walk of the level visits.
     fn visits(&self, lost: usize) -> u64 {
         let columns = self.blocks.count();
         match self.shift {
@@ -350,18 +349,18 @@ impl Proof<'_> {
         lost >= self.none_survives || self.rows_least[lost] > self.equations
     }
 
-    fn way(&mut self, lost: usize) -> Way {
+    fn way(&mut self, lost: usize) -> Approach {
         let visits = self.visits(lost);
         if self.is_hopeless(lost) {
-            return Way::Hopeless;
+            return Approach::Hopeless;
         }
         // A number that is saturated cannot be counted up to.
         if visits > self.options.sets_most || visits == u64::MAX {
-            return Way::Sample;
+            return Approach::Sample;
         }
         match self.cost(lost) {
-            Some((kind, cost)) if visits.saturating_mul(cost) <= self.left() => Way::Walk(kind),
-            _ => Way::Sample,
+            Some((kind, cost)) if visits.saturating_mul(cost) <= self.left() => Approach::Walk(kind),
+            _ => Approach::Sample,
         }
     }
 
@@ -390,7 +389,7 @@ impl Proof<'_> {
             return Some((Outcome { survived: sets, ..Outcome::default() }, Method::Exact));
         }
         let way = self.way(lost);
-        if way == Way::Hopeless {
+        if way == Approach::Hopeless {
             let fatal = first_sets(self.blocks.count(), lost, self.witnesses());
             self.fatal_met = true;
             return Some((Outcome { survived: 0, fatal, fatal_count: sets }, Method::Exact));
@@ -401,7 +400,7 @@ impl Proof<'_> {
         }
         let (outcome, method) = match (self.walked.remove(&lost), way) {
             (Some(outcome), _) => (outcome, Method::Exact),
-            (None, Way::Walk(kind)) => (self.walk(lost, kind)?, Method::Exact),
+            (None, Approach::Walk(kind)) => (self.walk(lost, kind)?, Method::Exact),
             (None, _) => self.sampled(lost)?,
         };
         if outcome.fatal_count == 0 && method == Method::Exact {
@@ -425,7 +424,7 @@ impl Proof<'_> {
             if self.visits(above) >= here {
                 break;
             }
-            let Way::Walk(kind) = self.way(above) else { break };
+            let Approach::Walk(kind) = self.way(above) else { break };
             let outcome = self.walk(above, kind)?;
             if outcome.fatal_count == 0 {
                 self.all_survive = above;
@@ -437,7 +436,7 @@ impl Proof<'_> {
         Some(())
     }
 
-    /// How many witnesses are still wanted.
+    /// Number of witnesses still wanted.
     fn witnesses(&self) -> usize {
         if self.fatal_met { 0 } else { self.options.fatal_most }
     }
@@ -466,7 +465,7 @@ impl Proof<'_> {
         outcome
     }
 
-    /// What the sample says of a level.
+    /// Returns the outcome of a level by a sample.
     fn sampled(&mut self, lost: usize) -> Option<(Outcome, Method)> {
         if self.sampled.is_none() {
             self.sampled = Some(self.draw(lost)?);
@@ -544,7 +543,7 @@ type FirstFatal = Vec<(usize, Vec<usize>)>;
 /// Random orders, each looked at up to its first fatal length.
 struct Sample {
     drawn: u64,
-    /// How many first became fatal at each length.
+    /// Number of orders that became fatal at each length.
     first_fatal: BTreeMap<usize, u64>,
     /// The fatal sets of the smallest such length.
     witnesses: Vec<Vec<usize>>,
@@ -709,7 +708,7 @@ impl Visitor<'_> {
         }
     }
 
-    /// How many sets of the level this one stands for.
+    /// Number of sets of the level that this one represents.
     fn weight(&self, set: &[usize]) -> u64 {
         match self.walk.shift {
             Some(data) => shifts(set, data) as u64,

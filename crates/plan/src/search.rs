@@ -26,9 +26,9 @@ pub struct FourthGenerator {
 /// Finds the `top` best polynomials, the best first, equals by b and c; `norm_one` tries c = 1
 /// only.
 ///
-/// `progress` is told how many of how many were tried, from several threads; answering `false` ends
-/// the search, and nothing is returned. The result does not depend on the number of threads. Cost:
-/// about a second and a half of one core for all pairs.
+/// `progress` gets the number tried and the number in all, from several threads. If it returns
+/// `false`, the search ends without a result. The result does not depend on the number of threads.
+/// Cost: about a second and a half of one core for all pairs.
 pub fn search_fourth_generators(
     norm_one: bool,
     top: usize,

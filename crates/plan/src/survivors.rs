@@ -1,4 +1,4 @@
-//! Which sets of devices survive, of a code under a placement.
+//! Surviving sets of devices, for a code under a placement.
 //!
 //! A set of devices survives if, all that they hold of every stripe can be computed from the
 //! others: the equations, restricted to the cells of the columns that they hold, have full rank.
@@ -18,7 +18,7 @@ pub struct Survivors {
 }
 
 impl Survivors {
-    /// Of a code that claims what is true: sets within its claim are not looked at.
+    /// For a code with a true claim: sets within the claim are not examined.
     pub fn new(code: &Code, placement: Placement) -> Survivors {
         let (blocks, tolerance) = (Arc::new(Blocks::new(code)), code.claim().tolerance);
         Survivors { blocks, placement, tolerance }

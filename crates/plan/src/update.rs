@@ -2,11 +2,11 @@
 //!
 //! Three strategies, the textbook's:
 //!
-//! * read-modify-write: read the old content of what is written and of every affected parity; add
+//! * read-modify-write: read the old content of the written cells and of every affected parity; add
 //!   the change;
-//! * reconstruct-write: read the rest of what each affected parity covers and compute it anew,
-//!   along the code's own equations (an unaffected parity on the right-hand side is read, not
-//!   recomputed);
+//! * reconstruct-write: read the other cells that each affected parity covers, and compute the
+//!   parity from that, along the code's own equations (an unaffected parity on the right-hand side
+//!   is read, not recomputed);
 //! * full stripe: everything is new, nothing is read.
 //!
 //! The cheapest in reads plus writes is planned; mixtures of strategies per parity are not
@@ -18,14 +18,14 @@ use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use std::fmt;
 
-/// How parity is kept true.
+/// Strategy for the parity of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Old data and old parity are read, the change is added.
     ReadModifyWrite,
-    /// What is not written is read, parity is computed anew.
+    /// Reads the data cells that are not written, and computes parity from all.
     ReconstructWrite,
-    /// Nothing is read.
+    /// Reads no cell.
     FullStripe,
 }
 
@@ -42,22 +42,22 @@ impl fmt::Display for Strategy {
 /// The content of a cell before or after the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Content {
-    /// As it is on the device, or as recovered by [`UpdatePlan::old`].
+    /// Content as on the device, or as recovered by [`UpdatePlan::old`].
     Old(CellIndex),
-    /// As the user wrote it, or as an earlier step computed it.
+    /// Content that the user wrote, or that an earlier step computed.
     New(CellIndex),
 }
 
-/// One small write: what to read, what to compute, what to write.
+/// A small write: reads, computations and writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdatePlan {
     /// The strategy chosen.
     pub strategy: Strategy,
-    /// How the old contents that the steps use are had.
+    /// Recovery plan for the old contents that the steps use.
     pub old: Plan,
     /// New parity cells, each from old and new contents; in an order in which they can be computed.
     pub steps: Vec<(CellIndex, Vec<(Content, Gf)>)>,
-    /// The cells to write, ascending: written data and affected parity, without what is lost.
+    /// The cells to write, ascending: written data and affected parity, without lost cells.
     pub writes: Vec<CellIndex>,
     /// The sum of the costs of reads and writes.
     pub cost: u64,
@@ -66,8 +66,8 @@ pub struct UpdatePlan {
 impl Planner {
     /// Plans a write to the given data cells while `lost` cannot be read or written.
     ///
-    /// Errors: every strategy needs old content that cannot be had; a cell is not a data cell of
-    /// the code. Cost: one pass over the generator and up to two recovery plans.
+    /// Errors: every strategy needs old content that cannot be recovered; a cell is not a data cell
+    /// of the code. Cost: one pass over the generator and up to two recovery plans.
     pub fn update(
         &self,
         written: &[CellIndex],

@@ -1,27 +1,26 @@
-//! What would have to come back where a recovery is refused: the largest parts of the losses that
-//! are survivable.
+//! Columns that would have to come back after a refused recovery: the largest parts of the losses
+//! that are survivable.
 
 use crate::dual::Space;
 use crate::{CellSet, PlanError, Planner, Request};
 use pantile_code::CellIndex;
 use pantile_gf::{Gf, choose};
 
-/// Which of the columns with lost cells must come back, so that the wanted cells can be had without
-/// the others.
+/// Lost columns that must come back so that the wanted cells can be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayOut {
     /// The columns with lost cells, ascending.
     pub lost: Vec<usize>,
-    /// So many of them are enough; none fewer, if `is_exact`.
+    /// Number of them that is enough; the least such number if `is_exact`.
     pub back: usize,
     /// Sets of `back` columns that are enough, ascending: the first few, or one where any is
     /// enough.
     pub enough: Vec<Vec<usize>>,
-    /// How many such sets there are, if `is_exact`.
+    /// Number of such sets, if `is_exact`.
     pub enough_count: u64,
-    /// Whether every set of `back` of them is enough.
+    /// True if every set of `back` of them is enough.
     pub any: bool,
-    /// Whether all sets of `back` columns and of fewer were tried. Otherwise `enough` has one set,
+    /// True if all sets of `back` columns and of fewer were tried. Otherwise `enough` has one set,
     /// from which no column can be left out.
     pub is_exact: bool,
 }
@@ -36,16 +35,16 @@ impl WayOut {
 impl Planner {
     /// Finds the fewest lost columns whose return makes the wanted cells recoverable.
     ///
-    /// Errors: the request is not one of this code.
-    /// Cost: a few thousand eliminations at the most; for a person who asks, not for a read path.
+    /// Errors: the request is not one of this code. Cost: up to a few thousand eliminations. Call
+    /// it to answer a user's question, not to read data.
     pub fn way_out(&self, request: &Request<'_>) -> Result<WayOut, PlanError> {
         const ENOUGH_KEPT: usize = 8;
         self.check(request)?;
         let code = self.code();
         let lost = request.lost.columns(code);
         let least = self.back_least(request, &lost);
-        // Not fewer by counting, and any so many by the claim: so it is with MDS codes, however
-        // many are lost.
+        // MDS codes: not fewer suffice by counting, and any so many suffice by the claim, for any
+        // number of lost columns.
         if lost.len() - least <= code.claim().tolerance && least > 0 {
             let enough_count = choose(lost.len() as u64, least as u64);
             let enough = vec![lost[..least].to_vec()];
@@ -65,7 +64,7 @@ impl Planner {
             let mut enough = Vec::new();
             let mut enough_count = 0;
             each_set(&lost, back, &mut |set| {
-                if self.can_be_had(request, set) {
+                if self.are_computable(request, set) {
                     enough_count += 1;
                     if enough.len() < ENOUGH_KEPT {
                         enough.push(set.to_vec());
@@ -80,7 +79,7 @@ impl Planner {
         let mut back = lost.clone();
         for column in &lost {
             let without: Vec<usize> = back.iter().copied().filter(|c| c != column).collect();
-            if self.can_be_had(request, &without) {
+            if self.are_computable(request, &without) {
                 back = without;
             }
         }
@@ -94,8 +93,8 @@ impl Planner {
         })
     }
 
-    /// So many lost columns must come back by counting alone: if all that is lost is wanted, no
-    /// more cells may stay lost than there are equations.
+    /// Lower bound, by counting, of the lost columns that must come back: if all lost cells are
+    /// wanted, no more of them can stay lost than there are equations.
     fn back_least(&self, request: &Request<'_>, lost: &[usize]) -> usize {
         let wanted = CellSet::of_cells(self.code(), request.wanted);
         if request.lost.iter().any(|cell| !wanted.contains(cell)) {
@@ -115,8 +114,8 @@ impl Planner {
         lost.len() - stay.count()
     }
 
-    /// Whether the wanted cells can be had when these columns have come back.
-    fn can_be_had(&self, request: &Request<'_>, back: &[usize]) -> bool {
+    /// True if the wanted cells can be computed once these columns have come back.
+    fn are_computable(&self, request: &Request<'_>, back: &[usize]) -> bool {
         let mut gone = request.lost.clone();
         CellSet::of_columns(self.code(), back).iter().for_each(|cell| gone.remove(cell));
         let missing: Vec<CellIndex> =
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!((array.back, array.any, array.enough_count), (18, true, 190));
         let wide = way_out("rs:10+4", &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6]);
         assert_eq!((wide.back, wide.any, wide.enough_count), (3, true, 35));
-        // Only one of the groups is wanted: what the other lacks does not matter.
+        // Only one of the groups is wanted: missing cells of the other do not matter.
         let part = way_out("slpg:6,4,3", &[0, 1, 2, 3, 4, 5], &[0]);
         assert_eq!((part.back, part.any), (1, false));
         assert_eq!(part.enough, [[0], [1], [2]]);

@@ -3,9 +3,7 @@
 
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError, Placement};
-use pantile_format::volume::{
-    ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Shape, VolumeId, Zones,
-};
+use pantile_format::volume::{ChunkHeader, LogRow, LogicalStripe, PhysicalStripe, Shape, VolumeId, Zones};
 use pantile_format::{Column, Crc64, FormatError, Generation, Part};
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};

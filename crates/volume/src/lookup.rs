@@ -137,10 +137,7 @@ impl Engine {
 
     /// Adds where some blocks of one stripe lie.
     fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
-        if self.is_locked(logical)
-            || self.is_unread(logical)
-            || self.has_in_memory(logical, places.clone())
-        {
+        if self.is_locked(logical) || self.is_unread(logical) || self.has_in_memory(logical, places.clone()) {
             return None;
         }
         let first = u64::from(logical) * self.geometry.stripe_blocks();

@@ -17,8 +17,7 @@ use crate::engine::Engine;
 use crate::maps::{Change, Maps};
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    BadNote, DeviceNote, EventKind, EventNote, Note, RangeNote, Reason, ScrubNote, State,
-    StateRoom,
+    BadNote, DeviceNote, EventKind, EventNote, Note, RangeNote, Reason, ScrubNote, State, StateRoom,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -215,7 +214,6 @@ impl Maps {
         let per_stripe = self.stripe_blocks();
         self.notes.written(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
     }
-
 }
 
 /// Notes that no record has yet, and what the next one will be of.

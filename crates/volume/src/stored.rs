@@ -8,9 +8,8 @@
 use crate::maps::{Change, ChunkPatch, LogPlace, Mapping, Maps, Row, RowCell, RowKind, StripePatch};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe,
-    SnapshotDecoder, SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch,
-    Superblock,
+    self, Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, SnapshotDecoder,
+    SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
 };
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
@@ -84,9 +83,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
         return None;
     }
     Some(match entry {
-        Entry::StripeSwitch(switch)
-            if switch.generation.0 >= NUMBERS_END =>
-        {
+        Entry::StripeSwitch(switch) if switch.generation.0 >= NUMBERS_END => {
             return None;
         }
         Entry::LogWrite(write) if write.generation.0 >= NUMBERS_END => return None,

@@ -1,6 +1,6 @@
-// The erasure-code interfaces of Ceph 20 and 21: the order of virtual functions is what counts, and
-// how sets and maps of shards lie in memory. tests/vtable.py holds the order against the plug-ins
-// of Ceph 20, tests/slots.cc all of it against Ceph's headers.
+// The erasure-code interfaces of Ceph 20 and 21: the order of virtual functions, and the memory
+// layout of sets and maps of shards. tests/vtable.py holds the order against the plug-ins of Ceph
+// 20, tests/slots.cc all of it against Ceph's headers.
 #pragma once
 #include "maker.h"
 #include <optional>

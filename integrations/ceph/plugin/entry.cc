@@ -63,8 +63,8 @@ Register register_for(int major, const std::string &directory)
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
-// Ceph refuses the file unless this is the host's own version: so it is told where the interface is
-// known, and the limit where it is not.
+// Ceph refuses the file unless this is the host's own version. So the host's version is returned if
+// its interface is known, and otherwise the limit.
 EXPORTED const char *__erasure_code_version()
 {
     return is_known(host_major()) ? ceph_version_to_str()

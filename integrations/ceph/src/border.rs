@@ -1,4 +1,4 @@
-//! What the C++ half calls. No panic goes on into Ceph, and nothing is decided here.
+//! Functions that the C++ half calls. No panic goes on into Ceph, and no decision is made here.
 //!
 //! A call answers 0 or a negative errno, as Ceph has them. What an OSD should never see (chunks of
 //! unequal groups, a fault of ours) is also said on standard error and in the system's log, for
@@ -39,7 +39,7 @@ pub struct Word {
     value: Text,
 }
 
-/// What C++ wants to know of an instance, once.
+/// Facts about an instance that C++ reads once.
 #[repr(C)]
 pub struct Shape {
     chunks: u32,
@@ -48,7 +48,7 @@ pub struct Shape {
     sub_chunks: u32,
     /// Any multiple of so many bytes can be coded by itself.
     granularity: u32,
-    /// As many shards as chunks, data first; null where chunk i is shard i.
+    /// Shard of each chunk, data first; null where chunk i is shard i.
     mapping: *const i32,
     /// 1 if any byte of parity follows from the bytes at its place.
     is_bytewise: u8,

@@ -1,4 +1,4 @@
-//! Pools that are in use, shared by whoever asks for the same one.
+//! Pools in use, shared by all callers that ask for the same one.
 //!
 //! Ceph makes a plug-in's object for each placement group, hundreds in one OSD, and all of a pool
 //! have one profile. What is planned and compiled is kept once for all of them.
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, Weak};
 /// they used last.
 pub const POOLS_MOST: usize = 16;
 
-/// What a pool may keep of each of the four kinds that [`pantile::Codec`] names: with
+/// Cache limit of a pool for each of the four kinds that [`pantile::Codec`] names: with
 /// [`POOLS_MOST`] pools 64 MiB in all, and some thousand plans of each.
 pub const CACHE_BYTES: usize = 1 << 20;
 

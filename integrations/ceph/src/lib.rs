@@ -3,8 +3,8 @@
 //!
 //! The other half is C++ in `plugin/`: one shim for each generation of Ceph's plug-in interface,
 //! which turns its sets, maps and buffers into the plain arguments of [`border`] and decides
-//! nothing. Here a profile becomes a pool ([`profile`]: which code, which chunk sizes, what is
-//! refused and why), and a pool encodes, decodes, adds deltas and says what to read ([`pool`]).
+//! nothing. Here a profile becomes a pool ([`profile`]: code, chunk sizes, refusals and their
+//! reasons). A pool encodes, decodes, adds deltas and selects the chunks to read ([`pool`]).
 //! Placement groups with the same code share one pool ([`kept`]).
 //!
 //! Invariants: shard i is column i of the code; every call is caught ([`border`]), so that nothing

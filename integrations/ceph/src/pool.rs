@@ -1,11 +1,11 @@
-//! A pool's code on the chunks of its stripes: what to read, and what is computed from it.
+//! A pool's code on the chunks of its stripes: the reads, and the chunks computed from them.
 //!
 //! A chunk is one column. Where a column has several rows their elements are interleaved in
 //! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
-//! each. So many bytes are a *group*, which is a stripe of its own. Without packets a chunk is one
-//! group and its rows lie one behind the other: Ceph's *sub-chunks*, of which parts can be read. A
-//! code of one row has one. Chunks of words are taken apart into rows of bits, coded like those,
-//! and put together again. The buffers of Ceph are read where they lie and never written.
+//! each. These packets together are a *group*, which is a stripe of its own. Without packets a
+//! chunk is one group, with its rows one behind the other: Ceph's *sub-chunks*, of which parts can
+//! be read. A code of one row has one. Chunks of words are taken apart into rows of bits, coded
+//! like those, and put together again. The buffers of Ceph are read in place and never written.
 
 use crate::kept::CACHE_BYTES;
 use crate::shards::Shards;
@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, RwLock};
 
-/// What tells one pool's chunks from another's.
+/// Layout of a pool's chunks: pools with equal ones share a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Layout {
     /// The code; column i is shard i.
@@ -33,7 +33,7 @@ pub struct Layout {
     pub chunk_multiple: usize,
 }
 
-/// What is read to repair one chunk: the same sub-chunks of each of some others.
+/// Reads for the repair of one chunk: the same sub-chunks of each of some others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The others.
@@ -49,10 +49,10 @@ pub enum ChunkFault {
     Length {
         /// The length given.
         have: usize,
-        /// What it must be a multiple of.
+        /// Unit of the length.
         multiple_of: usize,
     },
-    /// What is handed over is not what a repair reads.
+    /// The given parts are not those that a repair reads.
     NotTheParts {
         /// The shard to repair.
         shard: usize,
@@ -123,7 +123,7 @@ pub struct Pool {
     mapping: Vec<i32>,
     /// Where rows are bits of words and not any k chunks do: what tells which chunks to read.
     outline: Option<Codec>,
-    /// What to read, by what is wanted and what is there.
+    /// Sets of shards to read, by the wanted and the present shards.
     minima: RwLock<HashMap<(Shards, Shards), Shards>>,
 }
 
@@ -169,7 +169,7 @@ impl Pool {
         Pool { codec, data, mapping, outline, minima: RwLock::default(), layout }
     }
 
-    /// What tells it from others.
+    /// Returns its layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -38,10 +38,10 @@ pub enum Plugin {
 pub struct Opened {
     /// Its words, with those that were left out.
     pub words: Words,
-    /// What it means.
+    /// Layout that the profile describes.
     pub layout: Layout,
-    /// Whether parity can be kept true by deltas of any part of a chunk, in whole words: columns of
-    /// one row, and of bits of words.
+    /// True if deltas can update parity for any part of a chunk, in whole words: columns of one
+    /// row, and of bits of words.
     pub is_bytewise: bool,
 }
 
@@ -68,7 +68,7 @@ pub enum Refusal {
     Missing {
         /// The word.
         word: &'static str,
-        /// What would do.
+        /// An example of the word.
         example: &'static str,
     },
     /// A word whose value is no number in its range.
@@ -86,7 +86,7 @@ pub enum Refusal {
         word: &'static str,
         /// Its value.
         value: String,
-        /// What it may be.
+        /// The known values.
         known: &'static str,
     },
     /// The profile says another k or m than the code has.
@@ -95,7 +95,7 @@ pub enum Refusal {
         word: &'static str,
         /// Its value.
         value: String,
-        /// What the code has.
+        /// Value of the code.
         need: usize,
         /// The code.
         spec: String,
@@ -131,7 +131,7 @@ pub enum Refusal {
     },
     /// Ceph counts a chunk in 32 bits.
     LongChunks {
-        /// What chunks are a multiple of.
+        /// Unit of the chunk length.
         multiple: usize,
     },
 }
@@ -253,7 +253,7 @@ fn check(plugin: Plugin, layout: &Layout) -> Result<(), Refusal> {
     if layout.chunk_multiple > CHUNK_MULTIPLE_MOST {
         return Err(Refusal::LongChunks { multiple: layout.chunk_multiple });
     }
-    // What exists is read, whatever it is; what is new must keep its promise.
+    // Existing pools of any code are read; a new pool must keep its promise.
     if plugin == Plugin::Pantile {
         code.check_stores().map_err(Refusal::Study)?;
         if code.claim().tolerance == 0 {
@@ -432,7 +432,7 @@ fn clay(words: &mut Words) -> Result<Layout, Refusal> {
 
 const PER_CHUNK: &str = "jerasure-per-chunk-alignment";
 
-/// What a technique of Ceph's jerasure takes for what a profile leaves out, and which words it has.
+/// Defaults of a technique of Ceph's jerasure, and the words that it accepts.
 struct Usual {
     k: usize,
     m: usize,

@@ -20,7 +20,7 @@ impl Shards {
         (0..count.min(SHARDS_MOST)).collect()
     }
 
-    /// Whether a shard is in it.
+    /// True if a shard is in it.
     pub fn contains(self, shard: usize) -> bool {
         match shard {
             0..64 => self.low >> shard & 1 == 1,
@@ -42,7 +42,7 @@ impl Shards {
         (self.low.count_ones() + self.high.count_ones()) as usize
     }
 
-    /// Whether no shard is in it.
+    /// True if no shard is in it.
     pub fn is_empty(self) -> bool {
         self == Shards::NONE
     }

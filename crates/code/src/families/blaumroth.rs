@@ -5,14 +5,14 @@
 //! of Q has element r + j of each data column j; where that is 0, which is no row, elements j and
 //! j/2 instead.
 //!
-//! Any two columns may be lost if all X_j and X_i + X_j are invertible (`parts/bit_matrices.rs`):
+//! Any two columns can be lost if all X_j and X_i + X_j are invertible (`parts/bit_matrices.rs`):
 //!
 //! - X_j without row -j is a permutation that lacks column j, and row -j has that column and one
 //!   more: determinant 1.
-//! - Read row r of X_i + X_j as an edge from r + i to r + j in a graph of the numbers mod p, the
-//!   matrix having all columns but 0. Row 0, which is not there, would be the edge from i to j; the
-//!   others are a path from i to j through all numbers, so as a matrix they have determinant 1.
-//!   What is left to look at are the sums j + j/2 in row -j and i + i/2 in row -i.
+//! - Read row r of X_i + X_j as an edge from r + i to r + j. The nodes are the numbers mod p;
+//!   column 0 of the matrix does not exist. Row 0, which is not there, would be the edge from i to
+//!   j; the others are a path from i to j through all numbers, so as a matrix they have determinant
+//!   1. There remain the sums j + j/2 in row -j and i + i/2 in row -i.
 //! - i = 0: column 0 is the end of the path, where row -j is. The inverse takes row -j to all
 //!   columns together, and of these the sum of two is 0: the determinant stays 1.
 //! - Else rows -i and -j are the edges at 0. The inverse takes them to the parts A, which ends with
@@ -23,8 +23,8 @@
 //!   i/2 is at (t + p)/2, in B, and j/2 at (t + 1)/2, in A.
 //!
 //! Ceph takes w = 7 too, and does so where a profile has no w, although 8 is no prime. It is
-//! carried with what it keeps: one lost column, and two with k = 1 and 2 alone. The half of an odd
-//! j is (j + 9)/2 in it.
+//! accepted with its true tolerance: one lost column, and two with k = 1 and 2 alone. The half of
+//! an odd j is (j + 9)/2 in it.
 //!
 //! Source: M. Blaum, R. M. Roth, "On lowest density MDS codes" (IEEE Trans. Information Theory 45,
 //! 1999); Jerasure 2, liberation.c.

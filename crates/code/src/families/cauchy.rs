@@ -2,7 +2,7 @@
 //!
 //! Row 0 is all ones, row 1 is a^i, row j + 1 is 1/(a^-i + a^j) scaled to begin with 1. With x_i =
 //! a^-i, y_0 = 0, y_j = a^j the rows below the first are Cauchy, and the row of ones is the row of
-//! y = infinity, so no square minor vanishes as long as all x and y differ: 251 + 5 of them use up
+//! y = infinity. So no square minor vanishes as long as all x and y differ. 251 + 5 of them use up
 //! the whole field, which gives both limits.
 //!
 //! Source: SnapRAID (A. Mazzoleni) and the Linux patches that came from it; the same matrix, row
@@ -15,7 +15,7 @@ use crate::{Arguments, Claim, Code, CodeError};
 
 pub(super) const FAMILY: Family = Family {
     name: "cauchy",
-    summary: "1 to 6 parities that begin with RAID-6's P and Q: any m columns may be lost",
+    summary: "1 to 6 parities that begin with RAID-6's P and Q: any m columns can be lost",
     forms: &["cauchy:k+m"],
     examples: &["cauchy:4+2", "cauchy:8+3", "cauchy:20+6"],
     small: &["cauchy:5+1", "cauchy:6+4", "cauchy:6+6"],

@@ -5,7 +5,7 @@
 //! z_0 the most significant. The nodes are k of data, nu = -(k + m) mod q virtual ones whose
 //! elements are all zero, and m of parity, q t of them in all; node y q + x is the one at x in
 //! group y. An element C(x, y; z) with x != z_y is coupled with the one at z_y in the same group,
-//! in the plane that has x in the place of z_y. Of such a pair the uncoupled elements are
+//! in the plane that has x in the place of z_y. The uncoupled elements of such a pair are
 //!
 //! ```text
 //! U  = C + C*               of the one with the larger x
@@ -17,18 +17,19 @@
 //! ([`Scalar`]): each of its (2, 2) is regular and has no zero.
 //!
 //! **Hidden elements are not needed.** A virtual element is zero, and an uncoupled one is a sum of
-//! one or two elements that are stored: put into the m checks of each plane they leave m q^t
-//! equations over stored elements alone, as many as there are parity elements.
+//! one or two elements that are stored. Substituted into the m checks of each plane, they leave m
+//! q^t equations over stored elements alone: as many as there are parity elements.
 //!
-//! **Any m columns may be lost.** Call the score of a plane the number of groups y whose node at
-//! z_y is lost. By ascending score: the uncoupled elements of all nodes that are left are known
-//! (the partner of one is left, or lost in a plane of lesser score); the checks give those that are
-//! lost; and a lost element follows from its own uncoupled one and its partner, or from both
-//! uncoupled ones, because the 2 x 2 matrix is regular and has no zero.
+//! **Any m columns can be lost.** Call the score of a plane the number of groups y whose node at
+//! z_y is lost. Planes are solved by ascending score. The uncoupled elements of all surviving nodes
+//! are known, because the partner of each survives or is lost in a plane of lower score. The checks
+//! give the uncoupled elements of the lost nodes. A lost element follows from its own uncoupled
+//! element and its partner, or from both uncoupled ones, because the 2 x 2 matrix is regular and
+//! has no zero.
 //!
 //! **Repair of one column** (x, y) reads the q^(t-1) planes with z_y = x of d columns, among them
-//! all others of group y: the checks of these planes have no other elements, but for those of the
-//! column and those of the m - q columns that are not read, and those they determine.
+//! all others of group y. The checks of these planes contain, besides, only elements of the lost
+//! column and of the m - q columns that are not read; the checks determine all of those.
 //!
 //! Limits: Ceph's, k >= 2, k <= d <= k + m - 1, k + nu + m <= 254; and so many planes that all
 //! equations fit a matrix as a code file's do.
@@ -163,8 +164,7 @@ impl Shape {
 
     /// The elements of a column; `None` if the equations of all fit no matrix of a code file.
     ///
-    /// A spec is a stranger's: q^t may be larger than any number here, and so may what it is
-    /// multiplied with.
+    /// A spec is untrusted: q^t can overflow, and so can its product.
     fn planes_within_bound(&self) -> Option<usize> {
         let planes = self.q.checked_pow(u32::try_from(self.t).ok()?)?;
         let equations = self.m.checked_mul(planes)?;
@@ -177,7 +177,7 @@ impl Shape {
         self.q.pow(self.t as u32)
     }
 
-    /// What a step of the digit of a group is worth in the number of a plane.
+    /// Returns the weight of a group's digit in the number of a plane.
     fn place(&self, group: usize) -> usize {
         self.q.pow((self.t - 1 - group) as u32)
     }

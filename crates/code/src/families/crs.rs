@@ -7,16 +7,15 @@
 //!
 //! - `orig`: the coefficient of data j in parity i is 1 / (i xor (m + j)). The numbers i and m + j
 //!   all differ, so it is a Cauchy matrix as long as k + m <= 2^w.
-//! - Otherwise with fewer XORs: each column divided by its first coefficient, so that row 0 is
-//!   ones; then each other row divided by that one of its coefficients which leaves the fewest ones
-//!   in its bits, the first of equals, and by none unless that is fewer than before. For m = 2 the
-//!   second row is instead the k elements with the fewest ones, the smaller first of equals;
-//!   Jerasure has it as tables of numbers, up to w = 11. Up to 2^w - 1 data columns have different
-//!   ones.
+//! - Otherwise with fewer XORs: each column is divided by its first coefficient, so that row 0 is
+//!   ones. Each other row is then divided by the one of its coefficients that leaves the fewest
+//!   ones in its bits (the first of equals), if that is fewer than before. For m = 2 the second row
+//!   is instead the k elements with the fewest ones, the smaller first of equals; Jerasure has it
+//!   as tables of numbers, up to w = 11. Up to 2^w - 1 data columns have different ones.
 //!
-//! Any m columns may be lost. No square minor of a Cauchy matrix is zero, nor after rows and
-//! columns are scaled; nor has the matrix of m = 2 one, whose second row is of different elements,
-//! none 0. Matrices of elements add and multiply as the elements do, so a square of blocks is
+//! Any m columns can be lost. No square minor of a Cauchy matrix is zero, and scaling rows and
+//! columns keeps that. For m = 2 it holds because the second row has different elements, none of
+//! them 0. Matrices of elements add and multiply as the elements do, so a square of blocks is
 //! invertible over bits as its minor is over GF(2^w); and 0 and 1 are the same in GF(2^8).
 //!
 //! Source: J. Bloemer et al., "An XOR-based erasure-resilient coding scheme" (1995); J. S. Plank,
@@ -29,7 +28,7 @@ use crate::{Arguments, Claim, Code, CodeError, Hint};
 
 pub(super) const FAMILY: Family = Family {
     name: "crs",
-    summary: "Cauchy Reed-Solomon by XORs alone, as Jerasure and Ceph write it: any m columns may be lost",
+    summary: "Cauchy Reed-Solomon by XORs alone, as Jerasure and Ceph write it: any m columns can be lost",
     forms: &["crs:k+m", "crs:k+m,w=W", "crs:k+m,orig", "crs:k+m,w=W,orig"],
     examples: &["crs:6+3", "crs:10+4,w=4", "crs:4+2,w=3,orig"],
     small: &["crs:3+2,w=3", "crs:6+3,w=4", "crs:4+2,orig", "crs:2+2,w=16"],
@@ -46,8 +45,8 @@ const MOST_PARITIES: usize = 16;
 /// The most rows of all parities, for the same reason.
 const MOST_PARITY_ROWS: usize = 8 * MOST_PARITIES;
 
-/// As many columns as GF(2^8) has elements, and one more: longer words are there for chunks that
-/// exist.
+/// Column limit for long words: the number of elements of GF(2^8), and one more. Longer words exist
+/// for chunks of other systems.
 const MOST_COLUMNS_OF_WORDS: usize = 257;
 
 /// The longest words of which Jerasure has tables.

@@ -1,12 +1,13 @@
 //! HV Code: p - 1 disks of p - 1 rows, p prime, a horizontal and a vertical parity in every row.
 //!
-//! Rows and columns count from 1 to p - 1 in the paper, and <x> is x mod p. \[i, <2i>\] is the XOR
-//! of the rest of row i but for \[i, <4i>\], which is the vertical parity: the XOR of \[k, j\] over
-//! the columns j other than <4i> and <8i>, with the row k such that <2k + 4i> = j. Every column has
-//! one parity of each kind, so reads and writes are balanced, and a data element stands in exactly
-//! two chains. 2 and 4 are invertible, and differ from 1 mod p, from p = 5 on.
+//! Rows and columns count from 1 to p - 1 in the paper, and <x> is x mod p. The horizontal parity
+//! \[i, <2i>\] is the XOR of the rest of row i without \[i, <4i>\]. That cell is the vertical
+//! parity: the XOR of \[k, j\] over the columns j other than <4i> and <8i>, with the row k such
+//! that <2k + 4i> = j. Every column has one parity of each kind, so reads and writes are balanced,
+//! and a data element stands in exactly two chains. 2 and 4 are invertible, and differ from 1 mod
+//! p, from p = 5 on.
 //!
-//! Why any two columns may be lost: the paper's theorem 1; counted here for every code up to 25
+//! Any two columns can be lost by the paper's theorem 1. This is counted for every code up to 25
 //! columns (`claims_are_true_where_small`) and for p up to 23 by the judge.
 //!
 //! Fewer disks: no disk holds only data, so the last ones are shortened away with promotion

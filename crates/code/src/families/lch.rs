@@ -11,11 +11,11 @@
 //! All x and y differ, so this is a Cauchy matrix with its columns scaled by s(y_j), which is not
 //! 0: MDS. For m = 1, s(X) = X and the coefficients are 1. The rows depend on m through T alone.
 //!
-//! The points of gT .. gT + T-1 are a coset of V, and what lies there is a group. The polynomial of
-//! degree < T that has the values d_j of a group at its y_j is the sum of d_j (s(X) + s(y_j)) /
-//! (X + y_j), as s is constant on the coset and has the derivative 1. On V, where s is 0, it has the
-//! values sum of c_ij d_j. So the T parities are the values on V of the sum of the polynomials of
-//! all groups of data; with the group of the parities, the polynomials add up to 0. For a
+//! The points of gT .. gT + T-1 are a coset of V, and the columns there are a group. The polynomial
+//! of degree < T that has the values d_j of a group at its y_j is the sum of d_j (s(X) + s(y_j)) /
+//! (X + y_j), as s is constant on the coset and has the derivative 1. On V, where s is 0, it has
+//! the values sum of c_ij d_j. So the T parities are the values on V of the sum of the polynomials
+//! of all groups of data; with the group of the parities, the polynomials add up to 0. For a
 //! polynomial g of degree < T, the sum of g(point) * cell over a stripe with T parities is 0 (write
 //! g by its values on V); for g = 1: the T parities add up to the sum of all data.
 //!
@@ -47,7 +47,7 @@ use pantile_gf::Matrix;
 
 pub(super) const FAMILY: Family = Family {
     name: "lch",
-    summary: "Reed-Solomon whose parities an additive FFT computes: any m columns may be lost",
+    summary: "Reed-Solomon whose parities an additive FFT computes: any m columns can be lost",
     forms: &["lch:k+m"],
     examples: &["lch:8+4", "lch:12+4", "lch:20+8"],
     small: &["lch:4+1", "lch:5+2", "lch:6+3", "lch:9+4", "lch:5+6"],
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// The lines at the head of this file: what a kernel for four parities may compute.
+    /// The lines at the head of this file: the computation of a kernel for four parities.
     #[test]
     fn four_parities_are_the_transform_of_groups_of_four() {
         let (matrix, b) = (full(4), point(2));

@@ -2,10 +2,10 @@
 //! `liber8tion`.
 //!
 //! Row r of P is the XOR of the rows r. Row r of Q has one element of each data column j, by a
-//! permutation of the column, and one row for each j but the first has an element more: the fewest
-//! that are possible, as in a Liberation code, for which 8 rows are none. No rule for these
-//! matrices is known. Plank found them by a search, so the tolerance is counted when a code is
-//! built.
+//! permutation of the column. For each j but the first, one row has an element more. No code of two
+//! parities can have fewer; a Liberation code has as few, but none exists for 8 rows. No rule for
+//! these matrices is known. Plank found them by a search, so the tolerance is counted when a code
+//! is built.
 //!
 //! Source: J. S. Plank, "The RAID-6 Liber8Tion code" (International Journal of High Performance
 //! Computing Applications 23, 2009); Jerasure 2, liberation.c.

@@ -1,25 +1,25 @@
 //! Plank's Liberation codes: k + 2 columns of w rows, w prime, only XORs; Jerasure's and Ceph's
 //! `liberation`.
 //!
-//! Row r of P is the XOR of the rows r. Row r of Q has element r + j (mod w) of each data column j;
-//! and for each j but the first there is one element more, in row y for which 2 y + j = 0 (mod w):
-//! element y + j - 1.
+//! Row r of P is the XOR of the rows r. Row r of Q has element r + j (mod w) of each data column j.
+//! For each j but the first, one row y has one element more: element y + j - 1, with 2 y + j = 0
+//! (mod w).
 //!
-//! Any two columns may be lost if all X_j and X_i + X_j are invertible (`parts/bit_matrices.rs`).
+//! Any two columns can be lost if all X_j and X_i + X_j are invertible (`parts/bit_matrices.rs`).
 //! All numbers are mod w.
 //!
 //! - X_j is a permutation and one entry that is not in it, so its determinant is 1.
-//! - Of X_i + X_j take the permutations alone: row r is an edge from r + i to r + j in a graph
+//! - Of X_i + X_j take the permutations alone. Row r is an edge from r + i to r + j in a graph
 //!   whose nodes are the columns of the matrix. Steps of d = j - i meet all nodes, since w is
 //!   prime, so the graph is a circle. Such a matrix has determinant 0, and each minor of one row
 //!   less is 1.
 //! - With i = 0 one entry is added, and with it one such minor: the determinant is 1.
-//! - Else two are added, and with them two such minors, together 0, and the minor that lacks the
-//!   rows and the columns of both. Without the two edges the circle is two paths, and the minor is
-//!   1 if each path has lost one node. Count in steps of d from i/2: the edges are 0 to 1 and (w -
-//!   1)/2 to (w + 1)/2, the paths 1 .. (w - 1)/2 and (w + 1)/2 .. w; the columns i/2 - 1 and j/2 -
-//!   1 are at s = -1/d and at s + (w + 1)/2, and from any s but 0 so many steps lead from one path
-//!   to the other.
+//! - Else two are added, and with them two such minors, which add up to 0. There remains the minor
+//!   without the rows and the columns of both. Without the two edges the circle is two paths, and
+//!   the minor is 1 if each path has lost one node. Count in steps of d from i/2. The edges are 0
+//!   to 1 and (w - 1)/2 to (w + 1)/2, and the paths are 1 .. (w - 1)/2 and (w + 1)/2 .. w. The
+//!   columns i/2 - 1 and j/2 - 1 are at s = -1/d and at s + (w + 1)/2. From any s but 0, so many
+//!   steps lead from one path to the other.
 //!
 //! Source: J. S. Plank, "The RAID-6 Liberation codes" (FAST 2008); Jerasure 2, liberation.c.
 

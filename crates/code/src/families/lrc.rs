@@ -16,8 +16,8 @@
 //! - g = 2: rows alpha and alpha^2, as in Azure's LRC. Element e of group q has alpha = a^q z_e,
 //!   z_e = a^(17 e) in the multiplicative group of GF(16), a coset per group. A coset together with
 //!   0 is closed under addition, and two cosets meet only in 0, so **every pattern that could be
-//!   decodable is**: lrc:12,2,2 survives 1568 of the 1820 sets of four. Groups of up to 15, 17 of
-//!   them; for groups of up to 3 the same with GF(4), 85 of them.
+//!   decodable is**: lrc:12,2,2 survives 1568 of the 1820 sets of four. Limits: 17 groups of up to
+//!   15; with GF(4) instead, 85 groups of up to 3.
 //! - g = 3..5: rows 1 .. g of the extended Cauchy matrix of g + 1 rows; its row 0 is the row of
 //!   ones. Up to 251 data columns.
 //!
@@ -43,7 +43,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// As many global parities as are needed, and one more.
+/// Lists the specs with as many global parities as are needed, and with one more.
 fn choices(disks: usize, survive: usize) -> Vec<String> {
     let globals = survive.saturating_sub(1)..=survive;
     globals.flat_map(|g| equal_groups(disks, g).map(move |(l, k)| format!("lrc:{k},{l},{g}"))).collect()

@@ -1,6 +1,6 @@
 //! Copies: column 0 holds the data and each further column equals it, cell0 + cell_i = 0.
 //!
-//! Any one column that is left gives back all, so n - 1 may be lost, and that is MDS: n - 1 of n
+//! Any one column that is left gives back all, so n - 1 can be lost, and that is MDS: n - 1 of n
 //! columns are redundant.
 
 use super::{Family, Width};
@@ -9,7 +9,7 @@ use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
 pub(super) const FAMILY: Family = Family {
     name: "mirror",
-    summary: "n equal copies: all columns but one may be lost",
+    summary: "n equal copies: all columns but one can be lost",
     forms: &["mirror:n"],
     examples: &["mirror:2", "mirror:3"],
     small: &["mirror:4"],

@@ -6,11 +6,11 @@
 use crate::parts::binary_field::BinaryField;
 use crate::{Arguments, Code, CodeError};
 
-/// A code family: its name, what it takes, and how a code of it is built.
+/// A code family: its name, its arguments, and the function that builds a code.
 pub struct Family {
     /// The word before the colon.
     pub name: &'static str,
-    /// One line that says what it is for.
+    /// Purpose in one line.
     pub summary: &'static str,
     /// The forms of its spec.
     pub forms: &'static [&'static str],
@@ -20,30 +20,30 @@ pub struct Family {
     /// More specs, of every form and of codes so small that all sets of their columns can be lost:
     /// for law suites.
     pub small: &'static [&'static str],
-    /// Which code of the family a number of disks names.
+    /// Meaning of a number of disks in this family.
     pub width: Width,
-    /// Where the construction comes from.
+    /// Source of the construction.
     pub source: &'static str,
     /// Builds the code; must take all arguments and call [`Arguments::finish`].
     pub build: fn(&mut Arguments) -> Result<Code, CodeError>,
 }
 
-/// Which code of a family is meant by a number of disks alone.
+/// Code of a family for a number of disks alone.
 #[derive(Clone, Copy, Debug)]
 pub enum Width {
     /// `family:n` has n disks.
     Disks,
     /// `family:k` has k disks of data and so many of parity.
     DataAnd(usize),
-    /// `family:k+m`, where m is so many unless somebody says otherwise.
+    /// `family:k+m`, where m has this value by default.
     DataPlus(usize),
     /// Groups, locality or overlap are a choice that the number of disks does not make. The specs
-    /// that come into question on so many disks, any so many of which may be lost: fewest parities
+    /// that come into question on so many disks, any so many of which can be lost: fewest parities
     /// first, some of them perhaps of no code, or of one that bears less.
     Undecided(fn(usize, usize) -> Vec<String>),
 }
 
-/// Why a number of disks names no code of a family.
+/// Reason why a number of disks names no code of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WidthError {
     /// The number of disks decides too little.
@@ -52,10 +52,10 @@ pub enum WidthError {
         family: &'static str,
         /// Disks.
         disks: usize,
-        /// What a spec of it looks like.
+        /// Pattern of its specs.
         form: &'static str,
     },
-    /// Not even one disk of data.
+    /// Fewer than one disk of data.
     TooFew {
         /// The family.
         family: &'static str,
@@ -104,7 +104,7 @@ impl Family {
 
 impl Family {
     /// The specs of this family that come into question on so many disks where any `survive` of
-    /// them may be lost. Whether a code exists and what it claims is asked by parsing it.
+    /// them can be lost. Parsing the spec shows if the code exists, and its claim.
     ///
     /// Shape: one spec where the number of disks decides, otherwise a handful.
     pub fn specs_that_may_bear(&self, disks: usize, survive: usize) -> Vec<String> {
@@ -127,7 +127,7 @@ impl Family {
 /// Ways to cut `disks` into groups of equal size, each with a parity of its own, beside `others`
 /// columns: how many groups, and how many data columns there are.
 fn equal_groups(disks: usize, others: usize) -> impl Iterator<Item = (usize, usize)> {
-    /// With more groups parities cost more space than what a repair reads less is worth.
+    /// With more groups the space of the parities outweighs the saved reads of a repair.
     const GROUPS_MOST: usize = 6;
     (2..=GROUPS_MOST).filter_map(move |groups| {
         let data = disks.checked_sub(groups + others)?;

@@ -1,13 +1,13 @@
 //! P-Code: p - 1 disks of (p - 1) / 2 rows, p prime, one parity and otherwise data in every column.
 //!
 //! Columns count from 1 to p - 1. A data element is a pair {a, b} of different columns whose sum is
-//! not 0 mod p; it lies in column a + b mod p and belongs to the parities of columns a and b, which
+//! not 0 mod p. It is in column a + b mod p and belongs to the parities of columns a and b, which
 //! are the first row. So a column has (p - 3) / 2 data elements, and each stands in exactly two
 //! chains: updates are optimal. Within a column the pairs are ordered by their smaller number,
 //! which is a choice of this file: the paper names pairs and no rows.
 //!
-//! Why any two columns may be lost: the paper's proof; counted here for every code up to 25 columns
-//! (`claims_are_true_where_small`) and for p up to 23 by the judge.
+//! Any two columns can be lost, by the paper's proof. This is counted for every code up to 25
+//! columns (`claims_are_true_where_small`) and for p up to 23 by the judge.
 //!
 //! Fewer disks: no disk holds only data, so the last ones are shortened away with promotion
 //! (`parts/chains.rs`), for any number from 4 on. The paper's variant with p columns, whose last is

@@ -7,7 +7,7 @@ use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 
 pub(super) const FAMILY: Family = Family {
     name: "raid0",
-    summary: "striping alone: all the space, no column may be lost",
+    summary: "striping alone: all the space, no column can be lost",
     forms: &["raid0:k"],
     examples: &["raid0:1", "raid0:4"],
     small: &[],

@@ -5,7 +5,7 @@ use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 
 pub(super) const FAMILY: Family = Family {
     name: "raid5",
-    summary: "one XOR parity: any 1 column may be lost",
+    summary: "one XOR parity: any 1 column can be lost",
     forms: &["raid5:k"],
     examples: &["raid5:2", "raid5:4"],
     small: &["raid5:1", "raid5:5"],

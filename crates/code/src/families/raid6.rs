@@ -13,7 +13,7 @@ use pantile_gf::Gf;
 
 pub(super) const FAMILY: Family = Family {
     name: "raid6",
-    summary: "two parities, P and Q, byte-identical to Linux md: any 2 columns may be lost",
+    summary: "two parities, P and Q, byte-identical to Linux md: any 2 columns can be lost",
     forms: &["raid6:k", "raid6:k,w=W"],
     examples: &["raid6:4", "raid6:8"],
     small: &["raid6:1", "raid6:9", "raid6:3,w=16"],

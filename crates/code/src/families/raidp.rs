@@ -1,16 +1,16 @@
-//! RAIDP: two copies, and a small add-on per disk with which two survive what three would.
+//! RAIDP: two copies, and a small add-on per disk with which they survive as much as three copies.
 //!
-//! Each of the N disks has N - 1 *superchunks*, and every pair of disks shares exactly one: it lies
-//! on both. Disk i's add-on holds the sum of the superchunks of disk i. So disks are the vertices
-//! of a complete graph, superchunks its edges. If two disks are lost, they share one superchunk and
-//! nothing else is gone twice; either add-on gives it back.
+//! Each of the N disks has N - 1 *superchunks*, and every pair of disks shares exactly one: both
+//! hold a copy. Disk i's add-on holds the sum of the superchunks of disk i. So disks are the
+//! vertices of a complete graph, superchunks its edges. If two disks are lost, they share one
+//! superchunk and nothing else is gone twice; either add-on gives it back.
 //!
-//! - plain: the add-on is the XOR. A lost triple of disks leaves a triangle of unknown edges, and
-//!   every two of its edges meet in one equation: rank 2 of 3, always fatal.
+//! - plain: the add-on is the XOR. A lost triple of disks leaves a triangle of unknown edges. Every
+//!   two of its edges meet in one equation, so the rank is 2 of 3: always fatal.
 //! - `weighted`: in the add-on of a disk, a superchunk shared with a higher-numbered disk has
 //!   coefficient 1, with a lower-numbered one 2. For disks i < j < k the triangle (ij, ik, jk) has
-//!   the rows (1,1,0), (2,0,1), (0,2,2) of determinant 2 + 4 = 6, not zero, whatever the numbers
-//!   are: **all triples survive**, at the same storage and traffic.
+//!   the rows (1,1,0), (2,0,1), (0,2,2). Its determinant 2 + 4 = 6 is not zero for any numbers:
+//!   **all triples survive**, at the same storage and traffic.
 //! - `stack=2`: a second add-on per disk, coefficient 2^(partner's number); the first is weighted.
 //!   All quadruples survive. The coefficients depend on the numbers of the disks alone, so one
 //!   check of all quadruples of 64 disks holds for every N
@@ -88,7 +88,7 @@ struct Superchunk {
 }
 
 impl Superchunk {
-    /// Its cell on a disk and the number of the other disk, if it lies there.
+    /// Its cell on `disk` and the number of the other disk; `None` if it is not stored there.
     fn on(&self, disk: usize) -> Option<((usize, usize), usize)> {
         match disk {
             _ if self.data.1 == disk => Some((self.data, self.copy.1)),

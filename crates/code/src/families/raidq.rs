@@ -27,9 +27,9 @@
 //! 32,640 polynomials X^2 + bX + c with c = 1 and over all.
 //!
 //! Source: M.-S. Chen, B.-Y. Yang, C.-M. Cheng, "RAIDq: a software-friendly, multiple-parity RAID"
-//! (HotStorage 2013). Errata: it calls the X form "not an MDS code", which is so for general k
-//! only; it gives 27 as the limit of 1, b, b^2, b^3, which is so for generators b only; its a^1/3 =
-//! 0x00d600 is a^85 Y, one of three roots, while Y = 0x000100 itself is the one whose
+//! (HotStorage 2013). Errata: the paper calls the X form "not an MDS code"; that is true only for
+//! general k. It gives 27 as the limit of 1, b, b^2, b^3; that is true only for generators b. Its
+//! a^1/3 = 0x00d600 is a^85 Y, one of three roots. Y = 0x000100 itself is the one whose
 //! multiplication is a shift (the default here).
 
 use super::{Family, Width};
@@ -39,7 +39,7 @@ use pantile_gf::{ALPHA, Gf, Matrix};
 
 pub(super) const FAMILY: Family = Family {
     name: "raidq",
-    summary: "3 or 4 parities by powers, P and Q those of RAID-6: any 3 or 4 columns may be lost",
+    summary: "3 or 4 parities by powers, P and Q those of RAID-6: any 3 or 4 columns can be lost",
     forms: &[
         "raidq:k+3",
         "raidq:k+3,powers",
@@ -96,7 +96,7 @@ fn options(arguments: &mut Arguments) -> Result<Vec<String>, CodeError> {
     Ok(found)
 }
 
-/// A choice of generators: what they are called, and how far they hold.
+/// Choice of generators: their name, and the limit of k.
 struct Rows {
     /// The canonical option, empty for the default.
     option: String,

@@ -20,9 +20,9 @@
 //!
 //! - With k or m up to 3 every minor is one of powers {0, 1, 2} of distinct elements, non-zero up
 //!   to the order 255.
-//! - With 4 rows the minors on powers {0, 1, 3} need 1 + 2^j + 2^l != 0; the first failure is 1 +
+//! - With 4 rows the minors on powers {0, 1, 3} need 1 + 2^j + 2^l != 0. The first failure is 1 +
 //!   2^10 + 2^21, so at most 21 on the other side.
-//! - 5 x 5 has no vanishing minor, 5 x 6 has; and 6 x 6 contains it.
+//! - 5 x 5 has no vanishing minor. 5 x 6 has one, and 6 x 6 contains it.
 //!
 //! So the limit is 21 for m = 4, 5 for m = 5, 4 for m = 6..21, and 3 from there on; larger sizes
 //! are refused with a set of columns that would be fatal. ISA-L documents the hazard and leaves it
@@ -41,7 +41,7 @@ use pantile_gf::{Gf, Matrix};
 
 pub(super) const FAMILY: Family = Family {
     name: "rs",
-    summary: "Reed-Solomon as ISA-L and Ceph write it: any m columns may be lost",
+    summary: "Reed-Solomon as ISA-L and Ceph write it: any m columns can be lost",
     forms: &[
         "rs:k+m",
         "rs:k+m,vandermonde",

@@ -22,11 +22,11 @@
 //! does there: shec:10,7,c=6,single cannot recover columns {1,3,5,11,14,16}, in Ceph either. Both
 //! the claims and the list are counted set by set, over all 602 layouts within the limits
 //! (`tests/code/claims_are_true_where_small.rs`). The paper's form promises nothing by
-//! construction: `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built: it is at
-//! most the number of parities that cover a data chunk (lose the chunk and all of them), and sets
-//! are tried up to there, within a bound on the work; of a wide code the level reached is claimed.
-//! So is that of Ceph's form over larger fields (`w=16`, `w=32`: w rows, of which row r is bit r of
-//! each little-endian word), up to C.
+//! construction: `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built. It is at
+//! most the number of parities that cover a data chunk, since losing the chunk and all of them is
+//! fatal. Sets are tried up to that size, within a bound on the work; a wide code claims the level
+//! reached. The tolerance of Ceph's form over larger fields (`w=16`, `w=32`: w rows, of which row r
+//! is bit r of each little-endian word) is counted likewise, up to C.
 //!
 //! With l = k, or C = m, every parity covers everything and the code is Reed-Solomon, MDS by
 //! construction.
@@ -55,7 +55,8 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// One and two parities more than may be lost; Ceph's layouts as far as they go.
+/// Lists the specs with one and two parities more than columns that can be lost; Ceph's layouts up
+/// to their limits.
 fn choices(disks: usize, survive: usize) -> Vec<String> {
     let shape = |m: usize| {
         let k = disks.checked_sub(m).filter(|&k| k >= m && survive > 0)?;
@@ -178,7 +179,7 @@ fn shingled(k: usize, ranges: &[(usize, usize)]) -> Matrix {
     })
 }
 
-/// Whether a parity's (first, width) has data column j of k in it.
+/// True if a parity's (first, width) covers data column j of k.
 fn covers((first, width): (usize, usize), k: usize, j: usize) -> bool {
     (j + k - first % k) % k < width
 }

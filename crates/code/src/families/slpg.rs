@@ -1,9 +1,8 @@
 //! Simple local parity groups: k / l groups that know nothing of each other, the m parities dealt
 //! out to them in turn.
 //!
-//! Parity i covers group i mod G with the coefficients of [`reed_sol_van`] of (k, m). It is what
-//! the SHEC paper compares itself with: the same number of parities of the same length, not
-//! shingled.
+//! Parity i covers group i mod G with the coefficients of [`reed_sol_van`] of (k, m). The SHEC
+//! paper compares SHEC with it: the same number of parities of the same length, not shingled.
 //!
 //! Claim: each group is a Reed-Solomon code of its own, with a part of a matrix that has no
 //! vanishing minor, so it tolerates exactly as many losses as it has parities. The weakest group

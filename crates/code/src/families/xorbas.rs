@@ -2,16 +2,16 @@
 //! parities need no local of their own.
 //!
 //! The g = m - s Reed-Solomon parities are defined by the parity checks sum_j a^(r j) c_j = 0, r =
-//! 0..g-1, over the data and themselves (j counts both). Check 0 is the row of ones, so with S_q =
-//! XOR of group q, S_1 + .. + S_s equals the sum of the Reed-Solomon parities: they form a group
-//! whose local is implied, and a lost one of them is repaired from the other g - 1 and the s
+//! 0..g-1, over the data and themselves (j counts both). Check 0 is the row of ones. So with S_q =
+//! XOR of group q, S_1 + .. + S_s equals the sum of the Reed-Solomon parities. They form a group
+//! whose local parity is implied, and a lost one of them is repaired from the other g - 1 and the s
 //! locals.
 //!
-//! Claims. Any g losses are survived by construction: of the k + g Reed-Solomon columns any g may
+//! Claims. Any g losses are survived by construction: of the k + g Reed-Solomon columns any g can
 //! be lost, and locals follow from data. If a group has g + 1 columns or more (l > g), their loss
-//! is fatal (the local check of that group is what check 0 says there), so g is exact; with smaller
-//! groups more may be survived, and the tolerance is counted when the code is built, within a bound
-//! on the work. xorbas:10,6,5 tolerates 4 (distance 5), the paper's figure.
+//! is fatal, because its local check repeats check 0 there; so g is exact. Codes with smaller
+//! groups can survive more. Their tolerance is counted when the code is built, within a bound on
+//! the work. xorbas:10,6,5 tolerates 4 (distance 5), the paper's figure.
 //!
 //! Limits: l divides k, g >= 2 (with g = 1 the only Reed-Solomon parity would be the sum of the
 //! locals), k
@@ -19,7 +19,7 @@
 //!
 //! Source: M. Sathiamoorthy et al., "XORing elephants: novel erasure codes for big data" (VLDB
 //! 2013). Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is
-//! its section 2.1, and that is what is built for every size.
+//! its section 2.1, which is built here for every size.
 
 use super::{Family, Width, equal_groups};
 use crate::parts::{MOST_COLUMNS, tolerance};
@@ -37,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// As many Reed-Solomon parities as may be lost; there are two at least.
+/// Lists the specs with as many Reed-Solomon parities as columns that can be lost, at least two.
 fn choices(disks: usize, survive: usize) -> Vec<String> {
     let g = survive.max(2);
     equal_groups(disks, g).map(|(groups, k)| format!("xorbas:{k},{},{}", groups + g, k / groups)).collect()

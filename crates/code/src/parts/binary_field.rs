@@ -5,7 +5,7 @@
 //! of e v. The polynomials are those of gf-complete, on which Jerasure computes; a = 2 generates
 //! every non-zero element of each.
 //!
-//! These fields are not subfields of GF(2^8), and need not be: what a code takes from here is bits.
+//! These fields are not subfields of GF(2^8), and need not be: a code takes only bits from here.
 
 /// The word lengths that have a polynomial here.
 pub(crate) const WORDS: std::ops::RangeInclusive<usize> = 2..=32;
@@ -90,7 +90,7 @@ impl BinaryField {
         std::iter::successors(Some(element), |&column| Some(self.times_a(column))).take(self.word)
     }
 
-    /// How many ones the element's matrix has.
+    /// Number of ones in the element's matrix.
     pub(crate) fn ones(&self, element: usize) -> u32 {
         self.columns(element).map(usize::count_ones).sum()
     }

@@ -5,10 +5,10 @@
 //! which row of the parity. The user's elements go column by column, because that is the order of a
 //! chunk of Jerasure's: w packets, one of each row, again and again.
 //!
-//! Minimum density codes have two parities, the first the XOR of the rows. Their matrices X_j of
-//! the second are those for which any two columns may be lost with as few ones as that is possible
-//! with, k w + k - 1. With P and one data column, or with two data columns i and j, that is the
-//! case when X_j and X_i + X_j are invertible.
+//! Minimum density codes have two parities, the first the XOR of the rows. The matrices X_j of the
+//! second have as few ones as is possible if any two columns can be lost: k w + k - 1. With P and
+//! one data column, or with two data columns i and j, that is the case when X_j and X_i + X_j are
+//! invertible.
 
 use super::binary_field::BinaryField;
 use super::chains::is_prime;
@@ -53,9 +53,9 @@ pub(crate) fn minimum_density(
 
 /// The words of a family, one for each prime.
 pub(crate) struct Words {
-    /// Word and what is added to it are a prime.
+    /// Word length plus this is a prime.
     pub prime_less: usize,
-    /// How that is said.
+    /// Name of the sum in messages.
     pub rule: &'static str,
     /// The one word that is taken although it does not follow the rule.
     pub tolerated: Option<usize>,

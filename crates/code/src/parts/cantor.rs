@@ -15,7 +15,7 @@
 
 use pantile_gf::{Gf, ORDER};
 
-/// How many points there are: the elements of the field.
+/// Number of points: the elements of the field.
 pub(crate) const POINTS: usize = ORDER + 1;
 
 const BASIS: [Gf; 8] = [Gf(1), Gf(0xd6), Gf(0x98), Gf(0x92), Gf(0x56), Gf(0xc8), Gf(0x58), Gf(0xe6)];

@@ -11,13 +11,13 @@
 //!    leaves, for each of its parity cells, a *constraint*: the sum of the other members is zero.
 //!    One data member of each constraint is *promoted*: it becomes parity, the sum of the rest.
 //!
-//! The choice of the promoted cells is part of what is stored on disk, hence exact: data cells that
-//! stand in one constraint only, so that the resulting chains are acyclic, with the least sum over
-//! data cells of the parity cells that change with them; among equals the lexicographically first
-//! (constraints in chain order, cells by row, column).
+//! The choice of the promoted cells is part of the stored format, hence exact. Candidates are data
+//! cells in a single constraint for which the resulting chains are acyclic. The choice has the
+//! least sum over data cells of the parity cells that change with them. Among equals it is the
+//! lexicographically first (constraints in chain order, cells by row, column).
 //!
-//! Cost: what a promotion does to the parity cells is an XOR with a combination of the constraints,
-//! so for r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit
+//! Cost: a promotion changes the parity cells by an XOR with a combination of the constraints. So
+//! for r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit
 //! masks, and a choice is priced by table look-ups. Constraints that reach no common cell do not
 //! influence each other and are decided one by one.
 
@@ -38,8 +38,8 @@ pub(crate) struct Construction {
     pub least_prime: usize,
     /// Columns that hold only data, in the order in which they are dropped.
     pub data_only: fn(usize) -> Vec<usize>,
-    /// So many of the last columns are never dropped; when no column of data only is left, the last
-    /// before them is.
+    /// Number of last columns that are never dropped; once no pure data column is left, the one
+    /// before them is dropped.
     pub last_kept: usize,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn raw(construction: &Construction, n: usize) -> Code {
 /// The most columns of an array code; a stripe has about as many rows.
 const COLUMNS_MAX: usize = 64;
 
-/// Whether a number is prime.
+/// True if a number is prime.
 pub(crate) fn is_prime(number: usize) -> bool {
     number >= 2 && (2..).take_while(|d| d * d <= number).all(|d| !number.is_multiple_of(d))
 }
@@ -208,7 +208,7 @@ struct Promotion {
     expanded: Vec<Cells>,
     /// The cells that each constraint reaches through the parity cells among its members.
     through: Vec<Cells>,
-    /// The same and the members themselves.
+    /// Members reached, including the members themselves.
     reached: Vec<Cells>,
     /// The data cells that each constraint may promote, ascending.
     candidates: Vec<Vec<usize>>,
@@ -299,7 +299,7 @@ impl Promotion {
         best.expect("every constraint of these constructions has a data cell to promote").1
     }
 
-    /// Whether the promoted cells can be computed one after another.
+    /// True if the promoted cells can be computed one after another.
     ///
     /// The kept chains are acyclic and a promoted cell stands in one constraint, so a circle leads
     /// from constraint to constraint, each reaching the next one's cell (or its own) through a
@@ -359,7 +359,7 @@ impl Solver<'_> {
     }
 }
 
-/// What a choice of promoted cells costs, by table look-ups.
+/// Cost of a choice of promoted cells, by table look-ups.
 ///
 /// The promoted cells are the solution of the group's constraints, so each is a sum S of some of
 /// them (less itself), and a parity cell that contained promoted cells becomes its old sum plus the

@@ -1,5 +1,5 @@
-//! What more than one family is made of: coefficient matrices, points, fields of words, bit
-//! matrices, chains of array codes, and proof by enumeration.
+//! Parts that several families share: coefficient matrices, points, fields of words, bit matrices,
+//! chains of array codes, and proof by enumeration.
 
 pub(crate) mod binary_field;
 pub(crate) mod bit_matrices;

@@ -1,6 +1,6 @@
 //! Proof of a tolerance by trying every set of columns, within a bound on the work.
 //!
-//! A set of columns may be lost exactly when the columns of the parity-check matrix that belong to
+//! A set of columns can be lost exactly when the columns of the parity-check matrix that belong to
 //! its cells are independent. A depth-first walk over the sets keeps one [`Echelon`] and inserts
 //! only the cells of the newest column, so a set costs one reduction, and a dependent set ends the
 //! walk: nothing larger can be tolerated.
@@ -15,9 +15,9 @@ pub(crate) const WORK_MAX: u64 = 3_000_000;
 
 /// The largest t for which every set of t columns was shown to be survivable, from `known` on.
 ///
-/// `known` is what the construction guarantees. The walk stops at a fatal set, at `most`, or when
-/// the next level would cost more than what is left of `work`; the answer is then the level
-/// reached, which may be below the truth.
+/// `known` is the tolerance that the construction guarantees. The walk stops at a fatal set, at
+/// `most`, or when the next level would exceed `work`. The answer is then the level reached, which
+/// can be below the true tolerance.
 pub(crate) fn proven(code: &Code, known: usize, most: usize, mut work: u64) -> usize {
     let columns = check_columns(code);
     let equations = code.equations().len() as u64;
@@ -36,8 +36,8 @@ pub(crate) fn proven(code: &Code, known: usize, most: usize, mut work: u64) -> u
     proven
 }
 
-/// As [`proven`], of data columns and a parity for each row of coefficients in a field of words: in
-/// bits the same proof would cost w^2 times as much.
+/// Works like [`proven`], for data columns and a parity for each row of coefficients in a field of
+/// words: in bits the same proof would cost w^2 times as much.
 pub(crate) fn proven_of_words(field: &BinaryField, rows: &[Vec<usize>], most: usize, mut work: u64) -> usize {
     let (k, m) = (rows[0].len(), rows.len());
     let data = (0..k).map(|j| rows.iter().map(|row| row[j]).collect());
@@ -56,8 +56,8 @@ pub(crate) fn proven_of_words(field: &BinaryField, rows: &[Vec<usize>], most: us
     proven
 }
 
-/// Whether any so many of the columns are independent of each other and of those chosen, each of
-/// which begins at its pivot with 1.
+/// True if any `count` of the columns are independent of each other and of the chosen ones. Each
+/// chosen column begins at its pivot with 1.
 fn all_independent(
     field: &BinaryField,
     columns: &[Vec<usize>],

@@ -10,7 +10,7 @@ fn check_vectors(code: &Code) -> Vec<Vec<Vec<Gf>>> {
     (0..code.columns()).map(|column| code.column_cells(column).map(vector).collect()).collect()
 }
 
-/// Whether every set of `size` columns can be computed from the others.
+/// True if every set of `size` columns can be computed from the others.
 fn all_survive(code: &Code, size: usize) -> bool {
     fn walk(vectors: &[Vec<Vec<Gf>>], first: usize, left: usize, known: &mut Echelon) -> bool {
         let rank = known.rank();
@@ -37,7 +37,7 @@ fn hold(code: &Code) {
     }
 }
 
-/// Builds, or skips what is refused for a reason that a size can have.
+/// Builds the code; skips sizes that the family refuses for a good reason.
 fn built(spec: &str) -> Option<Code> {
     match Code::parse(spec) {
         Ok(code) => Some(code),
@@ -106,8 +106,8 @@ fn minimum_density_codes() {
     }
 }
 
-/// What Ceph writes where a profile has no w: two data columns may be lost, of three and more not
-/// always.
+/// The code that Ceph writes if a profile has no w. Any two data columns can be lost, but not
+/// always three or more.
 #[test]
 fn blaum_roth_with_seven_rows_is_not_mds() {
     let pairs = [(0, 2), (0, 4), (1, 4), (2, 4), (1, 5), (2, 5), (0, 6), (2, 6), (4, 6)];
@@ -156,7 +156,7 @@ fn matrices_of_minimum_density_are_invertible_one_by_one_and_in_pairs() {
     }
 }
 
-/// As many bits as the longest word has.
+/// A mask of as many bits as the longest word has.
 type Bits = [u128; 3];
 
 fn plus(a: &Bits, b: &Bits) -> Bits {

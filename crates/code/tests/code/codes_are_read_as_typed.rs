@@ -1,4 +1,4 @@
-//! A code is read as a person types it, and what is stored has one text form.
+//! A code is read as a user types it, and stored in one text form.
 
 use pantile_code::{Code, CodeError};
 

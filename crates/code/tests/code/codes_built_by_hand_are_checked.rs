@@ -1,5 +1,5 @@
-//! A code that a user writes as a value is held to what a code file is held to: it is refused with
-//! the reason, or it is true.
+//! A code that a user writes as a value is checked like a code file: it is refused with the reason,
+//! or it is true.
 
 use pantile_code::{Claim, Code, CodeBuilder, CodeError, ColumnRole, FileFault, Purpose};
 use pantile_gf::Gf;
@@ -45,7 +45,7 @@ fn a_code_that_is_right_is_the_code_of_its_file() {
 }
 
 #[test]
-fn what_columns_are_and_what_a_code_is_for_is_kept() {
+fn roles_of_columns_and_the_purpose_are_kept() {
     let mut code = pair();
     code.add_on(3, 1);
     code.study_only("it is a test");
@@ -77,7 +77,7 @@ fn equations_that_do_not_determine_the_parities_are_refused() {
 
 #[test]
 fn a_claim_is_what_was_proven() {
-    // Two copies of one sum: four columns, two of redundancy, and yet not any two may be lost.
+    // Two copies of one sum: four columns, two of redundancy, and yet not any two can be lost.
     let mut code = CodeBuilder::uniform(4, 1);
     code.define_xor((0, 2), [(0, 0), (0, 1)]);
     code.define_xor((0, 3), [(0, 0), (0, 1)]);
@@ -86,7 +86,7 @@ fn a_claim_is_what_was_proven() {
 }
 
 #[test]
-fn what_lies_outside_the_shape_is_refused_however_far() {
+fn cells_outside_the_shape_are_refused() {
     let most = 1 << 24;
     for far in [1, 1usize << 32, usize::MAX] {
         let outside = FileFault::NoSuchCell { row: far, column: 0 };

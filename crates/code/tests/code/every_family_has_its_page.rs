@@ -1,12 +1,12 @@
-//! Each family has a page that names its spec forms, and what the pages show is computed, not drawn
-//! from memory.
+//! Each family has a page that names its spec forms, and the pages' examples are computed, not
+//! drawn from memory.
 //!
 //! Five kinds of fenced block are checked, three followed by a spec: `layout` is the whole stripe,
 //! data in user order and parity in the order of the equations; each line of `equations` is a line
 //! of the code's file; `encode` gives data bytes and the parity bytes that belong to them;
 //! `code-file`, followed by the tolerance that it proves, is a code file; `limits`, followed by the
 //! family, lists specs at its limits that are taken and specs beyond that are refused. No block may
-//! be empty. With `PANTILE_BLESS=1` in the environment each `layout` is written anew.
+//! be empty. With `PANTILE_BLESS=1` in the environment each `layout` is rewritten.
 
 use pantile_code::{Cell, Code, families};
 use pantile_gf::Gf;
@@ -69,7 +69,7 @@ fn every_page_belongs_to_a_family() {
 }
 
 #[test]
-fn what_the_pages_show_is_what_the_code_is() {
+fn pages_show_the_code() {
     let pages = families().iter().map(|family| format!("codes/{}.md", family.name));
     let mut checked = 0;
     for page in pages.chain(["codes/README.md".into(), "code-files.md".into()]) {

@@ -5,7 +5,7 @@ use pantile_code::foreign::{Cut, Profile, Rows};
 use pantile_code::{Code, CodeError};
 
 #[test]
-fn what_names_the_same_chunks_is_the_same_code() {
+fn names_of_the_same_chunks_give_the_same_code() {
     for (name, spec) in [
         ("ceph:plugin=isa k=8 m=3", "rs:8+3,vandermonde"),
         ("ceph:plugin=isa,k=8,m=3,technique=cauchy", "rs:8+3"),
@@ -118,7 +118,7 @@ fn chunks_have_the_lengths_that_their_system_allows() {
 }
 
 #[test]
-fn what_is_not_understood_says_what_is_wrong() {
+fn unknown_names_get_a_message_with_the_fault() {
     for (name, said) in [
         ("ceph:", "names no code"),
         ("ceph:k=8 m=3", "plugin= is missing"),
@@ -174,8 +174,7 @@ fn what_is_not_understood_says_what_is_wrong() {
     }
 }
 
-/// The law of suggestions: whatever is proposed survives at least what was asked for, on as many
-/// disks.
+/// The law of suggestions: each proposed code survives at least as many losses, on as many disks.
 #[test]
 fn never_is_less_redundancy_suggested() {
     let names = [
@@ -223,7 +222,7 @@ fn no_misspelling_leads_to_a_code_that_survives_nothing() {
     };
     assert_eq!(nearest("raid66:4"), Some("raid6"));
     assert_eq!(nearest("mirorr:2"), Some("mirror"));
-    // As near to raid5 and raid6 as to raidq.
+    // This is as near to raid5 and raid6 as to raidq.
     assert_eq!(nearest("raid8:4"), Some("raidq"));
 }
 

@@ -61,7 +61,7 @@ fn texts_that_share_a_budget_cost_no_more_than_one_may() {
 }
 
 #[test]
-fn the_same_text_is_read_or_refused_at_the_same_effort_every_time() {
+fn a_text_needs_the_same_effort_every_time() {
     let text = dense(10, 20, 150);
     let suffices = |steps| Code::from_text_within(&text, &mut Budget::of_steps(steps)).is_ok();
     let least = (0..40_000).collect::<Vec<u64>>().partition_point(|&steps| !suffices(steps)) as u64;

@@ -1,4 +1,4 @@
-//! One device of a pool: what waits for it, what the ring has of it, and its workers.
+//! One device of a pool: its waiting requests, its requests in the ring, and its workers.
 
 use super::{Done, Op, Over, PoolOptions, Priority, Refusal, Rejected, Request, release};
 use crate::device::site;
@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 /// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// How often a worker without work gives way and looks again before it sleeps: the taker of its
+/// Number of times that an idle worker yields and looks again before it sleeps: the taker of its
 /// completion often has the next request, and a sleeper has to be called. NOTES.md has the figures.
 pub(super) const LOOKS: u32 = 2;
 
-/// How long a worker of a device that the ring serves waits for work before it ends.
+/// Time that a worker of a device in the ring waits for work before it ends.
 const LINGERS: Duration = Duration::from_secs(1);
 
 /// EINTR, EAGAIN, EINVAL, EOPNOTSUPP and ECANCELED: the system has not flushed, and a worker is to.
 const NOT_FLUSHED: [i32; 5] = [4, 11, 22, 95, 125];
-/// One device, what waits for it, and who works on it.
+/// One device, its waiting requests, and its workers.
 pub(crate) struct Slot {
     number: usize,
     pub(super) device: Arc<dyn Device>,
@@ -38,7 +38,7 @@ pub(crate) struct Slot {
     ended: Condvar,
 }
 
-/// Who flushes a device that the ring serves.
+/// Executor of flushes for a device that the ring serves.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flushes {
     ByWorker,
@@ -52,10 +52,10 @@ pub(crate) struct State {
     flushes: Vec<Queued>,
     flush_runs: bool,
     background_runs: usize,
-    /// By priority, what the system has.
+    /// Requests in the system, by priority.
     pub(super) ring_runs: [usize; 2],
-    /// By priority, what it gets when it has less. Invariant: it has something of the device and
-    /// priority for as long as anything waits here.
+    /// Requests that the system gets when it has fewer, by priority. Invariant: the system has a
+    /// request of the device and priority as long as one waits here.
     ring_waits: [VecDeque<Queued>; 2],
     closing: bool,
     workers: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Queued {
     since: Instant,
 }
 
-/// What a worker does next.
+/// Next task of a worker.
 enum Job {
     One(Queued),
     /// One flush for all of these.
@@ -140,7 +140,7 @@ impl Slot {
                     Err(queued) => {
                         self.lock().ring_runs[priority as usize] -= 1;
                         self.queue(self.lock(), queued, done);
-                        // Somebody may have begun to wait for this one to land.
+                        // A caller can have begun to wait for this one to finish.
                         self.goes_on(priority, done, ring);
                     }
                 }
@@ -150,7 +150,7 @@ impl Slot {
         Ok(())
     }
 
-    /// Whether the ring does such of this device.
+    /// True if the ring performs such an operation for this device.
     fn is_for_ring(&self, op: &Op) -> bool {
         let is_served = match op {
             Op::Read { .. } | Op::Write { .. } => true,
@@ -160,8 +160,8 @@ impl Slot {
         is_served && self.file().is_some()
     }
 
-    /// Whether the ring takes one more of this device: there is always room for a flush, of which
-    /// there are few.
+    /// True if the ring takes one more request of this device. Flushes are few, so there is always
+    /// room for one.
     fn has_room(&self, state: &State, queued: &Queued) -> bool {
         let runs_most = match queued.request.priority {
             Priority::User => self.options.workers_per_device,
@@ -171,7 +171,7 @@ impl Slot {
         matches!(queued.request.op, Op::Flush) || runs < runs_most
     }
 
-    /// Gives the ring what waits for room in it.
+    /// Gives waiting requests to the ring.
     pub(super) fn goes_on(self: &Arc<Self>, priority: Priority, done: &Arc<Done>, ring: &Ring) {
         loop {
             let mut state = self.lock();
@@ -229,7 +229,7 @@ impl Slot {
         }
         if state.idle > state.called {
             state.called += 1;
-            // Unlocked first, or whoever is called would wait for the lock at once.
+            // Unlock first, or the woken thread would wait for the lock at once.
             drop(state);
             self.work.notify_one();
         } else if state.workers < self.options.workers_per_device {
@@ -263,7 +263,7 @@ impl Slot {
                 state.background_runs -= usize::from(background);
                 looked = 0;
             } else if state.closing {
-                // What still waits, waits for a worker that is busy, and that one will look again.
+                // Remaining requests wait for a busy worker, which will look again.
                 break;
             } else if looked < LOOKS {
                 looked += 1;
@@ -326,7 +326,7 @@ impl Slot {
         Over { completion, accepted: self.accepted.clone() }
     }
 
-    /// Takes out of the queues what `which` accepts, oldest first within each.
+    /// Takes the requests that `which` accepts out of the queues, oldest first within each.
     pub(super) fn take_queued(&self, mut which: impl FnMut(&Request) -> bool) -> Vec<Request> {
         let mut state = self.lock();
         let mut taken = Vec::new();
@@ -415,7 +415,8 @@ impl Job {
         matches!(self, Self::Flush(_))
     }
 
-    /// Whether it counts against the background's share; flushes do not, there is only one.
+    /// True if it counts against the share of the background. Flushes do not, since there is only
+    /// one.
     fn is_background(&self) -> bool {
         matches!(self, Self::One(queued) if queued.request.priority == Priority::Background)
     }

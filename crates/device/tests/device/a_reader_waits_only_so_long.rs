@@ -1,7 +1,7 @@
-//! What a reader reads, what it leaves to a pool, and what it does when nobody answers.
+//! A reader's reads, its limits, and its behaviour beside a device that does not answer.
 //!
-//! Where the system has no io_uring for us there is no reader, and where the temporary folder has
-//! no direct I/O nothing that one reads: then a test says so and ends.
+//! A system without io_uring has no reader, and a temporary folder without direct I/O has no file
+//! for it. Then a test prints that and ends.
 
 use pantile_device::{
     AlignedBuf, Device, Faulty, FileDevice, Layer, Layered, MemoryDevice, Mode, NotRead, READER_PARTS_MAX,
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Nobody's patience ends then.
+/// A deadline that no test reaches.
 const NEVER: Duration = Duration::MAX;
 
-/// What a reader's buffers hold before it reads.
+/// Content of a reader's buffers before it reads.
 const UNREAD: u8 = 0xee;
 
 /// A reader, and a file that it can read from its device; none, said aloud, where the system has no
@@ -45,7 +45,7 @@ fn buffers(lens: &[usize]) -> Vec<AlignedBuf> {
     lens.iter().map(buffer).collect()
 }
 
-/// What lies at some places of a device, read into 32 blocks one behind another.
+/// Reads some places of a device into 32 blocks, one behind another.
 fn read(
     reader: &mut Reader,
     device: &Arc<dyn Device>,
@@ -185,7 +185,7 @@ fn a_reader_that_gave_up_is_free_when_the_device_has_answered() {
     assert!(read(&mut reader, &device, &[(0, 4096)], NEVER).unwrap() == [8; 4096]);
     drop(device);
     assert_eq!(Arc::strong_count(&silent), 1, "a reader that is free has no device");
-    // One that is dropped before keeps what the system may still write to.
+    // A reader that is dropped before keeps the memory that the system may still write to.
     let device: Arc<dyn Device> = silent.clone();
     assert_eq!(read(&mut reader, &device, &[(0, 4096)], Duration::ZERO), Err(NotRead::Late { part: 0 }));
     drop((reader, device));

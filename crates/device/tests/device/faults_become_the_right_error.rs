@@ -1,4 +1,4 @@
-//! Every fault of a device reaches the caller as the error that says what to do.
+//! Every fault of a device reaches the caller as the error with its remedy.
 
 use pantile_device::*;
 use std::path::Path;
@@ -142,7 +142,7 @@ fn every_kind(dir: &Path) -> Vec<Box<dyn Device>> {
 }
 
 #[test]
-fn what_is_not_on_the_blocks_or_not_on_the_device_is_refused_untried() {
+fn requests_off_the_blocks_or_the_device_are_refused_untried() {
     let dir = tempfile::tempdir().unwrap();
     for device in every_kind(dir.path()) {
         let (block, end) = (device.block_len_bytes() as usize, device.len_bytes());

@@ -11,7 +11,7 @@ fn soon() -> Instant {
     Instant::now() + LONG
 }
 
-/// Memory whose operations wait at a gate, and which writes down what began and what ended.
+/// Memory whose operations wait at a gate, and which records the start and end of each.
 type Gated = Layered<MemoryDevice, Door>;
 
 struct Door {
@@ -219,7 +219,7 @@ fn a_device_that_hangs_blocks_no_other() {
     hung.until_begun(2);
     (100..110).for_each(|token| pool.submit(write(token, 1, Priority::User)).unwrap());
     assert_eq!(tokens(&pool, 10), (100..110).collect::<Vec<_>>());
-    // Detached, it gives back what had not begun, and its place is empty.
+    // After detaching, unbegun requests come back, and its place is empty.
     assert_eq!(pool.detach(0).len(), 8);
     assert_eq!(pool.submit(write(1, 0, Priority::User)).unwrap_err().why, Refusal::Detached);
     pool.submit(write(111, 1, Priority::User)).unwrap();
@@ -361,7 +361,7 @@ fn a_dropped_pool_has_done_everything_and_lets_go_of_its_devices() {
 }
 
 #[test]
-fn nobody_holds_a_device_once_its_pool_is_dropped() {
+fn a_dropped_pool_holds_no_device() {
     for round in 0..300 {
         let device = Arc::new(MemoryDevice::new("memory", 1 << 20));
         let pool = IoPool::new(options(8, 4, 64));

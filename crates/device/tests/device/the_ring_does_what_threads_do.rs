@@ -1,7 +1,7 @@
 //! A pool that leaves reads and writes of files to the system, beside one that has a thread for
 //! each: the same bytes, the same errors.
 //!
-//! Where the system has no io_uring for us both are the same, and nothing here fails.
+//! On a system without io_uring both are the same, and no test here fails.
 
 use pantile_device::*;
 use std::fs::OpenOptions as StdOptions;
@@ -87,7 +87,7 @@ fn both_write_and_read_the_same_bytes() {
     assert!(files[0] == files[1]);
 }
 
-/// Past the end, not aligned, and of a file that was cut: what a thread says, to the last field.
+/// Past the end, not aligned, and of a file that was cut: the error of a thread, to the last field.
 /// Without direct I/O nothing has to be aligned.
 #[test]
 fn both_say_the_same_of_what_cannot_be_done() {
@@ -121,7 +121,7 @@ fn both_say_the_same_of_what_cannot_be_done() {
 
 /// Whatever a layer does must be done: a device that has one is nothing for the ring.
 #[test]
-fn what_lies_between_is_not_gone_around() {
+fn the_ring_does_not_bypass_layers() {
     struct Says(bool);
     impl Layer for Says {
         fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
@@ -131,7 +131,7 @@ fn what_lies_between_is_not_gone_around() {
     let dir = tempfile::tempdir().unwrap();
     let file = Arc::new(FileDevice::create(dir.path().join("file"), MIB as u64).unwrap());
     let is_direct = |device: &dyn Device| device.direct_file().map(|_: BorrowedFd<'_>| ()).is_some();
-    // Nor is one on a file system that may wait in the thread that submits.
+    // A file system that may wait in the submitting thread is not bypassed, either.
     let is_for_ring = is_direct(&file);
     assert!(!is_for_ring || file.mode() == Mode::Direct);
     assert_eq!(is_direct(&Layered::with(file.clone(), Says(true))), is_for_ring);
@@ -147,7 +147,7 @@ fn what_lies_between_is_not_gone_around() {
 }
 
 #[test]
-fn what_was_accepted_is_done_when_the_pool_is_dropped_or_shut_down() {
+fn accepted_requests_are_done_when_the_pool_ends() {
     let dir = tempfile::tempdir().unwrap();
     for shuts_down in [false, true] {
         let path = dir.path().join(shuts_down.to_string());
@@ -173,7 +173,7 @@ fn what_was_accepted_is_done_when_the_pool_is_dropped_or_shut_down() {
 }
 
 #[test]
-fn what_is_under_way_completes_after_its_device_was_detached() {
+fn running_requests_complete_after_their_device_was_detached() {
     let dir = tempfile::tempdir().unwrap();
     let pool = pool(true);
     let path = dir.path().join("file");

@@ -1,10 +1,10 @@
 //! The header of a chunk: whose it is, and a checksum for each of its blocks.
 //!
 //! It stands before the elements and is written with them in one go, so that a full-stripe write
-//! needs no second I/O and touches nothing that others use. It says what the chunk is, so that a
-//! volume whose maps are lost can be read by a scan. Whether it is the chunk that was wanted, the
-//! reader decides: by its generation, which comes from the stripe table, and for the newest writes
-//! by its digest, which comes from the journal.
+//! needs no second I/O and no shared block. It identifies the chunk, so that a volume whose maps
+//! are lost can be read by a scan. The reader checks that it is the wanted chunk: by its
+//! generation, which comes from the stripe table, and for the newest writes by its digest, which
+//! comes from the journal.
 
 use super::{
     BLOCK_BYTES, CHUNK_BLOCKS_MAX, LogicalStripe, PhysicalStripe, Slot, VOLUME_VERSION, VolumeId,
@@ -32,7 +32,7 @@ layout! {
     }
 }
 
-/// What a chunk says of itself.
+/// Identity of a chunk, stored before its elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// The volume.
@@ -41,9 +41,9 @@ pub struct ChunkHeader {
     pub slot: Slot,
     /// Where it lies.
     pub physical: PhysicalStripe,
-    /// Whose content it holds.
+    /// Logical stripe whose content it holds.
     pub logical: LogicalStripe,
-    /// Of the stripe write.
+    /// Generation of the stripe write.
     pub generation: Generation,
     /// The column of the code that it holds.
     pub column: Column,

@@ -1,8 +1,8 @@
-//! The claim: who serves the volume, for others who can reach the same devices.
+//! The claim: it names the server of the volume for other hosts that can reach the same devices.
 //!
-//! One block of its own on each device, outside the turns of the superblocks: it is written again
-//! every 2 s without a flush, and says nothing that a later opening relies on but "somebody may be
-//! there". Torn or unreadable it is none.
+//! Each device has one block for it, outside the turns of the superblocks. It is written again
+//! every 2 s without a flush. A later opening concludes from it only that another server may be
+//! running. A torn or unreadable block is no claim.
 
 use super::{
     BLOCK_BYTES, Session, VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal, unseal,
@@ -21,7 +21,7 @@ layout! {
         HELD: "held" @ 12 + 4, "1 as long as the volume is served, 0 when it was stopped in order";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         CLAIMANT: "claimant" @ 32 + 16, "drawn at random by each server";
-        BEAT: "beat" @ 48 + 8, "counts the writes of this claimant: as long as it grows, somebody serves";
+        BEAT: "beat" @ 48 + 8, "counts the writes of this claimant: as long as it grows, the volume is served";
         SESSION: "session" @ 56 + 8, "the volume's session when it was claimed; 0: not known yet";
         AT: "at" @ 64 + 8, "when, by the clock of the claimant: seconds since 1970, signed";
         BOOT: "boot" @ 72 + 16, "names this start of the claimant's system; zeros: not known";
@@ -35,7 +35,7 @@ layout! {
     }
 }
 
-/// Who serves a volume.
+/// Server of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimant {
     /// Drawn at random by each server.
@@ -52,14 +52,14 @@ pub struct Claimant {
     pub host: String,
 }
 
-/// What a server says of itself on each device.
+/// Claim of a server on each device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The volume.
     pub volume: VolumeId,
-    /// Who.
+    /// Server that claims the volume.
     pub claimant: Claimant,
-    /// Whether it serves; not any more once it was stopped in order.
+    /// True while it serves; false after an orderly stop.
     pub is_held: bool,
     /// Counts the writes.
     pub beat: u64,

@@ -1,4 +1,4 @@
-//! The entries of a record: what one change of the maps can be. A snapshot is made of some of them,
+//! The entries of a record: the possible changes of the maps. A snapshot is made of some of them,
 //! too.
 //!
 //! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is
@@ -32,7 +32,7 @@ pub(super) const MEMBER_BYTES: usize = 40;
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
 layout! {
-    /// How every entry begins.
+    /// Head of every entry.
     ENTRY_HEAD_LAYOUT {
         KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 7 device, 8 event, 9 scrub, 10 range, 12 patch";
         COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, chunks of a patch, else zero";
@@ -44,7 +44,7 @@ layout! {
     /// A stripe switch, behind the head. The digests follow, 8 bytes for each bit set, ascending.
     SWITCH_LAYOUT {
         S_LOGICAL: "logical stripe" @ 8 + 8, "the stripe that was written";
-        S_PHYSICAL: "physical stripe" @ 16 + 8, "where it lies from now on";
+        S_PHYSICAL: "physical stripe" @ 16 + 8, "its place from now on";
         S_GENERATION: "generation" @ 24 + 8, "of the write";
         S_WRITTEN: "written" @ 32 + 32, "bit s of byte s / 8: a chunk was written to the device in slot s";
     }
@@ -72,7 +72,7 @@ layout! {
     LOG_CELL_LAYOUT {
         C_USER: "user block" @ 0 + 6, "the user's block or the home block that it holds; 0 for a cell that holds none";
         C_SLOT: "slot" @ 6 + 1, "the device";
-        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten; 3 a home block";
+        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or a forgotten cell; 3 a home block";
         C_CHECKSUM: "checksum" @ 8 + 8, "of the block, as it is or would be on that device";
     }
 }
@@ -106,7 +106,7 @@ pub enum Entry {
     Unmap {
         /// The first.
         first: LogicalStripe,
-        /// How many, at least 1.
+        /// Number of them, at least 1.
         count: u64,
     },
     /// Blocks of one row of the log were written.
@@ -115,7 +115,7 @@ pub enum Entry {
     LogForget {
         /// The first.
         first: UserBlock,
-        /// How many, at least 1.
+        /// Number of them, at least 1.
         count: u64,
     },
     /// The state of a member from now on.
@@ -131,12 +131,11 @@ pub enum Entry {
 pub struct StripeSwitch {
     /// The stripe.
     pub logical: LogicalStripe,
-    /// Where it lies from now on.
+    /// Its place from now on.
     pub physical: PhysicalStripe,
     /// Of the write.
     pub generation: Generation,
-    /// By slot, the digest of its chunk's header; `None`: not written there. As many as there are
-    /// devices.
+    /// By slot, the digest of its chunk's header; `None`: not written there. One for each device.
     pub digests: Vec<Option<Crc64>>,
 }
 
@@ -160,13 +159,13 @@ pub struct LogWrite {
 pub struct Cell {
     /// The device.
     pub slot: Slot,
-    /// What it holds.
+    /// Content of the block.
     pub holds: Holds,
-    /// Of the block; see [`block_checksum`](super::block_checksum).
+    /// Checksum of the block; see [`block_checksum`](super::block_checksum).
     pub checksum: Crc64,
 }
 
-/// What a block of the log holds.
+/// Content of a block of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Holds {
     /// A user's block.
@@ -190,17 +189,17 @@ pub struct Member {
     pub state: MemberState,
 }
 
-/// Whether what a device holds can be used.
+/// Usability of a device's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberState {
     /// It holds everything.
     Present,
-    /// It misses what is written.
+    /// It misses new writes.
     Lost {
         /// The first generation that it missed.
         missed_from: Generation,
     },
-    /// It takes what is written, and misses `missed_from..missed_until` except where the cursor has
+    /// It takes new writes, and misses `missed_from..missed_until` except where the cursor has
     /// passed.
     Rebuilding {
         /// The first generation that it missed.
@@ -213,7 +212,7 @@ pub enum MemberState {
 }
 
 impl MemberState {
-    /// Whether a chunk of this generation, of this logical stripe, is on the device.
+    /// True if a chunk of this generation and logical stripe is on the device.
     pub fn has(self, generation: Generation, logical: LogicalStripe) -> bool {
         match self {
             MemberState::Present => true,
@@ -309,8 +308,7 @@ impl Entry {
         }
     }
 
-    /// Whether an entry, its head at least, is of a kind that a reader may pass over without
-    /// knowing it.
+    /// True if an entry, at least its head, is of a kind that a reader may skip without knowing it.
     pub(super) fn may_be_ignored(bytes: &[u8]) -> bool {
         get_u16(KIND, bytes) >= KIND_MAY_IGNORE
     }

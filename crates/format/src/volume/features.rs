@@ -2,7 +2,7 @@
 
 use crate::Crc64;
 
-/// Features of a volume, by what a reader may do that does not know one of them.
+/// Features of a volume, by the rights of a reader that does not know them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// A reader that does not know one of these may read and write the volume.

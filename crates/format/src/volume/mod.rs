@@ -1,19 +1,18 @@
 //! One definition of every byte that a volume stores on its devices.
 //!
-//! What is stored: a [`Superblock`] says what the volume is; a [`ChunkHeader`] stands before every
-//! chunk and says whose it is; a [`Record`] is one atomic change of the maps; a
-//! [`Snapshot`](SnapshotEncoder) is the maps at one record; [`State`] is what happened and what is
-//! wrong, beside the snapshot; a [`Claim`] tells other hosts who serves the volume;
-//! [`Zones`] says where all of it lies. `docs/volume-format.md` prints the same tables, and a test
-//! compares the page with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
+//! A [`Superblock`] identifies the volume. A [`ChunkHeader`] stands before every chunk and
+//! identifies it. A [`Record`] is one atomic change of the maps, and a
+//! [`Snapshot`](SnapshotEncoder) is the maps at one record. [`State`], beside the snapshot, has the
+//! events and known faults. A [`Claim`] names the server for other hosts. [`Zones`] are the places
+//! of all of these. `docs/volume-format.md` prints the same tables, and a test compares the page
+//! with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
 //!
-//! Invariants of everything that decodes: it belongs to the volume that was asked for; it lies
-//! within the volume's [`Shape`]; bytes without a meaning are zero; encoding it again gives the
-//! same bytes.
+//! Invariants of everything that decodes: it belongs to the volume that was asked for; it is within
+//! the volume's [`Shape`]; bytes without a meaning are zero; encoding it again gives the same
+//! bytes.
 //!
-//! What a decoder cannot see, because it would need all maps at once, is the reader's: that no two
-//! logical stripes name one physical stripe, and that no two cells of the log claim one user's
-//! block.
+//! Two invariants need all maps at once, so the reader checks them, not a decoder: no two logical
+//! stripes name one physical stripe, and no two cells of the log claim one user's block.
 //!
 //! A CRC must never cover bytes that end in their own CRC: the register is then the same whatever
 //! they say, so that a checksum over them would not tell one valid piece from another. Hence one
@@ -75,8 +74,8 @@ pub const CHUNK_BLOCKS_MAX: u64 = 1 << 16;
 /// "unmapped".
 pub const STRIPES_MAX: u64 = u32::MAX as u64;
 
-/// Rows of the log, at most: a row holds a block or more, and a million blocks of log are what
-/// memory and snapshots have room for.
+/// Rows of the log, at most: a row holds a block or more, and memory and snapshots have room for a
+/// million blocks of log.
 pub const LOG_ROWS_MAX: u32 = 1 << 20;
 
 /// Blocks of the user's address space, at most: 1 EiB, so that the log names one by 6 bytes.
@@ -89,13 +88,13 @@ pub const DEVICE_BLOCKS_MAX: u64 = 1 << 51;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeId(pub [u8; 16]);
 
-/// Drawn anew whenever the set of members that are trusted changes; members of two histories are
-/// never mixed.
+/// Drawn at random whenever the set of trusted members changes. Members of two histories are never
+/// mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HistoryId(pub [u8; 16]);
 
-/// A device's place in the volume, from 0. What column it holds of a stripe is the
-/// [`Placement`](pantile_code::Placement)'s.
+/// A device's place in the volume, from 0. The [`Placement`](pantile_code::Placement) gives its
+/// column of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Slot(pub u32);
 
@@ -161,11 +160,12 @@ pub fn block_checksum(
     crc.crc()
 }
 
-/// Where magic and version stand in every structure of a volume.
+/// Places of magic and version in every structure of a volume.
 const MAGIC_BYTES: usize = 8;
 const VERSION_END: usize = 12;
 
-/// Refuses what is not the structure, is cut off before `need` bytes, or is of another version.
+/// Refuses bytes that are not the structure, are cut off before `need` bytes, or are of another
+/// version.
 ///
 /// Another version may keep its checksum elsewhere: its number counts without one.
 fn check_start(part: Part, magic: &[u8; 8], bytes: &[u8], need: u64) -> Result<(), FormatError> {

@@ -1,11 +1,11 @@
-//! Notes: what happened to a volume and what is wrong with it, as entries of records and of the
-//! state beside a snapshot.
+//! Notes: events and known faults of a volume, as entries of records and of the state beside a
+//! snapshot.
 //!
 //! A note says how something is from now on, whole, so that reading one twice changes nothing;
 //! events alone add up. None of them says where data lie: a reader that lost them all would read
 //! the same bytes and know less about them.
 //!
-//! Times are seconds since 1970, signed, of the clock of whoever noted them; 0: not known.
+//! Times are seconds since 1970, signed, by the clock of the host that noted them; 0: not known.
 
 use super::entry::ENTRY_HEAD_BYTES;
 use super::{LogicalStripe, Shape, Slot, UserBlock, must_be_zero};
@@ -26,19 +26,19 @@ pub(super) const BAD_BYTES: usize = 32;
 /// In place of a slot: the event is of no device.
 const NO_SLOT: u32 = u32::MAX;
 
-/// How many counts a scrub has, from `S_COUNTS` on.
+/// Number of counts of a scrub, from `S_COUNTS` on.
 const SCRUB_COUNTS: usize = 12;
 
 layout! {
-    /// What is known of a device, behind the head.
+    /// Fields of a note about a device, behind the head.
     DEVICE_NOTE_LAYOUT {
         D_SLOT: "slot" @ 8 + 4, "the device";
         D_REASON: "reason" @ 12 + 2, "why it was lost the last time; 0: it never was";
-        D_BAD: "all bad" @ 14 + 2, "1 if all that is on the device counts as bad, because there is no room to say what; else 0";
+        D_BAD: "all bad" @ 14 + 2, "1 if all that is on the device counts as bad, because there is no room for a list; else 0";
         D_ERRNO: "system error" @ 16 + 4, "number of the system's error that came with it; 0: none";
         D_RESERVED_2: "reserved" @ 20 + 4, "zero";
         D_SINCE: "lost at" @ 24 + 8, "when it was lost the last time";
-        D_CHECKSUM: "checksum errors" @ 32 + 8, "blocks and headers that were not what they should be, since it is this device";
+        D_CHECKSUM: "checksum errors" @ 32 + 8, "blocks and headers with wrong content, since it is this device";
         D_MEDIA: "media errors" @ 40 + 8, "reads that failed, since it is this device";
     }
 }
@@ -60,7 +60,7 @@ layout! {
     /// The last scrub, behind the head.
     SCRUB_LAYOUT {
         S_STATE: "state" @ 8 + 4, "1 running, 2 paused, 3 ended, 4 stopped before its end";
-        S_REPAIR: "repair" @ 12 + 4, "1 if what is bad is written anew, else 0";
+        S_REPAIR: "repair" @ 12 + 4, "1 if bad blocks are rewritten, else 0";
         S_BEGUN: "begun at" @ 16 + 8, "when";
         S_ENDED: "ended at" @ 24 + 8, "when it ended or was stopped; 0 before";
         S_POSITION: "position" @ 32 + 8, "the logical stripes before it are judged";
@@ -69,7 +69,7 @@ layout! {
 }
 
 layout! {
-    /// How a range of the user's blocks is, behind the head.
+    /// State of a range of the user's blocks, behind the head.
     RANGE_LAYOUT {
         R_FIRST: "first user block" @ 8 + 8, "of the range";
         R_COUNT: "count" @ 16 + 8, "how many, at least 1";
@@ -92,19 +92,19 @@ layout! {
 /// One note.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
-    /// What is known of a device.
+    /// Known facts of a device.
     Device(DeviceNote),
     /// Something that happened.
     Event(EventNote),
     /// The last scrub.
     Scrub(ScrubNote),
-    /// How a range of the user's blocks is.
+    /// State of a range of the user's blocks.
     Range(RangeNote),
     /// Bad content of a device.
     Bad(BadNote),
 }
 
-/// Why a device was lost. A number that is not known here was given by a later program.
+/// Reason why a device was lost. An unknown number comes from a later program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reason(pub u16);
 
@@ -133,12 +133,12 @@ impl Reason {
     pub const READS_FAILED: Reason = Reason(10);
 }
 
-/// What is known of a device.
+/// Known facts of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DeviceNote {
     /// The device.
     pub slot: Slot,
-    /// Why it was lost the last time.
+    /// Reason of its last loss.
     pub reason: Reason,
     /// Number of the system's error that came with it; 0: none.
     pub errno: i32,
@@ -146,13 +146,13 @@ pub struct DeviceNote {
     pub since: i64,
     /// All of its content counts as bad.
     pub all_bad: bool,
-    /// Blocks and headers that were not what they should be.
+    /// Blocks and headers with wrong content.
     pub checksum_errors: u64,
     /// Reads that failed.
     pub media_errors: u64,
 }
 
-/// What can happen. A number that is not known here was given by a later program.
+/// Kind of an event. An unknown number comes from a later program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventKind(pub u16);
 
@@ -186,7 +186,7 @@ impl EventKind {
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventNote {
-    /// What.
+    /// Kind of the event.
     pub what: EventKind,
     /// Of a loss.
     pub reason: Reason,
@@ -196,16 +196,16 @@ pub struct EventNote {
     pub errno: i32,
     /// When.
     pub at: i64,
-    /// Of data the first user block, of a scrub the stripes found bad, else 0.
+    /// For data the first user block, for a scrub the number of bad stripes, otherwise 0.
     pub value: u64,
 }
 
-/// How far a scrub is.
+/// Progress of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScrubState {
     /// It goes on.
     Running,
-    /// It waits to be told to go on.
+    /// It waits for the user to continue it.
     Paused,
     /// It came to its end.
     Ended,
@@ -216,9 +216,9 @@ pub enum ScrubState {
 /// The last scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScrubNote {
-    /// How far it is.
+    /// Progress.
     pub state: ScrubState,
-    /// Whether what is bad is written anew.
+    /// True if bad blocks are rewritten.
     pub repair: bool,
     /// When it began.
     pub begun_at: i64,
@@ -235,7 +235,7 @@ pub struct ScrubNote {
 pub struct RangeNote {
     /// Its first block.
     pub first: UserBlock,
-    /// How many, at least 1.
+    /// Number of them, at least 1.
     pub count: u64,
     /// Whether it cannot be read.
     pub is_lost: bool,
@@ -251,7 +251,7 @@ pub struct BadNote {
     pub slot: Slot,
     /// The first logical stripe; log rows are numbered on from the last stripe.
     pub first: u64,
-    /// How many, at least 1.
+    /// Number of them, at least 1.
     pub count: u64,
     /// Bad, or good again.
     pub is_bad: bool,

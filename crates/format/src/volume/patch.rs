@@ -1,7 +1,7 @@
-//! The entry of a record that patches a stripe: which of its blocks are written where they lie, and
-//! what the headers of their chunks are then. Their content is in the log.
+//! The entry of a record that patches a stripe: the blocks that are written in place, and the
+//! resulting headers of their chunks. The content of the blocks is in the log.
 //!
-//! A patch without chunks says that the stripe has what its patch said: the log holds its home
+//! A patch without chunks ends a patch: the stripe has its blocks, and the log holds its home
 //! blocks no more.
 
 use super::entry::{ENTRY_HEAD_BYTES, KIND_PATCH, begin};
@@ -39,12 +39,12 @@ layout! {
     }
 }
 
-/// A stripe of which some blocks are written where they lie.
+/// A stripe of which some blocks are written in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StripePatch {
     /// The stripe.
     pub logical: LogicalStripe,
-    /// That it has, and keeps; 0 if there are no chunks.
+    /// Generation of the stripe, which stays the same; 0 if there are no chunks.
     pub generation: Generation,
     /// The chunks that are written to, ascending by slot; none once they are.
     pub chunks: Vec<ChunkPatch>,
@@ -55,9 +55,9 @@ pub struct StripePatch {
 pub struct ChunkPatch {
     /// The device.
     pub slot: Slot,
-    /// Of the header from then on.
+    /// Digest of the header from then on.
     pub digest: Crc64,
-    /// Which of the chunk's blocks, ascending, at least one, and their checksums from then on.
+    /// Blocks of the chunk, ascending, at least one, and their checksums from then on.
     pub blocks: Vec<(u32, Crc64)>,
 }
 

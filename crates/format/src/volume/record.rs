@@ -6,8 +6,9 @@
 //! number, that of the highest session below it. So a record that was forgotten once never comes
 //! back.
 //!
-//! A record names what was written (the digest of each chunk's header, the checksum of each block
-//! of the log), because it is written together with it: it is valid only if what it maps is there.
+//! A record has the digest of each chunk's header and the checksum of each block of the log,
+//! because all of these are written together. It is valid only if the chunks and blocks that it
+//! maps are present.
 
 use super::{
     BLOCK_BYTES, Entry, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start, must_be_volume,
@@ -50,11 +51,11 @@ pub struct Record {
     pub number: RecordNumber,
     /// The last record that was durable before this one was written; below `number`.
     pub flushed_through: RecordNumber,
-    /// What it changes, in order.
+    /// Changes of the maps, in order.
     pub entries: Vec<Entry>,
 }
 
-/// What the first block of a record says of it, not yet covered by its checksum.
+/// Head of a record, from its first block, not yet covered by its checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
     /// The session that wrote it.
@@ -74,7 +75,7 @@ impl Record {
         blocks_of(body)
     }
 
-    /// Whether it can be a record of a volume of this shape, and fits its journal.
+    /// Checks that it can be a record of a volume of this shape, and fits its journal.
     ///
     /// Errors: `Invalid` with the field that cannot be so.
     pub fn check(&self, shape: &Shape) -> Result<(), FormatError> {

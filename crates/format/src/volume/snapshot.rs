@@ -66,7 +66,7 @@ layout! {
     }
 }
 
-/// What a snapshot says of itself.
+/// Head of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SnapshotHead {
     /// The volume.
@@ -91,7 +91,7 @@ pub enum SnapshotItem {
         logical: LogicalStripe,
         /// Where it lies.
         physical: PhysicalStripe,
-        /// Of its write, below 2^63.
+        /// Generation of its write, below 2^63.
         generation: Generation,
     },
     /// Cells of a row of the log that were written at once. A row may come several times in a row.
@@ -107,9 +107,9 @@ pub struct SnapshotSum {
     pub crc: Crc64,
 }
 
-/// What comes next in the stream, and what was there.
+/// Order of the stream: the items so far and the allowed next ones.
 ///
-/// Encoder and decoder ask the same one, so that what is written can be read.
+/// Encoder and decoder use the same order, so that every written stream can be read.
 #[derive(Clone, Debug)]
 struct Order {
     shape: Shape,
@@ -142,7 +142,11 @@ impl Order {
         }
         self.pass(1)?;
         let rule = "must be below 2^63";
-        if generation.0 >= GENERATIONS_END { Err(invalid("generation", rule)) } else { self.generation(generation) }
+        if generation.0 >= GENERATIONS_END {
+            Err(invalid("generation", rule))
+        } else {
+            self.generation(generation)
+        }
     }
 
     /// Passes stripes of the table.
@@ -177,13 +181,13 @@ impl Order {
     }
 }
 
-/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and what was
-/// not taken yet.
+/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and the
+/// blocks that were not taken yet.
 #[derive(Debug)]
 pub struct SnapshotEncoder {
     head: SnapshotHead,
     order: Order,
-    /// What no piece holds yet.
+    /// Bytes that are in no piece yet.
     stream: Vec<u8>,
     ready: VecDeque<Vec<u8>>,
     pieces: u32,
@@ -389,8 +393,8 @@ impl SnapshotDecoder {
     ///
     /// Nothing of the maps is to be used before [`SnapshotDecoder::finish`] gave its word.
     ///
-    /// Errors: the piece is not the one that belongs here, or not whole, or says what cannot be so.
-    /// Panics if the block is not one, or none is wanted.
+    /// Errors: the piece is not the expected one, or not whole, or impossible. Panics if the block
+    /// is not one, or none is wanted.
     pub fn push(&mut self, block: &[u8]) -> Result<Vec<SnapshotItem>, FormatError> {
         assert_eq!(block.len(), BLOCK_BYTES, "blocks are pushed whole");
         assert!(self.wanted().is_some(), "the snapshot is at its end");
@@ -413,7 +417,7 @@ impl SnapshotDecoder {
         Ok(items)
     }
 
-    /// What the snapshot says of itself. Errors: blocks are missing.
+    /// Returns the head of the snapshot. Errors: blocks are missing.
     pub fn finish(self) -> Result<SnapshotHead, FormatError> {
         let bytes = |blocks: u32| u64::from(blocks) * BLOCK_BYTES as u64;
         let (have, need) = (bytes(self.accepted), bytes(self.reference.blocks));
@@ -465,11 +469,11 @@ impl SnapshotDecoder {
 #[derive(Clone, Debug)]
 struct Stream {
     shape: Shape,
-    /// What is behind the last whole item.
+    /// Bytes behind the last whole item.
     bytes: Vec<u8>,
-    /// Where we are in it; `None` before its head.
+    /// Place in the entry; `None` before its head.
     order: Option<Order>,
-    /// Whether the entry before was a run of stripes that are not mapped.
+    /// True if the entry before was a run of unmapped stripes.
     after_run: bool,
 }
 
@@ -493,7 +497,7 @@ impl Stream {
         Ok(items)
     }
 
-    /// The length of what comes next; `None` if it is not all here.
+    /// The length of the next item; `None` if it is not all here.
     fn next_len(&self, bytes: &[u8]) -> Result<Option<usize>, FormatError> {
         let len = match &self.order {
             None => Some(HEAD_BYTES),

@@ -44,7 +44,7 @@ pub struct State {
     pub notes: Vec<Note>,
 }
 
-/// How many notes a state has room for, beside one of each device and one of a scrub.
+/// Number of notes that fit a state, beside one of each device and one of a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateRoom {
     /// Ranges.
@@ -56,7 +56,7 @@ pub struct StateRoom {
 }
 
 impl StateRoom {
-    /// The room in a volume of so many devices: of what these leave a quarter for bad chunks, half
+    /// The room in a volume of so many devices. After their notes a quarter is for bad chunks, half
     /// for ranges, the rest for events.
     pub fn of(devices: u32) -> StateRoom {
         let bytes = STATE_BLOCKS as usize * BLOCK_BYTES;

@@ -1,4 +1,4 @@
-//! The superblock: what the volume is, which device of it this one is, and where its maps begin.
+//! The superblock: the identity of the volume and of this device, and the place of its maps.
 //!
 //! It is written in turns to blocks 0 and 1, so that a torn write leaves the one before, and copied
 //! to the last block. The newest counts: the highest update counter among those that decode. It
@@ -15,7 +15,7 @@ use pantile_code::Placement;
 const MAGIC_BYTES: &[u8; 8] = b"PANTVOLM";
 const PART: Part = Part::Superblock;
 
-/// What a code that no family names begins with; its text is in the definition area.
+/// Prefix of a code without a family; its text is in the definition area.
 const CUSTOM: &str = "custom:";
 
 layout! {
@@ -25,7 +25,7 @@ layout! {
         VERSION: "version" @ 8 + 4, "format version, 3";
         SLOT: "slot" @ 12 + 4, "this device's place in the volume, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
-        HISTORY: "history" @ 32 + 16, "drawn anew whenever the volume is opened without all of its devices";
+        HISTORY: "history" @ 32 + 16, "drawn again whenever the volume is opened without all of its devices";
         UPDATE: "update" @ 48 + 8, "counts the writes of this superblock; the highest counts";
         SESSION: "session" @ 56 + 8, "counts the times that the volume was opened for writing";
         GENERATION_FLOOR: "generation floor" @ 64 + 8, "the first generation that this session may give";
@@ -89,13 +89,13 @@ pub struct SnapshotRef {
     pub session: Session,
 }
 
-/// What the volume is, which device of it this one is, and where its maps begin.
+/// Identity of the volume and of this device, and the place of its maps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
-    /// Drawn anew whenever the volume is opened without all of its devices, so that devices which
-    /// ran separately differ.
+    /// Drawn at random whenever the volume is opened without all of its devices, so that devices
+    /// which ran separately differ.
     pub history: HistoryId,
     /// The histories that this one goes on from, the newest first; at most
     /// [`Superblock::ANCESTORS_MOST`], older ones are forgotten. A device with one of them was left
@@ -107,16 +107,16 @@ pub struct Superblock {
     pub update: u64,
     /// Counts the times that the volume was opened for writing.
     pub session: Session,
-    /// The newest session that had written a record or a snapshot when this one began; what this
-    /// session goes on from.
+    /// The newest session that had written a record or a snapshot when this one began: the base of
+    /// this session.
     ///
     /// A session that has written neither has changed nothing: its superblock, which only one
     /// device may have, counts no more than its base.
     pub base: Session,
     /// The first generation that this session may give.
     ///
-    /// It lies behind all that an earlier session can have given, so that no generation is used
-    /// twice although the last records of a session may be forgotten.
+    /// Above every generation that an earlier session can have used. So no generation is used
+    /// twice, although the last records of a session can be lost.
     pub generation_floor: Generation,
     /// The first record of this session: from it on only records of this session count, before it
     /// only others.
@@ -139,7 +139,7 @@ pub struct Superblock {
     pub definition: Option<DefinitionRef>,
     /// The numbers from which all addresses follow.
     pub shape: Shape,
-    /// Which column a device holds of a stripe.
+    /// Placement of columns on devices.
     pub placement: Placement,
     /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1
     /// at block 0.
@@ -155,7 +155,7 @@ pub struct Superblock {
     pub copy_begun: u64,
 }
 
-/// What the definition area holds.
+/// Content of the definition area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DefinitionRef {
     /// Its bytes: 1 to [`DEFINITION_BYTES_MAX`](Superblock::DEFINITION_BYTES_MAX).
@@ -171,8 +171,8 @@ impl Superblock {
     /// Earlier histories that are remembered.
     pub const ANCESTORS_MOST: usize = ANCESTORS.len as usize / size_of::<HistoryId>();
 
-    /// Whether it can be a volume's; what this accepts, [`Superblock::encode`] writes and
-    /// [`Superblock::decode`] reads.
+    /// Checks that it can be a volume's: exactly the superblocks accepted here can be written by
+    /// [`Superblock::encode`] and read by [`Superblock::decode`].
     ///
     /// Errors: `Invalid` with the field that cannot be so.
     pub fn check(&self) -> Result<(), FormatError> {
@@ -361,7 +361,7 @@ impl Superblock {
 
     /// The code with its definition, taken from the bytes of the definition area.
     ///
-    /// Errors: the area is cut off, or is not what this superblock speaks of.
+    /// Errors: the area is cut off, or is not the one of this superblock.
     pub fn code(&self, area: &[u8]) -> Result<CodeRecord, FormatError> {
         let definition = match self.definition {
             None => None,

@@ -1,4 +1,5 @@
-//! Where everything lies on a device: computed from the numbers of the superblock, stored nowhere.
+//! Places of all structures on a device: computed from the numbers of the superblock, stored
+//! nowhere.
 //!
 //! All addresses are in blocks. A device is two superblocks, the definition area, two places for
 //! the state, the claim, the journal, two snapshots, the log, the data and, in its last block, a
@@ -29,14 +30,14 @@ pub(super) const JOURNAL_START: u64 = 32;
 /// Blocks of the journal, at least.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
 
-/// The longest journal: 256 MiB, which an opening holds in memory of one device at a time; four
-/// times what any volume of this program has.
+/// The longest journal: 256 MiB, which an opening holds in memory, one device at a time; four times
+/// the journal of any volume of this program.
 const JOURNAL_BLOCKS_MAX: u32 = 1 << 16;
 
 /// The numbers of a volume from which all addresses follow.
 ///
-/// What is computed from a shape that does not pass [`Shape::check`] means nothing and may panic;
-/// [`Shape::snapshot_blocks_needed`] does not ask for a right `snapshot_blocks`.
+/// Results for a shape that does not pass [`Shape::check`] mean nothing, and computing them can
+/// panic; [`Shape::snapshot_blocks_needed`] does not ask for a right `snapshot_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Devices, and columns of the code: 1 to [`DEVICES_MAX`].
@@ -62,7 +63,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether the numbers can be those of a volume.
+    /// Checks that the numbers can be those of a volume.
     ///
     /// Errors: `Invalid` with the number that cannot be so.
     pub fn check(&self) -> Result<(), FormatError> {
@@ -145,7 +146,7 @@ pub struct BlockRun {
     pub blocks: u64,
 }
 
-/// What a block of a device is for.
+/// Purpose of a block of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// Superblock 0 or 1, or 2: the copy at the end.
@@ -226,8 +227,8 @@ impl Zones {
         &self.shape
     }
 
-    /// Where the superblock with this update counter is written: in turns, so that the one before
-    /// survives.
+    /// Returns the place of the superblock with this update counter: in turns, so that the one
+    /// before survives.
     pub fn superblock(&self, update: u64) -> DeviceBlock {
         DeviceBlock(update % 2)
     }
@@ -256,8 +257,8 @@ impl Zones {
         BlockRun { first: DeviceBlock(JOURNAL_START), blocks: self.shape.journal_blocks.into() }
     }
 
-    /// Where a record of so many blocks lies that begins at a block of the ring: one run, or two
-    /// around its end.
+    /// Returns the place of a record of `blocks` blocks that begins at a block of the ring: one
+    /// run, or two around its end.
     ///
     /// Panics if it begins behind the ring or is longer than it.
     pub fn record(&self, at: u32, blocks: u32) -> (BlockRun, Option<BlockRun>) {
@@ -271,7 +272,7 @@ impl Zones {
         (run(at, front), (blocks > front).then(|| run(0, blocks - front)))
     }
 
-    /// Where the record after it begins.
+    /// Begin of the record after it.
     pub fn record_after(&self, at: u32, blocks: u32) -> u32 {
         ((u64::from(at) + u64::from(blocks)) % u64::from(self.shape.journal_blocks)) as u32
     }
@@ -325,7 +326,7 @@ impl Zones {
         DeviceBlock(self.chunk(stripe).first.0 + header + index)
     }
 
-    /// What a block of the device is for; `None` behind its end.
+    /// Returns the purpose of a block of the device; `None` behind its end.
     pub fn place(&self, block: DeviceBlock) -> Option<Place> {
         let within = |run: BlockRun| block.0.checked_sub(run.first.0).filter(|&at| at < run.blocks);
         if block.0 >= self.device_blocks {

@@ -1,7 +1,7 @@
 //! Claim: every table of `docs/shard-format.md` and `docs/pin-format.md` is the table that the code
 //! encodes and decodes by.
 //!
-//! With `PANTILE_BLESS=1` the tables of the pages are written anew.
+//! With `PANTILE_BLESS=1` the tables of the pages are rewritten.
 
 use pantile_format::*;
 use std::fmt::Write;
@@ -58,7 +58,7 @@ fn compared(path: &str, tables: Vec<(&str, String)>) -> String {
         if std::env::var_os("PANTILE_BLESS").is_some() {
             page.replace_range(from..to, &table);
         } else {
-            assert_eq!(&page[from..to], table, "the table {name} differs; PANTILE_BLESS=1 writes it anew");
+            assert_eq!(&page[from..to], table, "the table {name} differs; PANTILE_BLESS=1 rewrites it");
         }
     }
     if std::env::var_os("PANTILE_BLESS").is_some() {

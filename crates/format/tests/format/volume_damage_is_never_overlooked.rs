@@ -153,7 +153,7 @@ fn something_else_is_told_apart() {
 }
 
 #[test]
-fn what_belongs_to_another_volume_is_refused() {
+fn structures_of_another_volume_are_refused() {
     let foreign = |result: FormatError| matches!(result, FormatError::Invalid { field: "volume", .. });
     assert!(foreign(ChunkHeader::decode(&chunk_header().encode(), OTHER).unwrap_err()));
     assert!(foreign(Record::decode(&record().encode(&SHAPE), OTHER, &SHAPE).unwrap_err()));
@@ -274,7 +274,7 @@ fn with_entry(entry: Entry, offset: usize, len: usize, value: u64) -> Result<Rec
 fn a_patch_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let patch = patch_record().entries[2].clone();
-    // Where the table begins behind the entry: the chunks at 24, 72 and 104.
+    // Begin of the table behind the entry: the chunks at 24, 72 and 104.
     for (start, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "count", 0, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 2, "length"),
@@ -547,7 +547,7 @@ fn pieces_of_two_snapshots_are_never_mixed() {
         bytes[PIECE * take..end].copy_from_slice(&other[PIECE * take..end]);
         assert!(read_snapshot(&bytes, &shape, &reference).is_err(), "piece {take}");
     }
-    // All of the other one: whole, but not what the superblock speaks of.
+    // All of the other one: whole, but not that of the superblock.
     let error = read_snapshot(&other, &shape, &reference).unwrap_err();
     assert_eq!(error, FormatError::Checksum { part: Part::Snapshot });
     // Two pieces in each other's place.
@@ -701,8 +701,8 @@ proptest! {
         }
     }
 
-    /// The checksum is made to fit, so that every check behind it is reached. What is accepted says
-    /// what is there.
+    /// The checksum is made to fit, so that every check behind it is reached. Every accepted
+    /// structure matches the bytes.
     #[test]
     fn random_changes_under_a_fitting_checksum_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![0..9u8, any::<u8>()]), 1..6),

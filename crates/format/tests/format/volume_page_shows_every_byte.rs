@@ -1,7 +1,7 @@
 //! `docs/volume-format.md` has the tables, limits, addresses and bytes of the code.
 //!
-//! What stands between `<!-- begin ... -->` and `<!-- end -->` is made here. With `PANTILE_BLESS=1`
-//! in the environment it is written to the page; else it must be what the page says.
+//! The text between `<!-- begin ... -->` and `<!-- end -->` is made here. With `PANTILE_BLESS=1` in
+//! the environment it is written to the page; otherwise it must equal the page.
 
 use crate::volume_common::*;
 use pantile_format::Field;
@@ -53,7 +53,7 @@ fn the_page_has_every_table_and_says_what_the_code_says() {
     assert_eq!(page, made);
 }
 
-/// The page with all parts made anew.
+/// Returns the page with all parts rewritten.
 fn with_parts(page: &str) -> String {
     let mut out = String::new();
     let mut parts = page.split_inclusive("<!-- end -->\n");

@@ -1,5 +1,4 @@
-//! What is encoded decodes to the same, for any structure of a volume, and has the length that was
-//! promised.
+//! Encoded structures of a volume decode to equal ones, and have the promised length.
 
 use crate::volume_common::*;
 use pantile_format::volume::*;
@@ -157,7 +156,7 @@ fn a_definition_is_taken_from_its_area() {
 }
 
 #[test]
-fn the_same_bytes_elsewhere_have_another_checksum() {
+fn equal_bytes_elsewhere_have_another_checksum() {
     use pantile_format::Generation;
     let bytes = [251; BLOCK];
     let home = (VOLUME, Slot(1), DeviceBlock(2), Generation(3));

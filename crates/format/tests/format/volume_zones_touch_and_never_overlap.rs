@@ -1,4 +1,4 @@
-//! Every block of a device has one use, and what a device is too short for is refused.
+//! Every block of a device has one use, and a volume that is too large for its devices is refused.
 
 use crate::volume_common::*;
 use pantile_format::volume::*;

@@ -260,7 +260,10 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
 /// Stripes that have lost data, as far as is known.
 fn damaged(report: &Report, stripe_bytes: u64) -> u64 {
     let blocks = stripe_bytes / BLOCK as u64;
-    let ends = report.status.ranges.iter()
+    let ends = report
+        .status
+        .ranges
+        .iter()
         .filter(|range| range.count > 0)
         .map(|range| (range.first.0 / blocks, range.first.0.saturating_add(range.count - 1) / blocks));
     report.status.broken_stripes.max(count_in(ends.collect()))

@@ -7,8 +7,7 @@ use pantile_device::{Fault, OpKind};
 use pantile_format::Column;
 use pantile_format::volume::{ChunkHeader, DeviceBlock, VolumeId, block_checksum};
 use pantile_host::{
-    Answer, DeviceWord, FaultKind, FindingKind, Folder, Order,
-    Service, StatusReport, Verdict,
+    Answer, DeviceWord, FaultKind, FindingKind, Folder, Order, Service, StatusReport, Verdict,
 };
 use pantile_volume::Slot;
 use std::fs::File;

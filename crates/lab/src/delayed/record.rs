@@ -183,7 +183,9 @@ impl Record {
         report.figures.push(Figure::Listing(Listing {
             title: "Pieces a second".into(),
             caption: "Medians of three runs.".into(),
-            head: ["code", "piece", ">wcl", ">delayed", ">bare disks", ">delayed/wcl"].map(String::from).to_vec(),
+            head: ["code", "piece", ">wcl", ">delayed", ">bare disks", ">delayed/wcl"]
+                .map(String::from)
+                .to_vec(),
             rows: self
                 .rows
                 .iter()
@@ -208,13 +210,7 @@ fn row(line: &str) -> Option<Row> {
     let size: u64 = size.parse().ok()?;
     let mut rate = || words.next()?.parse::<f64>().ok().filter(|rate| (RATE_MIN..=RATE_MAX).contains(rate));
     let (wcl, delayed, bare) = (rate()?, rate()?, rate()?);
-    (unit == "K").then(|| Row {
-        code: code.into(),
-        piece: format!("{size} KiB"),
-        wcl,
-        delayed,
-        bare,
-    })
+    (unit == "K").then(|| Row { code: code.into(), piece: format!("{size} KiB"), wcl, delayed, bare })
 }
 
 #[cfg(test)]

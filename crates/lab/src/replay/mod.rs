@@ -84,11 +84,7 @@ impl Options {
     /// Tests whether the engine is driven: asked for, or plans cannot be counted one by one.
     pub fn is_driven(&self) -> bool {
         let Circumstances { flush_every, lost_at, rebuilt_at, .. } = self.circumstances;
-        self.is_driven
-            || flush_every != 1
-            || lost_at > 0
-            || rebuilt_at.is_some()
-            || self.device.is_some()
+        self.is_driven || flush_every != 1 || lost_at > 0 || rebuilt_at.is_some() || self.device.is_some()
     }
 }
 
@@ -300,8 +296,7 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
     }
     let (windows, placement) = (options.windows.iter(), options.lay.of(code));
     if options.is_driven() {
-        let geometry =
-            driven::geometry((code, placement), options.element_bytes, options.space_bytes)?;
+        let geometry = driven::geometry((code, placement), options.element_bytes, options.space_bytes)?;
         let first = Driven::new(geometry.clone(), options.circumstances.clone())
             .map(|driven| options.device.iter().fold(driven, Driven::timed));
         let others = windows.map(|&flush_every| {
@@ -468,8 +463,7 @@ fn how(options: &Options) -> String {
     let Circumstances { flush_every, lost, lost_at, rebuilt_at, rebuild_pace } = &options.circumstances;
     let kib = options.element_bytes / 1024;
     let how = if options.is_driven() { "by the engine of a volume" } else { "in place, by plans" };
-    let mut text =
-        format!("Blocks of 4 KiB that devices read and write, elements of {kib} KiB, {how}: ");
+    let mut text = format!("Blocks of 4 KiB that devices read and write, elements of {kib} KiB, {how}: ");
     text += match (options.is_driven(), flush_every) {
         (false, _) => {
             "requests one at a time, each durable before the next, on a volume that was written before. A write takes the cheapest of \

@@ -7,9 +7,7 @@ use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostOptions};
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{BLOCK_BYTES, Blocks, Cause, Circumstances, Counts, Driven, Request};
-use pantile_volume::{
-    Birth, DeviceState, DeviceStatus, Found, Geometry, NewVolume, Slot, format_volume,
-};
+use pantile_volume::{Birth, DeviceState, DeviceStatus, Found, Geometry, NewVolume, Slot, format_volume};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

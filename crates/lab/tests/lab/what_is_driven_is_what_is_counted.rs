@@ -59,8 +59,7 @@ fn plans_of_reads_multiplied_are_what_the_engine_executes() {
     {
         let code = Code::parse(code).expect("a code");
         let geometry =
-            driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
-                .expect("a shape");
+            driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
         for lost in [vec![], vec![1]] {
             let mut counter = Counter::new(&geometry, &lost).expect("survivable");
             requests.iter().for_each(|request| counter.push(request));
@@ -78,8 +77,7 @@ fn what_begins_as_written_is_what_has_been_written() {
     let space_bytes = 16 * SPACE_BYTES;
     let code = Code::parse("raid6:4").expect("a code");
     let geometry =
-        driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, space_bytes)
-            .expect("a shape");
+        driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, space_bytes).expect("a shape");
     let stripe_bytes = geometry.stripe_blocks() * BLOCK_BYTES;
     let fill = |stripe: u32| Request {
         at_us: 0,
@@ -107,8 +105,7 @@ fn what_begins_as_written_is_what_has_been_written() {
 fn a_rebuild_that_takes_turns_makes_the_same_device() {
     let code = Code::parse("raid6:4").expect("a code");
     let geometry =
-        driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
-            .expect("a shape");
+        driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
     let read_only: Vec<Request> =
         trace(SPACE_BYTES, 300).into_iter().map(|request| Request { is_write: false, ..request }).collect();
     let rebuilt = |rebuild_pace| {
@@ -136,8 +133,7 @@ fn devices_that_take_time_do_the_same_work() {
     for (spec, flush_every) in [("raid6:4", 1), ("dcode:5", 16), ("shec:4,3,2", 8)] {
         let code = Code::parse(spec).expect("a code");
         let geometry =
-            driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
-                .expect("a shape");
+            driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
         for lost in [vec![], vec![1]] {
             let circumstances = Circumstances { flush_every, lost, ..Circumstances::default() };
             let open = || Driven::new(geometry.clone(), circumstances.clone()).expect("survivable");
@@ -158,8 +154,7 @@ fn devices_that_take_time_do_the_same_work() {
 fn a_latency_is_what_the_devices_take_one_after_the_other() {
     let code = Code::parse("raid5:3").expect("a code");
     let geometry =
-        driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES)
-            .expect("a shape");
+        driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
     let apart = |i: u64, is_write| Request {
         at_us: i,
         // So few elements that memory soon has the checksums of all.

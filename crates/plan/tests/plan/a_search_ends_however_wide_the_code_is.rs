@@ -19,7 +19,7 @@ fn syndrome(locator: &Locator, wrong: &[(usize, u8)]) -> Vec<Gf> {
 }
 
 #[test]
-fn what_nothing_explains_is_given_up_within_the_bound() {
+fn unexplained_errors_are_given_up_within_the_bound() {
     for spec in ["rs:200+56", "lch:128+64", "mirror:258"] {
         let locator = locator(spec);
         // Half of the checks fail: of these codes that is 28 columns or more, beyond any search.

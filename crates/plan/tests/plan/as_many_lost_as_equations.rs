@@ -1,5 +1,4 @@
-//! Where as many cells are lost as there are equations there is one way back, and it is found
-//! without a search.
+//! With as many lost cells as equations there is one recovery, and it is found without a search.
 
 use crate::cheapest_means_cheapest::{Random, brute_force};
 use pantile_code::{CellIndex, Code};
@@ -101,8 +100,8 @@ fn bit_matrices_are_recovered_from_all_that_is_left() {
     }
 }
 
-/// Over all losses of as many columns as may be lost. The second number is what it was when
-/// combinations were sought one after another, each by an elimination of its own.
+/// Over all losses of as many columns as may be lost. The second number is that of an elimination
+/// of its own for each combination, one after another.
 #[test]
 fn additions_do_not_grow() {
     for (spec, most, before) in [
@@ -154,7 +153,7 @@ fn rows_of_bits_have_room_for_any_bit_matrix() {
 }
 
 #[test]
-fn what_is_not_determined_is_refused() {
+fn undetermined_cells_are_refused() {
     let code = Code::parse("dcode:9,raw").unwrap();
     let planner = Planner::new(&code);
     let mut refused = 0;

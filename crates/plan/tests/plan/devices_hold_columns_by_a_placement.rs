@@ -37,7 +37,7 @@ fn rotation_loses_the_sets_that_it_was_seen_to_lose() {
     assert!(of_step(5) > of_step(1) && of_step(3) == of_step(1), "{} {}", of_step(5), of_step(3));
 }
 
-/// Counted by the definition alone: the rank of what each stripe has lost.
+/// Counted by the definition alone: the rank of the lost cells of each stripe.
 fn survives(code: &Code, placement: Placement, lost: &[usize]) -> bool {
     (0..code.columns() as u64).all(|stripe| {
         let mut known = Echelon::new(code.equations().len());

@@ -1,5 +1,5 @@
-//! [`Planner::decode`]: what is recovered is right, and in a code of dense XORs takes fewer terms
-//! than the plan that reads least.
+//! [`Planner::decode`]: the recovered cells are right, and in a code of dense XORs takes fewer
+//! terms than the plan that reads least.
 
 use crate::as_many_lost_as_equations::{assert_recovers, sets, stripe};
 use crate::cheapest_means_cheapest::Random;
@@ -53,7 +53,7 @@ fn every_set_up_to_the_tolerance_is_decoded() {
     }
 }
 
-/// Over all losses of so many columns: what `decode` takes, and `recover`, which reads least, at
+/// Terms over all losses of so many columns: of `decode`, and of `recover`, which reads least, at
 /// the time of writing.
 #[test]
 fn terms_are_fewer_than_where_little_is_read() {

@@ -1,5 +1,5 @@
-//! How often a larger error looks like a smaller one at a byte: all errors counted where they are
-//! few enough, others drawn.
+//! Frequency with which a larger error looks like a smaller one at a byte: all errors counted if
+//! they are few enough, otherwise drawn.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
@@ -17,8 +17,8 @@ fn sets(n: usize, size: usize) -> Vec<Vec<usize>> {
     all.map(|set| (0..n).filter(|i| set >> i & 1 == 1).collect()).collect()
 }
 
-/// Of the errors of exactly `wrong` columns, with the value of the first fixed (all others are
-/// multiples), how many one column explains, and how many there are.
+/// Counts the errors of exactly `wrong` columns, with the value of the first fixed (all others are
+/// multiples): those that one column explains, and all.
 fn count_mistakes(spec: &str, wrong: usize) -> (u64, u64) {
     let code = Code::parse(spec).unwrap();
     let locator = Locator::new(&code, code.claim().tolerance, &CellSet::empty(&code)).unwrap();
@@ -52,7 +52,7 @@ fn every_pair_of_wrong_bytes_of_two_parities_looks_like_one_column_exactly_four_
         // Six columns, of which four are not among the two: 4 * 255^-1 of all errors.
         assert_eq!(mistakes * 255, 4 * all, "{spec}: {mistakes} of {all}");
     }
-    // Of n columns, n - 2.
+    // n - 2 of n columns.
     let (mistakes, all) = count_mistakes("rs:7+2", 2);
     assert_eq!(mistakes * 255, 7 * all);
 }
@@ -122,7 +122,7 @@ fn drawn_errors_of_sparse_codes_are_mistaken_no_more_often_than_derived() {
                         if !columns.iter().all(|column| found.contains(column))
                 ));
             }
-            // C(n, e) * 255^-(s - e), and what chance adds to that in so many draws.
+            // C(n, e) * 255^-(s - e), and the addition by chance in so many draws.
             let mut bound = 0.0;
             for size in 1..=locator.errors_certain() {
                 let sets: f64 = (0..size).map(|i| (code.columns() - i) as f64 / (i + 1) as f64).product();

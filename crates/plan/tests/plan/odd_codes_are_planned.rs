@@ -1,5 +1,5 @@
-//! Codes that nobody would build and anybody may write: plans for them are sound, and made in
-//! bounded space.
+//! Odd codes, of a kind that only a code file can have: their plans are sound, and made in bounded
+//! space.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Planner, Request};
@@ -13,8 +13,8 @@ fn plan(code: &Code, lost: &[usize], wanted: &[usize], costs: &Costs) -> usize {
     plan.reads.len()
 }
 
-/// Each parity is the sum of all before it, so that what it costs through them doubles from row to
-/// row: 2^100.
+/// Each parity is the sum of all before it, so that its cost through them doubles from row to row:
+/// 2^100.
 #[test]
 fn costs_that_double_along_a_chain_do_not_overflow() {
     const ROWS: usize = 100;
@@ -32,8 +32,8 @@ fn costs_that_double_along_a_chain_do_not_overflow() {
     }
 }
 
-/// Everything wanted at once of a stripe of 20,000 cells: the dependent cells are told from the
-/// others without a matrix of 20,000 by 20,000.
+/// Everything wanted at once of a stripe of 20,000 cells: the dependent cells are found without a
+/// matrix of 20,000 by 20,000.
 #[test]
 fn all_cells_of_a_large_stripe_can_be_wanted() {
     const ROWS: usize = 2000;
@@ -67,6 +67,6 @@ fn a_large_code_without_a_way_to_begin_is_eliminated_once() {
     }
     let code = Code::from_text(&text).unwrap();
     assert!(code.equations().len() * code.cell_count() > 1 << 22);
-    // Every parity and what the equations have of the other columns.
+    // Every parity, and the cells of the other columns in the equations.
     assert!(plan(&code, &[0], &[0], &Costs::uniform()) > 2 * LOST);
 }

@@ -28,8 +28,8 @@ fn shift_invariance_counts_what_the_full_walk_counts() {
     }
 }
 
-/// The same equation with every term on the right-hand side multiplied by a: another parity, the
-/// same code.
+/// Multiplies every term on the right-hand side of an equation by a: another parity, an equivalent
+/// code.
 fn double(line: &str) -> String {
     let (left, right) = line.split_once(" = ").unwrap();
     let terms: Vec<String> = right

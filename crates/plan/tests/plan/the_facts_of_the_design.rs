@@ -1,7 +1,7 @@
 //! Every number under "Facts to hold the implementation to" of the design, in its order, from the
 //! public interface alone.
 //!
-//! Where a number needs more than one place, the test that completes it is named.
+//! If a number needs more than one place, the test that completes it is named.
 
 use crate::as_many_lost_as_equations::sets;
 use pantile_code::{Cell, CellIndex, Code, Purpose, families};
@@ -120,7 +120,7 @@ fn shec_loses_and_reads_what_is_known() {
     }
 }
 
-/// That no plan reads less for p = 7 is `no_plan_of_any_form_reads_less_for_p_of_seven`.
+/// For p = 7, `no_plan_of_any_form_reads_less_for_p_of_seven` shows that no plan reads less.
 #[test]
 fn a_data_column_is_rebuilt_with_the_fewest_reads() {
     for p in [5, 7, 11, 13] {
@@ -136,7 +136,7 @@ fn a_data_column_is_rebuilt_with_the_fewest_reads() {
     }
 }
 
-/// Of N = 16, 24 and 32 the triples here; the quadruples of all N up to 64 are in
+/// The triples of N = 16, 24 and 32 are here; the quadruples of all N up to 64 are in
 /// `raidp_at_its_limit`, where each is decided from its disks' numbers alone.
 #[test]
 fn raidp_survives_pairs_triples_and_quadruples_of_disks() {

@@ -1,8 +1,8 @@
 //! `pantile scrub`: verifies everything that a volume holds.
 
 use crate::args;
-use crate::devices::DeviceName;
 use crate::describe::count;
+use crate::devices::DeviceName;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
 use crate::terminal::{Terminal, print, print_json};

@@ -7,8 +7,7 @@ use crate::sets;
 use crate::terminal::Terminal;
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
-    DeviceReport, DeviceWord, DisksReport, FindingKind, Margin, StatusReport,
-    Verdict as VolumeVerdict, when,
+    DeviceReport, DeviceWord, DisksReport, FindingKind, Margin, StatusReport, Verdict as VolumeVerdict, when,
 };
 use std::fmt::Write;
 use std::path::Path;

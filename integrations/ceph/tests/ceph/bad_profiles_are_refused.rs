@@ -1,4 +1,4 @@
-//! A profile that makes no pool is refused with what is wrong, the limit and what to do.
+//! A profile that makes no pool is refused with its fault, the limit and the remedy.
 
 use crate::common::read;
 
@@ -69,7 +69,7 @@ fn but_a_mapping_that_changes_nothing_is_taken() {
 
 /// The profile that was read is read again to the same: the monitor does so.
 #[test]
-fn what_is_written_into_a_profile_is_read_again() {
+fn written_profiles_are_read_again() {
     for profile in [
         "plugin=pantile code=raidq:8+4",
         "plugin=pantile k=4 m=2 l=3",

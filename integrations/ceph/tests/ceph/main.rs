@@ -1,4 +1,4 @@
-//! What the Rust half of the plug-in promises.
+//! Promises of the Rust half of the plug-in.
 
 mod bad_profiles_are_refused;
 mod chunks_are_cephs;

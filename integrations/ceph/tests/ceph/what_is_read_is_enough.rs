@@ -1,4 +1,4 @@
-//! What `minimum` says to read is enough, and the least; unwanted and absent chunks change nothing.
+//! The reads of `minimum` are enough, and the fewest; unwanted and absent chunks change nothing.
 
 use crate::common::{encoded, pattern, pool};
 use pantile_ceph::Shards;
@@ -151,7 +151,7 @@ fn of_one_lost_chunk_parts_are_read() {
 }
 
 #[test]
-fn what_is_there_and_wanted_is_read_and_costs_count() {
+fn present_wanted_chunks_are_read_and_costs_count() {
     let pool = pool("plugin=jerasure technique=reed_sol_van k=4 m=2");
     let shards = |list: &[usize]| list.iter().copied().collect::<Shards>();
     let there = shards(&[1, 2, 3, 4, 5]);
@@ -163,8 +163,8 @@ fn what_is_there_and_wanted_is_read_and_costs_count() {
     assert!(pool.minimum(shards(&[0]), shards(&[1, 2, 3, 100]), None).is_err(), "nor a shard 100");
 }
 
-/// Absent data are zeros, a parity that is not given is left out, and deltas lead to what encoding
-/// anew does.
+/// Absent data are zeros, a parity that is not given is left out, and deltas give the same chunks
+/// as encoding again.
 #[test]
 fn deltas_and_absent_data() {
     for profile in PROFILES {

@@ -81,7 +81,7 @@ while [ $killed -lt "$kills" ]; do
             wait $command 2>/dev/null || true
         else
             kill_node "$victim"
-            # It does what can be done, or says what cannot.
+            # The command does all possible steps, or names the blocks that it cannot recover.
             wait $command || [ $? = 1 ] || fail "the command: $(tail -n 3 "$dir/recover.log")"
             start_node "$victim"
             sleep 5

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/nodes.sh"
 
 configuration core >"$dir/conf/core-site.xml"
-# site DISK: the hdfs-site.xml of a DataNode, or of everybody else for no disk.
+# site DISK: the hdfs-site.xml of a DataNode, or of all other processes if DISK is missing.
 site() { configuration settings "$@"; }
 settings() {
     usual

@@ -1,4 +1,4 @@
-//! What the tests against vectors share: the files, encoding by the generator, digests.
+//! Files, encoding by the generator and digests, for the tests against vectors.
 
 use pantile_code::{Cell, Code};
 use pantile_gf::Gf;

@@ -23,7 +23,7 @@ pub const SHAPE: Shape = Shape {
     snapshot_blocks: 2,
 };
 
-/// So many stripes that a snapshot takes three pieces.
+/// A shape of so many stripes that a snapshot takes three pieces.
 pub fn long_shape() -> Shape {
     let mut shape = SHAPE;
     (shape.logical_stripes, shape.physical_stripes) = (190_000, 200_000);
@@ -102,12 +102,7 @@ pub fn notes() -> Vec<Note> {
             position: LogicalStripe(7),
             counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
         }),
-        Note::Range(RangeNote {
-            first: UserBlock(24),
-            count: 4,
-            is_lost: true,
-            since: 1_700_000_200,
-        }),
+        Note::Range(RangeNote { first: UserBlock(24), count: 4, is_lost: true, since: 1_700_000_200 }),
         Note::Bad(BadNote { slot: Slot(1), first: 2, count: 5, is_bad: true }),
     ]
 }
@@ -227,7 +222,7 @@ pub fn snapshot_items(shape: &Shape) -> Vec<SnapshotItem> {
     items
 }
 
-/// The bytes of a snapshot, and what the superblock says of it.
+/// The bytes of a snapshot, and its fields in the superblock.
 pub fn snapshot_bytes(shape: &Shape, items: &[SnapshotItem]) -> (Vec<u8>, SnapshotRef) {
     let head = snapshot_head();
     let mut blocks = SnapshotBlocks::new(head, shape, items.iter().cloned());

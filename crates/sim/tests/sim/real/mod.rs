@@ -6,8 +6,8 @@ use pantile_code::{Code, Placement};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume,
-    ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, ScrubStatus, Slot,
+    State, Status, UserBlock, Volume, format_volume,
 };
 use std::cell::Cell;
 use std::sync::Once;

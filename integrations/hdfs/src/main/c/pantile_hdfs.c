@@ -1,8 +1,8 @@
 /* What stands between the Java classes and the C library: buffers become pointers, answers become
  * exceptions. Nothing is computed here.
  *
- * Every buffer is direct, and is checked here against its capacity; what the library is then given
- * it checks itself (pantile.h): counts, overlap, whether the code can make what is wanted.
+ * Every buffer is direct, and is checked here against its capacity. The library checks the rest
+ * (pantile.h): counts, overlap, and that the code can compute the wanted units.
  *
  * A codec of a spec is opened once and kept until the process ends. The Java side never sees
  * another number for one, so none is used after it was given back; those of a code's text are
@@ -26,8 +26,8 @@
 /* What a finding is handed over as; pantile.hdfs.Native.locate has the order. */
 #define FINDING_NUMBERS 6
 
-/* Ranges that are told apart have 64 true bytes between them: 64 KiB, which is the most that Java
- * asks for at once, have fewer than these. */
+/* Separate ranges have 64 true bytes between them: 64 KiB, the most that Java passes at once, have
+ * fewer than these. */
 #define FINDINGS_MOST 1024
 
 /* Disks and add-ons that are asked about at once. */

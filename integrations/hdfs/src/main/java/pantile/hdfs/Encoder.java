@@ -11,9 +11,9 @@ import org.apache.hadoop.io.erasurecode.rawcoder.DummyRawEncoder;
 /**
  * Computes the parity units of data units.
  *
- * <p>It extends a concrete class of Hadoop whose public methods are all overridden: the abstract
- * one above it has methods whose parameters no other package can name. Any number of threads may
- * use one encoder at the same time.
+ * <p>It extends a concrete class of Hadoop and overrides all of its public methods. The abstract
+ * class above that one cannot be extended here: its methods have parameters of package-private
+ * types. Any number of threads may use one encoder at the same time.
  */
 final class Encoder extends DummyRawEncoder {
   private final Code code;

@@ -44,7 +44,7 @@ public final class Equations implements AutoCloseable {
     return text.toString();
   }
 
-  /** Whether the sums determine all unknowns. */
+  /** Returns true if the sums determine all unknowns. */
   public boolean areSolvable() {
     try {
       solve(ByteBuffer.allocateDirect(unknowns), ByteBuffer.allocateDirect(sums), 1);

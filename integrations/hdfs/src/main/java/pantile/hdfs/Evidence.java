@@ -4,7 +4,8 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 
 /**
- * What the equations of the code say of one block group: for each unit, what speaks against it.
+ * Evidence from the equations of the code about one block group: for each unit, the ranges that
+ * contradict it.
  *
  * <p>Evidence is that of one range of bytes, the best there is: ranges are not added up, so that a
  * fault that comes in many places is not taken for many independent witnesses.
@@ -13,7 +14,7 @@ final class Evidence {
   /** Ranges of bytes at which the blocks do not add up. */
   int ranges;
 
-  /** Those of which no unit can be told to be wrong. */
+  /** Ranges for which no wrong unit can be identified. */
   int open;
 
   /** Of the first of these. */

@@ -26,12 +26,12 @@ enum Family {
     this.codec = codec;
   }
 
-  /** What `io.erasurecode.codec.CODEC.rawcoders` calls our coder. */
+  /** Returns the name of our coder in `io.erasurecode.codec.CODEC.rawcoders`. */
   String coder() {
     return codec + "_pantile_native";
   }
 
-  /** What Hadoop's Java coder of the codec is called there: the one to fall back to. */
+  /** Returns the name there of Hadoop's Java coder of the codec: the fallback. */
   String java() {
     return codec + "_java";
   }

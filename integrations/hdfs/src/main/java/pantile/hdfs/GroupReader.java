@@ -37,7 +37,7 @@ final class GroupReader implements Closeable {
   /** Why a block is absent; null as long as it is there. */
   final String[] absent;
 
-  /** Whether its DataNode's checksums say that it is wrong. */
+  /** True for each unit that fails the checksums of its DataNode. */
   final boolean[] checksumFails;
 
   GroupReader(
@@ -103,7 +103,7 @@ final class GroupReader implements Closeable {
     return columns;
   }
 
-  /** Whether the unit is there. */
+  /** Returns true if the unit was read. */
   private boolean fill(int unit, long offset, int bytes) {
     ByteBuffer window = windows[unit];
     window.clear();

@@ -14,10 +14,10 @@ import org.slf4j.LoggerFactory;
 /**
  * The native library: found, loaded once, and called.
  *
- * <p>The library lies in the jar. It is copied into a new directory that only this user can enter
- * (below {@code -Djava.io.tmpdir}), loaded, and removed at once: no other user can put another file
- * in its place. {@code -Dpantile.hdfs.library=FILE} loads that file instead, where the temporary
- * directory is mounted noexec or a library of one's own is wanted.
+ * <p>The library is stored in the jar. It is copied into a new directory that only this user can
+ * enter (below {@code -Djava.io.tmpdir}), loaded, and removed at once. So no other user can put
+ * another file in its place. {@code -Dpantile.hdfs.library=FILE} loads that file instead: for a
+ * temporary directory that is mounted noexec, or for another build of the library.
  *
  * <p>Where it cannot be loaded, every use throws {@link UnsatisfiedLinkError} with the reason,
  * which makes Hadoop try the next coder of the codec; the reason is logged once,
@@ -116,7 +116,7 @@ final class Native {
   static native long open(String spec);
 
   /**
-   * Opens the codec of a code's text. Whoever opens it closes it, once.
+   * Opens the codec of a code's text. The caller closes it, once.
    *
    * @throws IllegalArgumentException if the text is no code.
    */

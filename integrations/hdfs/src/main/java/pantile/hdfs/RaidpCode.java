@@ -16,7 +16,7 @@ public final class RaidpCode {
   /** Two disks alone are a mirror. */
   public static final int DISKS_LEAST = 3;
 
-  /** What the family of codes has at most. */
+  /** Limit of the family of codes. */
   public static final int DISKS_MOST = 64;
 
   private static final ConcurrentMap<Integer, RaidpCode> OPEN = new ConcurrentHashMap<>();
@@ -49,7 +49,7 @@ public final class RaidpCode {
     }
   }
 
-  /** What the code of so many disks is called. */
+  /** Returns the name of the code of so many disks. */
   public static String spec(int disks) {
     return "raidp:" + disks + ",weighted";
   }

@@ -24,7 +24,7 @@ public final class Tool {
   /** Something is wrong with what was looked at. */
   static final int WRONG = 1;
 
-  /** Nothing, or not all, could be looked at. */
+  /** Some or all blocks could not be checked. */
   static final int FAILED = 2;
 
   private static final String USAGE =

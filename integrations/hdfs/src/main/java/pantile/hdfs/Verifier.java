@@ -17,9 +17,9 @@ import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
  * Reads every block of erasure-coded files, says which is wrong, and reports it if asked to.
  *
  * <p>It writes no block. A wrong block is reported as corrupt to the NameNode, which then has it
- * rebuilt from others, and that only if the evidence is enough and the other blocks, read once more
- * without the wrong ones, agree everywhere and are more than k: so many that a wrong one among them
- * would be seen.
+ * rebuilt from others. That is done only with enough evidence, and if the other blocks, read once
+ * more without the wrong ones, agree everywhere. These must be more than k, so that a wrong one
+ * among them would be noticed.
  */
 final class Verifier {
   /** As everywhere in Pantile: a mistake is rarer than once in 2^40. */

@@ -156,7 +156,7 @@ final class Cluster implements AutoCloseable {
     }
   }
 
-  /** What a run of the tool says, and its status. */
+  /** Output of a run of the tool, and its status. */
   static final class Said {
     int status;
     String text;

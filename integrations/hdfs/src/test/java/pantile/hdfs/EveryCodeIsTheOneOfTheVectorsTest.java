@@ -10,7 +10,7 @@ import java.util.regex.Pattern;
 import org.apache.hadoop.io.erasurecode.rawcoder.RawErasureCoderFactory;
 import org.junit.jupiter.api.Test;
 
-/** What a codec's name stands for is what another implementation says, and stays so. */
+/** The codes of the codec names agree with the vectors, which another implementation made. */
 class EveryCodeIsTheOneOfTheVectorsTest {
   /** A line of vectors/hdfs.json. */
   private static final Pattern ENTRY =

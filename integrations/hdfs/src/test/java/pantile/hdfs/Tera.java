@@ -38,10 +38,10 @@ import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
  * A worker that writes, reads and sorts rows as TeraGen and TeraSort do: 100 bytes, of which 10 are
  * the key. There is one on each node; commands come from the standard input, an answer is one line.
  *
- * <p>Hadoop's own are in hadoop-mapreduce-examples, which the registry does not have. A sort here is
- * theirs in what it moves: each worker reads its part from HDFS, sends each row to the worker of its
- * key over TCP, and writes what it got, sorted. It differs in that rows stay in memory between, and
- * that keys are spread evenly, so that no sample is taken.
+ * <p>Hadoop's own are in hadoop-mapreduce-examples, which the registry does not have. The sort here
+ * moves the same bytes as Hadoop's: each worker reads its part from HDFS, sends each row to the
+ * worker of its key over TCP, and writes the rows that it received, sorted. It differs in two ways:
+ * rows stay in memory in between, and keys are spread evenly, so that no sample is taken.
  */
 public final class Tera {
   private static final int ROW = 100;
@@ -102,7 +102,10 @@ public final class Tera {
     return new Path(folder, String.format("part-%05d", part));
   }
 
-  /** Rows of a part, as many as a buffer takes, from one that any part and row has anew. */
+  /**
+   * Returns rows of a part, as many as a buffer takes. The same part and row always give the same
+   * bytes.
+   */
   private static byte[] rows(int part, int from, int count) {
     byte[] rows = new byte[count * ROW];
     new Random(((long) part << 32) + from).nextBytes(rows);

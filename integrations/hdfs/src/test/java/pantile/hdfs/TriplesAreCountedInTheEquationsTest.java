@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What an array survives, and systems that are handed over as a code's text. */
+/** Losses that an array survives, also of systems given as a code's text. */
 class TriplesAreCountedInTheEquationsTest {
   @Test
   void anyThreeDisksAndThreeNodesOfWhichNoTwoAreNeighbours() {

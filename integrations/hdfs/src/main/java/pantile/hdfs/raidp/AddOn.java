@@ -10,14 +10,14 @@ import java.util.List;
  * The add-on of a disk: for each row, the sum of one block of each superchunk, with the code's
  * coefficients, and which blocks these are.
  *
- * <p>Invariant: parity is that sum over the entries, at every moment, also after a crash of whoever
- * writes. For several threads.
+ * <p>Invariant: parity is that sum over the entries, at every moment, even after a crash of the
+ * writer. Safe for several threads.
  */
 public interface AddOn extends Closeable {
   /** The most bytes of a call that moves bytes. */
   int BYTES_MOST = 1 << 20;
 
-  /** What it is of. */
+  /** Returns its disk and geometry. */
   Header header();
 
   /** The blocks that are in its parity: a copy. */

@@ -42,7 +42,10 @@ public final class AddOns {
     return addOn;
   }
 
-  /** Makes one in a folder that has none if a header says of what; null to open what is there. */
+  /**
+   * Opens the add-on in a folder. If the folder has none, creates the one that {@code wanted}
+   * describes, unless that is null.
+   */
   static LocalAddOn local(Path folder, Header wanted, boolean readOnly) throws IOException {
     Disk disk = Disk.folder(folder, readOnly);
     try {

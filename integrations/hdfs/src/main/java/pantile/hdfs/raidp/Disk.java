@@ -12,9 +12,9 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 
-/** What an add-on asks of the medium it lies on: tests put one there that fails at any moment. */
+/** Storage of an add-on: tests use one that fails at any moment. */
 interface Disk extends Closeable {
-  /** Whether there is such a file. */
+  /** Returns true if there is such a file. */
   boolean exists(String name) throws IOException;
 
   /** Opens a file, made if need be when it is to be written. */

@@ -38,7 +38,7 @@ public final class Entry {
     this.crc = crc;
   }
 
-  /** What stands for its bytes: block id, generation and length. */
+  /** Returns the identity of its bytes: block id, generation and length. */
   List<Long> content() {
     return Arrays.asList(blockId, generation, length);
   }

@@ -20,7 +20,7 @@ import java.util.Properties;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** The replicas in a DataNode's directories as they lie there, whether it runs or not. */
+/** The replicas in a DataNode's directories, also while it is stopped. */
 final class Folders {
   private static final Pattern META = Pattern.compile("blk_([0-9]+)_([0-9]+)\\.meta");
 
@@ -117,7 +117,7 @@ final class Folders {
     return replicas.values();
   }
 
-  /** What is wrong with them by themselves. */
+  /** Returns the faults of single replicas. */
   List<String> faults() {
     return faults;
   }

@@ -5,7 +5,7 @@ import java.io.DataOutput;
 import java.io.IOException;
 import pantile.hdfs.RaidpCode;
 
-/** What an add-on is of, and how it is cut: the first record of its journal. */
+/** Owner and geometry of an add-on: the first record of its journal. */
 public final class Header {
   static final int VERSION = 2;
 
@@ -14,7 +14,7 @@ public final class Header {
 
   private static final int MAGIC = 0x52414944;
 
-  /** What a reader must know; none is defined. */
+  /** Features that a reader must know; none is defined. */
   private static final long FEATURES_KNOWN = 0;
 
   public final String array;

@@ -32,7 +32,7 @@ abstract class Held {
     return length;
   }
 
-  /** Whether it is complete: such a replica does not change, but by an append or a truncation. */
+  /** Returns true for a complete replica, which changes only by an append or a truncation. */
   final boolean isFinalized() {
     return isFinalized;
   }

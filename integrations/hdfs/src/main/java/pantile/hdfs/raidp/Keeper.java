@@ -27,14 +27,14 @@ import org.slf4j.LoggerFactory;
  * progress for {@link #STALL_MS}. From then on nothing waits before the add-on works again: blocks
  * are behind, not writers held up.
  *
- * <p>Order: a block comes into parity once it is complete on the disk. What leaves the disk or gets
- * shorter is kept ({@link Kept}) until it has left parity. An entry whose block is neither on the
- * disk nor kept stays: its bytes may be what a recovery needs. When the same block comes back it is
+ * <p>Order: a block comes into parity once it is complete on the disk. A block that is deleted or
+ * shortened is kept ({@link Kept}) until it has left parity. An entry whose block is neither on the
+ * disk nor kept stays: a recovery may need its bytes. When the same block comes back it is
  * in parity already.
  *
- * <p>Room: a change writes tiles to free places before those that they replace are free. What makes
- * parity grow leaves free what the largest block in it needs, so that from a full add-on each block
- * can leave.
+ * <p>Space: a change writes tiles to free places before the tiles that they replace are freed. A
+ * change that adds to parity leaves enough free space for the largest block in it. So each block
+ * can leave even a full add-on.
  *
  * <p>Its monitor guards the queue and the entries, and is held over no I/O.
  */

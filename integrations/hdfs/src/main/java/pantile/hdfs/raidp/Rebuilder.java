@@ -63,7 +63,7 @@ final class Rebuilder implements Closeable {
     }
   }
 
-  /** What was rebuilt is not what it was. */
+  /** Error: the rebuilt block differs from the lost one. */
   static final class Wrong extends IOException {
     private static final long serialVersionUID = 1;
 

@@ -27,8 +27,8 @@ import pantile.hdfs.Triples;
  * The command `raidp recover`: rebuilds the blocks whose both disks failed, from the add-ons of the
  * failed disks and the mirrors of their other blocks.
  *
- * <p>It keeps no state: what is to be done is what the NameNode misses. Ended at any moment and
- * started again, it goes on with what is still missing.
+ * <p>It keeps no state: its work is the blocks that the NameNode misses. Killed at any moment and
+ * started again, it continues with the blocks that are still missing.
  */
 final class Recover {
   private static final String USAGE =
@@ -46,7 +46,7 @@ final class Recover {
   private static final int MISSING = 1;
   private static final int FAILED = 2;
 
-  /** A step whose row changed, or whose nodes do not answer, is tried again, later each time. */
+  /** Attempts for a step if its row changed or its nodes do not answer; each waits longer. */
   private static final int TRIES = 5;
 
   private static final int PAUSE_MS = 1_000;

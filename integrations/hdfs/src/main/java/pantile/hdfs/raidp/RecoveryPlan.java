@@ -104,7 +104,7 @@ final class RecoveryPlan {
     }
   }
 
-  /** What can be done now; no two steps make the same block. */
+  /** Steps that can be done now; no two compute the same block. */
   final List<Step> steps = new ArrayList<>();
 
   /** The blocks that are wanted and in no row of any add-on that was given. */
@@ -119,9 +119,9 @@ final class RecoveryPlan {
    * Plans.
    *
    * @param addOns the entries of the add-ons of failed disks, by disk.
-   * @param wanted what the NameNode misses, by block id.
-   * @param holes contents ({@link Entry#content}) that are on no disk any more: deleted since.
-   * @param failures how often something failed with a row (disk, row): others are preferred.
+   * @param wanted the blocks that the NameNode misses, by block id.
+   * @param holes contents ({@link Entry#content}) of deleted blocks, which are on no disk any more.
+   * @param failures the number of failures of each row (disk, row): others are preferred.
    */
   RecoveryPlan(
       Map<Integer, List<Entry>> addOns,

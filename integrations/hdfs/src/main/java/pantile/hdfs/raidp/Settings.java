@@ -11,7 +11,7 @@ import org.apache.hadoop.hdfs.server.datanode.StorageLocation;
 import java.io.IOException;
 import pantile.hdfs.RaidpCode;
 
-/** What a DataNode is told about RAIDP, and what of HDFS it must do without. */
+/** Settings of a DataNode for RAIDP, and the features of HDFS that it cannot use with it. */
 final class Settings {
   static final String ARRAY = "pantile.raidp.array";
   static final String DISKS = "pantile.raidp.disks";
@@ -67,8 +67,8 @@ final class Settings {
   /**
    * The settings of a DataNode.
    *
-   * @throws IOException if one is missing or wrong, or HDFS would do what parity cannot follow;
-   *     with what to set.
+   * @throws IOException if a setting is missing or wrong, or lets HDFS make changes that parity
+   *     cannot follow; the message has the setting to change.
    */
   static Settings of(Configuration conf) throws IOException {
     Settings settings = new Settings(conf);

@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 class BlocksAreGoneOnlyWhenBothDisksSaySoTest {
   private final Set<Integer> live = new HashSet<>(List.of(0, 1, 2, 3));
 
-  /** What each disk has, by block: the generation that it answers with. */
+  /** Blocks of each disk, each with the generation that the disk reports. */
   private final Map<Integer, Map<Long, Long>> disks = new HashMap<>();
 
   private final Set<Integer> hung = new HashSet<>();

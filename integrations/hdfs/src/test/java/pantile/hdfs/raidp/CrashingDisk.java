@@ -19,7 +19,7 @@ final class CrashingDisk implements Disk {
   private static final class File {
     byte[] now = new byte[0];
 
-    /** What was there when it was last made durable. */
+    /** Content when it was last made durable. */
     byte[] durable = new byte[0];
 
     /** Writes since then: offset and bytes. */

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Order;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestMethodOrder;
 
-/** What a disk deletes or shortens stays there until both add-ons have let go. */
+/** A block that a disk deletes or shortens stays there until both add-ons have released it. */
 @TestMethodOrder(MethodOrderer.OrderAnnotation.class)
 class DeletesKeepWhatParityCountsTest {
   private static final int DISKS = 5;

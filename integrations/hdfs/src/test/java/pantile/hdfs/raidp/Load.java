@@ -19,9 +19,9 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 /**
  * Changes files and says so, or compares the files that are there with what it said.
  *
- * <p>{@code write STOP KEEP} writes, appends to and deletes files until the file STOP appears,
- * whatever DataNodes do meanwhile, and deletes none while KEEP is there. {@code fill SEED N} writes
- * N files. {@code thin LOG SEED SHARE CUTS} deletes so many in a hundred of the files in a log, and
+ * <p>{@code write STOP KEEP} writes, appends to and deletes files until the file STOP appears, also
+ * while DataNodes fail. It deletes none while the file KEEP exists. {@code fill SEED N} writes N
+ * files. {@code thin LOG SEED SHARE CUTS} deletes so many in a hundred of the files in a log, and
  * truncates as many more if CUTS is {@code true}. {@code compare LOG} compares.
  */
 public final class Load {
@@ -177,7 +177,7 @@ public final class Load {
     }
   }
 
-  /** Files whose last change was said to have been made are what they must be. */
+  /** Compares the files whose last change was acknowledged with the expected content. */
   private static void compare(String log) throws Exception {
     TreeMap<String, String> parts = new TreeMap<>();
     TreeMap<String, String> last = new TreeMap<>();

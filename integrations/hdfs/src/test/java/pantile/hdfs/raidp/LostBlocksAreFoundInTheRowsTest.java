@@ -94,7 +94,10 @@ class LostBlocksAreFoundInTheRowsTest {
       return ids;
     }
 
-    /** Recovers what these disks shared; returns what could not be, every other byte compared. */
+    /**
+     * Recovers the blocks that these disks shared, and compares them. Returns those that could not
+     * be recovered.
+     */
     Set<Long> recover(Set<Integer> lost, Set<Integer> addOns, Set<Long> deleted) throws Exception {
       Map<Long, RecoveryPlan.Wanted> wanted = new TreeMap<>();
       for (long id : shared(lost)) {
@@ -188,7 +191,7 @@ class LostBlocksAreFoundInTheRowsTest {
     Array array = new Array(6, 4, false, 3);
     Set<Long> left = array.recover(Set.of(0, 2, 4), Set.of(0, 2), Set.of());
     assertEquals(array.shared(Set.of(0, 2, 4)), left);
-    // With rows of one block fewer, what can be had is had.
+    // With one block fewer in the rows, every recoverable block is recovered.
     array.entries.get(0).removeIf(entry -> entry.partner == 2 && entry.row == 0);
     array.entries.get(2).removeIf(entry -> entry.partner == 0 && entry.row == 0);
     long gone = array.contents.keySet().stream()

@@ -53,8 +53,8 @@ class LostDisksAreRecoveredTest {
       assertTrue(cluster.files.delete(RaidpCluster.path(name), false));
       FILES.remove(name);
     }
-    // What is deleted leaves parity when the DataNodes are told so; a disk that fails before keeps
-    // it.
+    // Deleted blocks leave parity when the DataNodes hear of it; a disk that fails earlier keeps
+    // them.
     assertTrue(
         RaidpCluster.within(
             60,
@@ -81,12 +81,12 @@ class LostDisksAreRecoveredTest {
     FileUtil.fullyDelete(folder.toFile());
   }
 
-  /** Where an add-on is for whoever asks the server. */
+  /** Returns the address of an add-on for clients of its server. */
   private static String served(int disk) {
     return cluster.addOns[disk];
   }
 
-  /** Where it is for whoever is on the server's machine. */
+  /** Returns its path on the machine of its server. */
   private static String local(int disk) {
     return folder.resolve(Integer.toString(disk)).toString();
   }

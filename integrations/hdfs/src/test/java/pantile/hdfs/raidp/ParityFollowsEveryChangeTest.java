@@ -283,7 +283,7 @@ class ParityFollowsEveryChangeTest {
   @Order(7)
   void aDiskThatIsReplacedIsFilledFromTheMirrors() throws Exception {
     int disk = 1;
-    // A disk that fails before it was told of a delete keeps the block in its add-on.
+    // A disk that fails before it hears of a delete keeps the block in its add-on.
     assertTrue(RaidpCluster.within(60, ParityFollowsEveryChangeTest::nothingIsToBeDeleted));
     long before = entries();
     List<File> directories = cluster.directories(disk);

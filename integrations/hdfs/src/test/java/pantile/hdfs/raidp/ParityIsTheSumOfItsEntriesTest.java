@@ -70,7 +70,7 @@ class ParityIsTheSumOfItsEntriesTest {
     }
   }
 
-  /** Adds, grows, takes away and sums up anew, in one order; what a crash may end. */
+  /** Adds, grows, removes and sums up again, in one order; a crash can end it anywhere. */
   private static void work(LocalAddOn addOn) throws IOException {
     List<Entry> there = new ArrayList<>();
     int[] lengths = {70_000, 200_000, 1, 65_536, 131_072, 300_000};

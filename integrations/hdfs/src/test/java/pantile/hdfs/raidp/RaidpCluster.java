@@ -152,7 +152,7 @@ final class RaidpCluster implements AutoCloseable {
     return -1;
   }
 
-  /** What a disk's parity-check says: its status, then its words. */
+  /** Runs the parity-check of a disk: returns its status, then its output. */
   String check(int disk) {
     ByteArrayOutputStream said = new ByteArrayOutputStream();
     PrintStream to = new PrintStream(said, true);
@@ -161,7 +161,7 @@ final class RaidpCluster implements AutoCloseable {
     return status + " " + said;
   }
 
-  /** What all disks' checks say that find something; empty if none does, soon. */
+  /** Returns the findings of all disks' checks; empty if there are none within 30 seconds. */
   String faults() throws Exception {
     List<String> faults = new ArrayList<>();
     within(
@@ -179,7 +179,7 @@ final class RaidpCluster implements AutoCloseable {
     return String.join("", faults);
   }
 
-  /** Whether something comes true within so many seconds. */
+  /** Returns true if a condition becomes true within so many seconds. */
   static boolean within(int seconds, Callable<Boolean> condition) throws Exception {
     long end = System.nanoTime() + seconds * 1_000_000_000L;
     while (!condition.call()) {
@@ -207,7 +207,7 @@ final class RaidpCluster implements AutoCloseable {
         .orElseThrow(() -> new AssertionError("blk_" + block + " is not on disk " + disk));
   }
 
-  /** Whether a disk has a file of a block; all nodes run. */
+  /** Returns true if a disk has a file of a block; all nodes run. */
   boolean isOnADisk(long block) throws Exception {
     for (int disk = 0; disk < disks; disk++) {
       if (find(disk, block).isPresent()) {

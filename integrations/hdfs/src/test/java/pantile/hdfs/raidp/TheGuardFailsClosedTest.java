@@ -98,7 +98,7 @@ class TheGuardFailsClosedTest {
     assertEquals(new TreeSet<>(), DatasetMethods.gone());
   }
 
-  /** What the next Hadoop may add. */
+  /** Methods that a later Hadoop can add. */
   private interface Next {
     void fastCopy(ExtendedBlock from, ExtendedBlock to) throws IOException;
 

@@ -214,8 +214,8 @@ class TheStartBringsParityInLineTest {
 
   @Test
   void aFullAddOnLetsBlocksGoAndThenTakesThoseThatWaited() throws IOException {
-    // Blocks of one superchunk: a row each, of 16 of the 200 tiles; and one of another in the first
-    // row, whose tiles are written anew when one of the two leaves.
+    // Blocks of one superchunk: a row each, of 16 of the 200 tiles. One block of another is in the
+    // first row; its tiles are rewritten when one of the two leaves.
     put(3, 1 << 20);
     put(4, 1 << 20);
     Keeper keeper = started();
