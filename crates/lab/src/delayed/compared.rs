@@ -34,8 +34,8 @@ pub struct Compared {
     single: Vec<(Scheme, Ran, Ran)>,
     /// Writers at once, in the model.
     pub model: Ratios,
-    /// Writers at once, on the volume: what is charged, with writers apart, and with neighbours.
-    charged: Vec<(&'static str, Ratios, Ratios)>,
+    /// Writers at once, on the volume, by what is charged.
+    charged: Vec<(&'static str, Ratios)>,
     /// On throttled files: what the devices counted, and the seconds of this machine.
     files: Vec<(Scheme, Totals, f64)>,
 }
@@ -76,9 +76,8 @@ impl Compared {
                 Ok(driven(&setup, scheme, Coming::AtOnce, layout, Memory::Kept)?.elapsed_ns as f64)
             };
             let (wcl, delayed) = (run(Scheme::Wcl, Layout::Apart)?, run(Scheme::Delayed, Layout::Together)?);
-            let of = |std: f64| Ratios { wcl: std / wcl, delayed: std / delayed };
-            let (apart, together) = (run(Scheme::Std, Layout::Apart)?, run(Scheme::Std, Layout::Together)?);
-            charged.push((name, of(apart), of(together)));
+            let std = run(Scheme::Std, Layout::Apart)?;
+            charged.push((name, Ratios { wcl: std / wcl, delayed: std / delayed }));
         }
         let mut files = Vec::new();
         for scheme in [Scheme::Wcl, Scheme::Delayed].into_iter().filter(|_| folder.is_some()) {
@@ -89,18 +88,9 @@ impl Compared {
         Ok(Compared { code: code.spec().to_string(), setup, single, model, charged, files })
     }
 
-    fn everything(&self) -> (Ratios, Ratios) {
-        self.charged.last().map_or((self.model, self.model), |(_, apart, together)| (*apart, *together))
-    }
-
-    /// The volume with everything charged, each writer in a stripe of its own.
-    pub fn apart(&self) -> Ratios {
-        self.everything().0
-    }
-
-    /// The volume with everything charged, writers that are neighbours.
-    pub fn together(&self) -> Ratios {
-        self.everything().1
+    /// Returns the ratios of the volume with everything charged.
+    pub fn volume(&self) -> Ratios {
+        self.charged.last().map_or(self.model, |(_, ratios)| *ratios)
     }
 
     fn add_to(&self, report: &mut Report) {
@@ -167,30 +157,24 @@ impl Compared {
     fn add_at_once(&self, report: &mut Report) {
         let two = |ratio: f64| format!("{ratio:.2}");
         let Ratios { wcl, delayed } = self.model;
-        let mut rows = vec![["model".to_string(), two(wcl), two(delayed), two(wcl), two(delayed)].to_vec()];
+        let mut rows = vec![["model".to_string(), two(wcl), two(delayed)].to_vec()];
         for (scheme, ratio) in [("wcl", wcl), ("delayed", delayed)] {
             report.simulated(&self.code, format!("{scheme}/std, writers at once, model"), ratio, None);
         }
-        for (name, apart, together) in &self.charged {
-            let cells = [apart.wcl, apart.delayed, together.wcl, together.delayed];
+        for (name, ratios) in &self.charged {
+            let cells = [ratios.wcl, ratios.delayed];
             rows.push([name.to_string()].into_iter().chain(cells.map(two)).collect());
         }
-        for (layout, ratios) in [("apart", self.apart()), ("neighbours", self.together())] {
-            for (scheme, ratio) in [("wcl", ratios.wcl), ("delayed", ratios.delayed)] {
-                report.measured(
-                    &self.code,
-                    format!("{scheme}/std, writers at once, {layout}, volume"),
-                    ratio,
-                    None,
-                );
-            }
+        let volume = self.volume();
+        for (scheme, ratio) in [("wcl", volume.wcl), ("delayed", volume.delayed)] {
+            report.measured(&self.code, format!("{scheme}/std, writers at once, volume"), ratio, None);
         }
         report.figures.push(Figure::Listing(Listing {
             title: format!("{}, writers at once: throughput over std", self.code),
-            caption: "The same writes, each writer going on when it is answered. Apart: each has a stripe of its own, and std does exactly the model's work. Neighbours: a round fills a stripe, and std writes it one after the other. The volume gathers \
-                      what waits together into one commit, and the model has every write make its own parity: that is the difference between the first line and the second. What else a volume writes brings them nearer again."
+            caption: "The same writes, each writer going on when it is answered; with std and wcl each writer has a stripe of its own. The volume gathers what waits together into one commit, and the model has every write make its own parity: \
+                      that is the difference between the first line and the second. What else a volume writes brings them nearer again."
                 .into(),
-            head: ["what takes time", ">wcl, apart", ">delayed, apart", ">wcl, neighbours", ">delayed, neighbours"].map(String::from).to_vec(),
+            head: ["what takes time", ">wcl", ">delayed"].map(String::from).to_vec(),
             rows,
         }));
     }

@@ -88,8 +88,8 @@ fn answer(simulated: &Report, record: &Record, compared: &[Compared]) -> Report 
     if let Some(first) = compared.first() {
         report.say(format!(
             "Why they differ: in the model every write makes its own parity, and a volume makes durable together what waits together. For {} the model has delayed/std {:.2} and wcl/std {:.2} where the \
-             volume, on devices of the same service times, has {:.2} and {:.2} with writers apart, {:.2} and {:.2} with neighbours. One request at a time both do the same operations, but for what is named below.",
-            first.code, first.model.delayed, first.model.wcl, first.apart().delayed, first.apart().wcl, first.together().delayed, first.together().wcl
+             volume, on devices of the same service times, has {:.2} and {:.2}. One request at a time both do the same operations, but for what is named below.",
+            first.code, first.model.delayed, first.model.wcl, first.volume().delayed, first.volume().wcl
         ));
     }
     let losses = losses(&mut report);

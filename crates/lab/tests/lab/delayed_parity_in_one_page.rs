@@ -49,12 +49,12 @@ fn one_page_holds_the_answer_the_model_the_record_and_the_cross_check() {
         found(check, "raid5:4", &format!("{scheme}/std by device time, one request at a time, {side}"))
     };
     assert!((time("wcl", "model") - 4.0 / 3.0).abs() < 1e-9 && time("wcl", "volume") < 1.0);
-    assert!((found(check, "raid5:4", "delayed/std, writers at once, apart, volume") - 3.5).abs() < 0.1);
+    assert!((found(check, "raid5:4", "delayed/std, writers at once, volume") - 3.5).abs() < 0.1);
     let docs = include_str!("../../../../docs/lab.md");
     for (code, scheme) in
         ["raid5:4", "raid6:6"].into_iter().flat_map(|code| [(code, "wcl"), (code, "delayed")])
     {
-        let row = ["model", "apart, volume", "neighbours, volume"].map(|side| {
+        let row = ["model", "volume"].map(|side| {
             let quotient = found(check, code, &format!("{scheme}/std, writers at once, {side}"));
             format!("{quotient:.2}")
         });
