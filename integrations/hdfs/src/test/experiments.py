@@ -223,9 +223,8 @@ class Cluster:
                 "dfs.datanode.ipc.address": f"{address}:9867",
             }
             if self.is_raidp:
-                others = (other for other in range(self.nodes) if other != node)
                 of |= {
-                    "dfs.datanode.data.dir": ",".join(f"{disk}/{other}" for other in others),
+                    "dfs.datanode.data.dir": ",".join(f"{disk}/{other}" for other in range(self.nodes)),
                     "dfs.datanode.fsdataset.factory": "pantile.hdfs.raidp.DatasetFactory",
                     "dfs.datanode.fsdataset.volume.choosing.policy": "pantile.hdfs.raidp.VolumePolicy",
                     "pantile.raidp.array": "test",

@@ -298,7 +298,7 @@ final class Keeper implements Closeable {
       Held held = replicas.get(block);
       synchronized (this) {
         Entry entry = slots.get(block);
-        if (held != null && !isOf(held, entry)) {
+        if (held != null && held.partner() != disk && !isOf(held, entry)) {
           queued(block);
           queued++;
         }
@@ -422,6 +422,9 @@ final class Keeper implements Closeable {
 
   private void bring(Held held) throws IOException {
     Entry old = slots.get(held.blockId());
+    if (held.partner() == disk) {
+      return; // A spare copy: the add-on of the disk that has its place counts the block.
+    }
     if (held.partner() < 0) {
       throw new IOException("its storage is none of RAIDP");
     }
@@ -693,6 +696,18 @@ final class Keeper implements Closeable {
       throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
     }
     return slots.entries();
+  }
+
+  /** Fills a buffer with parity of a row from an offset on. */
+  void parity(int row, long offset, ByteBuffer to) throws IOException {
+    AddOn open;
+    synchronized (this) {
+      if (slots == null) {
+        throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
+      }
+      open = addOn;
+    }
+    open.read(row, offset, to);
   }
 
   /** The number of entries whose block is neither on the disk nor kept; 0 if it is not known. */

@@ -34,6 +34,18 @@ public interface PeerProtocol extends VersionedProtocol {
   ArrayPrimitiveWritable read(long block, long generation, long length, long offset, int bytes)
       throws IOException;
 
+  /**
+   * A partial sum: a range of the sum of terms, which the node reads from the disks that have them.
+   * Nothing if the node makes as many sums as it can already.
+   */
+  ArrayPrimitiveWritable sum(Order.Terms terms, long offset, int bytes) throws IOException;
+
+  /** Bytes of a row of the node's own add-on. */
+  ArrayPrimitiveWritable parity(int row, long offset, int bytes) throws IOException;
+
+  /** Starts an order, or tells how far it is: the words of {@link Outcome}. */
+  String[] rebuild(Order order) throws IOException;
+
   /** The state of disk and add-on: names and values in turn. */
   String[] status() throws IOException;
 
