@@ -310,7 +310,14 @@ final class ArrayView implements Closeable {
         });
     Map<Integer, List<Entry>> ofLost = new TreeMap<>();
     Set<List<Long>> gone = new HashSet<>();
-    for (int disk : more) {
+    Set<Integer> known = new TreeSet<>(more);
+    for (Map.Entry<Integer, Map<String, String>> state : states.entrySet()) {
+      // Of a disk that was replaced the add-on counts blocks that others have.
+      if (!state.getValue().get("absent").equals("0")) {
+        known.add(state.getKey());
+      }
+    }
+    for (int disk : known) {
       ofLost.put(disk, entries.get(disk));
       gone.addAll(holes.get(disk));
       for (Entry entry : entries.get(disk)) {
@@ -352,6 +359,15 @@ final class ArrayView implements Closeable {
           missing + " blocks have no replica and " + low + " have one: what disk " + disk
               + " still knows may be needed. Run raidp recover first, and wait until"
               + " hdfs fsck / counts 0 under-replicated blocks");
+    }
+    int spare = 0;
+    for (Map<String, String> state : states.values()) {
+      spare += Integer.parseInt(state.get("spare"));
+    }
+    if (spare > 0) {
+      throw new IOException(
+          spare + " copies are in spares, and what disk " + disk + " still knows says where they"
+              + " belong: wait until raidp status counts 0 spare copies");
     }
     int before = peers.get(disk).forget();
     int left = before;

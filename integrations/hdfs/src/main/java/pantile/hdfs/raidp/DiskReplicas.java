@@ -81,16 +81,6 @@ final class DiskReplicas implements Keeper.Replicas {
     return blocks;
   }
 
-  /** The number of complete replicas in the disk's spare. */
-  int spareCopies() {
-    int copies = 0;
-    for (Object replica : real.getFinalizedBlocks(pool)) {
-      StorageName name = StorageName.parse(((ReplicaInfo) replica).getStorageUuid());
-      copies += name != null && name.isSpare() ? 1 : 0;
-    }
-    return copies;
-  }
-
   @Override
   public List<Kept.Copy> kept(long block) {
     return kept.of(block);

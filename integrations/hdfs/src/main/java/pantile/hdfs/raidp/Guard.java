@@ -386,6 +386,9 @@ final class Guard implements InvocationHandler {
     open.push(releasing);
     releasing.begin();
     if (node != null) {
+      Homing homing = new Homing(made, found, partners, settings.disk, added);
+      open.push(homing);
+      homing.begin();
       PeerServer peers =
           new PeerServer(
               node, settings, added, made, found, releasing, partners, waiting::size);

@@ -1,23 +1,17 @@
 package pantile.hdfs.raidp;
 
 import java.io.BufferedOutputStream;
+import java.io.Closeable;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.PrintStream;
 import java.net.Socket;
-import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.concurrent.ExecutionException;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
-import java.util.concurrent.Future;
 import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
@@ -28,145 +22,152 @@ import org.apache.hadoop.hdfs.protocol.proto.DataTransferProtos.Status;
 import org.apache.hadoop.hdfs.protocolPB.PBHelperClient;
 import org.apache.hadoop.net.NetUtils;
 import org.apache.hadoop.security.token.Token;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 import pantile.hdfs.Replica;
 
 /**
- * Brings copies in spares home: to the superchunk of their block, once its disks have live nodes.
+ * Brings the copies in a disk's spare home: to the superchunk of their block, once one of its disks
+ * has a live node and lacks the block.
  *
- * <p>The node of the disk copies the block from the one that has the spare, as HDFS's Balancer has
- * it do, and the NameNode then has the spare copy deleted. It keeps no state.
+ * <p>A thread of its own asks all nodes whose rows have the blocks. The node of the disk then copies
+ * a block as HDFS's Balancer has it do, and the NameNode has the spare copy deleted. It keeps no
+ * state; one block at a time.
  */
-final class Homing {
+final class Homing implements Closeable {
+  private static final Logger LOG = LoggerFactory.getLogger(Homing.class);
+
+  private static final long ROUND_MS = 5_000;
+
   private static final int TIMEOUT_MS = 60_000;
 
-  private static final int SAID_MOST = 20;
-
-  /** A copy in the spare of a disk. */
-  private static final class Spare {
-    final int disk;
-    final long block;
-    final long generation;
-    final long length;
-
-    Spare(int disk, long[] replica) {
-      this.disk = disk;
-      block = replica[0];
-      generation = replica[1];
-      length = replica[2];
-    }
-  }
-
+  private final Keeper keeper;
+  private final DiskReplicas replicas;
   private final Partners partners;
-  private final Header header;
-  private final PrintStream out;
+  private final int disk;
+  private final String pool;
+  private final Thread thread = new Thread(this::work, "RAIDP spare copies");
 
-  Homing(Partners partners, Header header, PrintStream out) {
+  /** The live disks and the blocks of the last round, if it left nothing to do; else empty. */
+  private Set<Integer> idleDisks = Collections.emptySet();
+
+  private Set<Long> idleBlocks = Collections.emptySet();
+
+  private volatile boolean closed;
+
+  Homing(Keeper keeper, DiskReplicas replicas, Partners partners, int disk, String pool) {
+    this.keeper = keeper;
+    this.replicas = replicas;
     this.partners = partners;
-    this.header = header;
-    this.out = out;
+    this.disk = disk;
+    this.pool = pool;
   }
 
-  /** Brings copies home, some at a time; returns the number of those that failed. */
-  int run(int atATime) throws IOException {
-    Nodes nodes = partners.look();
-    Map<Long, List<Spare>> spares = new LinkedHashMap<>();
-    for (int disk : nodes.spares()) {
-      Peer peer = partners.of(disk);
-      if (peer.status().getOrDefault("spare", "0").equals("0")) {
-        continue;
-      }
-      for (long[] replica : peer.replicas()) {
-        if (replica[3] == disk) {
-          Spare spare = new Spare(disk, replica);
-          spares.computeIfAbsent(spare.block, block -> new ArrayList<>()).add(spare);
+  void begin() {
+    thread.setDaemon(true);
+    thread.start();
+  }
+
+  private void work() {
+    while (!closed) {
+      try {
+        Thread.sleep(ROUND_MS);
+        Set<Long> spares = keeper.spares();
+        if (!spares.isEmpty()) {
+          bring(spares);
+        }
+      } catch (InterruptedException stopped) {
+        return;
+      } catch (IOException | RuntimeException | LinkageError error) {
+        if (!closed) {
+          LOG.warn("RAIDP: spare copies of disk {} stay for now: {}", disk, error.getMessage());
         }
       }
     }
-    if (spares.isEmpty()) {
-      return 0;
-    }
-    return bring(spares, nodes, atATime);
   }
 
-  private int bring(Map<Long, List<Spare>> spares, Nodes nodes, int atATime) throws IOException {
-    // The two disks of each block, and those of them that have it.
+  private void bring(Set<Long> spares) throws IOException {
+    Nodes nodes = partners.look();
+    if (nodes.disks().equals(idleDisks) && idleBlocks.containsAll(spares)) {
+      return;
+    }
     Map<Long, Set<Integer>> places = new HashMap<>();
     Map<Long, Set<Integer>> there = new HashMap<>();
-    for (int disk : nodes.disks()) {
-      Peer peer = partners.of(disk);
-      for (Entry entry : peer.entries()) {
-        if (spares.containsKey(entry.blockId)) {
-          Set<Integer> both = places.computeIfAbsent(entry.blockId, block -> new TreeSet<>());
-          both.add(disk);
-          both.add(entry.partner);
-        }
+    boolean isAnswered = ask(spares, nodes, places, there);
+    int moved = 0;
+    int failed = 0;
+    for (long block : spares) {
+      Set<Integer> lacking =
+          new TreeSet<>(places.getOrDefault(block, Collections.emptySet()));
+      lacking.removeAll(there.getOrDefault(block, Collections.emptySet()));
+      lacking.removeIf(one -> nodes.of(one) == null);
+      Held held = replicas.get(block);
+      if (lacking.isEmpty() || held == null || !held.isFinalized()) {
+        continue;
       }
-      for (long[] replica : peer.replicas()) {
-        if (spares.containsKey(replica[0]) && replica[3] != disk) {
-          there.computeIfAbsent(replica[0], block -> new TreeSet<>()).add(disk);
-          Set<Integer> both = places.computeIfAbsent(replica[0], block -> new TreeSet<>());
-          both.add(disk);
-          both.add((int) replica[3]);
-        }
-      }
-    }
-    ExecutorService threads = Executors.newFixedThreadPool(atATime);
-    Map<Spare, Future<?>> running = new LinkedHashMap<>();
-    int waiting = 0;
-    try {
-      for (Map.Entry<Long, List<Spare>> one : spares.entrySet()) {
-        Set<Integer> both = places.getOrDefault(one.getKey(), new TreeSet<>());
-        Set<Integer> lacking = new TreeSet<>(both);
-        lacking.removeAll(there.getOrDefault(one.getKey(), new TreeSet<>()));
-        waiting += lacking.size();
-        lacking.removeIf(disk -> nodes.of(disk) == null);
-        waiting -= lacking.size();
-        List<Spare> copies = new ArrayList<>(one.getValue());
-        for (int disk : lacking) {
-          if (copies.isEmpty()) {
-            break; // HDFS makes the other from this one.
-          }
-          Spare spare = copies.remove(0);
-          int partner = both.stream().filter(other -> other != disk).findFirst().orElse(disk);
-          running.put(spare, threads.submit(() -> {
-            move(spare, nodes, disk, partner);
-            return null;
-          }));
-        }
-      }
-      return end(running, waiting);
-    } finally {
-      threads.shutdownNow();
-    }
-  }
-
-  private int end(Map<Spare, Future<?>> running, int waiting) throws IOException {
-    Map<Long, String> failed = new TreeMap<>();
-    for (Map.Entry<Spare, Future<?>> one : running.entrySet()) {
+      int home = lacking.iterator().next();
+      Set<Integer> both = places.get(block);
+      int partner = both.stream().filter(one -> one != home).findFirst().orElse(home);
       try {
-        one.getValue().get();
-      } catch (ExecutionException error) {
-        failed.put(one.getKey().block, String.valueOf(error.getCause().getMessage()));
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-        throw new IOException("interrupted");
+        move(held, nodes, home, partner);
+        moved++;
+      } catch (IOException error) {
+        failed++;
+        LOG.info("RAIDP: blk_{} stays in the spare for now: {}", block, error.getMessage());
+      }
+      if (closed) {
+        return;
       }
     }
-    out.println(
-        "spare copies brought home: " + (running.size() - failed.size()) + ", failed: "
-            + failed.size() + "; " + waiting + " stay until their disks have live nodes");
-    failed.entrySet().stream()
-        .limit(SAID_MOST)
-        .forEach(one -> out.println("  blk_" + one.getKey() + ": " + one.getValue()));
-    return failed.size();
+    boolean isIdle = isAnswered && moved + failed == 0;
+    idleDisks = isIdle ? nodes.disks() : Collections.emptySet();
+    idleBlocks = isIdle ? spares : Collections.emptySet();
+    if (moved > 0) {
+      LOG.info("RAIDP: {} spare copies of disk {} were brought home", moved, disk);
+    }
   }
 
-  /** Has the node of a disk copy a block from a spare, which is to be deleted then. */
-  private void move(Spare spare, Nodes nodes, int disk, int partner) throws IOException {
-    DatanodeInfo from = nodes.of(spare.disk);
-    DatanodeInfo to = nodes.of(disk);
+  /** Asks all nodes; false if one did not answer. */
+  private boolean ask(
+      Set<Long> spares,
+      Nodes nodes,
+      Map<Long, Set<Integer>> places,
+      Map<Long, Set<Integer>> there) {
+    boolean isAnswered = true;
+    long[] blocks = spares.stream().mapToLong(block -> block).toArray();
+    for (int other : nodes.disks()) {
+      List<long[]> answers;
+      try {
+        answers = partners.of(other).places(blocks);
+      } catch (IOException error) {
+        isAnswered = false;
+        partners.failed(other);
+        continue;
+      }
+      for (int i = 0; i < blocks.length; i++) {
+        long[] answer = answers.get(i);
+        if (answer[0] >= 0) {
+          Set<Integer> both = places.computeIfAbsent(blocks[i], block -> new TreeSet<>());
+          both.add(other);
+          both.add((int) answer[0]);
+        }
+        if (answer[1] != 0) {
+          there.computeIfAbsent(blocks[i], block -> new TreeSet<>()).add(other);
+        }
+      }
+    }
+    return isAnswered;
+  }
+
+  /** Has the node of a disk copy a block from here, which is to be deleted here then. */
+  private void move(Held held, Nodes nodes, int home, int partner) throws IOException {
+    DatanodeInfo from = nodes.of(disk);
+    DatanodeInfo to = nodes.of(home);
+    if (from == null) {
+      throw new IOException("the NameNode does not take this node for live");
+    }
     ExtendedBlock block =
-        new ExtendedBlock(header.pool, spare.block, spare.length, spare.generation);
+        new ExtendedBlock(pool, held.blockId(), held.length(), held.generation());
     try (Socket socket =
         NetUtils.getDefaultSocketFactory(partners.files().getConf()).createSocket()) {
       NetUtils.connect(socket, Replica.address(partners.files().getClient(), to), TIMEOUT_MS);
@@ -181,13 +182,19 @@ final class Homing {
               new Token<>(),
               from.getDatanodeUuid(),
               from,
-              partners.storage(disk, partner).toString());
+              partners.storage(home, partner).toString());
       InputStream in = NetUtils.getInputStream(socket, TIMEOUT_MS);
       BlockOpResponseProto answer;
       do {
         answer = BlockOpResponseProto.parseFrom(PBHelperClient.vintPrefixed(in));
       } while (answer.getStatus() == Status.IN_PROGRESS);
-      DataTransferProtoUtil.checkBlockOpStatus(answer, "disk " + disk + " takes no copy");
+      DataTransferProtoUtil.checkBlockOpStatus(answer, "disk " + home + " takes no copy");
     }
+  }
+
+  @Override
+  public void close() {
+    closed = true;
+    thread.interrupt();
   }
 }

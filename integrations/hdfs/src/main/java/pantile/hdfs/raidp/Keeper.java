@@ -98,6 +98,9 @@ final class Keeper implements Closeable {
   /** Complete blocks that are not in parity as they are, and the reasons. */
   private final Map<Long, String> behind = new HashMap<>();
 
+  /** Blocks whose copy is in the disk's spare. */
+  private final Set<Long> spares = ConcurrentHashMap.newKeySet();
+
   /** Blocks that the change under way may add. */
   private final Set<Long> inFlight = ConcurrentHashMap.newKeySet();
 
@@ -298,7 +301,9 @@ final class Keeper implements Closeable {
       Held held = replicas.get(block);
       synchronized (this) {
         Entry entry = slots.get(block);
-        if (held != null && held.partner() != disk && !isOf(held, entry)) {
+        if (held != null && held.partner() == disk) {
+          spares.add(block);
+        } else if (held != null && !isOf(held, entry)) {
           queued(block);
           queued++;
         }
@@ -423,7 +428,9 @@ final class Keeper implements Closeable {
   private void bring(Held held) throws IOException {
     Entry old = slots.get(held.blockId());
     if (held.partner() == disk) {
-      return; // A spare copy: the add-on of the disk that has its place counts the block.
+      // The add-ons of the two disks that share the block count it.
+      spares.add(held.blockId());
+      return;
     }
     if (held.partner() < 0) {
       throw new IOException("its storage is none of RAIDP");
@@ -708,6 +715,25 @@ final class Keeper implements Closeable {
       open = addOn;
     }
     open.read(row, offset, to);
+  }
+
+  /** The blocks whose copy is in the disk's spare now. */
+  Set<Long> spares() {
+    spares.removeIf(
+        block -> {
+          Held held = replicas.get(block);
+          return held == null || held.partner() != disk;
+        });
+    return new HashSet<>(spares);
+  }
+
+  /** The partner with which the disk shares a block of its parity; -1 for none. */
+  synchronized int partnerOf(long block) throws IOException {
+    if (slots == null) {
+      throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
+    }
+    Entry entry = slots.get(block);
+    return entry == null ? -1 : entry.partner;
   }
 
   /** The number of entries whose block is neither on the disk nor kept; 0 if it is not known. */

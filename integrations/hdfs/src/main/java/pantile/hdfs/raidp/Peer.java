@@ -132,6 +132,20 @@ final class Peer implements Closeable {
     return all;
   }
 
+  /** See {@link PeerProtocol#places}: the numbers of each block. */
+  List<long[]> places(long[] blocks) throws IOException {
+    List<long[]> all = new ArrayList<>();
+    int numbers = PeerProtocol.PLACE_NUMBERS;
+    for (int i = 0; i < blocks.length; i += ITEMS_MOST) {
+      long[] part = part(blocks, i, Math.min(blocks.length, i + ITEMS_MOST));
+      long[] some = (long[]) call(() -> proxy.places(part)).get();
+      for (int one = 0; one < part.length; one++) {
+        all.add(part(some, numbers * one, numbers * (one + 1)));
+      }
+    }
+    return all;
+  }
+
   /** Fills a buffer with bytes of an entry's content from an offset on; at most a mebibyte. */
   void read(long block, long generation, long length, long offset, ByteBuffer to)
       throws IOException {

@@ -17,6 +17,9 @@ public interface PeerProtocol extends VersionedProtocol {
   /** The numbers of a replica: id, generation, length, partner. */
   int REPLICA_NUMBERS = 4;
 
+  /** The numbers of a block's place: the partner of the disk, -1 for none; 1 if it is there. */
+  int PLACE_NUMBERS = 2;
+
   /** The numbers of an entry: id, generation, length, partner, row, CRC-32. */
   int ENTRY_NUMBERS = 6;
 
@@ -25,6 +28,9 @@ public interface PeerProtocol extends VersionedProtocol {
    * Long.MAX_VALUE} for none. Kept copies of lower generations are not needed by it.
    */
   ArrayPrimitiveWritable counts(long[] blocks) throws IOException;
+
+  /** The superchunk of the disk that has each block, or whose parity counts it. */
+  ArrayPrimitiveWritable places(long[] blocks) throws IOException;
 
   /** The generation of the version that has an entry's content, for each; -1 if there is none. */
   ArrayPrimitiveWritable versions(long[] blocks, long[] generations, long[] lengths)

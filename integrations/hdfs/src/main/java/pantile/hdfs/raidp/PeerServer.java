@@ -100,6 +100,19 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     return new ArrayPrimitiveWritable(counts);
   }
 
+  @Override
+  public ArrayPrimitiveWritable places(long[] blocks) throws IOException {
+    requireOpen();
+    long[] places = new long[PLACE_NUMBERS * blocks.length];
+    for (int i = 0; i < blocks.length; i++) {
+      Held held = replicas.get(blocks[i]);
+      boolean isHome = held != null && held.partner() != settings.disk;
+      places[PLACE_NUMBERS * i] = isHome ? held.partner() : keeper.partnerOf(blocks[i]);
+      places[PLACE_NUMBERS * i + 1] = isHome ? 1 : 0;
+    }
+    return new ArrayPrimitiveWritable(places);
+  }
+
   private Held version(long block, long generation, long length) {
     return Kept.version(replicas.get(block), replicas.kept(block), generation, length);
   }
@@ -215,7 +228,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     Collections.addAll(pairs, "add-on", settings.addOn, "state", getAddOnState());
     Collections.addAll(pairs, "parity", "" + getBlocksInParity());
     Collections.addAll(pairs, "behind", "" + getBlocksBehind());
-    Collections.addAll(pairs, "spare", "" + replicas.spareCopies());
+    Collections.addAll(pairs, "spare", "" + keeper.spares().size());
     Collections.addAll(pairs, "absent", "" + keeper.absent());
     Collections.addAll(pairs, "kept", "" + getKeptCopies(), "kept-bytes", "" + getKeptBytes());
     Collections.addAll(pairs, "waiting", "" + getDeletesWaiting());

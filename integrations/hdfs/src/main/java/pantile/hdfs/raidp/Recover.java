@@ -30,7 +30,7 @@ import pantile.hdfs.Triples;
 
 /**
  * The command `raidp recover`: has the blocks rebuilt whose both disks failed, from the add-ons of
- * the failed disks and the mirrors of their other blocks, and brings spare copies home.
+ * the failed disks and the mirrors of their other blocks.
  *
  * <p>It plans and gives orders; DataNodes carry them out, each with its share. Orders that need an
  * add-on in a folder are carried out here. It keeps no state: what is to be done is what the
@@ -40,8 +40,7 @@ final class Recover {
   private static final String USAGE =
       "usage: " + RaidpTool.RECOVER + "\n"
           + "Has the blocks that lost both disks rebuilt: in their places where these have live nodes,\n"
-          + "else in the spares of other disks. Brings copies in spares home whose places have live\n"
-          + "nodes again.\n"
+          + "else in the spares of other disks.\n"
           + "  --add-on DISK=PLACE  the add-on of a disk without a live node: a folder of this machine,\n"
           + "                       or host:port of its server\n"
           + "  --threads N          so many blocks at a time on each node (4 unless said)\n"
@@ -191,9 +190,7 @@ final class Recover {
       if (options.dryRun) {
         return isMissing ? MISSING : GOOD;
       }
-      int status = report(wave);
-      int away = new Homing(partners, header, out).run(options.threads);
-      return away == 0 ? status : MISSING;
+      return report(wave);
     }
   }
 

@@ -212,10 +212,9 @@ class LostDisksAreRecoveredTest {
     allHaveTwoCopies();
     assertTrue(hasSpareCopies());
     areBack(stopped);
+    assertTrue(RaidpCluster.within(60, () -> !hasSpareCopies()), "a spare has copies");
     said = whole(1, 4);
     assertTrue(said.contains("rebuilt 0 blocks"), said);
-    assertTrue(said.matches("(?s).*spare copies brought home: [1-9][0-9]*, failed: 0; 0 stay.*"), said);
-    assertTrue(RaidpCluster.within(60, () -> !hasSpareCopies()), "a spare has copies");
     allIsWell();
   }
 
