@@ -10,6 +10,7 @@ use clap::Args;
 use pantile::code::Budget;
 use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -263,20 +264,34 @@ pub fn positions(what: &str, text: &str, code: &Code) -> Result<Vec<CellIndex>, 
 
 /// Reads `0=5,3=1`: the cost of reading one element of a column.
 pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
-    let what = "--cost";
     let mut costs = Costs::uniform();
-    let mut named: Vec<usize> = Vec::new();
+    for (column, cost) in of_columns("--cost", "cost", Costs::MOST, text, code)? {
+        costs.set(column, cost);
+    }
+    Ok(costs)
+}
+
+/// Reads `0-2=5,3=1`: a number from 0 to `most` for each column that is named.
+pub fn of_columns(
+    what: &str,
+    noun: &str,
+    most: u32,
+    text: &str,
+    code: &Code,
+) -> Result<BTreeMap<usize, u32>, Failure> {
+    let mut numbers = BTreeMap::new();
     for item in text.split(',') {
-        let Some((columns, cost)) = item.split_once('=') else {
+        let Some((columns, number)) = item.split_once('=') else {
             return Err(Failure::Input(format!(
-                "{what}: '{item}' is not COLUMN=COST; write for example --cost 0=5,3=2"
+                "{what}: '{item}' is not COLUMN={}; write for example {what} 0=5,3=2",
+                noun.to_uppercase()
             )));
         };
-        let digits = !cost.is_empty() && cost.bytes().all(|b| b.is_ascii_digit());
-        let Some(cost) = cost.parse::<u32>().ok().filter(|&cost| digits && cost <= Costs::MOST) else {
+        let digits = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+        let Some(number) = number.parse::<u32>().ok().filter(|&number| digits && number <= most) else {
             return Err(Failure::Input(format!(
-                "{what}: '{cost}' in '{item}' is no cost; a cost is a whole number from 0 to {}, such as 0=5",
-                Costs::MOST
+                "{what}: '{number}' in '{item}' is no {noun}; a {noun} is a whole number from 0 to {most}, \
+                 such as 0=5"
             )));
         };
         for column in range(what, Form::Columns, columns)? {
@@ -286,14 +301,12 @@ pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
                     code.columns() - 1
                 )));
             }
-            if named.contains(&column) {
+            if numbers.insert(column, number).is_some() {
                 return Err(twice(what, &format!("column {column}")));
             }
-            named.push(column);
-            costs.set(column, cost);
         }
     }
-    Ok(costs)
+    Ok(numbers)
 }
 
 /// `fast`, `thorough`, or a number of steps of search.

@@ -29,6 +29,7 @@ mod list;
 mod man;
 mod members;
 mod plan;
+mod plan_nodes;
 mod prove;
 mod replay;
 mod scrub;

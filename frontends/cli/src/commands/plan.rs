@@ -2,6 +2,7 @@
 
 use crate::args::{self, Named};
 use crate::commands::explain;
+use crate::commands::plan_nodes::{self, Nodes, NodesJson};
 use crate::describe;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::{self, CellJson, OUTPUT_VERSION, StepJson};
@@ -31,6 +32,7 @@ Examples:
   pantile plan dcode:7 --lost 1 --cost 0=5,3=2       column 0 is slow: go around it
   pantile plan shec:6,4,3 --lost 2,7 --want data     a degraded read of the whole stripe
   pantile plan rdp:8 --lost 3.0 --want 3.0 --json    one bad element
+  pantile plan raidp:12 --lost 3,8 --nodes each      bytes of each link, by partial sums
   pantile plan raid6:8 --write 0-3                   write the first four elements
   pantile plan raid6:8 --write 0 --lost 2            the same on a degraded array")]
 pub struct PlanCommand {
@@ -48,6 +50,13 @@ pub struct PlanCommand {
     /// such as 0=5,3-4=2.
     #[arg(long, value_name = "COLUMN=COST", allow_hyphen_values = true)]
     cost: Option<String>,
+    /// Cut the plan by node into partial sums, and count the bytes of each link: 'each' for a node
+    /// for each column, or the nodes of columns, such as 0-3=0,4-7=1; others are nodes of their own.
+    #[arg(long, value_name = "COLUMN=NODE", conflicts_with = "write", allow_hyphen_values = true)]
+    nodes: Option<String>,
+    /// The size of an element, for --nodes.
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = plan_nodes::element)]
+    element: u64,
     /// How long to look for a cheaper plan: fast, thorough, or a number of search steps.
     #[arg(long, value_name = "EFFORT", default_value = "thorough", value_parser = args::effort)]
     effort: Effort,
@@ -73,6 +82,8 @@ struct PlanJson<'c> {
     outputs: Vec<CellJson>,
     additions: usize,
     multiplications: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes: Option<NodesJson>,
     output_version: u32,
 }
 
@@ -142,12 +153,22 @@ impl PlanCommand {
             Some("data") => code.data().to_vec(),
             Some(list) => args::cells("--want", list, code)?.cells,
         };
+        let nodes = match &self.nodes {
+            Some(text) => Some(Nodes::parse(text, self.element, code)?),
+            None => None,
+        };
         let set = lost.set(code);
         let request = Request { lost: &set, wanted: &wanted, costs, effort: self.effort };
         let plan = recovery(code, &request, terminal)?;
         match self.json {
-            true => print_json(&answer(code, lost, &plan))?,
-            false => print(&report(code, lost, costs, &plan, terminal))?,
+            true => {
+                let nodes = nodes.map(|nodes| nodes.answer(code, &plan));
+                print_json(&PlanJson { nodes, ..answer(code, lost, &plan) })?;
+            }
+            false => {
+                let by_node = nodes.map(|nodes| nodes.report(code, &plan, terminal)).unwrap_or_default();
+                print(&(report(code, lost, costs, &plan, terminal) + &by_node))?;
+            }
         }
         Ok(Verdict::Good)
     }
@@ -244,6 +265,7 @@ fn answer<'c>(code: &'c Code, lost: &Named, plan: &Plan) -> PlanJson<'c> {
         outputs: json::cells(code, &plan.outputs),
         additions: plan.additions(),
         multiplications: plan.multiplications(),
+        nodes: None,
         output_version: OUTPUT_VERSION,
     }
 }

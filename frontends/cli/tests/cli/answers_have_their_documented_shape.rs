@@ -210,6 +210,28 @@ fn plan_goes_around_what_is_dear_and_takes_cells() {
 }
 
 #[test]
+fn plan_counts_the_bytes_of_partial_sums() {
+    let nodes = |list: &str| {
+        let arguments =
+            ["plan", "rs:6+3", "--lost", "1,2", "--nodes", list, "--element", "64K", "--json"];
+        json(&arguments)["nodes"].clone()
+    };
+    let each = nodes("each");
+    assert_eq!(each["links"].as_array().map(Vec::len), Some(6));
+    let (kib, element) = (1024, 64 * 1024);
+    assert_eq!(each["busiest_port"]["whole"], 6 * element);
+    assert_eq!(each["busiest_port"]["chain"], 2 * element);
+    // Two nodes' worth of sums, of three nodes that have three, two and one of the elements.
+    let racks = nodes("0-2=0,3-5=1,6-8=2");
+    assert_eq!(
+        racks["links"][1],
+        value!({"node": 1, "columns": [3, 4, 5], "reads": 3, "whole": 192 * kib, "sums": 128 * kib, "chain": 128 * kib})
+    );
+    assert_eq!(racks["busiest_port"]["sums"], 5 * element);
+    assert_eq!(nodes("0-2=7")["links"][0]["node"], 7);
+}
+
+#[test]
 fn plan_writes() {
     let answer = json(&["plan", "raid6:8", "--write", "0", "--json"]);
     assert_eq!(answer["strategy"], "read-modify-write");

@@ -223,9 +223,8 @@ class Cluster:
                 "dfs.datanode.ipc.address": f"{address}:9867",
             }
             if self.is_raidp:
-                others = (other for other in range(self.nodes) if other != node)
                 of |= {
-                    "dfs.datanode.data.dir": ",".join(f"{disk}/{other}" for other in others),
+                    "dfs.datanode.data.dir": ",".join(f"{disk}/{other}" for other in range(self.nodes)),
                     "dfs.datanode.fsdataset.factory": "pantile.hdfs.raidp.DatasetFactory",
                     "dfs.datanode.fsdataset.volume.choosing.policy": "pantile.hdfs.raidp.VolumePolicy",
                     "pantile.raidp.array": "test",
@@ -377,11 +376,8 @@ class Cluster:
             process.kill()
             process.wait()
 
-    def recover(self):
+    def recover(self, places):
         """`raidp recover` on a node that lost nothing: seconds of its work, and what it says it moved."""
-        places = []
-        for node in LOST:
-            places += ["--add-on", f"{node}={self.add_on(node)}"]
         command = self.java(1, f"{self.folder}/conf", 256, "pantile.hdfs.Main", "raidp", "recover", *places)
         process = start(command, stdout=subprocess.PIPE, stderr=self.log("recover"))
         begun = ended = moved = None
@@ -392,6 +388,7 @@ class Cluster:
             found = re.match(r"rebuilt \d+ blocks: read (\d+) bytes from mirrors and (\d+) from add-ons, wrote (\d+)", line)
             if found:
                 ended, moved = time.monotonic(), [int(one) / MB for one in found.groups()]
+            if found or line.startswith("spare copies"):
                 say(line)
         if process.wait() != 0:
             raise Failed(f"raidp recover ended with {process.returncode}; see {self.folder}/recover.log")
@@ -448,6 +445,17 @@ def experiments(cluster, options, emit):
         hosts = ",".join(Net.address(node + 1) for node in range(nodes))
         cluster.all(lambda node: f"sort /in /out {node} {hosts}")
 
+    if options.only_loss:
+        # As much on the disks as the experiments before a loss leave there.
+        cluster.limit(0)
+        write()
+        cluster.all(lambda node: f"write /out {node} {rows}")
+        cluster.settle()
+        after = cluster.admin.do("sum /out").split()
+        cluster.limit(options.disk_mb_s)
+        loss(cluster, options, emit)
+        is_right(cluster, rows, after)
+        return
     emit("write", cluster.measure(write))
     emit("read", cluster.measure(read))
     emit("sort", cluster.measure(sort))
@@ -459,19 +467,23 @@ def experiments(cluster, options, emit):
     emit("write anew", cluster.measure(write))
     if options.loss:
         loss(cluster, options, emit)
-        if cluster.system == "hdfs-2":
-            return
-        cluster.limit(0)
-        cluster.all(lambda node: f"read /in {node} {rows}")
-        if cluster.admin.do("sum /out").split() != after:
-            raise Failed("after two nodes were lost sorted rows are others")
+    is_right(cluster, rows, after)
+
+
+def is_right(cluster, rows, after):
+    """Every row is there, and parity is their sum."""
+    if cluster.system == "hdfs-2":
+        return
     cluster.limit(0)
+    cluster.all(lambda node: f"read /in {node} {rows}")
+    if cluster.admin.do("sum /out").split() != after:
+        raise Failed("the rows are others than before")
     if cluster.is_raidp:
         cluster.parity_check()
 
 
 def loss(cluster, options, emit):
-    """Two nodes are lost, with their disks and not with their add-ons, and come back empty for RAIDP."""
+    """Two nodes are lost, with their disks and not with their add-ons; RAIDP's come back empty at the end."""
     for node in LOST:
         cluster.kill(node)
     for node in LOST:
@@ -494,21 +506,27 @@ def loss(cluster, options, emit):
         emit("blocks lost for good", [float(lost)] + [0.0] * 7)
         return
     if cluster.is_raidp:
+        places = [word for node in LOST for word in ("--add-on", f"{node}={cluster.add_on(node)}")]
+        seconds, (mirrors, add_ons, wrote) = cluster.recover(places)
+        emit("recover, by its own count", [seconds, mirrors + wrote, wrote, mirrors, 0.0, add_ons, 0.0, 0.0])
+    # What lost two of its copies or units comes first.
+    within(900, "two losses", lambda: cluster.is_whole(cluster.copies - 1))
+    emit("recover", cluster.since(begin[0], time.monotonic() - begin[1]))
+    within(900, "all copies", lambda: cluster.is_whole(cluster.copies))
+    seconds = time.monotonic() - begin[1]
+    cluster.settle()
+    emit("recover and restore", cluster.since(begin[0], seconds))
+    if cluster.is_raidp:
         for node in LOST:
             cluster.start_node(node)
             cluster.workers[node] = cluster.worker(node + 1)
         within(300, "replacements are live", lambda: cluster.live() == cluster.nodes)
         begin = (cluster.counters(), time.monotonic())
-        seconds, (mirrors, add_ons, wrote) = cluster.recover()
-        emit("recover, by its own count", [seconds, mirrors + wrote, wrote, mirrors, 0.0, add_ons, 0.0, 0.0])
-    else:
-        # What lost two of its copies or units comes first.
-        within(900, "two losses", lambda: cluster.is_whole(cluster.copies - 1))
-        emit("recover", cluster.since(begin[0], time.monotonic() - begin[1]))
-    within(900, "all copies", lambda: cluster.is_whole(cluster.copies))
-    seconds = time.monotonic() - begin[1]
-    cluster.settle()
-    emit("recover and restore", cluster.since(begin[0], seconds))
+        cluster.recover([])
+        within(300, "all copies", lambda: cluster.is_whole(cluster.copies))
+        seconds = time.monotonic() - begin[1]
+        cluster.settle()
+        emit("copies brought home", cluster.since(begin[0], seconds))
     cluster.net.limit(0)
 
 
@@ -552,6 +570,7 @@ def main():
     parser.add_argument("--disk-mb-s", type=float, default=3)
     parser.add_argument("--net-mb-s", type=float, default=3, help="of each node while something is recovered")
     parser.add_argument("--nice", type=int, default=0, help="of everything that is started")
+    parser.add_argument("--only-loss", action="store_true", help="write, lose two nodes and recover")
     parser.add_argument("--no-loss", dest="loss", action="store_false")
     options = parser.parse_args()
     options.folder = os.path.realpath(options.folder)

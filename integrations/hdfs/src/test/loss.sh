@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Disks lost in a RAIDP of 16 DataNodes as processes with small heaps. Two nodes are killed while
-# files are written and appended to, and recovered; then three; then `raidp recover` and DataNodes
-# are killed by kill -9 while they recover two more, and the command is started again. After each
-# loss: parity-check of every disk, and all files compared. Prints what memory it took.
+# files are written and appended to, recovered into spares, and replaced; then three, recovered by
+# the nodes in their places; then `raidp recover` and DataNodes are killed by kill -9 while they
+# recover two more, in one way or the other, and the command is started again. After each loss:
+# parity-check of every disk, and all files compared. Prints what memory it took.
 #
 #   loss.sh CLASSPATH JAR DIR [KILLS [DISKS]]    CLASSPATH of Hadoop, the jar, a folder, 6, 16
 #
@@ -33,7 +34,6 @@ touch "$dir/load.keep"
 sleep 10
 lose 2 9
 before=$(changes)
-replace 2 9
 (recover 2 9) || { cat "$dir/recover.out"; exit 3; }
 grep '^rebuilt [0-9]* blocks\|no replica' "$dir/recover.out"
 say "$(($(changes) - before)) changes were made meanwhile"
@@ -41,26 +41,36 @@ rm "$dir/load.keep"
 within 120 are_more "$(($(changes) + 20))" || fail "the load stands still"
 end_load
 within 600 are_whole || fail "some blocks have one copy"
+compare
+replace 2 9
+within 600 are_home || fail "copies stay in spares: $(cat "$dir/status.out")"
+within 600 are_whole || fail "some blocks have one copy"
 forget 2 9
 right
 
 say "three disks"
 lose 0 5 13
 replace 0 5 13
-(recover 0 5 13) || { cat "$dir/recover.out"; exit 3; }
+(recover) || { cat "$dir/recover.out"; exit 3; }
 grep '^rebuilt [0-9]* blocks\|no replica' "$dir/recover.out"
 within 600 are_whole || fail "some blocks have one copy"
+within 600 are_home || fail "copies stay in spares: $(cat "$dir/status.out")"
 right
 
 killed=0 victims=()
 while [ $killed -lt "$kills" ]; do
     a=$((RANDOM % disks)) b=$(((a + 1 + RANDOM % (disks - 1)) % disks))
-    say "disks $a and $b; kill -9 while they are recovered"
+    names=("$a" "$b") way="into spares"
     lose $a $b
-    replace $a $b
+    if [ $((RANDOM % 2)) = 0 ]; then
+        replace $a $b
+        names=() way="by the nodes in their places"
+    fi
+    nodes=${#node[@]}
+    say "disks $a and $b, recovered $way; kill -9 meanwhile"
     while [ $killed -lt "$kills" ]; do
         rm "$dir/recover.out"
-        (recover $a $b -- --threads 2 --bytes-per-s 1500000) &
+        (recover "${names[@]}" -- --threads 2 --bytes-per-s 1500000) &
         command=$!
         others=("$command")
         within 60 grep -qs 'no replica' "$dir/recover.out" || fail "the command does nothing: $(tail -n 3 "$dir/recover.log")"
@@ -74,6 +84,7 @@ while [ $killed -lt "$kills" ]; do
             1) victim=$a ;;
             2) victim=$(((b + 1 + RANDOM % (disks - 1)) % disks)) ;;
         esac
+        while [ $victim != command ] && [ -z "${node[$victim]:-}" ]; do victim=$(((victim + 1) % disks)); done
         victims+=("$victim")
         killed=$((killed + 1))
         if [ $victim = command ]; then
@@ -85,11 +96,14 @@ while [ $killed -lt "$kills" ]; do
             wait $command || [ $? = 1 ] || fail "the command: $(tail -n 3 "$dir/recover.log")"
             start_node "$victim"
             sleep 5
-            within 180 are_live $disks || fail "only $(live) DataNodes came back"
+            within 180 are_live $nodes || fail "only $(live) DataNodes came back"
         fi
         others=()
     done
-    (recover $a $b) || { cat "$dir/recover.out"; exit 3; }
+    (recover "${names[@]}") || { cat "$dir/recover.out"; exit 3; }
+    within 600 are_whole || fail "some blocks have one copy"
+    [ $nodes = $disks ] || replace $a $b
+    within 600 are_home || fail "copies stay in spares: $(cat "$dir/status.out")"
     within 600 are_whole || fail "some blocks have one copy"
     right
 done

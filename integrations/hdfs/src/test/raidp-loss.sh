@@ -13,6 +13,11 @@ lose() {
 # The blocks that have no replica, and those that have one.
 missing() { client $hdfs.tools.DFSck -list-corruptfileblocks / | grep -c '^blk_' || true; }
 are_whole() { client $hdfs.tools.DFSck / | grep -q 'Under-replicated blocks:[[:space:]]*0 ' && [ "$(missing)" = 0 ]; }
+# No copy is in a spare any more.
+are_home() {
+    (run conf pantile.hdfs.Main raidp status) >"$dir/status.out" 2>>"$dir/client.log" || true
+    grep -q ' 0 spare copies' "$dir/status.out" && ! grep -q ' [1-9][0-9]* spare copies' "$dir/status.out"
+}
 # recover DISK... [-- OPTION...]: the command, with the add-ons of these disks; its output is in recover.out.
 recover() {
     local arguments=()

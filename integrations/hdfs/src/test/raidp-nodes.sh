@@ -14,7 +14,7 @@ settings() {
     property dfs.disk.balancer.enabled false
     property dfs.namenode.reconstruction.pending.timeout-sec 5
     if [ "${1:-}" ]; then
-        property dfs.datanode.data.dir "$(for j in $(seq 1 $((disks - 1))); do printf '%s,' "$dir/disk$1/$j"; done | sed 's/,$//')"
+        property dfs.datanode.data.dir "$(for j in $(seq 1 $disks); do printf '%s,' "$dir/disk$1/$j"; done | sed 's/,$//')"
         property dfs.datanode.fsdataset.factory "$factory"
         property dfs.datanode.fsdataset.volume.choosing.policy pantile.hdfs.raidp.VolumePolicy
         property dfs.datanode.address 127.0.0.1:0

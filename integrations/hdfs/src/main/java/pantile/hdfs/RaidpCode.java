@@ -90,12 +90,20 @@ public final class RaidpCode {
    * direct and stay as they are.
    */
   public void fold(int disk, int partner, ByteBuffer parity, ByteBuffer content) {
+    fold(weight(disk, partner), parity, content);
+  }
+
+  /** Adds content times one of the code's coefficients to a sum, as the other {@code fold} does. */
+  public void fold(int weight, ByteBuffer parity, ByteBuffer content) {
+    if (weight < 0 || weight > 255 || products[weight] == 0) {
+      throw new IllegalArgumentException(weight + " is no coefficient of " + spec);
+    }
     if (content.remaining() > parity.remaining()) {
       throw new IllegalArgumentException(
           content.remaining() + " bytes for parity of " + parity.remaining());
     }
     Native.fold(
-        products[weight(disk, partner)],
+        products[weight],
         parity,
         parity.position(),
         content,

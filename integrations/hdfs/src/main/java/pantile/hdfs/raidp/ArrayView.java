@@ -85,6 +85,12 @@ final class ArrayView implements Closeable {
     }
   }
 
+  /** What the nodes say that the array is: of disk 0, and of no size. */
+  Header header() {
+    String pool = states.values().iterator().next().get("pool");
+    return new Header(array, disks, 0, 0, pool);
+  }
+
   private static String firstLine(IOException error) {
     return String.valueOf(error.getMessage()).split("\n")[0];
   }
@@ -129,7 +135,8 @@ final class ArrayView implements Closeable {
       out.println(
           "disk " + disk + " of " + disks + ": " + state.get("parity") + " blocks in parity, "
               + state.get("behind") + " behind, " + state.get("absent")
-              + " in parity and not on the disk, " + state.get("kept") + " kept copies of "
+              + " in parity and not on the disk, " + state.get("spare") + " spare copies, "
+              + state.get("kept") + " kept copies of "
               + state.get("kept-bytes") + " bytes, " + state.get("waiting")
               + " deletes waiting; add-on " + state.get("add-on") + ": " + state.get("state"));
     }
@@ -148,7 +155,6 @@ final class ArrayView implements Closeable {
     long generation;
     long length;
     final Set<Integer> on = new TreeSet<>();
-    final Set<Integer> of = new TreeSet<>();
   }
 
   /** Compares every entry with its mirror, and prints the margin; returns the number of faults. */
@@ -177,11 +183,10 @@ final class ArrayView implements Closeable {
         }
         if (replica[1] == place.generation) {
           place.on.add(disk);
-          place.of.add(disk);
-          place.of.add((int) replica[3]);
         }
         Entry entry = byBlock.get(replica[0]);
-        if (entry == null || entry.generation != replica[1] || entry.length != replica[2]) {
+        boolean isSpare = replica[3] == disk;
+        if (!isSpare && (entry == null || entry.generation != replica[1] || entry.length != replica[2])) {
           fault("blk_" + replica[0] + " is on disk " + disk + " without parity");
         }
       }
@@ -189,7 +194,7 @@ final class ArrayView implements Closeable {
     Map<Integer, Set<List<Long>>> holes = new TreeMap<>();
     int compared = 0;
     for (Map.Entry<Integer, List<Entry>> one : entries.entrySet()) {
-      holes.put(one.getKey(), holes(one.getKey(), one.getValue()));
+      holes.put(one.getKey(), holes(one.getKey(), one.getValue(), places));
       compared += one.getValue().size();
     }
     if (faults > SAID_MOST) {
@@ -201,8 +206,8 @@ final class ArrayView implements Closeable {
     return before + faults + margin(entries, places, holes);
   }
 
-  /** The blocks in a disk's parity of which the mirror has no version. */
-  private Set<List<Long>> holes(int disk, List<Entry> entries) {
+  /** The contents in a disk's parity of which neither the mirror nor a spare has a version. */
+  private Set<List<Long>> holes(int disk, List<Entry> entries, Map<Long, Place> places) {
     Map<Integer, List<Entry>> ofPartners = new TreeMap<>();
     entries.forEach(
         entry -> ofPartners.computeIfAbsent(entry.partner, p -> new ArrayList<>()).add(entry));
@@ -224,7 +229,7 @@ final class ArrayView implements Closeable {
         continue;
       }
       for (int i = 0; i < has.length; i++) {
-        if (has[i] == Peer.NONE) {
+        if (has[i] == Peer.NONE && !isElsewhere(some.get(i), disk, places)) {
           holes.add(some.get(i).content());
           fault("disk " + disk + " counts " + some.get(i) + ", of which disk " + one.getKey()
               + " has no copy");
@@ -232,6 +237,18 @@ final class ArrayView implements Closeable {
       }
     }
     return holes;
+  }
+
+  /** True if a disk other than an entry's own has its content as a replica. */
+  private static boolean isElsewhere(Entry entry, int disk, Map<Long, Place> places) {
+    Place place = places.get(entry.blockId);
+    return isOf(entry, place) && place.on.stream().anyMatch(on -> on != disk);
+  }
+
+  private static boolean isOf(Entry entry, Place place) {
+    return place != null
+        && place.generation == entry.generation
+        && place.length == entry.length;
   }
 
   private int margin(
@@ -293,11 +310,21 @@ final class ArrayView implements Closeable {
         });
     Map<Integer, List<Entry>> ofLost = new TreeMap<>();
     Set<List<Long>> gone = new HashSet<>();
-    for (int disk : more) {
+    Set<Integer> known = new TreeSet<>(more);
+    for (Map.Entry<Integer, Map<String, String>> state : states.entrySet()) {
+      // Of a disk that was replaced the add-on counts blocks that others have.
+      if (!state.getValue().get("absent").equals("0")) {
+        known.add(state.getKey());
+      }
+    }
+    for (int disk : known) {
       ofLost.put(disk, entries.get(disk));
       gone.addAll(holes.get(disk));
       for (Entry entry : entries.get(disk)) {
-        boolean isLost = more.contains(entry.partner) || !states.containsKey(entry.partner);
+        Place place = places.get(entry.blockId);
+        boolean isLost =
+            (more.contains(entry.partner) || !states.containsKey(entry.partner))
+                && (!isOf(entry, place) || more.containsAll(place.on));
         if (isLost && !wanted.containsKey(entry.blockId)) {
           gone.add(entry.content());
         }
@@ -332,6 +359,15 @@ final class ArrayView implements Closeable {
           missing + " blocks have no replica and " + low + " have one: what disk " + disk
               + " still knows may be needed. Run raidp recover first, and wait until"
               + " hdfs fsck / counts 0 under-replicated blocks");
+    }
+    int spare = 0;
+    for (Map<String, String> state : states.values()) {
+      spare += Integer.parseInt(state.get("spare"));
+    }
+    if (spare > 0) {
+      throw new IOException(
+          spare + " copies are in spares, and what disk " + disk + " still knows says where they"
+              + " belong: wait until raidp status counts 0 spare copies");
     }
     int before = peers.get(disk).forget();
     int left = before;

@@ -36,7 +36,7 @@ final class BlockReader implements Closeable {
   private final InputStream data;
   private final DataInputStream sums;
   private final DataChecksum checksum;
-  private final ByteBuffer piece = ByteBuffer.allocateDirect(PIECE);
+  private final ByteBuffer piece;
   private final CRC32 crc = new CRC32();
   private long next;
   private long offset;
@@ -62,6 +62,7 @@ final class BlockReader implements Closeable {
       }
       long chunks = from / checksum.getBytesPerChecksum();
       next = chunks * checksum.getBytesPerChecksum();
+      piece = ByteBuffer.allocateDirect((int) Math.max(0, Math.min(PIECE, end - next)));
       IOUtils.skipFully(sums, chunks * checksum.getChecksumSize());
       data = held.data(next);
     } catch (IOException error) {

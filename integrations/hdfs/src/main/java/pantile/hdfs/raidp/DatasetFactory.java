@@ -66,7 +66,6 @@ public class DatasetFactory extends FsDatasetSpi.Factory<FsDatasetSpi<?>> {
     for (int partner = 0; partner < settings.disks; partner++) {
       free.add(partner);
     }
-    free.remove(settings.disk);
     StorageName any = StorageName.of(settings.array, settings.disk, 0);
     for (int i = 0; i < storage.getNumStorageDirs(); i++) {
       Storage.StorageDirectory directory = storage.getStorageDir(i);
@@ -76,7 +75,7 @@ public class DatasetFactory extends FsDatasetSpi.Factory<FsDatasetSpi<?>> {
       }
       if (name.array != any.array || name.disk != settings.disk || !free.remove(name.partner)) {
         throw new IOException(
-            directory.getRoot() + " is superchunk " + name.partner + " of disk " + name.disk
+            directory.getRoot() + " is " + words(name)
                 + (name.array == any.array ? "" : " of another array") + ", and this is disk "
                 + settings.disk + " of array " + settings.array
                 + ", which has each superchunk once");
@@ -93,11 +92,14 @@ public class DatasetFactory extends FsDatasetSpi.Factory<FsDatasetSpi<?>> {
                 + " directories, and copy files into them");
       }
       StorageName name = StorageName.of(settings.array, settings.disk, free.pollFirst());
-      LOG.info("RAIDP: {} is from now on superchunk {} of disk {}", directory.getRoot(),
-          name.partner, name.disk);
+      LOG.info("RAIDP: {} is from now on {}", directory.getRoot(), words(name));
       directory.setStorageUuid(name.toString());
       storage.writeProperties(directory);
     }
+  }
+
+  private static String words(StorageName name) {
+    return (name.isSpare() ? "the spare" : "superchunk " + name.partner) + " of disk " + name.disk;
   }
 
   private static boolean hasBlocks(File current) throws IOException {

@@ -207,7 +207,7 @@ final class Guard implements InvocationHandler {
           block + " is erasure-coded; an array of RAIDP has replicated files alone");
     }
     StorageName name = StorageName.parse(storageId);
-    if (name != null && keeper().room(name.partner) < block.getNumBytes()) {
+    if (name != null && !name.isSpare() && keeper().room(name.partner) < block.getNumBytes()) {
       throw new DiskOutOfSpaceException(
           "the add-on of disk " + settings.disk + " has no room for a block of "
               + block.getNumBytes() + " bytes of superchunk " + name.partner);
@@ -304,11 +304,11 @@ final class Guard implements InvocationHandler {
     for (int i = 0; i < reports.length; i++) {
       StorageReport report = reports[i];
       StorageName name = StorageName.parse(report.getStorage().getStorageID());
-      int share = settings.disks - 1;
+      int share = settings.disks;
       long capacity = Math.max(report.getCapacity() / share, report.getDfsUsed());
       long remaining = Math.min(report.getRemaining() / share, capacity - report.getDfsUsed());
       Keeper known = keeper;
-      if (name != null && known != null) {
+      if (name != null && !name.isSpare() && known != null) {
         remaining = Math.min(remaining, known.room(name.partner));
       }
       ours[i] =
@@ -381,13 +381,17 @@ final class Guard implements InvocationHandler {
         LOG.warn("RAIDP: they are not", error);
       }
     }
-    Releasing releasing =
-        new Releasing(made, found, this::removeWaiting, Partners.of(node, settings));
+    Partners partners = Partners.of(node, settings);
+    Releasing releasing = new Releasing(made, found, this::removeWaiting, partners);
     open.push(releasing);
     releasing.begin();
     if (node != null) {
+      Homing homing = new Homing(made, found, partners, settings.disk, added);
+      open.push(homing);
+      homing.begin();
       PeerServer peers =
-          new PeerServer(node, settings, added, made, found, releasing, waiting::size);
+          new PeerServer(
+              node, settings, added, made, found, releasing, partners, waiting::size);
       open.push(peers);
       peers.begin();
     }

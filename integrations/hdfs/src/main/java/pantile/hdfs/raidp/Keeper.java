@@ -98,6 +98,9 @@ final class Keeper implements Closeable {
   /** Complete blocks that are not in parity as they are, and the reasons. */
   private final Map<Long, String> behind = new HashMap<>();
 
+  /** Blocks whose copy is in the disk's spare. */
+  private final Set<Long> spares = ConcurrentHashMap.newKeySet();
+
   /** Blocks that the change under way may add. */
   private final Set<Long> inFlight = ConcurrentHashMap.newKeySet();
 
@@ -298,7 +301,9 @@ final class Keeper implements Closeable {
       Held held = replicas.get(block);
       synchronized (this) {
         Entry entry = slots.get(block);
-        if (held != null && !isOf(held, entry)) {
+        if (held != null && held.partner() == disk) {
+          spares.add(block);
+        } else if (held != null && !isOf(held, entry)) {
           queued(block);
           queued++;
         }
@@ -422,6 +427,11 @@ final class Keeper implements Closeable {
 
   private void bring(Held held) throws IOException {
     Entry old = slots.get(held.blockId());
+    if (held.partner() == disk) {
+      // The add-ons of the two disks that share the block count it.
+      spares.add(held.blockId());
+      return;
+    }
     if (held.partner() < 0) {
       throw new IOException("its storage is none of RAIDP");
     }
@@ -693,6 +703,37 @@ final class Keeper implements Closeable {
       throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
     }
     return slots.entries();
+  }
+
+  /** Fills a buffer with parity of a row from an offset on. */
+  void parity(int row, long offset, ByteBuffer to) throws IOException {
+    AddOn open;
+    synchronized (this) {
+      if (slots == null) {
+        throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
+      }
+      open = addOn;
+    }
+    open.read(row, offset, to);
+  }
+
+  /** The blocks whose copy is in the disk's spare now. */
+  Set<Long> spares() {
+    spares.removeIf(
+        block -> {
+          Held held = replicas.get(block);
+          return held == null || held.partner() != disk;
+        });
+    return new HashSet<>(spares);
+  }
+
+  /** The partner with which the disk shares a block of its parity; -1 for none. */
+  synchronized int partnerOf(long block) throws IOException {
+    if (slots == null) {
+      throw new IOException("the add-on of disk " + disk + " is not open: " + fault);
+    }
+    Entry entry = slots.get(block);
+    return entry == null ? -1 : entry.partner;
   }
 
   /** The number of entries whose block is neither on the disk nor kept; 0 if it is not known. */

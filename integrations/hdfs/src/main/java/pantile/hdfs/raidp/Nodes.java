@@ -15,6 +15,7 @@ import org.apache.hadoop.hdfs.server.protocol.StorageReport;
 final class Nodes {
   private final String array;
   private final Map<Integer, DatanodeInfo> byDisk = new HashMap<>();
+  private final Set<Integer> spares = new TreeSet<>();
 
   /**
    * Asks the NameNode, which wants a superuser for this.
@@ -30,6 +31,9 @@ final class Nodes {
         StorageName name = StorageName.parse(storage.getStorage().getStorageID());
         if (name == null || !name.equals(StorageName.of(array, name.disk, name.partner))) {
           continue;
+        }
+        if (name.isSpare()) {
+          spares.add(name.disk);
         }
         DatanodeInfo other = byDisk.put(name.disk, node.getDatanodeInfo());
         if (other != null && !other.equals(node.getDatanodeInfo())) {
@@ -51,6 +55,11 @@ final class Nodes {
     return new TreeSet<>(byDisk.keySet());
   }
 
+  /** The disks whose node is live and has a spare: a copy. */
+  Set<Integer> spares() {
+    return new TreeSet<>(spares);
+  }
+
   /** A storage of a disk whose node is live, as {@link Pairs} wants it. */
   Pairs.End<DatanodeInfo> end(int disk, int partner) {
     DatanodeInfo node = byDisk.get(disk);
@@ -64,10 +73,5 @@ final class Nodes {
         false,
         Pairs.UNKNOWN,
         0);
-  }
-
-  /** The storage of a disk for the blocks that it shares with a partner. */
-  String storageId(int disk, int partner) {
-    return StorageName.of(array, disk, partner).toString();
   }
 }

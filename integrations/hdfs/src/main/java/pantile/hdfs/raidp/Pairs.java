@@ -122,6 +122,36 @@ public final class Pairs<S> {
     return pair;
   }
 
+  /**
+   * Returns the spare for the second copy of a block, null if there is none: on another node and
+   * host than the first, in another rack, and with the least to do.
+   */
+  public End<S> spare(Map<StorageName, End<S>> ends, End<S> first) {
+    End<S> best = null;
+    long[] bestCost = null;
+    int ties = 0;
+    for (End<S> end : ends.values()) {
+      if (!end.name.isSpare()
+          || end.name.array != first.name.array
+          || end.node.equals(first.node)) {
+        continue;
+      }
+      long[] cost = {
+        end.isOnHostOf(first) ? 1 : 0,
+        end.rack.equals(first.rack) ? 1 : 0,
+        end.activity,
+        end.blocks,
+      };
+      int order = bestCost == null ? -1 : compare(cost, bestCost);
+      ties = order < 0 ? 1 : order == 0 ? ties + 1 : ties;
+      if (order < 0 || order == 0 && ThreadLocalRandom.current().nextInt(ties) == 0) {
+        best = end;
+        bestCost = cost;
+      }
+    }
+    return best;
+  }
+
   private static <S> double busyFrom(Collection<End<S>> ends) {
     Map<String, Integer> activity = new HashMap<>();
     ends.forEach(end -> activity.put(end.node, end.activity));

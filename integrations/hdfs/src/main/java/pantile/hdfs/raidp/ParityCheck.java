@@ -53,7 +53,7 @@ final class ParityCheck {
     folders.faults().forEach(this::fault);
     for (Held held : folders.all()) {
       Entry entry = entries.get(held.blockId());
-      if (held.isFinalized() && !Keeper.isOf(held, entry)) {
+      if (held.isFinalized() && held.partner() != addOn.header().disk && !Keeper.isOf(held, entry)) {
         fault(
             "blk_" + held.blockId() + "_" + held.generation() + " of " + held.length()
                 + " bytes is on the disk and not in parity"

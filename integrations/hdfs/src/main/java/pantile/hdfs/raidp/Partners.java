@@ -20,15 +20,24 @@ class Partners implements Closeable {
 
   private final Configuration conf;
   private final String array;
+  private final boolean ownsFiles;
   private DistributedFileSystem files;
   private Nodes nodes;
   private long since;
   private final Map<Integer, Peer> peers = new HashMap<>();
   private final Map<Integer, DatanodeInfo> known = new HashMap<>();
 
+  /** The array of a name in the file system of a configuration. */
   Partners(Configuration conf, String array) {
+    this(conf, array, null);
+  }
+
+  /** The array of a name in a file system, which its user closes; null for the configuration's. */
+  Partners(Configuration conf, String array, DistributedFileSystem files) {
     this.conf = conf;
     this.array = array;
+    this.files = files;
+    ownsFiles = files == null;
   }
 
   /** Of the array of a DataNode; null for none. */
@@ -42,17 +51,7 @@ class Partners implements Closeable {
    * @throws IOException if it is not live, or the NameNode does not answer.
    */
   synchronized Peer of(int disk) throws IOException {
-    if (nodes == null || System.nanoTime() - since > FRESH_MS * 1_000_000) {
-      if (files == null) {
-        files = files(conf);
-      }
-      nodes = new Nodes(files, array);
-      since = System.nanoTime();
-    }
-    DatanodeInfo node = nodes.of(disk);
-    if (node == null) {
-      throw new IOException("disk " + disk + " has no live node");
-    }
+    DatanodeInfo node = node(disk);
     Peer peer = peers.get(disk);
     if (peer == null || !node.getIpcAddr(false).equals(known.get(disk).getIpcAddr(false))) {
       failed(disk);
@@ -61,6 +60,38 @@ class Partners implements Closeable {
       known.put(disk, node);
     }
     return peer;
+  }
+
+  /** The node of a disk, as {@link #of} finds it. */
+  synchronized DatanodeInfo node(int disk) throws IOException {
+    if (nodes == null || System.nanoTime() - since > FRESH_MS * 1_000_000) {
+      look();
+    }
+    DatanodeInfo node = nodes.of(disk);
+    if (node == null) {
+      throw new IOException("disk " + disk + " has no live node");
+    }
+    return node;
+  }
+
+  /** Asks the NameNode for the live nodes. */
+  synchronized Nodes look() throws IOException {
+    nodes = new Nodes(files(), array);
+    since = System.nanoTime();
+    return nodes;
+  }
+
+  /** The name of a storage of the array. */
+  StorageName storage(int disk, int partner) {
+    return StorageName.of(array, disk, partner);
+  }
+
+  /** The file system of the array. */
+  synchronized DistributedFileSystem files() throws IOException {
+    if (files == null) {
+      files = files(conf);
+    }
+    return files;
   }
 
   /** A node did not answer: the NameNode is asked again where it is. */
@@ -92,7 +123,7 @@ class Partners implements Closeable {
   public synchronized void close() throws IOException {
     peers.values().forEach(Peer::close);
     peers.clear();
-    if (files != null) {
+    if (files != null && ownsFiles) {
       files.close();
       files = null;
     }

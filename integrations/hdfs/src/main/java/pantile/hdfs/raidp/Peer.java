@@ -29,13 +29,20 @@ final class Peer implements Closeable {
   /** Items of a list in one call. */
   static final int ITEMS_MOST = 16_384;
 
-  /** A node that is silent for so long cannot answer. */
+  /** A node that is silent for so long cannot answer; one that sums waits for others meanwhile. */
   private static final int SILENCE_MS = 10_000;
 
-  private final PeerProtocol proxy;
+  private static final int SUM_SILENCE_MS = 30_000;
 
-  private Peer(PeerProtocol proxy) {
+  /** The pause before a node is asked again that makes as many sums as it can. */
+  private static final int BUSY_MS = 20;
+
+  private final PeerProtocol proxy;
+  private final PeerProtocol patient;
+
+  private Peer(PeerProtocol proxy, PeerProtocol patient) {
     this.proxy = proxy;
+    this.patient = patient;
   }
 
   /** Of a DataNode; nothing is sent yet. */
@@ -51,14 +58,19 @@ final class Peer implements Closeable {
     impatient.setInt("ipc.client.connect.timeout", SILENCE_MS);
     useEngine(impatient);
     return new Peer(
-        RPC.getProxy(
-            PeerProtocol.class,
-            PeerProtocol.versionID,
-            address,
-            UserGroupInformation.getCurrentUser(),
-            impatient,
-            NetUtils.getDefaultSocketFactory(impatient),
-            SILENCE_MS));
+        proxy(address, impatient, SILENCE_MS), proxy(address, impatient, SUM_SILENCE_MS));
+  }
+
+  private static PeerProtocol proxy(InetSocketAddress address, Configuration conf, int silenceMs)
+      throws IOException {
+    return RPC.getProxy(
+        PeerProtocol.class,
+        PeerProtocol.versionID,
+        address,
+        UserGroupInformation.getCurrentUser(),
+        conf,
+        NetUtils.getDefaultSocketFactory(conf),
+        silenceMs);
   }
 
   /** Has Hadoop's RPC write arguments by itself, without generated classes. */
@@ -120,11 +132,58 @@ final class Peer implements Closeable {
     return all;
   }
 
+  /** See {@link PeerProtocol#places}: the numbers of each block. */
+  List<long[]> places(long[] blocks) throws IOException {
+    List<long[]> all = new ArrayList<>();
+    int numbers = PeerProtocol.PLACE_NUMBERS;
+    for (int i = 0; i < blocks.length; i += ITEMS_MOST) {
+      long[] part = part(blocks, i, Math.min(blocks.length, i + ITEMS_MOST));
+      long[] some = (long[]) call(() -> proxy.places(part)).get();
+      for (int one = 0; one < part.length; one++) {
+        all.add(part(some, numbers * one, numbers * (one + 1)));
+      }
+    }
+    return all;
+  }
+
   /** Fills a buffer with bytes of an entry's content from an offset on; at most a mebibyte. */
   void read(long block, long generation, long length, long offset, ByteBuffer to)
       throws IOException {
     int bytes = to.remaining();
     to.put((byte[]) call(() -> proxy.read(block, generation, length, offset, bytes)).get());
+  }
+
+  /** Fills a buffer with the sum of terms from an offset on. */
+  void sum(Order.Terms terms, long offset, ByteBuffer to) throws IOException {
+    int bytes = to.remaining();
+    long end = System.nanoTime() + SUM_SILENCE_MS * 1_000_000L;
+    while (true) {
+      byte[] sum = (byte[]) call(() -> patient.sum(terms, offset, bytes)).get();
+      if (sum.length == bytes) {
+        to.put(sum);
+        return;
+      }
+      if (System.nanoTime() > end) {
+        throw new IOException("the node makes other sums for too long");
+      }
+      try {
+        Thread.sleep(BUSY_MS);
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        throw new IOException("interrupted");
+      }
+    }
+  }
+
+  /** Fills a buffer with parity of a row of the node's own add-on. */
+  void parity(int row, long offset, ByteBuffer to) throws IOException {
+    int bytes = to.remaining();
+    to.put((byte[]) call(() -> proxy.parity(row, offset, bytes)).get());
+  }
+
+  /** See {@link PeerProtocol#rebuild}. */
+  String[] rebuild(Order order) throws IOException {
+    return call(() -> proxy.rebuild(order));
   }
 
   /** The state of disk and add-on, by name. */
@@ -184,5 +243,6 @@ final class Peer implements Closeable {
   @Override
   public void close() {
     RPC.stopProxy(proxy);
+    RPC.stopProxy(patient);
   }
 }

@@ -17,6 +17,9 @@ public interface PeerProtocol extends VersionedProtocol {
   /** The numbers of a replica: id, generation, length, partner. */
   int REPLICA_NUMBERS = 4;
 
+  /** The numbers of a block's place: the partner of the disk, -1 for none; 1 if it is there. */
+  int PLACE_NUMBERS = 2;
+
   /** The numbers of an entry: id, generation, length, partner, row, CRC-32. */
   int ENTRY_NUMBERS = 6;
 
@@ -26,6 +29,9 @@ public interface PeerProtocol extends VersionedProtocol {
    */
   ArrayPrimitiveWritable counts(long[] blocks) throws IOException;
 
+  /** The superchunk of the disk that has each block, or whose parity counts it. */
+  ArrayPrimitiveWritable places(long[] blocks) throws IOException;
+
   /** The generation of the version that has an entry's content, for each; -1 if there is none. */
   ArrayPrimitiveWritable versions(long[] blocks, long[] generations, long[] lengths)
       throws IOException;
@@ -33,6 +39,18 @@ public interface PeerProtocol extends VersionedProtocol {
   /** Bytes of an entry's content, checked against HDFS's checksums. */
   ArrayPrimitiveWritable read(long block, long generation, long length, long offset, int bytes)
       throws IOException;
+
+  /**
+   * A partial sum: a range of the sum of terms, which the node reads from the disks that have them.
+   * Nothing if the node makes as many sums as it can already.
+   */
+  ArrayPrimitiveWritable sum(Order.Terms terms, long offset, int bytes) throws IOException;
+
+  /** Bytes of a row of the node's own add-on. */
+  ArrayPrimitiveWritable parity(int row, long offset, int bytes) throws IOException;
+
+  /** Starts an order, or tells how far it is: the words of {@link Outcome}. */
+  String[] rebuild(Order order) throws IOException;
 
   /** The state of disk and add-on: names and values in turn. */
   String[] status() throws IOException;

@@ -8,10 +8,13 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.Deque;
 import java.util.List;
+import java.util.concurrent.Semaphore;
 import java.util.function.IntSupplier;
 import java.util.stream.Collectors;
 import javax.management.ObjectName;
+import org.apache.hadoop.hdfs.DFSConfigKeys;
 import org.apache.hadoop.hdfs.client.BlockReportOptions;
 import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.io.ArrayPrimitiveWritable;
@@ -21,6 +24,7 @@ import org.apache.hadoop.ipc.Server;
 import org.apache.hadoop.metrics2.util.MBeans;
 import org.apache.hadoop.security.AccessControlException;
 import org.apache.hadoop.security.UserGroupInformation;
+import pantile.hdfs.RaidpCode;
 
 /** Answers other nodes of the array and JMX about a disk and its add-on. */
 public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
@@ -33,6 +37,13 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   private final DiskReplicas replicas;
   private final Releasing releasing;
   private final IntSupplier waiting;
+  private final RaidpCode code;
+  private final Rebuilder rebuilder;
+  private final Orders orders;
+
+  /** Sums that may be made at a time: the IPC server's other threads answer reads. */
+  private final Semaphore sums;
+
   private int absent;
   private long absentSince;
   private ObjectName bean;
@@ -45,6 +56,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
       Keeper keeper,
       DiskReplicas replicas,
       Releasing releasing,
+      Partners partners,
       IntSupplier waiting) {
     this.node = node;
     this.settings = settings;
@@ -53,6 +65,17 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     this.replicas = replicas;
     this.releasing = releasing;
     this.waiting = waiting;
+    code = RaidpCode.of(settings.disks);
+    rebuilder =
+        new Rebuilder(
+            partners, code, pool, PeerServer::addOn, disk -> disk == settings.disk);
+    orders = new Orders(rebuilder);
+    int threads =
+        node.getConf()
+            .getInt(
+                DFSConfigKeys.DFS_DATANODE_HANDLER_COUNT_KEY,
+                DFSConfigKeys.DFS_DATANODE_HANDLER_COUNT_DEFAULT);
+    sums = new Semaphore(Math.max(1, threads / 3));
   }
 
   void begin() {
@@ -75,6 +98,19 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
       counts[i] = keeper.counts(blocks[i]);
     }
     return new ArrayPrimitiveWritable(counts);
+  }
+
+  @Override
+  public ArrayPrimitiveWritable places(long[] blocks) throws IOException {
+    requireOpen();
+    long[] places = new long[PLACE_NUMBERS * blocks.length];
+    for (int i = 0; i < blocks.length; i++) {
+      Held held = replicas.get(blocks[i]);
+      boolean isHome = held != null && held.partner() != settings.disk;
+      places[PLACE_NUMBERS * i] = isHome ? held.partner() : keeper.partnerOf(blocks[i]);
+      places[PLACE_NUMBERS * i + 1] = isHome ? 1 : 0;
+    }
+    return new ArrayPrimitiveWritable(places);
   }
 
   private Held version(long block, long generation, long length) {
@@ -117,6 +153,72 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     return new ArrayPrimitiveWritable(to.array());
   }
 
+  private void read(Order.Term term, long offset, ByteBuffer to) throws IOException {
+    if (term.disk == settings.disk) {
+      int bytes = to.remaining();
+      to.put((byte[]) read(term.block, term.generation, term.length, offset, bytes).get());
+    } else {
+      rebuilder.read(term, offset, to);
+    }
+  }
+
+  @Override
+  public ArrayPrimitiveWritable sum(Order.Terms terms, long offset, int bytes)
+      throws IOException {
+    requireOpen();
+    requireBytes(offset, bytes);
+    if (!sums.tryAcquire()) {
+      return new ArrayPrimitiveWritable(new byte[0]);
+    }
+    try {
+      // Each node begins with its own block, so that not all ask the same one first.
+      List<Order.Term> turned = new ArrayList<>(terms.all);
+      turned.sort(
+          Comparator.comparingInt(
+              term -> Math.floorMod(term.disk - settings.disk, settings.disks)));
+      ByteBuffer sum = ByteBuffer.allocateDirect(bytes);
+      Rebuilder.add(code, this::read, turned, offset, sum);
+      byte[] content = new byte[bytes];
+      sum.get(content);
+      return new ArrayPrimitiveWritable(content);
+    } finally {
+      sums.release();
+    }
+  }
+
+  @Override
+  public ArrayPrimitiveWritable parity(int row, long offset, int bytes) throws IOException {
+    requireOpen();
+    requireBytes(offset, bytes);
+    ByteBuffer parity = ByteBuffer.allocate(bytes);
+    keeper.parity(row, offset, parity);
+    return new ArrayPrimitiveWritable(parity.array());
+  }
+
+  private static void requireBytes(long offset, int bytes) throws IOException {
+    if (offset < 0 || bytes < 0 || bytes > AddOn.BYTES_MOST) {
+      throw new IOException(
+          bytes + " bytes from " + offset + " on; a call moves at most " + AddOn.BYTES_MOST);
+    }
+  }
+
+  /** Opens an add-on that a server keeps, for an order. */
+  private static AddOn addOn(Order.Row row, Deque<Closeable> open) throws IOException {
+    if (row.place.startsWith("/")) {
+      throw new IOException(row.place + " is a folder of another node");
+    }
+    AddOn addOn = AddOns.read(row.place, row.disk);
+    open.push(addOn);
+    return addOn;
+  }
+
+  @Override
+  public String[] rebuild(Order order) throws IOException {
+    requireOpen();
+    requireOwnUser();
+    return orders.start(order);
+  }
+
   @Override
   public String[] status() throws IOException {
     requireOpen();
@@ -126,6 +228,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     Collections.addAll(pairs, "add-on", settings.addOn, "state", getAddOnState());
     Collections.addAll(pairs, "parity", "" + getBlocksInParity());
     Collections.addAll(pairs, "behind", "" + getBlocksBehind());
+    Collections.addAll(pairs, "spare", "" + keeper.spares().size());
     Collections.addAll(pairs, "absent", "" + keeper.absent());
     Collections.addAll(pairs, "kept", "" + getKeptCopies(), "kept-bytes", "" + getKeptBytes());
     Collections.addAll(pairs, "waiting", "" + getDeletesWaiting());
@@ -267,6 +370,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   @Override
   public void close() {
     closed = true;
+    orders.close();
     if (bean != null) {
       MBeans.unregister(bean);
     }

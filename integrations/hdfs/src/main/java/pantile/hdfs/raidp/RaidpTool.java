@@ -21,7 +21,7 @@ public final class RaidpTool {
 
   /** How {@link Recover} is called. */
   static final String RECOVER =
-      "hadoop jar pantile-hdfs.jar raidp recover [OPTIONS] --add-on DISK=PLACE...";
+      "hadoop jar pantile-hdfs.jar raidp recover [OPTIONS] [--add-on DISK=PLACE]...";
 
   /** How it is called. */
   public static final String USAGE =

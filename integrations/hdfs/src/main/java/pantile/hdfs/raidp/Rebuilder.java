@@ -7,16 +7,23 @@ import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.IntPredicate;
 import java.util.zip.CRC32;
 import org.apache.hadoop.hdfs.BlockReader;
-import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
 import org.apache.hadoop.hdfs.util.DataTransferThrottler;
+import org.apache.hadoop.ipc.RemoteException;
 import org.apache.hadoop.security.token.Token;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -25,353 +32,368 @@ import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Replica;
 
 /**
- * Carries out steps of a plan: reads rows and mirrors window by window, solves, and gives what was
- * lost to DataNodes.
+ * Carries out orders, on a DataNode or in the command: sums rows up window by window, solves, and
+ * gives what was lost to DataNodes.
  *
- * <p>For several threads. Memory: for each step that runs, at most {@link #STEP_BYTES} and the
- * packets of its connections, of which there are at most {@link #STREAMS_MOST}.
+ * <p>The nodes that have a row's blocks share its sums: each makes one part of the window, of the
+ * blocks of all, and sends that partial sum. So of a row of n blocks each node sends and gets some
+ * one block, and the one that rebuilds gets one.
+ *
+ * <p>For several threads. Memory: for each order that runs, at most {@link #ORDER_BYTES}.
  */
 final class Rebuilder implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Rebuilder.class);
 
-  /** Of each row at a time. */
-  private static final int WINDOW_BYTES = 128 * 1024;
+  /** The bytes of a partial sum: what a node answers with at a time. */
+  private static final int PART_BYTES = 128 * 1024;
 
-  private static final int STEP_BYTES = 64 << 20;
+  /** The parts begin at multiples of this: where HDFS's checksums begin. */
+  private static final int PART_STEP = 4096;
 
-  /** Connections of a step to mirrors; a step that reads more of them asks the nodes for pieces. */
-  private static final int STREAMS_MOST = 64;
+  private static final int ORDER_BYTES = 64 << 20;
 
-  /** No disk that a block belongs to has a live node; to try again at once is of no use. */
-  static final class NoNode extends IOException {
-    private static final long serialVersionUID = 1;
-
-    NoNode(String what) {
-      super(what);
-    }
+  /** Reads bytes of a term. */
+  interface Reading {
+    void read(Order.Term term, long offset, ByteBuffer to) throws IOException;
   }
 
-  /** A mirror could not be read. */
-  static final class Unreadable extends IOException {
-    private static final long serialVersionUID = 1;
-
-    final Entry entry;
-
-    Unreadable(Entry entry, String why, IOException cause) {
-      super(entry + ": " + why, cause);
-      this.entry = entry;
-    }
+  /** Opens the add-on of a row that has a place. */
+  interface Opening {
+    AddOn open(Order.Row row, Deque<Closeable> open) throws IOException;
   }
 
-  /** Error: the rebuilt block differs from the lost one. */
-  static final class Wrong extends IOException {
-    private static final long serialVersionUID = 1;
-
-    Wrong(String what) {
-      super(what);
-    }
-  }
-
-  final AtomicLong bytesFromMirrors = new AtomicLong();
-  final AtomicLong bytesFromAddOns = new AtomicLong();
-  final AtomicLong bytesWritten = new AtomicLong();
-
-  private final DistributedFileSystem files;
+  private final Partners partners;
   private final RaidpCode code;
-  private final RecoveryPlan.Weights weights;
-  private final Map<Integer, AddOn> addOns;
-  private final DataTransferThrottler throttle;
+  private final String pool;
+  private final Opening opening;
+  private final IntPredicate isHere;
+  private final ExecutorService threads =
+      Executors.newCachedThreadPool(
+          work -> {
+            Thread thread = new Thread(work, "RAIDP sums");
+            thread.setDaemon(true);
+            return thread;
+          });
 
-  /** One connection to each node, for content that is no replica any more. */
-  private final Map<String, Peer> peers = new ConcurrentHashMap<>();
-
-  private volatile Nodes nodes;
-  private volatile Sources sources;
-  private volatile Map<Long, Missing> missing;
-
-  /** The throttle may be null: as fast as it goes. */
+  /** Rebuilds blocks of a pool; the node of a disk that is here sums its own blocks by itself. */
   Rebuilder(
-      DistributedFileSystem files,
-      RaidpCode code,
-      RecoveryPlan.Weights weights,
-      Map<Integer, AddOn> addOns,
-      DataTransferThrottler throttle) {
-    this.files = files;
+      Partners partners, RaidpCode code, String pool, Opening opening, IntPredicate isHere) {
+    this.partners = partners;
     this.code = code;
-    this.weights = weights;
-    this.addOns = addOns;
-    this.throttle = throttle;
-  }
-
-  /** Takes what is known of nodes and blocks, for the steps that follow. */
-  void look(Nodes nodes, Sources sources, Map<Long, Missing> missing) {
-    this.nodes = nodes;
-    this.sources = sources;
-    this.missing = missing;
-  }
-
-  /** Returns a connection to a node. */
-  Peer peer(DatanodeInfo node) throws IOException {
-    String address = node.getIpcAddr(false);
-    Peer peer = peers.get(address);
-    if (peer == null) {
-      peer = Peer.of(node, files.getConf());
-      Peer other = peers.putIfAbsent(address, peer);
-      if (other != null) {
-        peer.close();
-        peer = other;
-      }
-    }
-    return peer;
+    this.pool = pool;
+    this.opening = opening;
+    this.isHere = isHere;
   }
 
   @Override
   public void close() {
-    peers.values().forEach(Peer::close);
+    threads.shutdownNow();
   }
 
   /**
-   * Rebuilds the wanted blocks of a step.
+   * Adds a range of terms to a sum.
    *
-   * @param streams true to read live replicas as clients do, false to have nodes look for each
-   *     piece, which is slow and sees what was changed meanwhile.
-   * @throws IOException if anything is in the way; nothing of it is left.
+   * @throws Outcome.Unreadable if one of them cannot be read.
    */
-  void run(RecoveryPlan.Step step, boolean streams) throws IOException {
-    Deque<Closeable> open = new ArrayDeque<>();
-    try {
-      run(step, streams, open);
-    } finally {
-      closeAll(open);
-    }
-  }
-
-  private void run(RecoveryPlan.Step step, boolean streams, Deque<Closeable> open) throws IOException {
-    int count = step.unknowns.size();
-    int rows = step.rows.size();
-    int most = Math.min(WINDOW_BYTES, STEP_BYTES / (count + rows + 1));
-    Equations equations = new Equations(count, step.sums(weights));
-    open.push(equations::close);
-    int known = step.rows.stream().mapToInt(row -> row.known.size()).sum();
-    List<List<Mirror>> mirrors = new ArrayList<>();
-    for (RecoveryPlan.Row row : step.rows) {
-      List<Mirror> ofRow = new ArrayList<>();
-      for (Entry entry : row.known) {
-        Mirror mirror = new Mirror(row.disk, entry, streams && known <= STREAMS_MOST);
-        ofRow.add(mirror);
-        open.push(mirror);
-      }
-      mirrors.add(ofRow);
-    }
-    List<Target> targets = new ArrayList<>();
-    for (RecoveryPlan.Unknown unknown : step.unknowns) {
-      Target target = unknown.wanted ? new Target(unknown, open) : null;
-      targets.add(target);
-    }
-    ByteBuffer sums = ByteBuffer.allocateDirect(rows * most);
-    ByteBuffer unknowns = ByteBuffer.allocateDirect(count * most);
+  static void add(
+      RaidpCode code, Reading reading, List<Order.Term> terms, long offset, ByteBuffer sum)
+      throws IOException {
+    int most = Math.min(sum.remaining(), PART_BYTES);
     ByteBuffer content = ByteBuffer.allocateDirect(most);
-    long length = step.length();
-    for (long offset = 0; offset < length; offset += most) {
-      int bytes = (int) Math.min(most, length - offset);
-      for (int r = 0; r < rows; r++) {
-        sum(step.rows.get(r), mirrors.get(r), offset, window(sums, r, bytes), content);
-      }
-      equations.solve(unknowns, sums, bytes);
-      for (int u = 0; u < count; u++) {
-        if (targets.get(u) != null) {
-          targets.get(u).write(offset, window(unknowns, u, bytes));
+    for (int from = 0; from < sum.remaining(); from += most) {
+      ByteBuffer part = part(sum, sum.position() + from, Math.min(most, sum.remaining() - from));
+      for (Order.Term term : terms) {
+        int bytes = term.bytes(offset + from, part.remaining());
+        if (bytes > 0) {
+          content.clear();
+          content.limit(bytes);
+          read(reading, term, offset + from, content);
+          content.flip();
+          code.fold(term.weight, part, content);
         }
       }
     }
-    // None is finished before all are known to be right.
-    for (Target target : targets) {
-      if (target != null) {
-        target.check();
-      }
-    }
-    for (Target target : targets) {
-      if (target != null) {
-        target.finish();
-      }
+  }
+
+  private static void read(Reading reading, Order.Term term, long offset, ByteBuffer content)
+      throws IOException {
+    try {
+      reading.read(term, offset, content);
+    } catch (IOException error) {
+      throw new Outcome.Unreadable(
+          term.content(),
+          "blk_" + term.block + "_" + term.generation + " of disk " + term.disk + ": "
+              + error.getMessage(),
+          error);
     }
   }
 
-  /** Closes all, also after one that fails: what was read or written does not depend on it. */
-  private static void closeAll(Deque<Closeable> open) {
-    for (Closeable one : open) {
-      try {
-        one.close();
-      } catch (IOException error) {
-        LOG.debug("a connection of a step did not close", error);
+  /** Reads a term from the node of its disk. */
+  void read(Order.Term term, long offset, ByteBuffer to) throws IOException {
+    try {
+      partners.of(term.disk).read(term.block, term.generation, term.length, offset, to);
+    } catch (RemoteException answer) {
+      throw answer;
+    } catch (IOException silent) {
+      partners.failed(term.disk);
+      throw silent;
+    }
+  }
+
+  /**
+   * Rebuilds the wanted blocks of an order.
+   *
+   * @throws IOException if anything is in the way; nothing of it is left.
+   */
+  Outcome run(Order order) throws IOException {
+    Deque<Closeable> open = new ArrayDeque<>();
+    try {
+      return new Run(order, open).run();
+    } finally {
+      for (Closeable one : open) {
+        try {
+          one.close();
+        } catch (IOException error) {
+          // What was read or written does not depend on it.
+          LOG.debug("a connection of an order did not close", error);
+        }
       }
     }
   }
 
   private static ByteBuffer window(ByteBuffer buffer, int number, int bytes) {
-    ByteBuffer window = buffer.duplicate();
-    window.limit((number + 1) * bytes);
-    window.position(number * bytes);
-    return window.slice();
+    return part(buffer, number * bytes, bytes);
   }
 
-  /** The row's parity without its known blocks. */
-  private void sum(
-      RecoveryPlan.Row row, List<Mirror> mirrors, long offset, ByteBuffer sum, ByteBuffer content)
-      throws IOException {
-    int bytes = sum.remaining();
-    addOns.get(row.disk).read(row.row, offset, sum.duplicate());
-    bytesFromAddOns.addAndGet(bytes);
-    take(bytes);
-    for (Mirror mirror : mirrors) {
-      int there = (int) Math.max(0, Math.min(bytes, mirror.entry.length - offset));
-      if (there == 0) {
-        continue;
-      }
-      content.clear();
-      content.limit(there);
-      mirror.read(offset, content);
-      content.flip();
-      bytesFromMirrors.addAndGet(there);
-      take(there);
-      code.fold(row.disk, mirror.entry.partner, sum, content);
-    }
+  private static ByteBuffer part(ByteBuffer buffer, int from, int bytes) {
+    ByteBuffer part = buffer.duplicate();
+    part.limit(from + bytes);
+    part.position(from);
+    return part.slice();
   }
 
-  private void take(int bytes) {
-    if (throttle != null) {
-      throttle.throttle(bytes);
-    }
-  }
+  /** An order under way. */
+  private final class Run {
+    private final Order order;
+    private final Deque<Closeable> open;
+    private final DataTransferThrottler throttle;
+    private final Map<Order.Row, AddOn> addOns = new LinkedHashMap<>();
 
-  private ExtendedBlock block(long id, long length, long generation) {
-    String pool = addOns.values().iterator().next().header().pool;
-    return new ExtendedBlock(pool, id, length, generation);
-  }
+    /** Nodes that failed to make a part: they are not asked for others. */
+    private final Set<Integer> silent = ConcurrentHashMap.newKeySet();
 
-  /** A block of a row that is not lost: on the partner's disk, or on the disk's own new one. */
-  private final class Mirror implements Closeable {
-    final Entry entry;
-    private final DatanodeInfo node;
-    private boolean streams;
-    private BlockReader reader;
+    private long fromMirrors;
+    private long fromAddOns;
+    private long written;
 
-    Mirror(int disk, Entry entry, boolean streams) throws IOException {
-      this.entry = entry;
-      Sources.Source source = sources.of(entry);
-      if (source == null) {
-        String why =
-            "disk " + entry.partner + ": " + sources.silent().get(entry.partner) + ", disk " + disk
-                + ": " + sources.silent().get(disk);
-        throw new Unreadable(entry, "its disks do not answer (" + why + ")", null);
-      }
-      node = nodes.of(source.disk);
-      this.streams = streams && source.isExact;
-    }
-
-    /** Fills a buffer with the bytes from an offset on; offsets ascend. */
-    void read(long offset, ByteBuffer to) throws IOException {
-      if (streams) {
-        try {
-          stream(offset, to);
-          return;
-        } catch (IOException gone) {
-          // It may have been deleted meanwhile, and kept.
-          close();
-          streams = false;
-          to.position(0);
-        }
-      }
-      try {
-        peer(node).read(entry.blockId, entry.generation, entry.length, offset, to);
-      } catch (IOException error) {
-        throw new Unreadable(entry, error.getMessage(), error);
-      }
-    }
-
-    private void stream(long offset, ByteBuffer to) throws IOException {
-      if (reader == null) {
-        reader =
-            new Replica(
-                    files,
-                    node,
-                    block(entry.blockId, entry.length, entry.generation),
-                    new Token<>())
-                .open("raidp recover", offset, entry.length - offset);
-      }
-      while (to.hasRemaining()) {
-        if (reader.read(to) < 0) {
-          throw new EOFException(entry + " ends early on " + node);
+    Run(Order order, Deque<Closeable> open) throws IOException {
+      this.order = order;
+      this.open = open;
+      throttle =
+          order.bytesPerSecond == 0 ? null : new DataTransferThrottler(order.bytesPerSecond);
+      for (Order.Row row : order.rows) {
+        if (!row.place.isEmpty()) {
+          addOns.put(row, opening.open(row, open));
         }
       }
     }
 
-    @Override
-    public void close() throws IOException {
-      BlockReader closing = reader;
-      reader = null;
-      if (closing != null) {
-        closing.close();
+    Outcome run() throws IOException {
+      int count = order.unknowns.size();
+      int rows = order.rows.size();
+      List<Map<Integer, Integer>> system = new ArrayList<>();
+      order.rows.forEach(row -> system.add(row.unknowns));
+      Equations equations = new Equations(count, system);
+      open.push(equations::close);
+      List<Target> targets = new ArrayList<>();
+      for (Order.Unknown unknown : order.unknowns) {
+        targets.add(unknown.isWanted ? new Target(unknown) : null);
+      }
+      int nodes = order.rows.stream().mapToInt(row -> row.known.all.size()).max().orElse(0);
+      int most =
+          Math.min(Math.max(1, nodes) * PART_BYTES, ORDER_BYTES / (count + rows + 1))
+              / PART_STEP * PART_STEP;
+      ByteBuffer sums = ByteBuffer.allocateDirect(rows * most);
+      ByteBuffer unknowns = ByteBuffer.allocateDirect(count * most);
+      long length = order.length();
+      for (long offset = 0; offset < length; offset += most) {
+        int bytes = (int) Math.min(most, length - offset);
+        for (int r = 0; r < rows; r++) {
+          sum(order.rows.get(r), offset, window(sums, r, bytes));
+        }
+        equations.solve(unknowns, sums, bytes);
+        for (int u = 0; u < count; u++) {
+          if (targets.get(u) != null) {
+            targets.get(u).write(offset, window(unknowns, u, bytes));
+          }
+        }
+      }
+      // None is finished before all are known to be right.
+      for (Target target : targets) {
+        if (target != null) {
+          target.check();
+        }
+      }
+      for (Target target : targets) {
+        if (target != null) {
+          target.finish();
+        }
+      }
+      return new Outcome(fromMirrors, fromAddOns, written);
+    }
+
+    private void take(int bytes) {
+      if (throttle != null) {
+        throttle.throttle(bytes);
       }
     }
-  }
 
-  /** Where a rebuilt block goes: one of its two disks; HDFS makes the other replica. */
-  private final class Target {
-    private final RecoveryPlan.Unknown unknown;
-    private final DatanodeInfo node;
-    private final ReplicaWriter writer;
-    private final ExtendedBlock block;
-    private final CRC32 crc = new CRC32();
-
-    Target(RecoveryPlan.Unknown unknown, Deque<Closeable> open) throws IOException {
-      this.unknown = unknown;
-      block = block(unknown.blockId, unknown.length, unknown.generation);
-      RecoveryPlan.Row first = unknown.rows.get(0);
-      int disk = first.disk;
-      int partner = first.unknown.get(unknown).partner;
-      // Spread over both nodes, where both are there.
-      if (nodes.of(disk) == null || nodes.of(partner) != null && unknown.blockId % 2 == 0) {
-        int other = disk;
-        disk = partner;
-        partner = other;
+    /** Fills a window with a row's parity without its known blocks. */
+    private void sum(Order.Row row, long offset, ByteBuffer sum) throws IOException {
+      int bytes = sum.remaining();
+      List<Order.Term> here = new ArrayList<>();
+      List<Order.Term> away = new ArrayList<>();
+      for (Order.Term term : row.known.all) {
+        int some = term.bytes(offset, bytes);
+        if (some > 0) {
+          (isHere.test(term.disk) ? here : away).add(term);
+          fromMirrors += some;
+          take(some);
+        }
       }
-      node = nodes.of(disk);
-      if (node == null) {
-        throw new NoNode(
-            "neither disk " + disk + " nor " + partner + " has a live node; start one in the place"
-                + " of one of them, with empty directories");
+      sum.put(new byte[bytes]);
+      sum.clear();
+      List<Future<?>> parts = share(away, offset, sum);
+      ByteBuffer own = ByteBuffer.allocateDirect(bytes);
+      parity(row, offset, own);
+      own.clear();
+      add(code, Rebuilder.this::read, here, offset, own);
+      for (Future<?> part : parts) {
+        await(part);
       }
-      writer = new ReplicaWriter(files, node, nodes.storageId(disk, partner), block);
-      open.push(writer);
+      code.fold(1, sum, own);
     }
 
-    void write(long offset, ByteBuffer content) throws IOException {
-      content.limit((int) Math.max(0, Math.min(content.limit(), unknown.length - offset)));
-      int bytes = content.remaining();
-      crc.update(content.duplicate());
-      writer.write(content);
-      bytesWritten.addAndGet(bytes);
+    /** Reads parity in pieces that add-ons take. */
+    private void parity(Order.Row row, long offset, ByteBuffer to) throws IOException {
+      int bytes = to.remaining();
+      for (int done = 0; done < bytes; done += AddOn.BYTES_MOST) {
+        ByteBuffer piece = part(to, done, Math.min(AddOn.BYTES_MOST, bytes - done));
+        if (row.place.isEmpty()) {
+          partners.of(row.disk).parity(row.row, offset + done, piece);
+        } else {
+          addOns.get(row).read(row.row, offset + done, piece);
+        }
+      }
+      fromAddOns += bytes;
       take(bytes);
     }
 
-    /** Parity may have changed while it was read, and mirrors may be rotten. */
-    void check() throws IOException {
-      if ((int) crc.getValue() != unknown.crc) {
-        throw new Wrong(
-            "what was rebuilt has not the CRC of " + block.getLocalBlock() + ": a row was changed"
-                + " meanwhile, or one of its blocks is not what it was");
+    /** Has the nodes of terms each make a part of a window. */
+    private List<Future<?>> share(List<Order.Term> terms, long offset, ByteBuffer sum) {
+      Set<Integer> nodes = new TreeSet<>();
+      terms.forEach(term -> nodes.add(term.disk));
+      nodes.removeAll(silent);
+      List<Future<?>> parts = new ArrayList<>();
+      if (terms.isEmpty()) {
+        return parts;
+      }
+      int bytes = sum.remaining();
+      int each =
+          Math.min(
+              (bytes / Math.max(1, nodes.size()) + PART_STEP) / PART_STEP * PART_STEP,
+              AddOn.BYTES_MOST);
+      List<Integer> turns = new ArrayList<>(nodes);
+      Order.Terms all = new Order.Terms(terms);
+      for (int from = 0; from < bytes; from += each) {
+        Integer node = turns.isEmpty() ? null : turns.get(from / each % turns.size());
+        ByteBuffer part = part(sum, from, Math.min(each, bytes - from));
+        long at = offset + from;
+        parts.add(
+            threads.submit(
+                () -> {
+                  partOf(all, at, part, node);
+                  return null;
+                }));
+      }
+      return parts;
+    }
+
+    /** Has a node make a part; makes it here if the node is null or fails. */
+    private void partOf(Order.Terms terms, long offset, ByteBuffer part, Integer node)
+        throws IOException {
+      if (node != null) {
+        try {
+          partners.of(node).sum(terms, offset, part.duplicate());
+          return;
+        } catch (IOException error) {
+          LOG.info("RAIDP: disk {} makes no sum: {}", node, error.getMessage());
+          silent.add(node);
+        }
+      }
+      part.put(new byte[part.remaining()]);
+      part.clear();
+      add(code, Rebuilder.this::read, terms.all, offset, part);
+    }
+
+    private void await(Future<?> part) throws IOException {
+      try {
+        part.get();
+      } catch (ExecutionException failed) {
+        if (failed.getCause() instanceof IOException) {
+          throw (IOException) failed.getCause();
+        }
+        throw new IOException(failed.getCause());
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        throw new IOException("interrupted");
       }
     }
 
-    /** The node does not say whether it took the block: its last byte is read back. */
-    void finish() throws IOException {
-      writer.finish();
-      try (BlockReader reader =
-          new Replica(files, node, block, new Token<>())
-              .open(missing.get(unknown.blockId).file, unknown.length - 1, 1)) {
-        if (reader.read(ByteBuffer.allocate(1)) != 1) {
-          throw new EOFException(block + " is not on " + node + " after it was written");
+    /** The storage that a rebuilt block goes to; HDFS makes the other replica. */
+    private final class Target {
+      private final Order.Unknown unknown;
+      private final DatanodeInfo node;
+      private final ReplicaWriter writer;
+      private final ExtendedBlock block;
+      private final CRC32 crc = new CRC32();
+
+      Target(Order.Unknown unknown) throws IOException {
+        this.unknown = unknown;
+        block = new ExtendedBlock(pool, unknown.block, unknown.length, unknown.generation);
+        node = partners.node(unknown.disk);
+        String storage = partners.storage(unknown.disk, unknown.partner).toString();
+        writer = new ReplicaWriter(partners.files(), node, storage, block);
+        open.push(writer);
+      }
+
+      void write(long offset, ByteBuffer content) throws IOException {
+        content.limit((int) Math.max(0, Math.min(content.limit(), unknown.length - offset)));
+        int bytes = content.remaining();
+        crc.update(content.duplicate());
+        writer.write(content);
+        written += bytes;
+        take(bytes);
+      }
+
+      /** Parity may have changed while it was read, and mirrors may be rotten. */
+      void check() throws IOException {
+        if ((int) crc.getValue() != unknown.crc) {
+          throw new IOException(
+              "what was rebuilt has not the CRC of " + block.getLocalBlock() + ": a row was changed"
+                  + " meanwhile, or one of its blocks is not what it was");
+        }
+      }
+
+      /** The node does not say whether it took the block: its last byte is read back. */
+      void finish() throws IOException {
+        writer.finish();
+        try (BlockReader reader =
+            new Replica(partners.files(), node, block, new Token<>())
+                .open("raidp recover", unknown.length - 1, 1)) {
+          if (reader.read(ByteBuffer.allocate(1)) != 1) {
+            throw new EOFException(block + " is not on " + node + " after it was written");
+          }
         }
       }
     }

@@ -1,13 +1,18 @@
 package pantile.hdfs.raidp;
 
+import java.io.Closeable;
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.net.ConnectException;
+import java.net.SocketTimeoutException;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -19,25 +24,28 @@ import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
-import org.apache.hadoop.hdfs.util.DataTransferThrottler;
+import org.apache.hadoop.net.NetUtils;
 import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Triples;
 
 /**
- * The command `raidp recover`: rebuilds the blocks whose both disks failed, from the add-ons of the
- * failed disks and the mirrors of their other blocks.
+ * The command `raidp recover`: has the blocks rebuilt whose both disks failed, from the add-ons of
+ * the failed disks and the mirrors of their other blocks.
  *
- * <p>It keeps no state: its work is the blocks that the NameNode misses. Killed at any moment and
- * started again, it continues with the blocks that are still missing.
+ * <p>It plans and gives orders; DataNodes carry them out, each with its share. Orders that need an
+ * add-on in a folder are carried out here. It keeps no state: what is to be done is what the
+ * NameNode misses. Ended at any moment and started again, it goes on with what is still missing.
  */
 final class Recover {
   private static final String USAGE =
       "usage: " + RaidpTool.RECOVER + "\n"
-          + "Rebuilds the blocks that lost both disks and gives them to nodes that were started in\n"
-          + "the place of the failed ones.\n"
-          + "  --add-on DISK=PLACE  the add-on of a failed disk: a folder, or host:port of its server\n"
-          + "  --threads N          so many blocks at a time (4 unless said)\n"
-          + "  --bytes-per-s N      so many bytes in all, read and written; at least 1048576\n"
+          + "Has the blocks that lost both disks rebuilt: in their places where these have live nodes,\n"
+          + "else in the spares of other disks.\n"
+          + "  --add-on DISK=PLACE  the add-on of a disk without a live node: a folder of this machine,\n"
+          + "                       or host:port of its server\n"
+          + "  --threads N          so many blocks at a time on each node (4 unless said)\n"
+          + "  --bytes-per-s N      so many bytes on each node that rebuilds, read and written; at\n"
+          + "                       least 1048576\n"
           + "  --dry-run            says what would be done\n"
           + "\n"
           + "Exit status: 0 nothing is missing any more, 1 something is, 2 it could not be tried.";
@@ -53,6 +61,15 @@ final class Recover {
 
   private static final int REPORT_MS = 60_000;
 
+  /** The pause before a node is asked how far an order is: from, to. */
+  private static final int POLL_MS_LEAST = 50;
+
+  private static final int POLL_MS_MOST = 1_000;
+
+  /** In the place of a disk's number: orders that are carried out here. */
+  private static final int HERE = -1;
+
+  private final Configuration conf;
   private final DistributedFileSystem files;
   private final PrintStream out;
   private final PrintStream err;
@@ -97,12 +114,17 @@ final class Recover {
         }
         i++;
       }
-      return places.isEmpty() ? "which add-ons? name those of the failed disks" : null;
+      return null;
     }
   }
 
   private Recover(
-      DistributedFileSystem files, Options options, PrintStream out, PrintStream err) {
+      Configuration conf,
+      DistributedFileSystem files,
+      Options options,
+      PrintStream out,
+      PrintStream err) {
+    this.conf = conf;
     this.files = files;
     this.options = options;
     this.out = out;
@@ -122,7 +144,7 @@ final class Recover {
     if (!(files instanceof DistributedFileSystem)) {
       throw new IOException(files.getUri() + " is no HDFS; give -fs hdfs://NAMENODE");
     }
-    return new Recover((DistributedFileSystem) files, options, out, err).run();
+    return new Recover(conf, (DistributedFileSystem) files, options, out, err).run();
   }
 
   private int run() throws IOException {
@@ -148,12 +170,11 @@ final class Recover {
   }
 
   private int run(Map<Integer, AddOn> addOns) throws IOException {
-    Header header = agree(addOns);
+    Header header = options.places.isEmpty() ? askArray() : agree(addOns);
     RaidpCode code = RaidpCode.of(header.disks);
     sayTriples(code);
-    try (Rebuilder rebuilder =
-        new Rebuilder(files, code, code::weight, addOns, throttle())) {
-      Wave wave = new Wave(rebuilder, code, header, addOns);
+    try (Partners partners = new Partners(conf, header.array, files);
+        Wave wave = new Wave(partners, code, header, addOns)) {
       wave.look();
       TreeSet<Integer> without = new TreeSet<>();
       for (int disk = 0; disk < header.disks; disk++) {
@@ -173,8 +194,11 @@ final class Recover {
     }
   }
 
-  private DataTransferThrottler throttle() {
-    return options.bytesPerSecond == 0 ? null : new DataTransferThrottler(options.bytesPerSecond);
+  /** Asks the nodes of the one array that the NameNode knows. */
+  private Header askArray() throws IOException {
+    try (ArrayView view = ArrayView.of(files, conf, out)) {
+      return view.header();
+    }
   }
 
   private void sayHosts(Nodes nodes, Header header) {
@@ -224,11 +248,10 @@ final class Recover {
   }
 
   private int report(Wave wave) throws IOException {
-    Rebuilder did = wave.rebuilder;
     out.println(
-        "rebuilt " + wave.rebuilt.size() + " blocks: read " + did.bytesFromMirrors
-            + " bytes from mirrors and " + did.bytesFromAddOns + " from add-ons, wrote "
-            + did.bytesWritten);
+        "rebuilt " + wave.rebuilt.size() + " blocks: read " + wave.bytesFromMirrors
+            + " bytes from mirrors and " + wave.bytesFromAddOns + " from add-ons, wrote "
+            + wave.bytesWritten + "; on " + wave.executors.size() + " nodes");
     // DataNodes report to the NameNode what they have by and by.
     Map<Long, Missing> left = Missing.of(files);
     long end = System.nanoTime() + REPORT_MS * 1_000_000L;
@@ -253,10 +276,22 @@ final class Recover {
     }
   }
 
-  /** Plans and carries out, again and again, until nothing more can be done. */
-  private final class Wave {
-    final Rebuilder rebuilder;
+  /** No storage can take a block; to try again at once is of no use. */
+  private static final class NoNode extends IOException {
+    private static final long serialVersionUID = 1;
+
+    NoNode(String what) {
+      super(what);
+    }
+  }
+
+  /** Plans and has it carried out, again and again, until nothing more can be done. */
+  private final class Wave implements Closeable {
     final Set<Long> rebuilt = new HashSet<>();
+    final Set<Integer> executors = new TreeSet<>();
+    long bytesFromMirrors;
+    long bytesFromAddOns;
+    long bytesWritten;
     Nodes nodes;
     Map<Long, Missing> missing;
     private final Header header;
@@ -267,29 +302,45 @@ final class Recover {
     private final Map<Long, Integer> tries = new HashMap<>();
     private final Map<List<Integer>, Integer> failures = new HashMap<>();
     private final RecoveryPlan.Weights weights;
-
-    /** Steps with one of these blocks came out wrong: live replicas changed while they were read. */
-    private final Set<Long> wrong = new HashSet<>();
-
+    private final Partners partners;
+    private final Rebuilder rebuilder;
+    private final Random random = new Random();
     private Set<Long> uncovered = new HashSet<>();
 
-    Wave(Rebuilder rebuilder, RaidpCode code, Header header, Map<Integer, AddOn> addOns) {
-      this.rebuilder = rebuilder;
+    /** The spare that got a block last. */
+    private int turn = random.nextInt(RaidpCode.DISKS_MOST);
+
+    Wave(Partners partners, RaidpCode code, Header header, Map<Integer, AddOn> addOns) {
+      this.partners = partners;
       this.header = header;
       this.addOns = addOns;
       weights = code::weight;
+      rebuilder =
+          new Rebuilder(
+              partners, code, header.pool, (row, open) -> addOns.get(row.disk), this::isHere);
       sources =
           new Sources(
               (disk, blocks, generations, lengths) ->
-                  rebuilder.peer(nodes.of(disk)).generations(blocks, generations, lengths));
+                  partners.of(disk).generations(blocks, generations, lengths));
+    }
+
+    @Override
+    public void close() {
+      rebuilder.close();
+    }
+
+    private boolean isHere(int disk) {
+      DatanodeInfo node = nodes.of(disk);
+      return node != null
+          && NetUtils.isLocalAddress(NetUtils.createSocketAddr(node.getXferAddr()).getAddress());
     }
 
     /** Asks the NameNode for live nodes and for what is missing, so that both are of one moment. */
     void look() throws IOException {
-      nodes = new Nodes(files, header.array);
+      nodes = partners.look();
       for (int again = 0; ; again++) {
         missing = Missing.of(files);
-        Nodes after = new Nodes(files, header.array);
+        Nodes after = partners.look();
         boolean isOneMoment = after.disks().equals(nodes.disks());
         nodes = after;
         if (isOneMoment) {
@@ -331,24 +382,146 @@ final class Recover {
     }
 
     private List<RecoveryPlan.Step> plan() throws IOException {
+      if (wanted.isEmpty()) {
+        return new ArrayList<>();
+      }
       open(addOns);
       Map<Integer, List<Entry>> entries = new TreeMap<>();
       for (Map.Entry<Integer, AddOn> addOn : addOns.entrySet()) {
         entries.put(addOn.getKey(), addOn.getValue().entries());
       }
+      addOfNodes(entries);
       Set<Long> unasked = new HashSet<>(wanted.keySet());
       if (options.dryRun) {
         // No disk has them, and they are no holes.
         unasked.addAll(rebuilt);
       }
-      sources.refresh(entries, unasked, disk -> nodes.of(disk) != null);
-      rebuilder.look(nodes, sources, missing);
+      sources.refresh(entries, unasked, nodes.disks());
       RecoveryPlan plan = new RecoveryPlan(entries, wanted, sources.gone(), failures, weights);
       uncovered = plan.uncovered;
       List<RecoveryPlan.Step> steps = new ArrayList<>(plan.steps);
       steps.removeIf(
           step -> step.unknowns.stream().anyMatch(u -> tries.getOrDefault(u.blockId, 0) >= TRIES));
       return steps;
+    }
+
+    /** Adds the entries of add-ons whose nodes live and whose disks lack blocks. */
+    private void addOfNodes(Map<Integer, List<Entry>> entries) {
+      for (int disk : nodes.disks()) {
+        if (entries.containsKey(disk)) {
+          continue;
+        }
+        try {
+          Peer peer = partners.of(disk);
+          if (!peer.status().getOrDefault("absent", "0").equals("0")) {
+            entries.put(disk, peer.entries());
+          }
+        } catch (IOException error) {
+          err.println("pantile-hdfs: disk " + disk + " does not answer: " + error.getMessage());
+        }
+      }
+    }
+
+    /** Says what a node has to do for a step. */
+    private Order order(RecoveryPlan.Step step) throws IOException {
+      Order order = new Order();
+      order.number = random.nextLong();
+      order.bytesPerSecond = options.bytesPerSecond / options.threads;
+      List<Map<Integer, Integer>> system = step.sums(weights);
+      for (int r = 0; r < step.rows.size(); r++) {
+        RecoveryPlan.Row from = step.rows.get(r);
+        Order.Row row =
+            new Order.Row(from.disk, from.row, options.places.getOrDefault(from.disk, ""));
+        for (Entry entry : from.known) {
+          Integer disk = sources.of(entry);
+          if (disk == null) {
+            throw new Outcome.Unreadable(
+                entry.content(),
+                entry + ": its disks do not answer " + sources.silent(),
+                null);
+          }
+          row.known.all.add(
+              new Order.Term(
+                  weights.of(from.disk, entry.partner),
+                  disk,
+                  entry.blockId,
+                  entry.generation,
+                  entry.length));
+        }
+        row.unknowns.putAll(system.get(r));
+        order.rows.add(row);
+      }
+      for (RecoveryPlan.Unknown one : step.unknowns) {
+        int[] target = one.wanted ? target(one) : new int[2];
+        order.unknowns.add(
+            new Order.Unknown(
+                one.blockId,
+                one.generation,
+                one.length,
+                one.crc,
+                one.wanted,
+                target[0],
+                target[1]));
+      }
+      return order;
+    }
+
+    /** Chooses a disk with a live node, and the partner whose storage on it gets a block. */
+    private int[] target(RecoveryPlan.Unknown unknown) throws NoNode {
+      RecoveryPlan.Row first = unknown.rows.get(0);
+      int disk = first.disk;
+      int partner = first.unknown.get(unknown).partner;
+      List<int[]> places = new ArrayList<>();
+      if (nodes.of(disk) != null) {
+        places.add(new int[] {disk, partner});
+      }
+      if (nodes.of(partner) != null) {
+        places.add(new int[] {partner, disk});
+      }
+      if (!places.isEmpty()) {
+        long number = unknown.blockId + tries.getOrDefault(unknown.blockId, 0);
+        return places.get((int) Math.floorMod(number, (long) places.size()));
+      }
+      List<Integer> spares = new ArrayList<>(nodes.spares());
+      if (spares.isEmpty()) {
+        throw new NoNode(
+            "neither disk " + disk + " nor " + partner + " has a live node, and no other has a"
+                + " spare; start a node in the place of one of them, with empty directories");
+      }
+      turn++;
+      int spare = spares.get(Math.floorMod(turn, spares.size()));
+      return new int[] {spare, spare};
+    }
+
+    /** The disk whose node carries an order out. */
+    private int executor(Order order) {
+      if (order.rows.stream().anyMatch(row -> row.place.startsWith("/"))) {
+        return HERE;
+      }
+      return order.unknowns.stream().filter(one -> one.isWanted).findFirst().get().disk;
+    }
+
+    /** Has an order carried out. */
+    private Outcome run(int executor, Order order) throws IOException {
+      if (executor == HERE) {
+        return rebuilder.run(order);
+      }
+      for (int pauseMs = POLL_MS_LEAST; ; pauseMs = Math.min(2 * pauseMs, POLL_MS_MOST)) {
+        Outcome outcome;
+        try {
+          outcome = Outcome.of(partners.of(executor).rebuild(order));
+        } catch (ConnectException | EOFException | SocketTimeoutException silent) {
+          partners.failed(executor);
+          throw new IOException(
+              "the node of disk " + executor + ", which was to rebuild it, does not answer: "
+                  + silent.getMessage(),
+              silent);
+        }
+        if (outcome != null) {
+          return outcome;
+        }
+        pause(pauseMs);
+      }
     }
 
     private void done(RecoveryPlan.Step step) {
@@ -366,25 +539,31 @@ final class Recover {
       }
     }
 
-    /** Carries steps out; true if one of them was done. */
+    /** Has steps carried out, on all nodes at once; true if one of them was done. */
     private boolean carryOut(List<RecoveryPlan.Step> steps) throws IOException {
       boolean isOneDone = false;
-      ExecutorService threads = Executors.newFixedThreadPool(options.threads);
+      Map<Integer, ExecutorService> threads = new TreeMap<>();
       try {
-        Map<RecoveryPlan.Step, Future<?>> running = new LinkedHashMap<>();
+        Map<RecoveryPlan.Step, Future<Outcome>> running = new LinkedHashMap<>();
         for (RecoveryPlan.Step step : steps) {
-          running.put(
-              step,
-              threads.submit(
-                  () -> {
-                    rebuilder.run(
-                        step, step.unknowns.stream().noneMatch(u -> wrong.contains(u.blockId)));
-                    return null;
-                  }));
-        }
-        for (Map.Entry<RecoveryPlan.Step, Future<?>> one : running.entrySet()) {
           try {
-            one.getValue().get();
+            Order order = order(step);
+            int executor = executor(order);
+            executors.add(executor);
+            ExecutorService ofNode =
+                threads.computeIfAbsent(
+                    executor, disk -> Executors.newFixedThreadPool(options.threads));
+            running.put(step, ofNode.submit(() -> run(executor, order)));
+          } catch (Outcome.Unreadable | NoNode cannot) {
+            failed(step, cannot);
+          }
+        }
+        for (Map.Entry<RecoveryPlan.Step, Future<Outcome>> one : running.entrySet()) {
+          try {
+            Outcome outcome = one.getValue().get();
+            bytesFromMirrors += outcome.bytesFromMirrors;
+            bytesFromAddOns += outcome.bytesFromAddOns;
+            bytesWritten += outcome.bytesWritten;
             done(one.getKey());
             isOneDone = true;
           } catch (ExecutionException failed) {
@@ -396,20 +575,17 @@ final class Recover {
         Thread.currentThread().interrupt();
         throw new IOException("interrupted");
       } finally {
-        threads.shutdownNow();
+        threads.values().forEach(ExecutorService::shutdownNow);
       }
     }
 
     private void failed(RecoveryPlan.Step step, Throwable why) {
-      if (why instanceof Rebuilder.Unreadable) {
-        sources.doubt(((Rebuilder.Unreadable) why).entry);
+      if (why instanceof Outcome.Unreadable) {
+        sources.doubt(((Outcome.Unreadable) why).content());
       }
       step.rows.forEach(row -> failures.merge(row.place(), 1, Integer::sum));
       for (RecoveryPlan.Unknown unknown : step.unknowns) {
-        tries.merge(unknown.blockId, why instanceof Rebuilder.NoNode ? TRIES : 1, Integer::sum);
-        if (why instanceof Rebuilder.Wrong) {
-          wrong.add(unknown.blockId);
-        }
+        tries.merge(unknown.blockId, why instanceof NoNode ? TRIES : 1, Integer::sum);
         reasons.put(unknown.blockId, why.getMessage());
         err.println("pantile-hdfs: blk_" + unknown.blockId + ": " + why.getMessage());
       }
@@ -424,7 +600,8 @@ final class Recover {
         return ": " + reasons.get(blockId);
       }
       if (uncovered.contains(blockId)) {
-        return ": in the parity of none of the add-ons that were given";
+        return ": in the parity of none of the add-ons that were given or that live nodes have; name"
+            + " those of failed disks: --add-on DISK=PLACE";
       }
       return ": its rows lack more blocks than they have equations; give the add-ons of all failed"
           + " disks" + lacking();

@@ -96,10 +96,11 @@ final class Settings {
             folder + " is no [DISK]: storage policies would move blocks between superchunks");
       }
     }
-    if (folders.size() != settings.disks - 1) {
+    if (folders.size() != settings.disks) {
       throw new IOException(
           "dfs.datanode.data.dir lists " + folders.size() + " directories; a disk of "
-              + settings.disks + " has " + (settings.disks - 1) + ", one for each partner");
+              + settings.disks + " has " + settings.disks
+              + ", one for each partner and one for spare copies");
     }
     return settings;
   }

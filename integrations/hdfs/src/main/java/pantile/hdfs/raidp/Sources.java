@@ -9,14 +9,14 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.function.IntPredicate;
 
 /**
  * Which disks still have the blocks of rows: as a replica, or kept since it was deleted or changed.
  *
- * <p>A block is gone only if the disk of its mirror and its own disk both said so, or have no live
- * node; one that does not answer says nothing. What was asked is asked again if a disk has a live
- * node that had none.
+ * <p>The disk of a block's mirror is asked first, then its own, then all others, which may have it
+ * in their spare. A block is gone only if all disks said so that have a live node; one that does not
+ * answer says nothing. What was asked is asked again if one of the block's two disks has a live node
+ * that had none.
  */
 final class Sources {
   /** Asks the node of a disk, as {@link Peer#generations}. */
@@ -25,22 +25,9 @@ final class Sources {
         throws IOException;
   }
 
-  /** A disk that has a block's content. */
-  static final class Source {
-    final int disk;
-
-    /** True if what it has is of the entry's own generation. */
-    final boolean isExact;
-
-    Source(int disk, boolean isExact) {
-      this.disk = disk;
-      this.isExact = isExact;
-    }
-  }
-
   private final Ask ask;
   /** By content: all entries of it, of either disk's add-on, are found at the same places. */
-  private final Map<List<Long>, Source> known = new HashMap<>();
+  private final Map<List<Long>, Integer> known = new HashMap<>();
 
   /** Contents that are gone, with the disks that had no live node to be asked. */
   private final Map<List<Long>, Set<Integer>> gone = new HashMap<>();
@@ -53,13 +40,13 @@ final class Sources {
   }
 
   /** Which disk to read an entry from; null if that is not known. */
-  Source of(Entry entry) {
+  Integer of(Entry entry) {
     return known.get(entry.content());
   }
 
-  /** Has an entry asked for again, of which reading failed. */
-  void doubt(Entry entry) {
-    known.remove(entry.content());
+  /** Has a content asked for again, of which reading failed. */
+  void doubt(List<Long> content) {
+    known.remove(content);
   }
 
   /** The contents that no disk has. */
@@ -85,9 +72,9 @@ final class Sources {
    * @param entries of add-ons, by disk.
    * @param wanted blocks of which the NameNode knows no replica: they are not asked for.
    */
-  void refresh(Map<Integer, List<Entry>> entries, Set<Long> wanted, IntPredicate isLive) {
+  void refresh(Map<Integer, List<Entry>> entries, Set<Long> wanted, Set<Integer> live) {
     silent.clear();
-    gone.values().removeIf(unasked -> unasked.stream().anyMatch(isLive::test));
+    gone.values().removeIf(unasked -> unasked.stream().anyMatch(live::contains));
     for (Map.Entry<Integer, List<Entry>> addOn : entries.entrySet()) {
       int disk = addOn.getKey();
       Map<Integer, List<Entry>> byPartner = new TreeMap<>();
@@ -98,17 +85,17 @@ final class Sources {
         }
       }
       List<Entry> left = new ArrayList<>();
-      byPartner.forEach((partner, some) -> left.addAll(find(partner, some, isLive)));
-      for (Entry entry : find(disk, left, isLive)) {
+      byPartner.forEach((partner, some) -> left.addAll(find(partner, some, live)));
+      List<Entry> nowhere = find(disk, left, live);
+      for (int other : live) {
+        nowhere = other == disk ? nowhere : find(other, nowhere, live);
+      }
+      for (Entry entry : nowhere) {
         Set<Integer> unasked = new HashSet<>();
-        boolean isSilent = false;
-        for (int one : new int[] {disk, entry.partner}) {
-          isSilent |= silent.containsKey(one);
-          if (!isLive.test(one)) {
-            unasked.add(one);
-          }
-        }
-        if (!isSilent) {
+        unasked.add(disk);
+        unasked.add(entry.partner);
+        unasked.removeAll(live);
+        if (silent.isEmpty()) {
           gone.put(entry.content(), unasked);
         }
       }
@@ -116,9 +103,9 @@ final class Sources {
   }
 
   /** Asks one disk for entries; returns those that it does not have, or did not answer for. */
-  private List<Entry> find(int disk, List<Entry> entries, IntPredicate isLive) {
+  private List<Entry> find(int disk, List<Entry> entries, Set<Integer> live) {
     List<Entry> left = new ArrayList<>();
-    if (entries.isEmpty() || !isLive.test(disk) || silent.containsKey(disk)) {
+    if (entries.isEmpty() || !live.contains(disk) || silent.containsKey(disk)) {
       return entries;
     }
     long[] found;
@@ -138,7 +125,7 @@ final class Sources {
       if (found[i] == Peer.NONE) {
         left.add(entry);
       } else {
-        known.put(entry.content(), new Source(disk, found[i] == entry.generation));
+        known.put(entry.content(), disk);
       }
     }
     return left;

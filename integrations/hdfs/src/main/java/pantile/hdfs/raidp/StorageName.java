@@ -66,6 +66,14 @@ public final class StorageName {
     return new StorageName(array, partner, disk);
   }
 
+  /**
+   * True for a disk's spare: the storage that is paired with its own disk. It takes copies of blocks
+   * whose place is on a disk without a live node.
+   */
+  public boolean isSpare() {
+    return disk == partner;
+  }
+
   /** The name of the storage on the same disk that is paired with another partner. */
   StorageName to(int other) {
     return new StorageName(array, disk, other);

@@ -39,24 +39,22 @@ class BlocksAreGoneOnlyWhenBothDisksSaySoTest {
   private static final Entry ENTRY = new Entry(7, 3, 100, 2, 0, 0);
 
   private void refresh() {
-    sources.refresh(Map.of(0, List.of(ENTRY)), Set.of(), live::contains);
+    sources.refresh(Map.of(0, List.of(ENTRY)), Set.of(), live);
   }
 
   @Test
   void theMirrorsAnswerCountsFirst() {
     disks.put(2, Map.of(7L, 3L));
     refresh();
-    assertEquals(2, sources.of(ENTRY).disk);
-    assertTrue(sources.of(ENTRY).isExact);
+    assertEquals(2, sources.of(ENTRY));
     refresh();
     assertEquals(1, asked);
     // A later generation that has the same first bytes, on the disk's own new one.
     disks.put(0, Map.of(7L, 5L));
     disks.remove(2);
-    sources.doubt(ENTRY);
+    sources.doubt(ENTRY.content());
     refresh();
-    assertEquals(0, sources.of(ENTRY).disk);
-    assertEquals(false, sources.of(ENTRY).isExact);
+    assertEquals(0, sources.of(ENTRY));
   }
 
   @Test
@@ -69,7 +67,7 @@ class BlocksAreGoneOnlyWhenBothDisksSaySoTest {
     hung.clear();
     disks.put(2, Map.of(7L, 3L));
     refresh();
-    assertEquals(2, sources.of(ENTRY).disk);
+    assertEquals(2, sources.of(ENTRY));
   }
 
   @Test
@@ -82,18 +80,31 @@ class BlocksAreGoneOnlyWhenBothDisksSaySoTest {
     disks.put(2, Map.of(7L, 3L));
     refresh();
     assertEquals(Set.of(), sources.gone());
-    assertEquals(2, sources.of(ENTRY).disk);
+    assertEquals(2, sources.of(ENTRY));
   }
 
   @Test
-  void whatBothDisksDoNotHaveIsGone() {
+  void aCopyInASpareOfAnotherDiskIsFoundLast() {
+    live.remove(2);
+    hung.add(1);
+    refresh();
+    assertEquals(Set.of(), sources.gone());
+    hung.clear();
+    disks.put(3, Map.of(7L, 3L));
+    refresh();
+    assertEquals(3, sources.of(ENTRY));
+    assertEquals(Set.of(), sources.gone());
+  }
+
+  @Test
+  void whatNoDiskHasIsGone() {
     refresh();
     assertEquals(Set.of(ENTRY.content()), sources.gone());
     assertEquals("", sources.hope());
     int before = asked;
     refresh();
     assertEquals(before, asked);
-    sources.refresh(Map.of(1, List.of(new Entry(8, 3, 100, 2, 0, 0))), Set.of(8L), live::contains);
+    sources.refresh(Map.of(1, List.of(new Entry(8, 3, 100, 2, 0, 0))), Set.of(8L), live);
     assertEquals(before, asked);
   }
 }

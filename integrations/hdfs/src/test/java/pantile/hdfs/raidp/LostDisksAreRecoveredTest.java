@@ -128,8 +128,8 @@ class LostDisksAreRecoveredTest {
     return Missing.of(cluster.files).size();
   }
 
-  /** Every file byte by byte, every block twice, every add-on right. */
-  private static void allIsWell() throws Exception {
+  /** Every file byte by byte, every block twice. */
+  private static void allHaveTwoCopies() throws Exception {
     for (Map.Entry<String, byte[]> file : FILES.entrySet()) {
       assertTrue(RaidpCluster.same(file.getValue(), cluster.read(file.getKey())), file.getKey());
     }
@@ -147,13 +147,17 @@ class LostDisksAreRecoveredTest {
               return true;
             }),
         "a block has one replica");
+  }
+
+  /** All that, and every add-on right. */
+  private static void allIsWell() throws Exception {
+    allHaveTwoCopies();
     assertEquals("", cluster.faults());
   }
 
-  private static void recovered(IntFunction<String> place, int... disks) throws Exception {
-    Map<Integer, DataNodeProperties> stopped = lose(disks);
+  /** Waits until all lost nodes are taken for dead; returns how many blocks are missing. */
+  private static long allAreDead() throws Exception {
     assertTrue(RaidpCluster.within(60, () -> missing() > 0), "nothing is missing");
-    // The count grows until all nodes are taken for dead.
     assertTrue(
         RaidpCluster.within(
             60,
@@ -162,44 +166,77 @@ class LostDisksAreRecoveredTest {
               Thread.sleep(2_000);
               return before == missing();
             }));
-    String said = recover(place, disks);
-    assertEquals(1, status, said);
-    assertTrue(said.contains("has a live node"), said);
+    return missing();
+  }
+
+  private static String whole(int... disks) {
+    String said = recover(disk -> disk == disks[0] ? local(disk) : served(disk), disks);
+    assertEquals(0, status, said);
+    assertTrue(said.contains("blocks of which HDFS has no replica now: 0"), said);
+    return said;
+  }
+
+  private static boolean hasSpareCopies() {
+    return tool(List.of("status")).matches("(?s).* [1-9][0-9]* spare copies.*");
+  }
+
+  private static void areBack(Map<Integer, DataNodeProperties> stopped) throws Exception {
     for (DataNodeProperties one : stopped.values()) {
       assertTrue(cluster.mini.restartDataNode(one, true));
     }
     cluster.mini.waitActive();
-    long lost = missing();
-    assertTrue(lost > 0);
-    said = recover(place, disks);
-    assertEquals(0, status, said);
-    assertTrue(said.contains("rebuilt " + lost + " blocks"), said);
-    assertTrue(said.contains("blocks of which HDFS has no replica now: 0"), said);
-    allIsWell();
-    said = recover(place, disks);
-    assertEquals(0, status, said);
-    assertTrue(said.contains("rebuilt 0 blocks"), said);
   }
 
   @Test
   @Order(1)
-  void twoDisks() throws Exception {
-    recovered(LostDisksAreRecoveredTest::served, 1, 4);
+  void twoDisksAreWholeInSparesAndComeHome() throws Exception {
+    Map<Integer, DataNodeProperties> stopped = lose(1, 4);
+    long lost = allAreDead();
+    // Node 2, which has mirrors, is away for some seconds meanwhile.
+    Map<Integer, DataNodeProperties> away = new HashMap<>();
+    away.put(2, cluster.mini.stopDataNode(cluster.index(2)));
+    Thread back =
+        new Thread(
+            () -> {
+              try {
+                Thread.sleep(3_000);
+                areBack(away);
+              } catch (Exception error) {
+                throw new IllegalStateException(error);
+              }
+            });
+    back.start();
+    String said = whole(1, 4);
+    back.join();
+    assertTrue(said.contains("rebuilt " + lost + " blocks"), said);
+    allHaveTwoCopies();
+    assertTrue(hasSpareCopies());
+    areBack(stopped);
+    assertTrue(RaidpCluster.within(60, () -> !hasSpareCopies()), "a spare has copies");
+    said = whole(1, 4);
+    assertTrue(said.contains("rebuilt 0 blocks"), said);
+    allIsWell();
   }
 
   @Test
   @Order(2)
-  void threeDisksWithTheirAddOns() throws Exception {
-    recovered(LostDisksAreRecoveredTest::local, 0, 2, 3);
+  void threeDisksWithNodesInTheirPlacesNeedNoNames() throws Exception {
+    Map<Integer, DataNodeProperties> stopped = lose(0, 2, 3);
+    allAreDead();
+    areBack(stopped);
+    long lost = missing();
+    String said = whole();
+    assertTrue(said.contains("rebuilt " + lost + " blocks"), said);
+    said = whole();
+    assertTrue(said.contains("rebuilt 0 blocks"), said);
+    assertTrue(RaidpCluster.within(60, () -> !hasSpareCopies()), "a spare has copies");
+    allIsWell();
   }
 
   @Test
   @Order(3)
   void whatIsWrongIsSaid() {
-    String said = tool(List.of("recover"));
-    assertEquals(2, status, said);
-    assertTrue(said.contains("which add-ons?"), said);
-    said = tool(List.of("recover", "--add-on", "1=/nowhere"));
+    String said = tool(List.of("recover", "--add-on", "1=/nowhere"));
     assertEquals(2, status, said);
     said = tool(List.of("recover", "--add-on", "1=" + local(2)));
     assertEquals(2, status, said);

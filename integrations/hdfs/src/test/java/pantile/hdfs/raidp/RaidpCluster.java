@@ -25,7 +25,7 @@ import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.datanode.StorageLocation;
 import org.apache.hadoop.io.IOUtils;
 
-/** An array of RAIDP in this process: N DataNodes of N - 1 storages, each with an add-on. */
+/** An array of RAIDP in this process: N DataNodes of N storages, each with an add-on. */
 final class RaidpCluster implements AutoCloseable {
   static final int BLOCK_BYTES = 1 << 20;
   static final long ADD_ON_BYTES = 64 << 20;
@@ -70,7 +70,7 @@ final class RaidpCluster implements AutoCloseable {
     mini =
         new MiniDFSCluster.Builder(conf)
             .numDataNodes(disks)
-            .storagesPerDatanode(disks - 1)
+            .storagesPerDatanode(disks)
             .dataNodeConfOverlays(ofNodes)
             .build();
     mini.waitActive();

@@ -63,7 +63,9 @@ class TheGuardFailsClosedTest {
     Configuration conf = new Configuration(false);
     conf.set("dfs.datanode.fsdataset.volume.choosing.policy", VolumePolicy.class.getName());
     conf.setBoolean("dfs.disk.balancer.enabled", false);
-    conf.set("dfs.datanode.data.dir", folder.resolve("1") + "," + folder.resolve("2"));
+    conf.set(
+        "dfs.datanode.data.dir",
+        folder.resolve("1") + "," + folder.resolve("2") + "," + folder.resolve("spare"));
     conf.set(Settings.ARRAY, "a");
     conf.setInt(Settings.DISKS, 3);
     conf.setInt(Settings.DISK, 0);

@@ -33,8 +33,8 @@ import pantile.hdfs.raidp.StorageName;
  *
  * <p>So any two disks share one superchunk and nothing else. What there is to know stands in the
  * ids of the storages ({@link StorageName}); storages of other names get nothing. A block that has
- * one copy left gets the other in its mirror or nowhere: where the mirror's disk is gone, RAIDP
- * repairs. Which superchunk a new block gets, {@link Pairs} says.
+ * one copy left gets the other in its mirror; where the mirror's disk has no live node, in the spare
+ * of a disk that has one. Which superchunk a new block gets, {@link Pairs} says.
  *
  * <p>In this package of Hadoop's, since what a policy is given cannot be named in any other. It is
  * named in {@code dfs.block.replicator.classname}.
@@ -156,12 +156,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     if (chosen.isEmpty() && wanted == COPIES) {
       targets = pairs.choose(ends(writer, excluded, blockBytes, true), Time.monotonicNow());
     } else if (chosen.size() == 1 && wanted == 1) {
-      StorageName name = name(chosen.get(0));
-      Pairs.End<DatanodeStorageInfo> mirror =
-          name == null ? null : ends(writer, excluded, blockBytes, false).get(name.mirror());
-      if (mirror != null) {
-        targets.add(mirror.storage());
-      }
+      addOther(targets, chosen.get(0), writer, excluded, blockBytes);
     } else if (chosen.isEmpty()) {
       LOG.warn("RAIDP: {} wants {} copies of a block; it can have two", path, wanted);
     }
@@ -169,6 +164,59 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
       targets.addAll(0, chosen);
     }
     return targets.toArray(DatanodeStorageInfo.EMPTY_ARRAY);
+  }
+
+  /** Adds the storage for the copy that a block lacks. */
+  private void addOther(
+      List<DatanodeStorageInfo> targets,
+      DatanodeStorageInfo chosen,
+      Node writer,
+      Set<Node> excluded,
+      long blockBytes) {
+    StorageName name = name(chosen);
+    if (name == null) {
+      return;
+    }
+    boolean hasPlace = !name.isSpare() && liveDisks(name).contains(name.partner);
+    Map<StorageName, Pairs.End<DatanodeStorageInfo>> ends =
+        ends(writer, excluded, blockBytes, !hasPlace);
+    Pairs.End<DatanodeStorageInfo> other =
+        hasPlace
+            ? ends.get(name.mirror())
+            : pairs.spare(ends, end(name, chosen, writer));
+    if (other != null) {
+      targets.add(other.storage());
+    }
+  }
+
+  /** The disks of a storage's array that have a live node. */
+  private Set<Integer> liveDisks(StorageName of) {
+    Set<Integer> disks = new HashSet<>();
+    for (Node leaf : nodes.getLeaves(NodeBase.ROOT)) {
+      DatanodeDescriptor node = (DatanodeDescriptor) leaf;
+      for (DatanodeStorageInfo storage : node.getStorageInfos()) {
+        StorageName name = name(storage);
+        if (node.isAlive() && name != null && name.array == of.array) {
+          disks.add(name.disk);
+        }
+      }
+    }
+    return disks;
+  }
+
+  private static Pairs.End<DatanodeStorageInfo> end(
+      StorageName name, DatanodeStorageInfo storage, Node writer) {
+    DatanodeDescriptor node = storage.getDatanodeDescriptor();
+    return new Pairs.End<>(
+        name,
+        storage,
+        node.getDatanodeUuid(),
+        node.getIpAddr(),
+        node.getHostName(),
+        node.getNetworkLocation(),
+        node.equals(writer),
+        storage.numBlocks(),
+        node.getBlocksScheduled() + node.getXceiverCount());
   }
 
   /** The name of a storage; null if it is none of RAIDP. */
@@ -213,17 +261,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
         if (name == null || storage.getState() != DatanodeStorage.State.NORMAL) {
           continue;
         }
-        Pairs.End<DatanodeStorageInfo> end =
-            new Pairs.End<>(
-                name,
-                storage,
-                node.getDatanodeUuid(),
-                node.getIpAddr(),
-                node.getHostName(),
-                node.getNetworkLocation(),
-                node.equals(writer),
-                storage.numBlocks(),
-                scheduled + node.getXceiverCount());
+        Pairs.End<DatanodeStorageInfo> end = end(name, storage, writer);
         all.add(end);
         // All directories of a node are on one disk, which blocks on their way will fill.
         boolean fits = storage.getRemaining() >= blockBytes * (isNew ? scheduled + 1L : 1);
@@ -246,7 +284,8 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
   }
 
   /**
-   * First those go that have no mirror among the copies: a balancer's, or an old one's. A pair
+   * First those go that have no mirror among the copies: a spare's, a balancer's, or an old one's. A
+   * pair
    * stays, also if its file was given replication 1: one copy would be lost with its disk.
    */
   @Override
@@ -263,7 +302,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     List<DatanodeStorageInfo> odd = new ArrayList<>();
     for (DatanodeStorageInfo storage : candidates) {
       StorageName name = name(storage);
-      boolean hasMirror = name != null && paired.contains(name.mirror());
+      boolean hasMirror = name != null && !name.isSpare() && paired.contains(name.mirror());
       if (!hasMirror && odd.size() < candidates.size() - kept) {
         odd.add(storage);
       }
@@ -280,7 +319,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     return odd;
   }
 
-  /** Two disks share one superchunk, so copies on two nodes are where they must be. */
+  /** Copies on two nodes are where they must be: in one superchunk, or in spares for a time. */
   @Override
   public BlockPlacementStatus verifyBlockPlacement(DatanodeInfo[] nodes, int copies) {
     return new BlockPlacementStatusDefault(1, 1, 1);
