@@ -7,6 +7,7 @@ mod attach;
 mod bench;
 mod call_good;
 mod ceph;
+mod check_config;
 mod chunks;
 mod codes;
 mod compare;
@@ -29,6 +30,7 @@ mod lab_raidq;
 mod list;
 mod man;
 mod members;
+mod monitor;
 mod plan;
 mod prove;
 mod replay;
@@ -42,6 +44,8 @@ mod stop;
 mod trace;
 mod unseal;
 mod verify;
+
+pub use attach::attached_folders;
 
 use crate::failure::Outcome;
 use crate::render::table::hanging;
@@ -83,6 +87,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
             "demo",
         ],
     ),
+    ("The whole machine", &["monitor", "check-config"]),
     (
         "Choose a code, look at it, check it",
         &["advise", "codes", "show", "explain", "prove", "plan", "compare", "search", "bench"],
@@ -144,6 +149,8 @@ pub enum Command {
     Delayed(delayed::Delayed),
     Assemble(assemble::Assemble),
     CallGood(call_good::CallGood),
+    Monitor(monitor::Monitor),
+    CheckConfig(check_config::CheckConfig),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -227,6 +234,8 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Delayed(command) => command.run(terminal),
         Command::Assemble(command) => command.run(terminal),
         Command::CallGood(command) => command.run(),
+        Command::Monitor(command) => command.run(),
+        Command::CheckConfig(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     }
