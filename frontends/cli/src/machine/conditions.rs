@@ -1,4 +1,4 @@
-//! What is wrong, by a key that stays the same from look to look; and the changes between two looks.
+//! Conditions: faults by a key that stays the same from look to look, and the changes between looks.
 
 use crate::failure::Failure;
 use crate::machine::all::{Task, write_whole};
@@ -36,7 +36,7 @@ pub struct Change {
     pub text: String,
 }
 
-/// What is remembered from look to look and over restarts, in the folder `state`.
+/// Reported conditions and pending messages, kept over restarts in the folder `state`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
     /// The conditions that were reported.

@@ -27,7 +27,7 @@ pub struct VolumeLook {
     pub found: VolumeFound,
 }
 
-/// What a look has found of a volume.
+/// State of a volume at a look.
 pub enum VolumeFound {
     Served(Box<StatusReport>),
     NotServed,

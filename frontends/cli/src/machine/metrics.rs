@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_volume_has_its_margin_and_no_label_ends_early() {
-        let mut report = StatusReport { len_bytes: 1 << 60, ..StatusReport::default() };
+        let mut report = StatusReport { len_bytes: 1 << 40, ..StatusReport::default() };
         report.margin.any_more = 2;
         let found = VolumeFound::Served(Box::new(report));
         let volumes = vec![VolumeLook { folder: "/srv/a \"b\\\n".into(), found }];
@@ -227,7 +227,7 @@ mod tests {
             "pantile_look_timestamp_seconds 7",
             "pantile_pending_messages 3",
             r#"pantile_volume_margin_devices{volume="/srv/a \"b\\\n"} 2"#,
-            r#"pantile_volume_size_bytes{volume="/srv/a \"b\\\n"} 1152921504606846976"#,
+            r#"pantile_volume_size_bytes{volume="/srv/a \"b\\\n"} 1099511627776"#,
             r#"pantile_volume_verdict{volume="/srv/a \"b\\\n",verdict="failed"} 1"#,
         ] {
             assert!(page.lines().any(|is| is == line), "{line} is missing:\n{page}");
@@ -242,7 +242,7 @@ mod tests {
             let text = std::fs::read_to_string(folder.join(file)).expect(file);
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
             let names: Vec<&str> = words.filter(|word| word.starts_with("pantile_")).collect();
-            assert!(names.len() > 4, "{file}: {names:?}");
+            assert!(names.len() > 3, "{file}: {names:?}");
             for name in names {
                 let of_kind =
                     ["pantile_volume_", "pantile_device_"].iter().find_map(|kind| name.strip_prefix(kind));
