@@ -51,7 +51,7 @@ pub struct Seal {
     /// are where they were sealed last.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
-    /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
+    /// The code of a new set: a spec such as rs:10+4, or a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
     #[command(flatten)]

@@ -15,7 +15,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The option of the commands that can work on all.
 #[derive(Args)]
 pub struct AllArgs {
-    /// All of /etc/pantile/pantile.toml, or of another file; one that fails does not stop the others.
+    /// All sets or volumes of /etc/pantile/pantile.toml, or of another file.
+    ///
+    /// One that fails does not stop the others; the exit status is the worst of them.
     #[arg(long, value_name = "CONFIG", num_args = 0..=1, require_equals = true, default_missing_value = PATH)]
     #[arg(exclusive = true)]
     pub all: Option<PathBuf>,
