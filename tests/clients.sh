@@ -238,6 +238,11 @@ fio --name=verify --aux-path="$work" --ioengine=nbd --uri="$uri" --rw=randwrite 
 say "two devices taken out, read and written without them, killed again"
 expect 0 "$pantile" fail "$vol" 1
 expect 0 "$pantile" fail "$vol" 4
+printf 'state = "%s/state"\n[volume.vol]\nfolder = "%s"\n' "$work" "$vol" >"$work/pantile.toml"
+expect 1 "$pantile" monitor "$work/pantile.toml" --once
+[ "$(grep -c 'Device [14] is lost' "$work/out")" = 2 ] || { cat "$work/out"; fail "the monitor does not report the lost devices"; }
+expect 1 "$pantile" monitor "$work/pantile.toml" --once
+[ ! -s "$work/out" ] || { cat "$work/out"; fail "the monitor reports a lost device twice"; }
 expect 1 "$pantile" status "$vol"
 nbdcopy "$uri" "$work/back"
 same "$work/data" "$work/back" "degraded reads are wrong"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Drives the guest of tests/guest.sh over its serial line: boots it, types, compares answers."""
+import atexit
 import os
 import re
 import select
@@ -35,6 +36,7 @@ class Guest:
             stdout=subprocess.PIPE,
             bufsize=0,
         )
+        atexit.register(self.process.kill)
         self.begun = time.time()
         self.said = b""
         self.until(PROMPT, 120)
@@ -108,11 +110,14 @@ def main():
     said = guest.run("pantile detach tank", status=2)
     if "umount /mnt/tank" not in said:
         fail("a mounted device is detached without a hint", said)
+    hook = 'printf "[hooks]\\ncommand = [\\"dd\\", \\"of=/root/messages\\", \\"oflag=append\\", \\"conv=notrunc\\"]\\n[monitor]\\nevery = \\"3s\\"\\n"'
+    guest.run(f"mkdir /etc/pantile && {hook} >/etc/pantile/pantile.toml && pantile check-config")
+    guest.run("systemctl enable --now pantile-monitor && pantile monitor --test | grep -x 'command: sent'")
     guest.power_off()
 
     say("after a boot it is mounted, clean, with all files")
     guest = Guest([0, 1, 2, 3])
-    same = "diff -rq /usr/bin /mnt/tank/bin"
+    same = "diff -rq --no-dereference /usr/bin /mnt/tank/bin"
     guest.run("systemctl is-system-running --wait; findmnt /mnt/tank", seconds=180)
     guest.run(same, seconds=120)
     guest.run("pantile status /srv/tank")
@@ -127,10 +132,12 @@ def main():
     lost = re.search(r"[Dd]evice (\d) is lost", said)
     if not lost:
         fail("status does not name the lost device", said)
+    guest.run("until grep -q 'is lost' /root/messages; do sleep 1; done", seconds=120)
     new = guest.run("readlink -f /dev/disk/by-id/virtio-disk4").strip()
     guest.run(f"pantile replace /srv/tank {lost.group(1)} {new}")
     guest.run("until pantile status /srv/tank >/dev/null; do sleep 1; done", seconds=240)
     guest.run(same, seconds=120)
+    guest.run("until grep -q 'No longer: ' /root/messages; do sleep 1; done", seconds=120)
 
     say("the power fails while SQLite's way of writing goes on; what was flushed is there")
     guest.run("mkdir -p /mnt/tank/cut")

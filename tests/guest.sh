@@ -22,8 +22,8 @@ mkdir -p "$kept"
 if [ ! -e "$kept/$suite.tar" ]; then
     say "a root file system of $suite"
     packages=systemd,systemd-sysv,udev,dbus,linux-image-cloud-amd64,kmod,e2fsprogs,util-linux,procps,nbdkit,nbd-client,fio
-    mmdebstrap --quiet --variant=minbase --mode=root --include=$packages "$suite" "$kept/$suite.part"
-    mv "$kept/$suite.part" "$kept/$suite.tar"
+    mmdebstrap --quiet --variant=minbase --mode=root --include=$packages "$suite" "$kept/part-$suite.tar"
+    mv "$kept/part-$suite.tar" "$kept/$suite.tar"
 fi
 say "the packages"
 packaging/build --out "$work/packages" --profile "${PANTILE_PACKAGE_PROFILE:-test}"

@@ -73,15 +73,26 @@ impl Failure {
 
     /// Prints the line and gives the status.
     pub fn report(&self) -> ExitCode {
-        let (text, status) = match self {
-            Failure::Input(text) => (text, 2),
-            Failure::System(text) => (text, 3),
-            Failure::Losses(text) => (text, 2),
-            Failure::Damage(text) => (text, 1),
-            Failure::Interrupted(text) => (text, 130),
-        };
-        note(&sentence(text));
-        ExitCode::from(status)
+        note(&sentence(self.text()));
+        ExitCode::from(self.status())
+    }
+
+    /// Returns the reason.
+    pub fn text(&self) -> &str {
+        match self {
+            Failure::Input(text) | Failure::System(text) | Failure::Losses(text) => text,
+            Failure::Damage(text) | Failure::Interrupted(text) => text,
+        }
+    }
+
+    /// Returns the exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            Failure::Damage(_) => 1,
+            Failure::Input(_) | Failure::Losses(_) => 2,
+            Failure::System(_) => 3,
+            Failure::Interrupted(_) => 130,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod failure;
 mod files;
 mod interrupt;
 mod json;
+mod machine;
 mod progress;
 mod records;
 mod render;

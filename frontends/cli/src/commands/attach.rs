@@ -1,10 +1,14 @@
 //! `pantile attach` and `detach`: a volume as a block device of the kernel's NBD client.
 //!
-//! The record of an attached volume is a file of its name in `/run/pantile`: folder, device, and
-//! whether `attach` began to serve it. The link `/dev/pantile/NAME` leads to the device.
+//! The record of an attached volume is the file `/run/pantile/nbdN`: name, folder, and whether
+//! `attach` began to serve it. The link `/dev/pantile/NAME` leads to the device. Where udev runs, it
+//! makes the link by the packaged rule, which reads the name in the record; systemd then has a device
+//! unit for the link, which a line of `/etc/fstab` waits for.
 
-use crate::failure::{Failure, Outcome, Verdict};
+use crate::args;
+use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::json::OUTPUT_VERSION;
+use crate::sets;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
@@ -31,9 +35,20 @@ const CONNECTIONS: &str = "4";
 /// waits for it goes on.
 const TIMEOUT_S: &str = "180";
 
+/// The lines of a record, as udev reads them too.
+const NAME: &str = "PANTILE_NAME=";
+const FOLDER: &str = "PANTILE_FOLDER=";
+const SERVES: &str = "PANTILE_SERVES=";
+
 /// How long the kernel may take until the device has its size.
 const READY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The socket of udev, there as long as it runs.
+const UDEV: &str = "/run/udev/control";
+
+/// How long udev may take to make the link; without the packaged rule it never does.
+const LINKED: Duration = Duration::from_secs(20);
 
 /// Make a volume a block device of this machine
 ///
@@ -72,6 +87,9 @@ pub struct Detach {
     /// The folder of the volume, or the device's name below /dev/pantile.
     #[arg(value_name = "VOL|NAME")]
     volume: PathBuf,
+    /// Wait so long, 30s or 2m, for a device in use to become free.
+    #[arg(long, value_name = "TIME", value_parser = args::seconds)]
+    wait: Option<u64>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -98,6 +116,12 @@ impl Attach {
     pub fn run(self) -> Outcome {
         let folder = volumes::absolute(&self.folder)?;
         let folder = fs::canonicalize(&folder).map_err(|error| Failure::file("open", &folder, &error))?;
+        if folder.to_str().is_none_or(|text| text.contains(char::is_control)) {
+            return Err(Failure::Input(format!(
+                "the path of {} is not plain text, which the record of a device needs; attach it by another path.",
+                sets::name(&folder.to_string_lossy())
+            )));
+        }
         let name = match self.name {
             Some(name) => name,
             None => default_name(&folder)?,
@@ -141,14 +165,16 @@ impl Detach {
             )));
         };
         if is_connected(&record.device) {
+            let until = Instant::now() + Duration::from_secs(self.wait.unwrap_or(0));
+            while user_of(&record.device).is_some() && Instant::now() < until {
+                std::thread::sleep(LOOK_EVERY);
+            }
             if let Some(user) = user_of(&record.device) {
                 return Err(Failure::Input(format!("{LINKS}/{} is in use: {user}.", record.name)));
             }
             run("nbd-client", &["-d".as_ref(), record.device.as_os_str()])?;
         }
-        for path in [Path::new(LINKS).join(&record.name), Path::new(RECORDS).join(&record.name)] {
-            remove(&path)?;
-        }
+        forget(record)?;
         if record.serves {
             run_own(&["stop".as_ref(), record.folder.as_os_str()])?;
         }
@@ -165,6 +191,9 @@ fn attach(folder: &Path, name: &str, attached: &[Record]) -> Result<Record, Fail
     }
     make_folder(LINKS)?;
     make_folder(RECORDS)?;
+    for gone in attached.iter().filter(|known| !is_connected(&known.device)) {
+        forget(gone)?;
+    }
     let is_served = order(folder, &Order::Status).map_err(|error| volumes::failure(&error))?.is_some();
     if !is_served {
         run_own(&["serve".as_ref(), folder.as_os_str()])?;
@@ -285,7 +314,7 @@ fn default_name(folder: &Path) -> Result<String, Failure> {
     })
 }
 
-/// All records. A file that is none is left out.
+/// Returns all records. A file that is none is left out.
 fn records() -> Result<Vec<Record>, Failure> {
     let entries = match fs::read_dir(RECORDS) {
         Ok(entries) => entries,
@@ -293,32 +322,76 @@ fn records() -> Result<Vec<Record>, Failure> {
         Err(error) => return Err(Failure::file("read", Path::new(RECORDS), &error)),
     };
     let read = |entry: fs::DirEntry| {
-        let name = entry.file_name().into_string().ok()?;
-        parse(&name, &fs::read_to_string(entry.path()).ok()?)
+        parse(&Path::new("/dev").join(entry.file_name()), &fs::read_to_string(entry.path()).ok()?)
     };
     Ok(entries.flatten().filter_map(read).collect())
 }
 
-fn parse(name: &str, text: &str) -> Option<Record> {
+/// Returns the folders of the volumes that are attached.
+pub fn attached_folders() -> Vec<PathBuf> {
+    let attached = records().unwrap_or_default().into_iter();
+    attached.filter(|known| is_connected(&known.device)).map(|known| known.folder).collect()
+}
+
+fn parse(device: &Path, text: &str) -> Option<Record> {
     let mut lines = text.lines();
-    let (folder, device, serves) = (lines.next()?, lines.next()?, lines.next()?);
-    let serves = match serves {
-        "serves" => true,
-        "attached" => false,
+    let mut value = |key: &str| lines.next()?.strip_prefix(key);
+    let (name, folder) = (value(NAME)?, value(FOLDER)?);
+    let serves = match value(SERVES)? {
+        "1" => true,
+        "0" => false,
         _ => return None,
     };
     Some(Record { name: name.into(), folder: folder.into(), device: device.into(), serves })
 }
 
-/// Writes the record and the link of a device.
+fn record_path(device: &Path) -> PathBuf {
+    Path::new(RECORDS).join(device.file_name().unwrap_or_default())
+}
+
+/// Writes the record of a device and has its link made.
 fn keep(record: &Record) -> Result<(), Failure> {
-    let path = Path::new(RECORDS).join(&record.name);
-    let serves = if record.serves { "serves" } else { "attached" };
-    let text = format!("{}\n{}\n{serves}\n", record.folder.display(), record.device.display());
+    let path = record_path(&record.device);
+    let (name, folder) = (&record.name, record.folder.display());
+    let text = format!("{NAME}{name}\n{FOLDER}{folder}\n{SERVES}{}\n", u8::from(record.serves));
     fs::write(&path, text).map_err(|error| Failure::file("write", &path, &error))?;
     let link = Path::new(LINKS).join(&record.name);
+    if Path::new(UDEV).exists() {
+        let begun = Instant::now();
+        while begun.elapsed() < LINKED {
+            // Again: udev sees within 3 s that rules were installed.
+            have_udev_look(&record.device)?;
+            let until = Instant::now() + LINKED / 4;
+            while Instant::now() < until {
+                if fs::canonicalize(&link).is_ok_and(|found| found == record.device) {
+                    return Ok(());
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+        note(&format!(
+            "udev made no link within {} s, so systemd has no unit for {}; is 60-pantile.rules installed?",
+            LINKED.as_secs(),
+            link.display()
+        ));
+    }
     remove(&link)?;
     symlink(&record.device, &link).map_err(|error| Failure::file("make", &link, &error))
+}
+
+/// Removes the record and the link of a device.
+fn forget(record: &Record) -> Result<(), Failure> {
+    remove(&record_path(&record.device))?;
+    if Path::new(UDEV).exists() {
+        have_udev_look(&record.device)?;
+    }
+    remove(&Path::new(LINKS).join(&record.name))
+}
+
+/// Makes the kernel announce a device as changed, so that udev goes through its rules.
+fn have_udev_look(device: &Path) -> Result<(), Failure> {
+    let path = sys_folder(device).join("uevent");
+    fs::write(&path, "change").map_err(|error| Failure::file("write", &path, &error))
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
@@ -401,10 +474,13 @@ mod tests {
 
     #[test]
     fn a_record_is_read_back_and_another_text_is_none() {
-        let record = parse("tank", "/srv/my tank\n/dev/nbd3\nserves\n").expect("a record");
+        let device = Path::new("/dev/nbd3");
+        let text = "PANTILE_NAME=tank\nPANTILE_FOLDER=/srv/my tank\nPANTILE_SERVES=1\n";
+        let record = parse(device, text).expect("a record");
         assert_eq!((record.folder, record.serves), (PathBuf::from("/srv/my tank"), true));
-        assert_eq!(parse("tank", "/srv/tank\n/dev/nbd3\nwhat\n"), None);
-        assert_eq!(parse("tank", "/srv/tank\n"), None);
+        assert_eq!((record.name.as_str(), record.device.as_path()), ("tank", device));
+        assert_eq!(parse(device, &text.replace("=1", "=what")), None);
+        assert_eq!(parse(device, "PANTILE_NAME=tank\nPANTILE_FOLDER=/srv/tank\n"), None);
     }
 
     #[test]

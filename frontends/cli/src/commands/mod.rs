@@ -6,6 +6,7 @@ mod assemble;
 mod attach;
 mod bench;
 mod ceph;
+mod check_config;
 mod chunks;
 mod codes;
 mod compare;
@@ -28,6 +29,7 @@ mod lab_raidq;
 mod list;
 mod man;
 mod members;
+mod monitor;
 mod plan;
 mod plan_nodes;
 mod prove;
@@ -42,6 +44,8 @@ mod stop;
 mod trace;
 mod unseal;
 mod verify;
+
+pub use attach::attached_folders;
 
 use crate::failure::Outcome;
 use crate::render::table::hanging;
@@ -82,6 +86,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
             "demo",
         ],
     ),
+    ("The whole machine", &["monitor", "check-config"]),
     (
         "Choose a code, look at it, check it",
         &["advise", "codes", "show", "explain", "prove", "plan", "compare", "search", "bench"],
@@ -142,6 +147,8 @@ pub enum Command {
     Scrub(scrub::Scrub),
     Delayed(delayed::Delayed),
     Assemble(assemble::Assemble),
+    Monitor(monitor::Monitor),
+    CheckConfig(check_config::CheckConfig),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -224,6 +231,8 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Scrub(command) => command.run(terminal),
         Command::Delayed(command) => command.run(terminal),
         Command::Assemble(command) => command.run(terminal),
+        Command::Monitor(command) => command.run(),
+        Command::CheckConfig(command) => command.run(),
         Command::Completions(command) => command.run(),
         Command::Man(command) => command.run(),
     }

@@ -5,6 +5,7 @@ use crate::describe::count;
 use crate::devices::DeviceName;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
+use crate::machine::all::{self, AllArgs, Task};
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes::{self, run_order, scrub_text};
 use clap::Args;
@@ -27,11 +28,14 @@ Examples:
   pantile scrub vol
   pantile scrub vol --repair --wait
   pantile scrub vol --pause
-  pantile scrub vol --clear /dev/sdc          its errors are known: count them from now on")]
+  pantile scrub vol --clear /dev/sdc           its errors are known: count them from now on
+  pantile scrub --all                           every volume of /etc/pantile/pantile.toml, with --repair --wait")]
 pub struct Scrub {
     /// The folder of the volume.
-    #[arg(value_name = "VOL")]
-    folder: PathBuf,
+    #[arg(value_name = "VOL", required = true)]
+    folder: Option<PathBuf>,
+    #[command(flatten)]
+    all: AllArgs,
     /// Rebuild bad blocks from the others.
     #[arg(long)]
     repair: bool,
@@ -67,18 +71,22 @@ struct ScrubJson<'r> {
 
 impl Scrub {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        if let Some(config) = self.all.all {
+            return all::run(Task::Scrub, &config, terminal);
+        }
+        let folder = self.folder.unwrap_or_default();
         if let Some(device) = &self.clear {
-            let device = device.number(&self.folder)?;
-            return run_order(&self.folder, &Order::ClearErrors { device }, self.json);
+            let device = device.number(&folder)?;
+            return run_order(&folder, &Order::ClearErrors { device }, self.json);
         }
         let order = match (self.pause, self.resume, self.stop) {
-            (true, _, _) => return run_order(&self.folder, &Order::ScrubPause, self.json),
-            (_, _, true) => return run_order(&self.folder, &Order::ScrubStop, self.json),
+            (true, _, _) => return run_order(&folder, &Order::ScrubPause, self.json),
+            (_, _, true) => return run_order(&folder, &Order::ScrubStop, self.json),
             (_, true, _) => Order::ScrubResume,
             _ => Order::ScrubStart { repair: self.repair },
         };
         let timeout = self.timeout.map(Duration::from_secs);
-        let reached = volumes::reach_within(&self.folder, timeout)?;
+        let reached = volumes::reach_within(&folder, timeout)?;
         let served = reached.is_served();
         let result = reached.order(&order).and_then(|_| match self.wait || !served {
             true => reached.wait(terminal, timeout, is_over, scrub_text),

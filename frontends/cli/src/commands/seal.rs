@@ -3,6 +3,7 @@
 use crate::args;
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::machine::all::{self, AllArgs, Task};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use crate::typed;
@@ -38,6 +39,7 @@ Examples:
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
   pantile seal --disk films=/mnt/new --out /parity      films is there now, the others where they were
+  pantile seal --all                                    every set of /etc/pantile/pantile.toml
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
     /// Files and directories to protect.
@@ -49,14 +51,16 @@ pub struct Seal {
     /// are where they were sealed last.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
-    /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
+    /// The code of a new set: a spec such as rs:10+4, or a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
     #[command(flatten)]
     reading: args::Reading,
     /// The directory of the shards; made if it is not there.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    #[arg(long, value_name = "DIR", required = true)]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    all: AllArgs,
     /// Write parity only; the original files, where they are, remain the data.
     #[arg(long)]
     beside: bool,
@@ -126,10 +130,13 @@ pub struct Seal {
 
 impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        refuse_swapped(&self.paths, &self.out)?;
-        let out = self.out.clone();
+        if let Some(config) = self.all.all {
+            return all::run(Task::Seal, &config, terminal);
+        }
+        let out = self.out.unwrap_or_default();
+        refuse_swapped(&self.paths, &out)?;
         let sources = self.beside.then_some(self.paths.len() + self.disks.len());
-        let mut options = SealOptions::new(self.paths, self.out);
+        let mut options = SealOptions::new(self.paths, out.clone());
         let code = self.code.as_deref().map(|code| code_beside(code, sources, self.reading));
         options.code = code.transpose()?;
         let disks = self.disks.iter().map(|text| sets::disk(text).map_err(Failure::Input));

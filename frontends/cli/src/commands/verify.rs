@@ -1,6 +1,7 @@
 //! `pantile verify`: reads a sealed set and says what is wrong.
 
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::machine::all::{self, AllArgs, Task};
 use crate::sets::{self, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
@@ -23,10 +24,13 @@ Examples:
   pantile verify /disk1/photos.00.shard /disk2/photos.01.shard ...
   pantile verify shards --quiet                for a nightly job: says nothing if all is well
   pantile verify shards --ignore-checksums     locate silent damage by parity alone
+  pantile verify --all                         every set of /etc/pantile/pantile.toml
   pantile verify shards --json | jq .recoverable")]
 pub struct Verify {
     #[command(flatten)]
     set: SetArgs,
+    #[command(flatten)]
+    all: AllArgs,
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
@@ -40,6 +44,9 @@ pub struct Verify {
 
 impl Verify {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        if let Some(config) = self.all.all {
+            return all::run(Task::Verify, &config, terminal);
+        }
         let report = Examination {
             set: self.set,
             ignore_checksums: self.ignore_checksums,

@@ -11,11 +11,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set, what is to be sealed or a dump of a cluster.
-const NEED_MORE: [&str; 25] = [
+const NEED_MORE: [&str; 27] = [
     "add-spare",
     "assemble",
     "attach",
     "ceph",
+    "check-config",
     "chunks",
     "create",
     "decode",
@@ -26,6 +27,7 @@ const NEED_MORE: [&str; 25] = [
     "heal",
     "info",
     "list",
+    "monitor",
     "rebuild",
     "remove-spare",
     "replace",

@@ -1,6 +1,7 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
 mod a_code_is_advised_for_a_trace;
+mod a_machine_is_watched;
 mod a_room_imports_only_what_stands_above_it;
 mod answers_have_their_documented_shape;
 mod certificates_convince_somebody_else;

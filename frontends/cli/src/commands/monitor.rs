@@ -1,0 +1,147 @@
+//! `pantile monitor`: watches volumes and sets, and reports each change once.
+
+use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::interrupt;
+use crate::machine::all::now;
+use crate::machine::conditions::{Change, Memory, conditions};
+use crate::machine::config::Config;
+use crate::machine::{deliver, look, metrics};
+use crate::sets;
+use crate::terminal::print;
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Watch volumes and sets, and report what goes wrong and when it is mended
+///
+/// Answers: who notices when a disk dies at night? Looks at the volumes of the configuration, at
+/// those that are attached, and at the last runs of 'seal --all' and 'verify --all'. Each change is
+/// printed and sent once: by mail, to a program, to a webhook. What could not be sent is sent later.
+/// With 'listen' the numbers are served to Prometheus. Without a configuration attached volumes are
+/// watched and changes are printed.
+#[derive(Args)]
+#[command(after_long_help = "\
+Mail leaves by the machine's sendmail, or by curl to an SMTP server; webhooks leave by curl. 'pantile check-config --help' \
+shows a configuration.
+Exit status: of --once 0 nothing is wrong, 1 something is.
+
+Examples:
+  systemctl enable --now pantile-monitor
+  pantile monitor --once                    look once, say what changed since the last look, and end
+  pantile monitor --test                    send a test message by every channel")]
+pub struct Monitor {
+    /// The configuration; /etc/pantile/pantile.toml unless given.
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    /// Look once and end, for cron.
+    #[arg(long)]
+    once: bool,
+    /// Send a test message by every channel and end.
+    #[arg(long, conflicts_with = "once")]
+    test: bool,
+    /// Print what Prometheus gets and end; nothing is sent or remembered.
+    #[arg(long, conflicts_with_all = ["once", "test"])]
+    metrics: bool,
+}
+
+impl Monitor {
+    pub fn run(self) -> Outcome {
+        let config = Config::load_or_default(self.config.as_deref())?;
+        if self.test {
+            return test(&config);
+        }
+        if self.metrics {
+            print(&metrics::text(&look::look(&config), 0))?;
+            return Ok(Verdict::Good);
+        }
+        interrupt::listen();
+        let path = config.state.join("monitor.json");
+        let mut memory = Memory::read(&path);
+        let page = Arc::new(Mutex::new(String::new()));
+        if let Some(listen) = config.monitor.listen.filter(|_| !self.once) {
+            serve(listen, Arc::clone(&page))?;
+        }
+        loop {
+            let begun = Instant::now();
+            let looked = look::look(&config);
+            let changes = memory.take(looked.at, conditions(&looked, &config.thresholds));
+            let line =
+                |change: &Change| format!("{}: {}\n", sets::name(&change.about), sets::name(&change.text));
+            print(&changes.iter().map(line).collect::<String>())?;
+            let known = memory.clone();
+            let publish = |memory: &Memory| {
+                let pending = memory.pending.values().map(Vec::len).sum();
+                *page.lock().unwrap_or_else(PoisonError::into_inner) = metrics::text(&looked, pending);
+            };
+            publish(&memory);
+            let failed = deliver::deliver(&mut memory, &config, &changes);
+            failed.iter().for_each(|why| note(why));
+            publish(&memory);
+            if !changes.is_empty() || memory != known || !path.exists() {
+                memory.write(&path)?;
+            }
+            if self.once {
+                let is_well = memory.reported.is_empty() && failed.is_empty();
+                return Ok(if is_well { Verdict::Good } else { Verdict::Bad });
+            }
+            let every = Duration::from_secs(config.monitor.every);
+            while begun.elapsed() < every {
+                if interrupt::asked() {
+                    return Ok(Verdict::Good);
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
+fn test(config: &Config) -> Outcome {
+    let text = "This is a test of 'pantile monitor --test'; nothing is wrong.".into();
+    let change = Change { at: now(), about: "monitor".into(), is: "test".into(), text };
+    let channels = deliver::channels(config);
+    if channels.is_empty() {
+        return Err(Failure::Input(
+            "the configuration has no [mail] and no [hooks]; 'pantile check-config --help' shows both."
+                .into(),
+        ));
+    }
+    let mut failed = 0;
+    for channel in channels {
+        match channel.send(config, std::slice::from_ref(&change)) {
+            Ok(()) => print(&format!("{}: sent\n", channel.name()))?,
+            Err(why) => {
+                failed += 1;
+                print(&format!("{}: not sent: {}\n", channel.name(), sets::name(&why)))?;
+            }
+        }
+    }
+    match failed {
+        0 => Ok(Verdict::Good),
+        _ => Err(Failure::System("a test message could not be sent.".into())),
+    }
+}
+
+/// Serves the page from a thread of its own, as long as the process lives.
+fn serve(listen: SocketAddr, page: Arc<Mutex<String>>) -> Result<(), Failure> {
+    let server = tiny_http::Server::http(listen).map_err(|error| {
+        Failure::System(format!("cannot listen on {listen}: {error}; give another address with 'listen'."))
+    })?;
+    std::thread::spawn(move || {
+        for request in server.incoming_requests() {
+            let is_it = request.url().split('?').next() == Some("/metrics");
+            let (status, text) = match is_it {
+                true => (200, page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+                false => (404, "The numbers are at /metrics.\n".to_string()),
+            };
+            let mut response = tiny_http::Response::from_string(text).with_status_code(status);
+            if let Ok(header) = tiny_http::Header::from_bytes("Content-Type", metrics::CONTENT_TYPE) {
+                response.add_header(header);
+            }
+            // A client that went away gets no answer.
+            let _ = request.respond(response);
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! `--all`: one command for each set or volume of the configuration, and what it ended with.
+
+use crate::commands::{self, Cli};
+use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::machine::config::{Config, PATH};
+use crate::sets;
+use crate::terminal::Terminal;
+use clap::{Args, Parser};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The option of the commands that can work on all.
+#[derive(Args)]
+pub struct AllArgs {
+    /// All sets or volumes of /etc/pantile/pantile.toml, or of another file.
+    ///
+    /// One that fails does not stop the others; the exit status is the worst of them.
+    #[arg(long, value_name = "CONFIG", num_args = 0..=1, require_equals = true, default_missing_value = PATH)]
+    #[arg(exclusive = true)]
+    pub all: Option<PathBuf>,
+}
+
+/// A command that schedules run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    Seal,
+    Verify,
+    Scrub,
+}
+
+impl Task {
+    pub fn word(self) -> &'static str {
+        match self {
+            Task::Seal => "seal",
+            Task::Verify => "verify",
+            Task::Scrub => "scrub",
+        }
+    }
+}
+
+/// How the last run of a task on a set or volume ended, kept in the folder `state`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastRun {
+    /// Seconds since 1970.
+    pub ended_at: u64,
+    /// The exit status.
+    pub status: u8,
+    /// The reason of a status that is not 0.
+    pub text: String,
+}
+
+impl LastRun {
+    fn path(state: &Path, task: Task, name: &str) -> PathBuf {
+        state.join("runs").join(format!("{}.{name}", task.word()))
+    }
+
+    /// Returns the last run; `None`: there was none.
+    pub fn read(state: &Path, task: Task, name: &str) -> Option<LastRun> {
+        serde_json::from_slice(&fs::read(LastRun::path(state, task, name)).ok()?).ok()
+    }
+
+    fn write(&self, state: &Path, task: Task, name: &str) -> Result<(), Failure> {
+        write_whole(&LastRun::path(state, task, name), &crate::json::text(self))
+    }
+}
+
+/// Writes a file of the state: the whole old or the whole new content is there at any moment.
+pub fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
+    let part = path.with_extension("part");
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
+    written.map_err(|error| Failure::file("write", path, &error))
+}
+
+/// Returns the seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Runs a task on each set or volume of a configuration, and returns the worst outcome.
+pub fn run(task: Task, path: &Path, terminal: &Terminal) -> Outcome {
+    let config = Config::load(path)?;
+    let jobs = jobs(&config, task);
+    if jobs.is_empty() {
+        let table = if task == Task::Scrub { "volume" } else { "set" };
+        return Err(Failure::Input(format!(
+            "{} has no [{table}.NAME]; 'pantile check-config --help' shows one",
+            sets::name(&path.to_string_lossy())
+        )));
+    }
+    let count = jobs.len();
+    let mut failed: Vec<(String, Outcome)> = Vec::new();
+    for (name, words) in jobs {
+        let outcome = run_one(&words, terminal);
+        let (status, text) = match &outcome {
+            Ok(Verdict::Interrupted) => return outcome,
+            Err(Failure::Interrupted(_)) => return outcome,
+            Ok(Verdict::Good) => (0, String::new()),
+            Ok(_) => (1, format!("found a problem; 'pantile {}' says more", shown(&words))),
+            Err(failure) => (failure.status(), failure.text().to_string()),
+        };
+        if let Err(failure) = &outcome {
+            note(&format!("{}: {}", sets::name(&name), failure.text()));
+        }
+        let last = LastRun { ended_at: now(), status, text };
+        if let Err(failure) = last.write(&config.state, task, &name) {
+            note(failure.text());
+        }
+        if status != 0 {
+            failed.push((name, outcome));
+        }
+    }
+    let Some(worst) = failed.iter().map(|(_, outcome)| rank(outcome)).max() else { return Ok(Verdict::Good) };
+    let names: Vec<String> = failed.iter().map(|(name, _)| sets::name(name)).collect();
+    let text =
+        format!("{}: {} of {count} ended with a fault: {}", task.word(), names.len(), names.join(", "));
+    Err(match worst {
+        0 | 1 => Failure::Damage(text),
+        2 => Failure::Losses(text),
+        _ => Failure::System(text),
+    })
+}
+
+fn rank(outcome: &Outcome) -> u8 {
+    match outcome {
+        Ok(verdict) => u8::from(*verdict != Verdict::Good),
+        Err(failure) => failure.status(),
+    }
+}
+
+/// Returns the arguments of each run with the name of its set or volume.
+pub fn jobs(config: &Config, task: Task) -> Vec<(String, Vec<OsString>)> {
+    let sets = config.set.iter();
+    match task {
+        Task::Seal => {
+            sets.map(|(name, set)| (name.clone(), set.seal_words(name, &config.thresholds))).collect()
+        }
+        Task::Verify => sets.map(|(name, set)| (name.clone(), set.verify_words(name))).collect(),
+        Task::Scrub => {
+            let words =
+                |folder: &PathBuf| vec!["scrub".into(), folder.into(), "--repair".into(), "--wait".into()];
+            config.volume.iter().map(|(name, volume)| (name.clone(), words(&volume.folder))).collect()
+        }
+    }
+}
+
+/// Returns arguments as a shell takes them.
+pub fn shown(words: &[OsString]) -> String {
+    words.iter().map(sets::quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn run_one(words: &[OsString], terminal: &Terminal) -> Outcome {
+    let arguments = std::iter::once(OsString::from("pantile")).chain(words.iter().cloned());
+    let cli = Cli::try_parse_from(arguments).map_err(|error| {
+        let text = error.to_string();
+        let first = text.lines().next().unwrap_or_default();
+        Failure::Input(format!("'pantile {}': {}", shown(words), first.trim_start_matches("error: ")))
+    })?;
+    commands::run(cli.command, terminal)
+}

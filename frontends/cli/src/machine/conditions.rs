@@ -1,0 +1,249 @@
+//! Conditions: faults by a key that stays the same from look to look, and the changes between looks.
+
+use crate::failure::Failure;
+use crate::machine::all::{Task, write_whole};
+use crate::machine::config::Thresholds;
+use crate::machine::look::{Looked, SetLook, VolumeFound, VolumeLook};
+use crate::sets;
+use pantile_host::{Finding, FindingKind, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Something that is wrong now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// The volume's folder, or the set's name.
+    pub about: String,
+    /// In one word; a new word is a change that is reported, another text is not.
+    pub word: String,
+    pub text: String,
+    /// True if a message is due only when the next look finds it too: a server can be restarting.
+    pub can_pass: bool,
+}
+
+/// The conditions of a look, by their keys.
+pub type Conditions = BTreeMap<String, Condition>;
+
+/// A change that an operator must know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Seconds since 1970.
+    pub at: u64,
+    pub about: String,
+    /// `wrong` or `mended`.
+    pub is: String,
+    pub text: String,
+}
+
+/// Reported conditions and pending messages, kept over restarts in the folder `state`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The conditions that were reported.
+    pub reported: Conditions,
+    /// Those that can pass, seen once.
+    #[serde(default)]
+    seen_once: Conditions,
+    /// Changes by the channel that has not taken them yet.
+    #[serde(default)]
+    pub pending: BTreeMap<String, Vec<Change>>,
+}
+
+impl Memory {
+    /// Reads what was remembered; a file that is missing or damaged is an empty memory, after which
+    /// everything that is wrong is reported again.
+    pub fn read(path: &Path) -> Memory {
+        std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
+    }
+
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        write_whole(path, &crate::json::text(self))
+    }
+
+    /// Takes the conditions of a look, and returns what changed since the last one.
+    pub fn take(&mut self, at: u64, found: Conditions) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let change = |condition: &Condition, is: &str, text: String| Change {
+            at,
+            about: condition.about.clone(),
+            is: is.into(),
+            text,
+        };
+        let mut reported = Conditions::new();
+        let mut seen_once = Conditions::new();
+        for (key, condition) in found {
+            match self.reported.get(&key) {
+                // The text that was reported stays: it is named when the condition is over.
+                Some(known) if known.word == condition.word => {
+                    reported.insert(key, known.clone());
+                }
+                None if condition.can_pass && !self.seen_once.contains_key(&key) => {
+                    seen_once.insert(key, condition);
+                }
+                _ => {
+                    changes.push(change(&condition, "wrong", condition.text.clone()));
+                    reported.insert(key, condition);
+                }
+            }
+        }
+        for (key, condition) in &self.reported {
+            if !reported.contains_key(key) {
+                changes.push(change(condition, "mended", format!("No longer: {}", condition.text)));
+            }
+        }
+        (self.reported, self.seen_once) = (reported, seen_once);
+        changes
+    }
+}
+
+/// Returns everything that is wrong.
+pub fn conditions(looked: &Looked, thresholds: &Thresholds) -> Conditions {
+    let mut found = Conditions::new();
+    looked.volumes.iter().for_each(|volume| of_volume(&mut found, volume, looked.at, thresholds));
+    looked.sets.iter().for_each(|set| of_set(&mut found, set, looked.at, thresholds));
+    found
+}
+
+fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: &Thresholds) {
+    let about = volume.folder.to_string_lossy().into_owned();
+    let word = sets::quoted(&volume.folder);
+    let mut add = |key: String, word: String, text: String, can_pass: bool| {
+        found.insert(
+            format!("volume {about} {key}"),
+            Condition { about: about.clone(), word, text, can_pass },
+        );
+    };
+    match &volume.found {
+        VolumeFound::NotServed => {
+            let text = format!("The volume is not served; 'pantile status {word}' says how it is.");
+            add("served".into(), "not-served".into(), text, true);
+        }
+        VolumeFound::NoAnswer(why) => {
+            let text = format!("The server of the volume does not answer: {why}");
+            add("served".into(), "no-answer".into(), text, true);
+        }
+        VolumeFound::Served(report) => {
+            for finding in &report.findings {
+                add(key(finding), word_of(finding), finding.text.clone(), false);
+            }
+            let scrub = report.scrub.as_ref().filter(|scrub| scrub.ended_at > 0 && !scrub.stopped);
+            let age = scrub.map(|scrub| now.saturating_sub(scrub.ended_at.unsigned_abs()));
+            if let Some(age) = age.filter(|age| thresholds.scrub_age > 0 && *age > thresholds.scrub_age) {
+                let text =
+                    format!("The last scrub ended {} ago; run 'pantile scrub {word} --repair'.", days(age));
+                add("scrub-age".into(), "old".into(), text, false);
+            }
+        }
+    }
+}
+
+/// Returns what stays the same of a finding while its text and its numbers change.
+fn key(finding: &Finding) -> String {
+    let kind = match finding.kind {
+        FindingKind::DeviceRebuilding => FindingKind::DeviceLost,
+        kind => kind,
+    };
+    let device = finding.device.map(|device| format!(" {device}")).unwrap_or_default();
+    format!("{kind:?}{device}")
+}
+
+fn word_of(finding: &Finding) -> String {
+    let verdict = match finding.verdict {
+        Verdict::Clean | Verdict::Warned => "warned",
+        Verdict::Degraded => "degraded",
+        Verdict::Failed => "failed",
+    };
+    format!("{:?} {verdict}", finding.kind)
+}
+
+fn of_set(found: &mut Conditions, set: &SetLook, now: u64, thresholds: &Thresholds) {
+    for (task, last) in &set.runs {
+        let (age_max, did) = match task {
+            Task::Seal => (thresholds.seal_age, "sealed"),
+            Task::Verify => (thresholds.verify_age, "verified"),
+            Task::Scrub => (thresholds.scrub_age, "scrubbed"),
+        };
+        let Some(last) = last else { continue };
+        let mut add = |key: &str, word: String, text: String| {
+            let condition = Condition { about: set.name.clone(), word, text, can_pass: false };
+            found.insert(format!("set {} {} {key}", set.name, task.word()), condition);
+        };
+        if last.status != 0 {
+            let text =
+                format!("'pantile {} --all' ended with status {}: {}", task.word(), last.status, last.text);
+            add("status", format!("status {}", last.status), text);
+        }
+        let age = now.saturating_sub(last.ended_at);
+        if age_max > 0 && age > age_max {
+            let text = format!(
+                "The set was {did} {} ago; run 'pantile {} --all', or 'systemctl status pantile-{}.timer'.",
+                days(age),
+                task.word(),
+                task.word()
+            );
+            add("age", "old".into(), text);
+        }
+    }
+}
+
+fn days(seconds: u64) -> String {
+    match seconds / 86_400 {
+        0 => format!("{} hours", seconds / 3600),
+        1 => "1 day".into(),
+        days => format!("{days} days"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(word: &str, text: &str, can_pass: bool) -> Conditions {
+        let condition =
+            Condition { about: "/srv/tank".into(), word: word.into(), text: text.into(), can_pass };
+        Conditions::from([("volume /srv/tank DeviceLost 2".to_string(), condition)])
+    }
+
+    fn said(changes: &[Change]) -> Vec<(&str, &str)> {
+        changes.iter().map(|change| (change.is.as_str(), change.text.as_str())).collect()
+    }
+
+    #[test]
+    fn a_condition_is_reported_once_and_when_it_is_mended() {
+        let mut memory = Memory::default();
+        let lost = one("lost", "Device 2 is lost.", false);
+        assert_eq!(said(&memory.take(1, lost.clone())), [("wrong", "Device 2 is lost.")]);
+        assert_eq!(memory.take(2, lost), []);
+        let rebuilt = one("rebuilding", "Device 2 is rebuilt (1 %).", false);
+        assert_eq!(said(&memory.take(3, rebuilt)), [("wrong", "Device 2 is rebuilt (1 %).")]);
+        assert_eq!(memory.take(4, one("rebuilding", "Device 2 is rebuilt (2 %).", false)), []);
+        assert_eq!(
+            said(&memory.take(5, Conditions::new())),
+            [("mended", "No longer: Device 2 is rebuilt (1 %).")]
+        );
+        assert_eq!(memory.take(6, Conditions::new()), []);
+    }
+
+    #[test]
+    fn a_server_that_is_away_for_one_look_is_not_reported() {
+        let mut memory = Memory::default();
+        let away = one("not-served", "It is not served.", true);
+        assert_eq!(memory.take(1, away.clone()), []);
+        assert_eq!(memory.take(2, Conditions::new()), []);
+        assert_eq!(memory.take(3, away.clone()), []);
+        assert_eq!(memory.take(4, away.clone()).len(), 1);
+        assert_eq!(memory.take(5, away), []);
+    }
+
+    #[test]
+    fn a_memory_outlives_a_restart_and_a_damaged_one_is_empty() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new/monitor.json");
+        let mut memory = Memory::default();
+        memory.take(1, one("lost", "Device 2 is lost.", false));
+        memory.write(&path).expect("it writes");
+        assert_eq!(Memory::read(&path), memory);
+        std::fs::write(&path, "{").expect("it writes");
+        assert_eq!(Memory::read(&path), Memory::default());
+    }
+}

@@ -1,0 +1,67 @@
+//! One look at everything that is watched.
+
+use crate::commands::attached_folders;
+use crate::failure::Failure;
+use crate::machine::all::{LastRun, Task, now};
+use crate::machine::config::Config;
+use crate::volumes;
+use pantile_host::{Answer, Order, StatusReport, order_within};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a server may take to answer: one that hangs holds the look up no longer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything that one look has found.
+pub struct Looked {
+    /// Seconds since 1970.
+    pub at: u64,
+    pub volumes: Vec<VolumeLook>,
+    pub sets: Vec<SetLook>,
+}
+
+/// A volume.
+pub struct VolumeLook {
+    pub folder: PathBuf,
+    pub found: VolumeFound,
+}
+
+/// State of a volume at a look.
+pub enum VolumeFound {
+    Served(Box<StatusReport>),
+    NotServed,
+    NoAnswer(String),
+}
+
+/// A set of the configuration, and its last runs.
+pub struct SetLook {
+    pub name: String,
+    pub runs: Vec<(Task, Option<LastRun>)>,
+}
+
+/// Looks at the volumes of the configuration and at those that are attached, and at the sets.
+pub fn look(config: &Config) -> Looked {
+    let mut folders: BTreeMap<PathBuf, ()> = BTreeMap::new();
+    let configured = config
+        .volume
+        .values()
+        .map(|volume| std::fs::canonicalize(&volume.folder).unwrap_or_else(|_| volume.folder.clone()));
+    folders.extend(configured.chain(attached_folders()).map(|folder| (folder, ())));
+    let volumes = folders.into_keys().map(|folder| VolumeLook { found: look_at(&folder), folder }).collect();
+    let runs = |name: &String| {
+        let of = |task| (task, LastRun::read(&config.state, task, name));
+        SetLook { name: name.clone(), runs: [Task::Seal, Task::Verify].map(of).into() }
+    };
+    Looked { at: now(), volumes, sets: config.set.keys().map(runs).collect() }
+}
+
+fn look_at(folder: &std::path::Path) -> VolumeFound {
+    match order_within(folder, &Order::Status, PATIENCE) {
+        Ok(Some(Answer::Status(report))) => VolumeFound::Served(report),
+        Ok(None) => VolumeFound::NotServed,
+        Ok(Some(Answer::Fault { text, .. })) => VolumeFound::NoAnswer(text),
+        Ok(Some(_)) => VolumeFound::NoAnswer(volumes::other_version().text().to_string()),
+        Err(error) => VolumeFound::NoAnswer(Failure::text(&volumes::failure(&error)).to_string()),
+    }
+}

@@ -1,0 +1,240 @@
+//! One configuration, all sets of it, and the monitor: mail to an SMTP server, posts to a web
+//! server, and both when the server hangs.
+
+use crate::common::*;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// An SMTP server on loopback, and the letters that it got.
+fn smtp() -> (u16, Receiver<String>) {
+    let (listener, (sender, letters)) = (TcpListener::bind("127.0.0.1:0").expect("a port"), channel());
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Some(letter) = letter(client) else { continue };
+            let _ = sender.send(letter);
+        }
+    });
+    (port, letters)
+}
+
+/// The recipients and the text of a letter.
+fn letter(client: TcpStream) -> Option<String> {
+    let mut lines = BufReader::new(client.try_clone().ok()?).lines();
+    let say = |text: &str| (&client).write_all(format!("{text}\r\n").as_bytes()).ok();
+    let mut all = String::new();
+    say("220 test")?;
+    loop {
+        let line = lines.next()?.ok()?;
+        match line.get(..4)? {
+            "DATA" => say("354 go on")?,
+            "QUIT" => {
+                say("221 bye")?;
+                return Some(all);
+            }
+            "MAIL" | "RCPT" => {
+                all.push_str(&format!("{line}\n"));
+                say("250 ok")?;
+                continue;
+            }
+            _ => {
+                say("250 ok")?;
+                continue;
+            }
+        }
+        loop {
+            let line = lines.next()?.ok()?;
+            if line == "." {
+                break;
+            }
+            all.push_str(&format!("{line}\n"));
+        }
+        say("250 taken")?;
+    }
+}
+
+/// A web server on loopback, and the bodies of the posts that it got.
+fn web() -> (u16, Receiver<serde_json::Value>) {
+    let (listener, (sender, posts)) = (TcpListener::bind("127.0.0.1:0").expect("a port"), channel());
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let mut reader = BufReader::new(client.try_clone().expect("a connection"));
+            let mut len = 0;
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).expect("a header");
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    len = value.trim().parse().expect("a length");
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+            }
+            let mut body = vec![0; len];
+            reader.read_exact(&mut body).expect("a body");
+            (&client).write_all(b"HTTP/1.1 204 No Content\r\n\r\n").expect("an answer");
+            let _ = sender.send(serde_json::from_slice(&body).expect("JSON"));
+        }
+    });
+    (port, posts)
+}
+
+/// A folder with two disks beside which parity is sealed, and its configuration.
+fn machine(more: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    for disk in ["films", "music"] {
+        std::fs::create_dir(at.join(disk)).expect("a folder");
+        std::fs::write(at.join(disk).join("file"), vec![7; 9000]).expect("a file");
+    }
+    let place = at.display();
+    let text = format!(
+        "state = '{place}/state'\n[set.pool]\nbeside = true\ncode = 'raid6'\nout = ['{place}/parity']\n\
+         disks = {{ films = '{place}/films', music = '{place}/music' }}\n{more}"
+    );
+    std::fs::write(at.join("pantile.toml"), text).expect("a file");
+    folder
+}
+
+fn at(folder: &Path, arguments: &str) -> Run {
+    pantile_in(folder, &arguments.split(' ').collect::<Vec<_>>())
+}
+
+/// The status and output of the monitor's one look.
+fn looks(folder: &Path) -> (i32, String) {
+    let run = at(folder, "monitor pantile.toml --once");
+    (run.status, format!("{}{}", run.stdout, run.stderr))
+}
+
+#[test]
+fn damage_is_mailed_and_posted_once_and_again_when_it_is_mended() {
+    let ((smtp, letters), (web, posts)) = (smtp(), web());
+    let folder = machine(&format!(
+        "[mail]\nto = ['ann@example.org', 'bob@example.org']\nsmtp = 'smtp://127.0.0.1:{smtp}'\n\
+         [hooks]\nwebhook = 'http://127.0.0.1:{web}/hook'\n"
+    ));
+    let folder = folder.path();
+    let soon = Duration::from_secs(20);
+    for command in ["seal", "verify"] {
+        let run = at(folder, &format!("{command} --all=pantile.toml"));
+        assert_eq!(run.status, 0, "{}{}", run.stdout, run.stderr);
+    }
+    assert_eq!(looks(folder), (0, String::new()));
+
+    std::fs::remove_file(folder.join("films/file")).expect("it goes");
+    let run = at(folder, "verify --all=pantile.toml");
+    assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
+    let (status, said) = looks(folder);
+    assert!(status == 1 && said.contains("pool: 'pantile verify --all' ended with status 1"), "{said}");
+    let letter = letters.recv_timeout(soon).expect("a letter");
+    for part in
+        ["RCPT TO:<ann@example.org>", "RCPT TO:<bob@example.org>", "To: ann@example.org, bob@example.org"]
+    {
+        assert!(letter.contains(part), "{part}: {letter}");
+    }
+    assert!(letter.contains("Subject: ") && letter.contains("ended with status 1"), "{letter}");
+    let post = posts.recv_timeout(soon).expect("a post");
+    assert_eq!((&post["changes"][0]["about"], &post["changes"][0]["is"]), (&"pool".into(), &"wrong".into()));
+    assert_eq!(looks(folder), (1, String::new()), "it is said once");
+    assert!(letters.try_recv().is_err() && posts.try_recv().is_err());
+
+    let disk = format!("--disk films={}/films", folder.display());
+    let run = at(folder, &format!("heal parity {disk}"));
+    assert_eq!(run.status, 0, "{}{}", run.stdout, run.stderr);
+    assert_eq!(at(folder, "verify --all=pantile.toml").status, 0);
+    let (status, said) = looks(folder);
+    assert!(status == 0 && said.contains("pool: No longer: 'pantile verify --all'"), "{said}");
+    assert!(letters.recv_timeout(soon).is_ok_and(|letter| letter.contains("No longer")));
+    assert_eq!(posts.recv_timeout(soon).expect("a post")["changes"][0]["is"], "mended");
+}
+
+#[test]
+fn a_server_that_hangs_delays_messages_and_loses_none() {
+    let hangs = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = hangs.local_addr().expect("an address").port();
+    let (web, posts) = web();
+    let folder = machine(&format!(
+        "[monitor]\npatience = '2s'\n[mail]\nto = ['root']\nsmtp = 'smtp://127.0.0.1:{port}'\n\
+         [hooks]\nwebhook = 'http://127.0.0.1:{web}/'\n"
+    ));
+    let folder = folder.path();
+    assert_eq!(at(folder, "seal --all=pantile.toml").status, 0);
+    std::fs::remove_file(folder.join("films/file")).expect("it goes");
+    assert_eq!(at(folder, "verify --all=pantile.toml").status, 1);
+    let begun = Instant::now();
+    let (status, said) = looks(folder);
+    assert!(status == 1 && said.contains("mail: curl took longer than 2 s"), "{said}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+    assert!(posts.recv_timeout(Duration::from_secs(20)).is_ok(), "the other channel has it");
+    drop(hangs);
+    let (smtp, letters) = smtp();
+    let text = std::fs::read_to_string(folder.join("pantile.toml")).expect("a file");
+    std::fs::write(folder.join("pantile.toml"), text.replace(&format!(":{port}'"), &format!(":{smtp}'")))
+        .expect("it writes");
+    looks(folder);
+    let letter = letters.recv_timeout(Duration::from_secs(20)).expect("a letter");
+    assert!(letter.contains("RCPT TO:<root>") && letter.contains("pool"), "{letter}");
+    assert!(posts.try_recv().is_err(), "nothing is posted twice");
+}
+
+#[test]
+fn numbers_are_served_on_loopback() {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let folder = machine(&format!("[monitor]\nlisten = '127.0.0.1:{port}'\n"));
+    at(folder.path(), "seal --all=pantile.toml");
+    let mut monitor = begun_in(folder.path(), "monitor pantile.toml");
+    let page = |path: &str| {
+        let begun = Instant::now();
+        let mut client = loop {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(client) => break client,
+                Err(error) if begun.elapsed() > Duration::from_secs(20) => panic!("{error}"),
+                Err(_) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        };
+        let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        client.write_all(ask.as_bytes()).expect("it writes");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let begun = Instant::now();
+    let answer = loop {
+        let answer = page("/metrics");
+        if answer.contains("pantile_set_seal_status{set=\"pool\"}")
+            || begun.elapsed() > Duration::from_secs(20)
+        {
+            break answer;
+        }
+    };
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("text/plain; version=0.0.4"), "{answer}");
+    assert!(answer.contains("pantile_set_seal_status{set=\"pool\"} 0\n"), "{answer}");
+    assert!(page("/").starts_with("HTTP/1.1 404 "));
+    monitor.kill().expect("it ends");
+    monitor.wait().expect("it ends");
+}
+
+#[test]
+fn one_set_that_fails_does_not_stop_the_others() {
+    let folder = machine("");
+    let folder = folder.path();
+    let place = folder.display();
+    let path = folder.join("pantile.toml");
+    let text = std::fs::read_to_string(&path).expect("a file");
+    let gone = format!("[set.gone]\ncode = 'rs:2+1'\npaths = ['{place}/gone']\nout = ['{place}/out']\n");
+    std::fs::write(&path, format!("{text}{gone}")).expect("it writes");
+    let run = at(folder, "check-config pantile.toml");
+    assert_eq!(run.status, 1, "{}", run.stdout);
+    assert!(run.stdout.contains(&format!("[set.gone]: {place}/gone is not there.")), "{}", run.stdout);
+    let run = at(folder, "seal --all=pantile.toml --quiet");
+    assert_eq!(run.status, 2, "--all stands alone: {}", run.stderr);
+    let run = at(folder, "seal --all=pantile.toml");
+    assert!(run.stderr.contains("seal: 1 of 2 ended with a fault: gone"), "{}", run.stderr);
+    assert!(folder.join("parity/pool.02.shard").exists(), "the second was sealed");
+    let run = at(folder, "scrub --all=pantile.toml");
+    assert_fault(&run, 2, &["has no [volume.NAME]"], "scrub");
+}
