@@ -32,6 +32,7 @@ fn prepare(at: &Path) {
     std::fs::write(at.join("file"), "x").expect("a file");
     std::fs::write(at.join("t.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]).expect("a file");
     std::fs::write(at.join("t.zst"), [0x28, 0xb5, 0x2f, 0xfd, 4, 0]).expect("a file");
+    std::fs::write(at.join("t.xz"), b"\xfd7zXZ\0\0\x04").expect("a file");
     let mut ext4 = vec![0; 64 << 20];
     ext4[0x438..0x43a].copy_from_slice(&[0x53, 0xef]);
     std::fs::write(at.join("full"), ext4).expect("a file");
