@@ -576,7 +576,7 @@ fn paper(report: &mut Report, found: &[Durability], options: &Options) {
     report.say(format!(
         "The SHEC paper prints annual losses without MTBF and MTTR, and no inputs reproduce its table: with disks that fail as these do, the rebuild of one \
          column would have to take {}{another}. Among codes of the same first fatal level MTBF and MTTR cancel in the ratios of the plain model, \
-         and those are off too (pantile lab shec), so that no choice helps.",
+         and those are off too (pantile-lab shec), so that no choice helps.",
         times.join(", ")
     ));
 }

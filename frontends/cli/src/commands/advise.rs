@@ -33,8 +33,8 @@ use std::path::PathBuf;
 /// first. A code that another beats in every column is not proposed.
 #[derive(Args)]
 #[command(after_long_help = "\
-Without --trace, made-up requests stand for a workload. Traces are those of 'pantile lab replay'. Requests are counted one by one, in place: the blocks of 'lab replay', \
-'rebuild' as 'compare' plans it, 'nines' by 'lab durability'. Ranked by the weighted geometric mean of how many times worse than the best \
+Without --trace, made-up requests stand for a workload. Traces are those of 'pantile replay'. Requests are counted one by one, in place: the blocks of 'replay', \
+'rebuild' as 'compare' plans it, 'nines' by 'durability'. Ranked by the weighted geometric mean of how many times worse than the best \
 candidate a code is; with --weights what is not named does not count.
 
 Columns:

@@ -1,8 +1,8 @@
-//! `pantile lab replay` and `generate`: the user's own trace on many codes.
+//! `pantile replay` and `generate`: the user's own trace on many codes.
 
 use crate::args::{self, Reading, is_file};
 use crate::commands::exascale::{DeviceName, measured};
-use crate::commands::lab::{Shown, answer, can_write, listing, write_page};
+use crate::commands::shown::{Shown, answer, can_write, listing, write_page};
 use crate::commands::trace::{Given, Part, Played};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
@@ -19,6 +19,8 @@ use pantile_lab::{Figure, Lay};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// Replay a trace on codes: what each would do to your disks
+///
 /// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the
 /// plans that a volume executes.
 #[derive(Args)]
@@ -29,14 +31,14 @@ with its number, and the status is then 1. With --disks a family may stand alone
 disks is taken.
 
 Examples:
-  pantile lab replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
-  pantile lab replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
-  pantile lab replay trace.csv --codes raid6:6,dcode:8 --policy wcl --flush 32 --windows 1,16,256
-  pantile lab replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
-  pantile lab replay trace.csv --codes raid6:6,dcode:8,rs:5+3 --device hdd
-  pantile lab replay trace.csv.gz --volume hm_0 --codes raid6:6,dcode:8
-  pantile lab replay own.csv --columns time=1:ms,kind=2,offset=3:sectors,size=4 --codes raid6:6
-  pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]
+  pantile replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
+  pantile replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
+  pantile replay trace.csv --codes raid6:6,dcode:8 --policy wcl --flush 32 --windows 1,16,256
+  pantile replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
+  pantile replay trace.csv --codes raid6:6,dcode:8,rs:5+3 --device hdd
+  pantile replay trace.csv.gz --volume hm_0 --codes raid6:6,dcode:8
+  pantile replay own.csv --columns time=1:ms,kind=2,offset=3:sectors,size=4 --codes raid6:6
+  pantile-lab generate zipf --requests 1000000 | pantile replay - --codes raid6:6")]
 pub struct Replay {
     /// The trace, or '-'.
     trace: PathBuf,

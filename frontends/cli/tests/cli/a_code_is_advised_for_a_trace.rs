@@ -8,7 +8,7 @@ use std::path::Path;
 fn trace(folder: &Path, requests: &str) -> String {
     let path = folder.join("trace.csv").to_str().expect("UTF-8").to_string();
     text(&[
-        "lab",
+        "pantile-lab",
         "generate",
         "zipf",
         "--requests",
@@ -48,7 +48,7 @@ fn every_number_is_that_of_another_command() {
     let over_a_link = ["--disks", "8", "--survive", "2", "--repair-bandwidth", "600M", "--json"];
     let answer = json(&advise(&trace, &over_a_link));
     let specs = "raid6:6,dcode:8,clay:6,2,7,shec:5,3,c=2,mirror:8";
-    let replayed = json(&["lab", "replay", &trace, "--codes", specs, "--json"]);
+    let replayed = json(&["replay", &trace, "--codes", specs, "--json"]);
     let compared =
         json(&["compare", "raid6:6", "dcode:8", "clay:6,2,7", "shec:5,3,c=2", "mirror:8", "--json"]);
     for line in compared["codes"].as_array().expect("a list") {
@@ -71,7 +71,7 @@ fn every_number_is_that_of_another_command() {
         let pass = 16.0 * 1024.0 * 1024.0 / 150.0 / 3600.0;
         assert!(near(&found["rebuild_hours"], pass * f64::max(1.0, disks / 4.0)), "{name}");
     }
-    let durable = json(&["lab", "durability", "shec:5,3,c=2", "rs:6+2", "--cycles", "0", "--json"]);
+    let durable = json(&["durability", "shec:5,3,c=2", "rs:6+2", "--cycles", "0", "--json"]);
     // Without the link the disks alone set the pace: those of a volume are in one machine.
     let local = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
     assert!(local["codes"].as_array().expect("a list").iter().all(|one| {
@@ -83,7 +83,7 @@ fn every_number_is_that_of_another_command() {
         all.iter().find(|m| m["case"] == name && m["quantity"] == "nines").expect("nines")["value"].as_f64()
     };
     // Nines are of one year, whatever --years asks for.
-    let years = ["lab", "durability", "shec:5,3,c=2", "--cycles", "0", "--years", "10", "--json"];
+    let years = ["durability", "shec:5,3,c=2", "--cycles", "0", "--years", "10", "--json"];
     let longer = json(&years);
     let of_longer = longer.as_array().expect("a list").iter().find(|m| m["quantity"] == "nines");
     assert_eq!(of_longer.expect("nines")["value"].as_f64(), nines("shec:5,3,c=2"));
@@ -356,7 +356,7 @@ fn impossible_requests_and_odd_traces_are_one_sentence() {
     );
 }
 
-/// Of a trace that is short enough to be timed as a whole they are those of `lab replay`.
+/// Of a trace that is short enough to be timed as a whole they are those of `replay`.
 #[test]
 fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -365,7 +365,7 @@ fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
     let answer = json(&[&arguments[..], &["--json"]].concat());
     assert_eq!(answer["timed"], serde_json::json!({"device": "hdd", "requests": 1000}));
     let specs = "raid6:6,dcode:8,clay:6,2,7,mirror:8";
-    let replayed = json(&["lab", "replay", &trace, "--codes", specs, "--device", "hdd", "--json"]);
+    let replayed = json(&["replay", &trace, "--codes", specs, "--device", "hdd", "--json"]);
     for name in ["raid6:6", "dcode:8", "clay:6,2,7", "mirror:8"] {
         for (field, quantity) in [
             ("read_p50_ms", "latency of reads, p50, ms"),

@@ -1,5 +1,5 @@
 //! Claim: the sets of devices that survive are one answer of all commands: `prove` with a
-//! placement, `status` of a volume that was just created with it, `lab durability` and `advise`.
+//! placement, `status` of a volume that was just created with it, `durability` and `advise`.
 
 use crate::common::*;
 use pantile::Code;
@@ -43,9 +43,9 @@ fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     (found["placement"].as_str().expect("a word").to_string(), of(margin, "any_more"), next)
 }
 
-/// By `lab durability`, which counts what is fatal.
+/// By `durability`, which counts what is fatal.
 fn durable(spec: &str, placement: &str, next: Next) -> (u64, Next) {
-    let found = json(&["lab", "durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
+    let found = json(&["durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
     let measures = found.as_array().expect("a list");
     let of = |quantity: &str| {
         let found = measures.iter().find(|measure| measure["quantity"] == quantity);
@@ -89,7 +89,7 @@ fn prove_status_durability_and_advise_have_one_tolerance_for_every_family() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace");
     let trace = trace.to_str().expect("a path");
-    text(&["lab", "generate", "zipf", "--requests", "50", "--out", trace]);
+    text(&["pantile-lab", "generate", "zipf", "--requests", "50", "--out", trace]);
     let (mut missing, mut advised) = (Vec::new(), std::collections::HashSet::new());
     for family in families() {
         for spec in family.examples {
