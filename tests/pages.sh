@@ -16,16 +16,16 @@ cd "$work"
 fail() { printf 'pages.sh: %s\n' "$*" >&2; exit 1; }
 
 say "six pages"
-timeout 120 "$pantile" lab papers --no-throughput --html papers.html >/dev/null 2>&1 || fail "no page of the papers"
-"$pantile" lab generate zipf --requests 50000 --element 8K --space 1G --out trace.csv
+timeout 120 "${pantile}-lab" papers --no-throughput --html papers.html >/dev/null 2>&1 || fail "no page of the papers"
+"${pantile}-lab" generate zipf --requests 50000 --element 8K --space 1G --out trace.csv
 codes=raid5:6,raid6:6,raid6:60,dcode:7,shec:4,3,2,mirror:3,raidp:5
-"$pantile" lab replay trace.csv --codes "$codes" --lost 1 --windows 1,16,256 --html replay.html >/dev/null
-"$pantile" lab replay trace.csv --codes raid6:6,xcode:11,raidp:16 --html healthy.html >/dev/null
-"$pantile" lab replay trace.csv --codes raid6:6,dcode:7,mirror:3 --driven --windows 1,64,1024 \
+"$pantile" replay trace.csv --codes "$codes" --lost 1 --windows 1,16,256 --html replay.html >/dev/null
+"$pantile" replay trace.csv --codes raid6:6,xcode:11,raidp:16 --html healthy.html >/dev/null
+"$pantile" replay trace.csv --codes raid6:6,dcode:7,mirror:3 --driven --windows 1,64,1024 \
     --lost 1 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 500 --html driven.html >/dev/null 2>&1
-"$pantile" lab durability raid5:7 raid6:6 rs:10+4 mirror:3 shec:6,4,3 lrc:12,2,2 raidp:8 dcode:7 xorbas:10,6,5 rs:6+3 \
+"$pantile" durability raid5:7 raid6:6 rs:10+4 mirror:3 shec:6,4,3 lrc:12,2,2 raidp:8 dcode:7 xorbas:10,6,5 rs:6+3 \
     --cycles 5000 --html durability.html >/dev/null 2>&1
-"$pantile" lab delayed --quick --html delayed.html >/dev/null 2>&1
+"${pantile}-lab" delayed --quick --html delayed.html >/dev/null 2>&1
 
 # What the browser measures is left in the title of the page.
 cat >check.js <<'JS'

@@ -69,7 +69,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "trace"
         trace.write_bytes(binary)
-        run = [sys.argv[1], "lab", "replay", str(trace), "--codes", "raid5:4", "--element", "64K", "--json"]
+        run = [sys.argv[1], "replay", str(trace), "--codes", "raid5:4", "--element", "64K", "--json"]
         answer = json.loads(subprocess.run(run, check=True, capture_output=True).stdout)
     found = {one["quantity"]: one["value"] for one in answer if one["case"] == "raid5:4"}
     for quantity, value in expected.items():

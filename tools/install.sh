@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds and installs Pantile below a folder: the command, its manual pages and its NBD plug-in; the
+# Builds and installs Pantile below a folder: the commands, their manual pages and the NBD plug-in; the
 # C library, its header and pkg-config file; and the stand-in for ISA-L in a folder of its own,
 # where no program finds it that was not told.
 #
@@ -43,6 +43,7 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 put() { install -T -m "$1" "$2" "$3"; }
 put 755 "$built/pantile" "$to/bin/pantile"
+put 755 "$built/pantile-lab" "$to/bin/pantile-lab"
 "$built/pantile" man "$stage"
 for page in "$stage"/*.1; do put 644 "$page" "$to/share/man/man1/${page##*/}"; done
 put 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"
@@ -54,4 +55,4 @@ put 644 "$built/libpantile_c.a" "$to/lib/libpantile.a"
 put 644 bindings/c/include/pantile.h "$to/include/pantile.h"
 sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" bindings/c/pantile.pc.in >"$stage/pantile.pc"
 put 644 "$stage/pantile.pc" "$to/lib/pkgconfig/pantile.pc"
-echo "installed below $to: bin/pantile, lib/libpantile.so.${version%%.*}, lib/libpantile.a, include/pantile.h, lib/pkgconfig/pantile.pc, lib/pantile-isal/libisal.so.2, share/man/man1"
+echo "installed below $to: bin/pantile, bin/pantile-lab, lib/libpantile.so.${version%%.*}, lib/libpantile.a, include/pantile.h, lib/pkgconfig/pantile.pc, lib/pantile-isal/libisal.so.2, share/man/man1"

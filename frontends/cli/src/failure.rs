@@ -1,6 +1,7 @@
 //! How a run ends: the verdict of a run that worked, and the one line that a run that did not
 //! leaves behind.
 
+use crate::Program;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::fmt::Display;
 use std::io::Write;
@@ -98,7 +99,8 @@ impl Failure {
 
 /// Writes a line to standard error, as a terminal may have it. That nobody can read it is no fault.
 pub fn note(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "pantile: {}", crate::terminal::shown(text));
+    let _ =
+        writeln!(std::io::stderr().lock(), "{}: {}", Program::current().name(), crate::terminal::shown(text));
 }
 
 /// One line of bounded length, ended by a full stop, and nothing in it that a terminal would obey.
@@ -163,11 +165,11 @@ fn answer(error: &clap::Error, kind: ErrorKind, asked: &str, command: &clap::Com
     }
 }
 
-/// Returns the command that the arguments name, such as `pantile lab replay`, and its definition.
+/// Returns the command that the arguments name, such as `pantile ceph report`, and its definition.
 pub fn asked_command() -> (String, clap::Command) {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    command_of(&words, crate::commands::definition())
+    command_of(&words, Program::current().definition())
 }
 
 /// Options before the command, and their values, are passed over; what follows a command is one of
@@ -193,7 +195,7 @@ fn command_of(words: &[String], mut command: clap::Command) -> (String, clap::Co
 fn usage_line(rendered: &str, asked: &str) -> String {
     let mut line = String::new();
     let mut help = match rendered.contains("\n\nUsage: ") {
-        true => "pantile --help".to_string(),
+        true => format!("{} --help", Program::current().name()),
         false => format!("{asked} --help"),
     };
     for paragraph in rendered.split("\n\n") {
@@ -235,7 +237,7 @@ mod tests {
     fn the_help_that_is_named_is_that_of_the_command() {
         for (words, path) in [
             ("prove raid6:4 --max-lost 0", "pantile prove"),
-            ("--color never lab replay trace --codes raid6:4 --lost-at x", "pantile lab replay"),
+            ("--color never ceph report dump --effort x", "pantile ceph report"),
             ("plan prove --effort -1", "pantile plan"),
             ("--color sometimes", "pantile"),
         ] {

@@ -107,6 +107,10 @@ pub struct IncludeArgs {
 }
 
 impl IncludeArgs {
+    pub fn is_given(&self) -> bool {
+        !self.include.is_empty()
+    }
+
     pub fn into_select(self) -> Select {
         Select { patterns: self.include, ..Select::default() }
     }

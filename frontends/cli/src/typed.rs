@@ -49,7 +49,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["offline", "faulty"], "'pantile fail VOL DEVICE' takes a device out of a volume"),
     (&["online", "readd", "re-add"], "'pantile rebuild VOL' tries lost devices again"),
     (&["add", "hotspare", "spare"], "'pantile add-spare VOL DEVICE' keeps a device ready for the next loss"),
-    (&["ls", "files"], "'pantile list DIR' lists the files of a sealed set"),
+    (&["list", "ls", "files"], "'pantile info DIR --files' lists the files of a sealed set"),
     (&["diff", "changes"], "'pantile seal PATH --out DIR --dry-run' shows the changes since the last seal"),
     (&["init", "mkfs", "format", "new", "make"], "'pantile create VOL DEVICE...' makes a volume"),
     (&["state", "health", "stat", "detail", "details", "query"], "'pantile status VOL' shows a volume"),
@@ -60,7 +60,10 @@ const VERBS: &[(&[&str], &str)] = &[
         &["recommend", "choose", "suggest", "plan-disks"],
         "'pantile advise --help' explains how a code is chosen",
     ),
-    (&["replay", "durability", "papers", "generate", "exascale"], "it is a part of 'pantile lab'"),
+    (
+        &["papers", "generate", "exascale", "search", "recovery", "raidq", "shec", "raidp"],
+        "it is a command of the program 'pantile-lab'",
+    ),
     (&["report", "pools"], "'pantile ceph report' looks at the pools of a cluster"),
 ];
 

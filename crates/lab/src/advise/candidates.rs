@@ -106,12 +106,44 @@ impl Candidates {
         }
     }
 
+    /// Adds a code that the user names: a spec, or a code file by its path.
+    ///
+    /// Errors: why it is no candidate.
+    pub fn add(
+        &mut self,
+        name: String,
+        code: Code,
+        target: Target,
+        (disks, survive): (usize, usize),
+    ) -> Result<(), String> {
+        let (devices, tolerance) = (devices(&code), code.claim().tolerance);
+        if devices != disks {
+            return Err(format!(
+                "{name} has {devices} disks, not {disks}; name another code, or give other --disks"
+            ));
+        }
+        if tolerance < survive {
+            return Err(format!(
+                "{name} tolerates the loss of any {tolerance}, not of any {survive}; name another code, or give a smaller --survive"
+            ));
+        }
+        code.check_stores().map_err(|error| error.to_string())?;
+        if let Some(why) = target.refusal(&code) {
+            return Err(format!("{name} is no code for {}: {why}", target.name()));
+        }
+        if self.candidates.iter().all(|known| known.code != code) {
+            let commands = target.commands(&name, &code, None);
+            self.candidates.push(Candidate { name, code, commands, is_built_in: false });
+        }
+        Ok(())
+    }
+
     fn take(&mut self, name: String, own: Option<Use>, target: Target, (disks, survive): (usize, usize)) {
         // What does not exist in this size is no candidate, and nothing to speak of.
         let Ok(code) = Code::parse(&name) else { return };
         let has_long_name = target == Target::Ceph && code.definition().is_none();
         let name = if has_long_name { code.spec().to_string() } else { name };
-        let devices = (0..code.columns()).filter(|&c| code.role(c) == ColumnRole::Device).count();
+        let devices = devices(&code);
         let is_known = self.candidates.iter().any(|candidate| candidate.code == code);
         if is_known || devices != disks || code.claim().tolerance < survive || code.check_stores().is_err() {
             return;
@@ -138,6 +170,10 @@ impl Candidates {
             }
         }
     }
+}
+
+fn devices(code: &Code) -> usize {
+    (0..code.columns()).filter(|&column| code.role(column) == ColumnRole::Device).count()
 }
 
 /// Steps of a plan that are too many: some seconds for each disk.

@@ -8,8 +8,8 @@
 //!
 //! A code is ranked by its score: the weighted geometric mean, over space, I/O, rebuild and
 //! durability, of how many times worse than the best candidate it is. 1 is the best of all in
-//! everything that counts. Every number is one that another command has, too: `lab replay`,
-//! `compare`, `lab durability`.
+//! everything that counts. Every number is one that another command has, too: `replay`,
+//! `compare`, `durability`.
 
 mod candidates;
 mod reasons;
@@ -49,7 +49,7 @@ pub struct Options {
     pub timed: Option<Timed>,
 }
 
-/// Durability is examined with so many times less work than `lab durability` takes: there are some
+/// Durability is examined with so many times less work than `durability` takes: there are some
 /// dozens of codes, and a tenth of a nine changes no order.
 pub const HASTE: u64 = 10;
 

@@ -122,7 +122,7 @@ pub fn notes(advice: &Advice, weights: &super::Weights) -> Vec<String> {
     }
     if advice.ranked.iter().any(|one| one.is_sampled) {
         notes.push(
-            "\u{2248}: there are too many sets of lost disks to look at each here; from a sample, of which 'pantile lab durability CODE' draws a \
+            "\u{2248}: there are too many sets of lost disks to look at each here; from a sample, of which 'pantile durability CODE' draws a \
              larger one."
                 .into(),
         );

@@ -86,6 +86,8 @@ pub struct Durability {
     pub hours: f64,
     /// The probability of a loss within the years asked for, by the chain.
     pub within: f64,
+    /// The probability of a loss within one year, by the chain.
+    pub within_a_year: f64,
     /// The share of losses that are unreadable sectors, by the chain.
     pub sectors: f64,
     /// By chance; none if it was not asked for, or cannot be had.
@@ -117,9 +119,10 @@ impl Durability {
         self.levels.iter().any(|level| matches!(level.examined, Examined::Drawn(_)))
     }
 
-    /// How far no loss is certain: 4 for 99.99 %.
+    /// How certain it is that the array loses nothing within one year, whatever years are asked
+    /// for: 4 for 99.99 %.
     pub fn nines(&self) -> f64 {
-        -self.within.log10()
+        -self.within_a_year.log10()
     }
 }
 
@@ -216,6 +219,7 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
         levels,
         hours,
         within: chain.loss_within(time),
+        within_a_year: chain.loss_within(HOURS_PER_YEAR),
         sectors,
         simulated,
         spread: spread(&array),
@@ -473,7 +477,7 @@ fn summary(found: &[Durability], options: &Options) -> Listing {
     Listing {
         title: "Durability of the codes".into(),
         caption: format!(
-            "Per array; the loss is within {}, its interval the Monte Carlo's. Rebuild: of one lost column, mean. By sectors: the share of losses that are unreadable sectors met by a rebuild. \
+            "Per array; the loss is within {}, its interval the Monte Carlo's. Nines: of no loss within one year. Rebuild: of one lost column, mean. By sectors: the share of losses that are unreadable sectors met by a rebuild. \
              Per PB-year: losses per 10^15 bytes of user data and year, for arrays differ in size.",
             within(options)
         ),
@@ -516,7 +520,7 @@ fn front(found: &[Durability]) -> Points {
     Points {
         title: "Durability against overhead".into(),
         x: "stored bytes per user byte".into(),
-        y: "nines: -log10 of losses per PB and year".into(),
+        y: "-log10 of losses per PB and year".into(),
         points: points.collect(),
         caption: "Filled and joined: the Pareto front, codes that no other beats in one without being worse in the other.".into(),
     }
@@ -572,7 +576,7 @@ fn paper(report: &mut Report, found: &[Durability], options: &Options) {
     report.say(format!(
         "The SHEC paper prints annual losses without MTBF and MTTR, and no inputs reproduce its table: with disks that fail as these do, the rebuild of one \
          column would have to take {}{another}. Among codes of the same first fatal level MTBF and MTTR cancel in the ratios of the plain model, \
-         and those are off too (pantile lab shec), so that no choice helps.",
+         and those are off too (pantile-lab shec), so that no choice helps.",
         times.join(", ")
     ));
 }

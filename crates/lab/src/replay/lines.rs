@@ -1,7 +1,7 @@
 //! Text formats of traces of one request a line, of fields between commas or blanks.
 //!
-//! Which disk or volume a request is of is passed over in all of them: a trace of several is one of
-//! their addresses laid over one another. Take one disk's lines out first where that matters.
+//! Each says which volume a request is of: MSR's host and disk (`hm_0`, as its files are called), a
+//! device, unit or LUN of the others.
 
 use super::trace::{Format, number};
 
@@ -14,7 +14,7 @@ pub(super) struct Line {
 }
 
 /// Bytes of a sector, where a format counts in sectors.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// Units of a format's time in a microsecond.
 pub(super) fn times_per_us(format: Format) -> u64 {
@@ -69,9 +69,18 @@ fn is_write(kind: &[u8]) -> Result<bool, &'static str> {
     }
 }
 
-/// Reads a line; none if it asks for nothing. `is_first`: it may be a heading.
-pub(super) fn parse(format: Format, line: &[u8], is_first: bool) -> Result<Option<Line>, &'static str> {
+/// Reads a line, and the name of its volume; none if it asks for nothing. `is_first`: it may be a
+/// heading.
+pub(super) fn parse(
+    format: Format,
+    line: &[u8],
+    is_first: bool,
+    volume: &mut Vec<u8>,
+) -> Result<Option<Line>, &'static str> {
+    volume.clear();
     if format == Format::Blkparse {
+        let device = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+        volume.extend_from_slice(device);
         return blkparse(line);
     }
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
@@ -93,6 +102,12 @@ pub(super) fn parse(format: Format, line: &[u8], is_first: bool) -> Result<Optio
         Format::Systor => ((0, 2, 4, 5), true, 1, 1),
         _ => ((0, 3, 4, 5), false, 1, 1),
     };
+    match format {
+        Format::Alibaba | Format::Spc => volume.extend_from_slice(fields[0]),
+        Format::Tencent => volume.extend_from_slice(fields[4]),
+        Format::Systor => volume.extend_from_slice(fields[3]),
+        _ => [fields[1], b"_", fields[2]].iter().for_each(|part| volume.extend_from_slice(part)),
+    }
     let time = if has_point { micros(fields[time]) } else { number(fields[time]) };
     let time = time.ok_or("its time is no number")?;
     let is_write = match (format, fields[kind]) {
@@ -164,8 +179,8 @@ mod tests {
     fn the_formats_that_people_have_are_read() {
         for (format, text) in [
             (Format::Msr, "100,hm,0,Write,1048576,8192,1\n5000100,hm,0,Read,4096,4096,1\n"),
-            (Format::Spc, "0,2048,8192,W,0.250000\n1,8,4096,r,0.750000\n"),
-            (Format::Alibaba, "419,W,1048576,8192,1577808000000046\n7,R,4096,4096,1577808000500046\n"),
+            (Format::Spc, "0,2048,8192,W,0.250000\n0,8,4096,r,0.750000\n"),
+            (Format::Alibaba, "419,W,1048576,8192,1577808000000046\n419,R,4096,4096,1577808000500046\n"),
             (Format::Tencent, "1538323200,2048,16,1,1283\n1538323200,8,8,0,1283\n"),
             (
                 Format::Systor,

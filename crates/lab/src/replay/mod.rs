@@ -22,7 +22,10 @@ pub use count::Counter;
 pub use counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 pub use driven::{Circumstances, Driven, Ending};
 pub use latency::Latencies;
-pub use trace::{BadLine, Format, Request, Trace, TraceError, Writer};
+pub use trace::{
+    BadLine, Columns, ColumnsError, Format, Request, SeveralVolumes, Trace, TraceError, TraceOptions,
+    Volumes, Writer, unpacked,
+};
 pub use window::Window;
 
 use crate::bars::{Panel, Share, Shares, Stacks};

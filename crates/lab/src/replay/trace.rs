@@ -1,4 +1,5 @@
-//! Traces of block devices: one small interface, nine formats, recognised by content.
+//! Traces of block devices: one small interface, nine formats, recognised by content, and any other
+//! with a request a line, whose [`Columns`] the user names.
 //!
 //! | format | what it looks like | times |
 //! | --- | --- | --- |
@@ -14,10 +15,23 @@
 //!
 //! Reading is streaming: a trace of any length takes the memory of one line. A line that cannot be
 //! read is an item of its own with its number and text, and reading goes on after it.
+//!
+//! A volume is what a format calls a disk, a device, a unit, a LUN or a file. One of a trace is
+//! read: [`TraceOptions::volume`], or the only one.
+
+mod columns;
+mod packed;
+mod volumes;
+
+pub use columns::{Columns, ColumnsError};
+pub use packed::unpacked;
+pub use volumes::{SeveralVolumes, Volumes};
 
 use super::lines;
+use columns::Places;
 use std::fmt;
 use std::io::{self, BufRead, Read};
+use volumes::Tally;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,9 +51,9 @@ pub struct Request {
 pub struct BadLine {
     /// From 1.
     pub number: u64,
-    /// What it says, cut to 120 characters.
+    /// Its text, cut to 120 characters.
     pub text: String,
-    /// What is wrong with it.
+    /// The fault of it.
     pub reason: &'static str,
 }
 
@@ -59,6 +73,15 @@ pub enum TraceError {
         /// Its first line, cut.
         begins: String,
     },
+    /// A column was named that its first line does not have.
+    NoColumn {
+        /// The name.
+        name: String,
+        /// The first line, cut.
+        begins: String,
+    },
+    /// A volume was asked for, and requests do not say which they are of.
+    NoVolumes,
 }
 
 impl fmt::Display for TraceError {
@@ -68,7 +91,14 @@ impl fmt::Display for TraceError {
             TraceError::Unknown { begins } => write!(
                 out,
                 "it begins with {begins:?}, which is no trace of MSR Cambridge, SPC, Alibaba, Tencent, Systor '17, blkparse, fio (iolog 2 or 3) \
-                 or CloudPhysics (vscsi); convert it to one of these"
+                 or CloudPhysics (vscsi); convert it to one of these, or name its columns with --columns"
+            ),
+            TraceError::NoColumn { name, begins } => write!(
+                out,
+                "its first line {begins:?} has no column '{name}'; write a name of it in --columns, or the number of the column"
+            ),
+            TraceError::NoVolumes => out.write_str(
+                "its requests do not say which volume they are of; leave out --volume, or name the column with --columns volume=",
             ),
         }
     }
@@ -79,12 +109,7 @@ impl TraceError {
     pub fn unpacked_by(&self) -> Option<&'static str> {
         let TraceError::Unknown { begins } = self else { return None };
         // As the message shows them: control characters are question marks.
-        let magics = [
-            ("?\u{fffd}", "gunzip -c"),
-            ("(\u{fffd}/\u{fffd}", "zstd -dc"),
-            ("\u{fffd}7zXZ", "xz -dc"),
-            ("BZh", "bzip2 -dc"),
-        ];
+        let magics = [("\u{fffd}7zXZ", "xz -dc"), ("BZh", "bzip2 -dc")];
         magics.into_iter().find(|(magic, _)| begins.starts_with(magic)).map(|(_, tool)| tool)
     }
 }
@@ -123,6 +148,8 @@ pub enum Format {
     Vscsi1,
     /// CloudPhysics vscsi, version 2.
     Vscsi2,
+    /// Any other, by the columns that were named.
+    Columns,
 }
 
 impl Format {
@@ -143,8 +170,18 @@ impl Format {
             Format::Fio3 => "fio3",
             Format::Vscsi1 => "vscsi1",
             Format::Vscsi2 => "vscsi2",
+            Format::Columns => "columns",
         }
     }
+}
+
+/// Parts of a trace that are read. By default all of a trace of one volume, by its format.
+#[derive(Clone, Debug, Default)]
+pub struct TraceOptions {
+    /// The only volume of which requests are taken.
+    pub volume: Option<String>,
+    /// Columns of a line, of a trace of no known format.
+    pub columns: Option<Columns>,
 }
 
 /// A trace being read.
@@ -162,19 +199,44 @@ pub struct Trace<R> {
     first: Option<u64>,
     waited_us: u64,
     ended: bool,
+    places: Option<Places>,
+    wanted: Option<Vec<u8>>,
+    /// The volume of the line that was read last; empty where a format has none.
+    volume: Vec<u8>,
+    /// The only volume so far and its requests, where none was asked for.
+    only: Option<(Vec<u8>, u64)>,
+    others: Tally,
 }
 
 impl<R: BufRead> Trace<R> {
+    /// Opens a trace of one volume, of a known format.
+    ///
+    /// Errors: as of [`Trace::open_with`].
+    pub fn open(from: R) -> Result<Trace<R>, TraceError> {
+        Trace::open_with(from, &TraceOptions::default())
+    }
+
     /// Looks at the beginning.
     ///
-    /// Errors: it cannot be read, or is of no known format. An empty file is an MSR trace without
-    /// requests.
-    pub fn open(mut from: R) -> Result<Trace<R>, TraceError> {
+    /// Errors: it cannot be read, or is of no known format; it does not have the column or the kind
+    /// of volumes that are asked for. An empty file is an MSR trace without requests.
+    pub fn open_with(mut from: R, options: &TraceOptions) -> Result<Trace<R>, TraceError> {
         // A pipe gives what its writer has written so far: one read may be a part of the first
         // line.
         let mut begin = Vec::new();
         from.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin)?;
-        let format = recognise(&begin)?;
+        let line = begin.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+        let no_column = |name| TraceError::NoColumn { name, begins: cut(line) };
+        let places = options.columns.as_ref().map(|columns| columns.places(line).map_err(no_column));
+        let places = places.transpose()?;
+        let format = if places.is_some() { Format::Columns } else { recognise(&begin)? };
+        let has_volumes = match &options.columns {
+            Some(columns) => columns.have_volumes(),
+            None => !matches!(format, Format::Vscsi1 | Format::Vscsi2),
+        };
+        if options.volume.is_some() && !has_volumes {
+            return Err(TraceError::NoVolumes);
+        }
         let mut trace = Trace {
             from: io::Cursor::new(begin).chain(from),
             format,
@@ -184,6 +246,11 @@ impl<R: BufRead> Trace<R> {
             first: None,
             waited_us: 0,
             ended: false,
+            places,
+            wanted: options.volume.as_ref().map(|name| name.clone().into_bytes()),
+            volume: Vec::new(),
+            only: None,
+            others: Tally::default(),
         };
         if matches!(format, Format::Fio2 | Format::Fio3) {
             trace.next_line()?;
@@ -196,10 +263,60 @@ impl<R: BufRead> Trace<R> {
         self.format
     }
 
+    /// Returns the volumes that were passed over so far, with their requests.
+    pub fn others(&self) -> Volumes {
+        self.others.told(false)
+    }
+
     /// The next request or bad line; none at the end.
     ///
-    /// Errors: reading failed.
+    /// Errors: reading failed; the trace is of [`SeveralVolumes`] and none was asked for.
     pub fn next_item(&mut self) -> io::Result<Option<Item>> {
+        while let Some(item) = self.next_of_any()? {
+            if item.is_err() || self.is_taken()? {
+                return Ok(Some(item));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if the request that was read last is of the volume that is taken.
+    fn is_taken(&mut self) -> io::Result<bool> {
+        if let Some(wanted) = &self.wanted {
+            let is_wanted = *wanted == self.volume;
+            if !is_wanted {
+                self.others.add(&self.volume, 1);
+            }
+            return Ok(is_wanted);
+        }
+        let (only, requests) = self.only.get_or_insert_with(|| (self.volume.clone(), 0));
+        *requests += 1;
+        if *only == self.volume {
+            return Ok(true);
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, self.several()))
+    }
+
+    /// Counts the volumes of the requests so far and of the next, a part of a second's worth.
+    fn several(&mut self) -> SeveralVolumes {
+        const LOOKED_AT: usize = 1_000_000;
+        if let Some((only, requests)) = self.only.take() {
+            self.others.add(&only, requests - 1);
+        }
+        self.others.add(&self.volume, 1);
+        for _ in 0..LOOKED_AT {
+            match self.next_of_any() {
+                Ok(Some(Ok(_))) => self.others.add(&self.volume, 1),
+                Ok(Some(Err(_))) => {}
+                Ok(None) => return SeveralVolumes(self.others.told(false)),
+                Err(_) => break,
+            }
+        }
+        SeveralVolumes(self.others.told(true))
+    }
+
+    /// The next request of any volume, or bad line; none at the end.
+    fn next_of_any(&mut self) -> io::Result<Option<Item>> {
         if matches!(self.format, Format::Vscsi1 | Format::Vscsi2) {
             return self.next_record();
         }
@@ -248,7 +365,12 @@ impl<R: BufRead> Trace<R> {
     }
 
     fn one_a_line(&mut self, line: &[u8]) -> Parsed {
-        let Some(said) = lines::parse(self.format, line, self.number == 1)? else { return Ok(None) };
+        let is_first = self.number == 1;
+        let said = match &self.places {
+            Some(places) => places.parse(line, is_first, &mut self.volume)?,
+            None => lines::parse(self.format, line, is_first, &mut self.volume)?,
+        };
+        let Some(said) = said else { return Ok(None) };
         let at_us = self.since_first(said.time, lines::times_per_us(self.format));
         request(at_us, said.offset, said.len, said.is_write)
     }
@@ -262,8 +384,7 @@ impl<R: BufRead> Trace<R> {
             Format::Fio3 => Some(words.next().and_then(number).ok_or("its time is no number")?),
             _ => None,
         };
-        let (_file, action) =
-            (words.next().ok_or("it has no file")?, words.next().ok_or("it has no action")?);
+        let (file, action) = (words.next().ok_or("it has no file")?, words.next().ok_or("it has no action")?);
         let is_write = match action {
             b"read" => false,
             b"write" => true,
@@ -275,6 +396,8 @@ impl<R: BufRead> Trace<R> {
             b"add" | b"open" | b"close" | b"sync" | b"datasync" | b"trim" => return Ok(None),
             _ => return Err("its action is unknown"),
         };
+        self.volume.clear();
+        self.volume.extend_from_slice(file);
         let offset = words.next().and_then(number).ok_or("its offset is no number")?;
         let len = words.next().and_then(number).ok_or("its length is no number")?;
         let at_us = match time {
@@ -461,7 +584,12 @@ impl<W: io::Write> Writer<W> {
                 }
                 self.to.write_all(&record)?;
             }
-            Format::Spc | Format::Alibaba | Format::Tencent | Format::Systor | Format::Blkparse => {
+            Format::Spc
+            | Format::Alibaba
+            | Format::Tencent
+            | Format::Systor
+            | Format::Blkparse
+            | Format::Columns => {
                 let name = self.format.name();
                 return Err(io::Error::new(
                     io::ErrorKind::Unsupported,

@@ -28,7 +28,7 @@ fn one_page_holds_the_answer_the_model_the_record_and_the_cross_check() {
     let reports = run(&small(), &|_, _, _| ()).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = reports.iter().map(|report| report.experiment).collect();
     assert_eq!(names, ["delayed", "exascale", "delayed-record", "cross-check"]);
-    let html = page("Delayed parity", "pantile lab delayed", &[], &reports);
+    let html = page("Delayed parity", "pantile-lab delayed", &[], &reports);
     for words in [
         "What can be lost",
         "epoch, before END",

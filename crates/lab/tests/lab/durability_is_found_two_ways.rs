@@ -274,7 +274,7 @@ fn the_report_has_a_table_a_front_and_says_what_the_shec_paper_leaves_out() {
     let seconds =
         report.find("shec:6,4,3, the paper's table", "rebuild time that would give the printed loss, s");
     assert!(seconds.is_some_and(|s| s < 600.0), "{seconds:?}");
-    let html = page("Durability", "pantile lab durability", &[], &[report]);
+    let html = page("Durability", "pantile durability", &[], &[report]);
     assert!(
         html.contains("<h3>Durability of the codes</h3>")
             && !html.replace("http://www.w3.org/", "").contains("http")

@@ -1,4 +1,4 @@
-//! What `lab replay` predicts is what the devices of a real volume count: blocks read and written
+//! What `replay` predicts is what the devices of a real volume count: blocks read and written
 //! on each, number for number.
 
 use pantile_code::{Code, Placement};

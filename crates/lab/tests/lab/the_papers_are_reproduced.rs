@@ -189,7 +189,7 @@ fn document(experiment: &str) -> &'static str {
     }
 }
 
-/// The volume's engine as `lab papers` asks it.
+/// The volume's engine as `pantile-lab papers` asks it.
 fn engine() -> Report {
     let options = dcode_engine::Options { threads: 2, ..dcode_engine::Options::quick() };
     dcode_engine::run(&options).expect("the engine runs")
@@ -364,8 +364,8 @@ fn reports_do_not_depend_on_threads_and_pages_stand_alone() {
             assert!(tree.root_element().children().count() > 5, "{} is empty", figure.title());
             assert!(figure.data().len() > 1);
         }
-        let html = page("T & T", "pantile lab <x>", &[], &[report]);
-        assert!(html.contains("T &amp; T") && html.contains("pantile lab &lt;x&gt;"));
+        let html = page("T & T", "pantile-lab <x>", &[], &[report]);
+        assert!(html.contains("T &amp; T") && html.contains("pantile-lab &lt;x&gt;"));
         // Nothing is fetched: the only addresses are names of XML.
         assert!(!html.replace("http://www.w3.org/", "").contains("http"));
     }

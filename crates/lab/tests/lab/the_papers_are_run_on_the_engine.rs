@@ -217,7 +217,7 @@ fn what_holds_something_is_not_written() {
     assert!(error.to_string().contains("name each device once"), "{error}");
 }
 
-/// As `lab papers` runs it.
+/// As `pantile-lab papers` runs it.
 #[test]
 fn the_docs_say_at_which_primes_the_texts_order_holds() {
     let report = run(&Options { threads: 2, ..Options::quick() }).expect("it runs");

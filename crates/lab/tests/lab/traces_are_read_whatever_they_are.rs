@@ -1,12 +1,13 @@
-//! Traces: every format is recognised and read as it was written, bad lines are told and skipped,
+//! Traces: every format is recognised and read as it was written, bad lines are named and skipped,
 //! counts are those of a plain count.
 
 use pantile_code::Placement;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
-    BadLine, Blocks, Cause, Circumstances, Counter, Format, Options, Request, Trace, Writer, geometry, run,
+    BadLine, Blocks, Cause, Circumstances, Counter, Format, Options, Request, SeveralVolumes, Trace,
+    TraceError, TraceOptions, Writer, geometry, run, unpacked,
 };
-use std::io::Cursor;
+use std::io::{BufReader, Cursor, Read, Write};
 
 fn made(pattern: Pattern, requests: u64) -> Synthetic {
     let (space, element) = (1 << 30, 16384);
@@ -70,15 +71,148 @@ fn bad_lines_are_named_and_skipped() {
 }
 
 /// A reader that gives a few bytes at a time, as a pipe does whose writer flushes often.
-struct InPieces<'a>(&'a [u8], usize);
+struct InPieces<B>(B, usize);
 
-impl std::io::Read for InPieces<'_> {
+impl<B: Read> Read for InPieces<B> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.1.min(into.len()).min(self.0.len());
-        into[..n].copy_from_slice(&self.0[..n]);
-        self.0 = &self.0[n..];
-        Ok(n)
+        let most = self.1.min(into.len());
+        self.0.read(&mut into[..most])
     }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(bytes).expect("memory");
+    packed.finish().expect("memory")
+}
+
+fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
+}
+
+#[test]
+fn a_packed_trace_is_unpacked_while_it_is_read() {
+    let mut plain = Vec::new();
+    let mut writer = Writer::new(&mut plain, Format::Msr).unwrap();
+    made(Pattern::Zipf, 20_000).iter().for_each(|request| writer.push(&request).unwrap());
+    writer.finish().unwrap();
+    let (head, tail) = plain.split_at(300_001);
+    // Members and frames one after the other, and a frame that is to be skipped.
+    let skipped = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+    let packed = [
+        gzip(&plain),
+        [gzip(head), gzip(tail)].concat(),
+        zstd(&plain),
+        [zstd(head), skipped, zstd(b""), zstd(tail)].concat(),
+    ];
+    for (kind, packed) in packed.into_iter().enumerate() {
+        for piece in [1000, 1 << 20] {
+            let from = BufReader::new(InPieces(Cursor::new(packed.clone()), piece));
+            let mut found = Vec::new();
+            unpacked(Box::new(from)).expect("memory").read_to_end(&mut found).expect("it is whole");
+            assert!(found == plain, "{kind}: {} of {} bytes", found.len(), plain.len());
+        }
+        // Cut anywhere, or with a byte changed, it is an error and no shorter trace.
+        let end = |bytes: Vec<u8>| {
+            let mut found = Vec::new();
+            let read =
+                unpacked(Box::new(Cursor::new(bytes))).and_then(|mut from| from.read_to_end(&mut found));
+            read.map(|_| found)
+        };
+        for len in [packed.len() / 2, packed.len() - 1, 7] {
+            let error = end(packed[..len].to_vec()).expect_err("it is cut");
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{kind}: {error}");
+        }
+        let mut changed = packed.clone();
+        changed[packed.len() / 3] ^= 4;
+        assert!(end(changed).is_err(), "{kind}");
+    }
+    let mut found = Vec::new();
+    unpacked(Box::new(Cursor::new(plain.clone()))).unwrap().read_to_end(&mut found).unwrap();
+    assert!(found == plain, "what is not packed is read as it is");
+}
+
+/// The requests of a trace, or why it cannot be read.
+fn of(text: &str, volume: Option<&str>, columns: Option<&str>) -> Result<Vec<Request>, String> {
+    let columns = columns.map(|columns| columns.parse().expect("columns"));
+    let options = TraceOptions { volume: volume.map(str::to_string), columns };
+    let mut trace = Trace::open_with(text.as_bytes(), &options).map_err(|error| error.to_string())?;
+    let mut all = Vec::new();
+    while let Some(item) = trace.next_item().map_err(|error| {
+        assert!(error.get_ref().is_some_and(|error| error.is::<SeveralVolumes>()), "{error}");
+        error.to_string()
+    })? {
+        all.push(item.map_err(|bad| bad.to_string())?);
+    }
+    match (all.is_empty(), trace.others()) {
+        (true, others) if !others.found.is_empty() => Err(others.to_string()),
+        _ => Ok(all),
+    }
+}
+
+#[test]
+fn volumes_of_one_trace_are_told_apart_in_every_format_that_has_them() {
+    for (text, one, other) in [
+        ("100,hm,0,Write,0,512,1\n100,hm,1,Write,512,512,1\n100,hm,0,Read,0,512,1\n", "hm_0", "hm_1"),
+        ("0,0,512,W,0.25\n3,1,512,W,0.25\n0,0,512,R,0.25\n", "0", "3"),
+        ("419,W,0,512,1\n7,W,512,512,1\n419,R,0,512,1\n", "419", "7"),
+        ("1538323200,0,1,1,1283\n1538323200,1,1,1,5\n1538323200,0,1,0,1283\n", "1283", "5"),
+        ("1.5,0.1,W,3,0,512\n1.5,0.1,W,4,512,512\n1.5,0.1,R,3,0,512\n", "3", "4"),
+        (
+            "8,0 1 1 0.1 697 Q W 0 + 1 [a]\n8,16 1 1 0.1 697 Q W 1 + 1 [a]\n8,0 1 1 0.1 697 Q R 0 + 1 [a]\n",
+            "8,0",
+            "8,16",
+        ),
+        ("fio version 2 iolog\n/a write 0 512\n/b write 512 512\n/a read 0 512\n", "/a", "/b"),
+        ("fio version 3 iolog\n1 /a write 0 512\n1 /b write 512 512\n1 /a read 0 512\n", "/a", "/b"),
+    ] {
+        let request = |offset, is_write| Request { at_us: 0, offset, len: 512, is_write };
+        assert_eq!(of(text, Some(one), None), Ok(vec![request(0, true), request(0, false)]), "{text}");
+        assert_eq!(of(text, Some(other), None), Ok(vec![request(512, true)]), "{text}");
+        let both = format!("{one} (2 requests), {other} (1)");
+        let several = format!("it has requests of several volumes: {both}; choose one with --volume");
+        assert_eq!(of(text, None, None), Err(several), "{text}");
+        assert_eq!(of(text, Some("none"), None), Err(both), "{text}");
+    }
+    let mut vscsi = Vec::new();
+    let mut writer = Writer::new(&mut vscsi, Format::Vscsi2).unwrap();
+    made(Pattern::Zipf, 20).iter().for_each(|request| writer.push(&request).unwrap());
+    writer.finish().unwrap();
+    let options = TraceOptions { volume: Some("a".into()), columns: None };
+    assert!(matches!(Trace::open_with(Cursor::new(vscsi), &options), Err(TraceError::NoVolumes)));
+}
+
+#[test]
+fn columns_of_any_program_are_read_as_they_are_named() {
+    let two = vec![
+        Request { at_us: 0, offset: 1 << 20, len: 8192, is_write: true },
+        Request { at_us: 500_000, offset: 4096, len: 4096, is_write: false },
+    ];
+    for (text, columns) in [
+        ("2048;W;0.25;16\n8;R;0.75;8\n", "time=3,kind=2,offset=1:sectors,size=4:sectors"),
+        (
+            "Op,Start,Length,At\nwrite,1048576,8192,7\nread,4096,4096,507\n",
+            "time=at:ms,kind=op,offset=Start,size=length",
+        ),
+        ("# made by me\n1 1 256 2\n500001 0 1 1\n", "time=1:us,kind=2,offset=3:4096,size=4:4096"),
+        (
+            "TIME(s)     COMM           PID    DISK      T SECTOR     BYTES  LAT(ms)\n\
+             0.100000    jbd2/nvme0n1   697    nvme0n1   W 2048       8192   0.05\n\
+             0.600000    cat            700    nvme0n1   R 8          4096   1.10\n",
+            "time=1,kind=5,offset=SECTOR:sectors,size=BYTES,volume=DISK",
+        ),
+        ("\"w\"\t10\t1048576\t8192\n\"r\"\t5000010\t4096\t4096\n", "kind=1,time=2:100ns,offset=3,length=4"),
+    ] {
+        assert_eq!(of(text, None, Some(columns)), Ok(two.clone()), "{columns}");
+    }
+    let untimed = of("R 0 512\nW 512 512\n", None, Some("kind=1,offset=2,size=3")).expect("a trace");
+    assert_eq!(untimed.iter().map(|request| request.at_us).collect::<Vec<_>>(), [0, 0]);
+    let wrong = of("op,at\n", None, Some("kind=op,offset=where,size=2")).expect_err("no such column");
+    assert!(wrong.contains("has no column 'where'"), "{wrong}");
+    let wrong = of("R,0,512\nR,0\n", None, Some("kind=1,offset=2,size=3")).expect_err("a short line");
+    assert!(wrong.starts_with("line 2: it has too few columns"), "{wrong}");
+    let wrong = of("R,0,512\n", Some("a"), Some("kind=1,offset=2,size=3")).expect_err("no volumes");
+    assert!(wrong.contains("--columns volume="), "{wrong}");
 }
 
 #[test]
@@ -89,7 +223,7 @@ fn what_comes_in_pieces_is_recognised_as_what_comes_at_once() {
         made(Pattern::Zipf, 200).iter().for_each(|request| writer.push(&request).unwrap());
         writer.finish().unwrap();
         for piece in [1, 7, 20, 39, 1000] {
-            let from = std::io::BufReader::new(InPieces(&bytes, piece));
+            let from = BufReader::new(InPieces(&bytes[..], piece));
             let mut trace = Trace::open(from).unwrap_or_else(|error| panic!("{format:?} {piece}: {error}"));
             assert_eq!(trace.format(), format);
             let mut good = 0;

@@ -58,7 +58,10 @@ impl fmt::Display for SealError {
                  '/cache/' or 'photos/**/*.raw'"
             ),
             SealError::NothingMeant { what } => {
-                write!(out, "nothing that is sealed fits '{what}'; 'pantile list' shows the paths of a set")
+                write!(
+                    out,
+                    "nothing that is sealed fits '{what}'; 'pantile info --files' shows the paths of a set"
+                )
             }
             SealError::OriginalNamed { path } => write!(
                 out,

@@ -3,8 +3,8 @@
 use crate::args;
 use crate::commands::exascale::{DeviceName, measured};
 use crate::commands::prove::threads;
-use crate::commands::replay::check_element;
-use crate::commands::trace::{Given, Played};
+use crate::commands::replay::{check_element, named_codes};
+use crate::commands::trace::{Given, Part, Played};
 use crate::csv;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::interrupt;
@@ -33,8 +33,8 @@ use std::path::PathBuf;
 /// first. A code that another beats in every column is not proposed.
 #[derive(Args)]
 #[command(after_long_help = "\
-Without --trace, made-up requests stand for a workload. Traces are those of 'pantile lab replay'. Requests are counted one by one, in place: the blocks of 'lab replay', \
-'rebuild' as 'compare' plans it, 'nines' by 'lab durability'. Ranked by the weighted geometric mean of how many times worse than the best \
+Without --trace, made-up requests stand for a workload. Traces are those of 'pantile replay'. Requests are counted one by one, in place: the blocks of 'replay', \
+'rebuild' as 'compare' plans it, 'nines' by 'durability'. Ranked by the weighted geometric mean of how many times worse than the best \
 candidate a code is; with --weights what is not named does not count.
 
 Columns:
@@ -50,6 +50,7 @@ Examples:
   pantile advise --disks 8 --survive 2
   pantile advise --disks 8 --survive 2 --workload database
   pantile advise --trace trace.csv --disks 8 --survive 2
+  pantile advise --trace trace.csv.gz --volume hm_0 --disks 8 --survive 2 --codes mine.code
   pantile advise --trace trace.csv --disks 9 --survive 2 --weights io=1,rebuild=1 --top 3
   pantile advise --trace trace.csv --disks 8 --survive 2 --device hdd
   pantile advise --trace trace.csv --disks 14 --survive 3 --for ceph
@@ -58,6 +59,8 @@ pub struct Advise {
     /// A trace of your requests, or '-' for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    part: Part,
     /// Without a trace: the named workload that is most like yours [default: files].
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Option<Named>,
@@ -67,6 +70,11 @@ pub struct Advise {
     /// How many of them can fail at the same time without data loss.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=255))]
     survive: u32,
+    /// Codes that are candidates beside those of the families: your code files, or specs.
+    #[arg(long, value_name = "CODES")]
+    codes: Option<String>,
+    #[command(flatten)]
+    reading: args::Reading,
     /// What the code is for.
     #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = For::Volume)]
     target: For,
@@ -243,7 +251,15 @@ impl Advise {
         let progress = Progress::start(terminal, "making the candidates");
         let candidates = Candidates::of(target, self.disks as usize, self.survive as usize);
         drop(progress);
-        let candidates = candidates.map_err(Failure::input)?;
+        let mut candidates = candidates.map_err(Failure::input)?;
+        let (disks, survive) = (self.disks as usize, self.survive as usize);
+        if let Some(list) = &self.codes {
+            for (name, code) in named_codes(list, Some(self.disks), self.reading)? {
+                let name = if code.definition().is_some() { name } else { code.spec().to_string() };
+                let added = candidates.add(name, code, target, (disks, survive));
+                added.map_err(|why| Failure::Input(format!("--codes: {why}")))?;
+            }
+        }
         let codes: Vec<Code> = candidates.candidates.iter().map(|one| one.code.clone()).collect();
         let threads = threads();
         // As the command that makes each lays it: of pools and files there are many groups.
@@ -252,8 +268,12 @@ impl Advise {
             For::Ceph | For::Hdfs => Lay::Spread,
         };
         let how = replay::Options { element_bytes: self.element, lay, threads, ..replay::Options::default() };
+        if let Some(option) = self.part.option().filter(|_| self.trace.is_none()) {
+            let said = format!("{option}: there is no trace that it is of; add --trace FILE");
+            return Err(Failure::Input(said));
+        }
         let given = match &self.trace {
-            Some(path) => Given::open(path)?,
+            Some(path) => Given::open(path, &self.part)?,
             None => Given::named(self.named_workload())?,
         };
         let Played { seen, replayed, content } = given.play(&codes, &how, terminal)?;

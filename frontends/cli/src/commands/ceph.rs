@@ -48,7 +48,7 @@ Columns:
   space     bytes stored per byte of data
   1 lost    read when one OSD is lost, as a share of the object, mean: by Ceph's own plug-in, and at the least
   2 lost    when two are
-  nines     how certain it is that a placement group loses nothing within a year, by the model of 'lab durability'
+  nines     how certain it is that a placement group loses nothing within a year, by the model of 'durability'
 
 Examples:
   ceph osd dump -f json > dump.json; pantile ceph report dump.json

@@ -1,9 +1,9 @@
 //! `pantile completions`: what a shell needs to complete the command.
 
-use super::Cli;
+use crate::Program;
 use crate::failure::{Outcome, Verdict};
 use crate::terminal::print;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_complete::Shell;
 use pantile::code::families;
 
@@ -23,14 +23,16 @@ pub struct Completions {
 }
 
 /// Commands whose first arguments are codes.
-const OF_CODES: [&str; 6] = ["show", "explain", "prove", "plan", "compare", "bench"];
+const OF_CODES: [&str; 7] = ["show", "explain", "prove", "plan", "compare", "bench", "durability"];
 
 impl Completions {
     pub fn run(self) -> Outcome {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "pantile", &mut script);
+        let program = Program::current();
+        clap_complete::generate(self.shell, &mut program.definition(), program.name(), &mut script);
         let script = String::from_utf8_lossy(&script);
-        print(&format!("{script}{}", of_families(self.shell)))?;
+        let families = if program == Program::Pantile { of_families(self.shell) } else { String::new() };
+        print(&format!("{script}{families}"))?;
         Ok(Verdict::Good)
     }
 }

@@ -1,8 +1,8 @@
-//! `pantile lab durability`: how likely codes are to lose data, on the user's own disks.
+//! `pantile durability`: how likely codes are to lose data, on the user's own disks.
 
 use crate::args;
 use crate::commands::ceph::tree_of;
-use crate::commands::lab::{Shown, answer};
+use crate::commands::shown::{Shown, answer};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::sets;
@@ -15,6 +15,8 @@ use pantile_lab::ceph::{Tree, TreeError};
 use pantile_lab::durability::{Disks, Domains, HOURS_PER_YEAR, Options, run};
 use std::path::{Path, PathBuf};
 
+/// Compute how likely codes are to lose data on your disks
+///
 /// Answers: which code is safe enough on my disks? Each column of a code is a disk. Fatal sets are
 /// counted by proof and rebuild times come from plans; a Markov chain and, from the sets
 /// themselves, a Monte Carlo with importance sampling make of them the mean time to data loss and
@@ -25,11 +27,11 @@ use std::path::{Path, PathBuf};
 Sizes are powers of 1024 (16T) or of 1000, as disks are sold (16TB). Times are written 90m, 24h, 14d or 1y.
 
 Examples:
-  pantile lab durability raid6:8 rs:10+4 lrc:12,2,2 mirror:3
-  pantile lab durability shec:6,4,3 rs:6+4 --repair-bandwidth 120M    where a link of 1 Gb/s is the limit
-  pantile lab durability rs:4+2 lrc:4,2,2 --hosts 4    several columns on a host
-  pantile lab durability raid5:7 --scrub never --lse 0.01/TB
-  pantile lab durability rs:6+3 --spares 1 --replace 3d --json")]
+  pantile durability raid6:8 rs:10+4 lrc:12,2,2 mirror:3
+  pantile durability shec:6,4,3 rs:6+4 --repair-bandwidth 120M    where a link of 1 Gb/s is the limit
+  pantile durability rs:4+2 lrc:4,2,2 --hosts 4    several columns on a host
+  pantile durability raid5:7 --scrub never --lse 0.01/TB
+  pantile durability rs:6+3 --spares 1 --replace 3d --json")]
 pub struct Durability {
     /// Codes: specs such as rs:10+4, or paths of code files.
     #[arg(required = true, value_name = "CODE")]

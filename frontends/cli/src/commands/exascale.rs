@@ -1,8 +1,8 @@
-//! `pantile lab exascale`: the Write Cache Layer paper's simulation.
+//! `pantile-lab exascale`: the Write Cache Layer paper's simulation.
 
 use crate::args;
 use crate::args::Reading;
-use crate::commands::lab::{Shown, answer};
+use crate::commands::shown::{Shown, answer};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::progress::Progress;
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 Cases: raid5-hdd-weak-80000; quantities: raid0/std, wcl/std, delayed/std, with 95 % intervals over the seeds.
 
 Examples:
-  pantile lab exascale --quick
-  pantile lab exascale --quick --json
-  pantile lab exascale --quick --reads 30 --service my-disk_clat.1.log
-  pantile lab exascale --quick --clients 250000 --write 4K,16K,64K,256K,1M --html blocks.html
-  pantile lab exascale --codes dcode:13,raidq:16+4 --devices hdd --quick --move-back")]
+  pantile-lab exascale --quick
+  pantile-lab exascale --quick --json
+  pantile-lab exascale --quick --reads 30 --service my-disk_clat.1.log
+  pantile-lab exascale --quick --clients 250000 --write 4K,16K,64K,256K,1M --html blocks.html
+  pantile-lab exascale --codes dcode:13,raidq:16+4 --devices hdd --quick --move-back")]
 pub struct Exascale {
     /// A sixteenth of servers and clients, and fewer cells: some seconds.
     #[arg(long)]

@@ -1,39 +1,72 @@
-//! `pantile info`: which set lies there.
+//! `pantile info`: the set of some shards, and the files that are sealed in it.
 
 use crate::describe::{count, directories};
-use crate::failure::{Outcome, Verdict};
-use crate::sets::{self, SetArgs, Versioned};
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::sets::{self, IncludeArgs, SetArgs, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{SetInfo, open_set};
+use pantile_seal::{ListedPath, SetInfo, list, open_set};
 use std::fmt::Write;
 
 /// Show a sealed set: code, sources, and shards that are present
 ///
-/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads
-/// everything. Nothing is written: a change that was cut off after it was decided is named, and not
-/// finished.
+/// Answers: what is in these shards? Is that file in there, and as of when? Only headers and one
+/// manifest are read; 'pantile verify' reads everything. A change that was cut off after it was
+/// decided is named; with --files it is finished first, and without nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
+With --files: permissions, bytes, time of the last change (UTC) and path, directories before what they hold. The paths are those that \
+'heal SET -- PATH' and --include take.
+
 Examples:
   pantile info shards
+  pantile info shards --files
+  pantile info shards --files --include photos/2026/
+  pantile info shards --files --json | jq -r '.paths[] | select(.bytes > 1000000) | .path'
   pantile info /disk3/photos.02.shard --json | jq -r .code")]
 pub struct Info {
     #[command(flatten)]
     set: SetArgs,
-    /// Print JSON: the set and its shards.
+    /// List the files that are sealed in the set.
+    #[arg(long)]
+    files: bool,
+    #[command(flatten)]
+    include: IncludeArgs,
+    /// Print JSON: the set and its shards, with --files the set and its paths.
     #[arg(long)]
     json: bool,
 }
 
 impl Info {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        if self.files {
+            return self.list();
+        }
+        if self.include.is_given() {
+            return Err(Failure::Input("--include chooses among files; add --files".into()));
+        }
         let info = open_set(&self.set.into_paths()?).map_err(|error| sets::failure(&error))?;
         match self.json {
             true => print_json(&Versioned::new(&info))?,
             false => print(&text(&info, terminal))?,
         }
         Ok(if info.survival.is_unborne { Verdict::Bad } else { Verdict::Good })
+    }
+}
+
+impl Info {
+    fn list(self) -> Outcome {
+        let listing = list(&self.set.into_paths()?, &self.include.into_select());
+        let listing = listing.map_err(|error| sets::failure(&error))?;
+        match self.json {
+            true => print_json(&Versioned::new(&listing))?,
+            false => {
+                let mut out = String::new();
+                listing.paths.iter().for_each(|path| listed(&mut out, path));
+                print(&out)?;
+            }
+        }
+        Ok(Verdict::Good)
     }
 }
 
@@ -88,4 +121,72 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
     out.push('\n');
     out.push_str(&sets::shards(&info.shards, true, terminal));
     out
+}
+
+fn listed(out: &mut String, entry: &ListedPath) {
+    let kind = match entry.kind.as_str() {
+        "dir" => 'd',
+        "link" => 'l',
+        _ => '-',
+    };
+    let path = if entry.path.is_empty() { "." } else { &entry.path };
+    let (mode, bytes, time) = (permissions(entry.mode), entry.bytes, time(entry.mtime_s));
+    let _ = write!(out, "{kind}{mode} {bytes:>14}  {time}  {}", sets::name(path));
+    if let Some(target) = &entry.target {
+        let leads = if entry.kind == "hard-link" { "link to" } else { "->" };
+        let _ = write!(out, " {leads} {}", sets::name(target));
+    }
+    out.push('\n');
+}
+
+/// As `ls -l` writes them.
+fn permissions(mode: u32) -> String {
+    const LETTERS: [char; 3] = ['r', 'w', 'x'];
+    let mut text: Vec<char> =
+        (0..9).map(|i| if mode & 0o400 >> i == 0 { '-' } else { LETTERS[i % 3] }).collect();
+    for (bit, at, letter) in [(0o4000, 2, 's'), (0o2000, 5, 's'), (0o1000, 8, 't')] {
+        if mode & bit != 0 {
+            text[at] = if text[at] == 'x' { letter } else { letter.to_ascii_uppercase() };
+        }
+    }
+    text.into_iter().collect()
+}
+
+/// Seconds since 1970 as a date and time of day, UTC. Source: Hinnant, "chrono-compatible low-level
+/// date algorithms".
+fn time(seconds: i64) -> String {
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // From the first of March of the year 0, so that the day of a leap year comes last.
+    let days = days + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{permissions, time};
+
+    #[test]
+    fn times_and_permissions_are_those_that_ls_shows() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_826_154, "2000-02-29 12:09:14"),
+            (1_709_251_199, "2024-02-29 23:59:59"),
+            (-1, "1969-12-31 23:59:59"),
+            (4_102_444_800, "2100-01-01 00:00:00"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+        assert_eq!(time(i64::MAX / 100_000).len(), 19 + 3);
+        for (mode, text) in [(0o644, "rw-r--r--"), (0o7777, "rwsrwsrwt"), (0o6000, "--S--S---")] {
+            assert_eq!(permissions(mode), text);
+        }
+    }
 }

@@ -1,7 +1,7 @@
-//! `pantile lab delayed`: what delayed parity buys, what can be lost, and for how long.
+//! `pantile-lab delayed`: what delayed parity buys, what can be lost, and for how long.
 
 use crate::args::Reading;
-use crate::commands::lab::{Shown, answer, can_write};
+use crate::commands::shown::{Shown, answer, can_write};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::progress::Progress;
@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 Cases: raid5-hdd-weak-80000 of the simulation; 'raid5:5 4 KiB' of the record; codes of the cross-check.
 
 Examples:
-  pantile lab delayed --quick
-  pantile lab delayed --quick --html delayed.html
-  pantile lab delayed --quick --execute /tmp --json
-  cargo run --release -p pantile-host --example delayed > mine.txt; pantile lab delayed --quick --record mine.txt")]
+  pantile-lab delayed --quick
+  pantile-lab delayed --quick --html delayed.html
+  pantile-lab delayed --quick --execute /tmp --json
+  cargo run --release -p pantile-host --example delayed > mine.txt; pantile-lab delayed --quick --record mine.txt")]
 pub struct LabDelayed {
     /// Simulate a sixteenth of servers and clients, and fewer cells: some seconds.
     #[arg(long)]

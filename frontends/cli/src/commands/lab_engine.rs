@@ -1,7 +1,7 @@
-//! `pantile lab dcode-engine`: the D-Code paper's requests on the volume's engine, and on disks.
+//! `pantile-lab dcode-engine`: the D-Code paper's requests on the volume's engine, and on disks.
 
 use crate::args;
-use crate::commands::lab::{Shown, answer, can_write, only};
+use crate::commands::shown::{Shown, answer, can_write, only};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::terminal::Terminal;

@@ -1,7 +1,7 @@
-//! `pantile lab raidq`: limits, and tables of speed by kernel. A process has one kernel, so others
+//! `pantile-lab raidq`: limits, and tables of speed by kernel. A process has one kernel, so others
 //! are measured by this program run again.
 
-use crate::commands::lab::Shown;
+use crate::commands::shown::Shown;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::terminal::print_json;
 use clap::Args;
@@ -64,7 +64,7 @@ fn of_other(kernel: Tier) -> Result<Speeds, Failure> {
     let say = |what: String| Failure::System(format!("cannot measure the kernel {kernel}: {what}."));
     let program = std::env::current_exe().map_err(|error| say(error.to_string()))?;
     let mut command = Command::new(program);
-    command.args(["lab", "raidq", "--speeds"]).env("PANTILE_KERNEL", kernel.name()).stdin(Stdio::null());
+    command.args(["raidq", "--speeds"]).env("PANTILE_KERNEL", kernel.name()).stdin(Stdio::null());
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| say(error.to_string()))?;
     if !output.status.success() {
         return Err(say(format!("the process that measured it ended with {}", output.status)));

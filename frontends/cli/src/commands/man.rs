@@ -1,13 +1,13 @@
 //! `pantile man`: what `man pantile` shows.
 
-use super::{Cli, GROUPS};
+use super::{Cli, GROUPS, lab};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files::OutDir;
 use clap::{Args, CommandFactory};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Write the manual pages to a directory, one for each command
+/// Write the manual pages of pantile and pantile-lab to a directory, one for each command
 ///
 /// They say what `--help` says, and replace pages of the same names. tools/install.sh puts them
 /// below its prefix.
@@ -22,11 +22,13 @@ pub struct Man {
 
 impl Man {
     pub fn run(self) -> Outcome {
-        let mut command = Cli::command().disable_help_subcommand(true);
-        command.build();
         let out = OutDir::open(&self.directory, true);
         let out = out.map_err(|error| Failure::file("write to", &self.directory, &error))?;
-        write(&out, &command)?;
+        for command in [Cli::command(), lab::definition()] {
+            let mut command = command.disable_help_subcommand(true);
+            command.build();
+            write(&out, &command)?;
+        }
         Ok(Verdict::Good)
     }
 }
@@ -126,6 +128,9 @@ fn roff(line: &str) -> String {
 
 /// Returns the pages of the other commands of a group, and the page of the program.
 fn see_also(name: &str) -> String {
+    if name.starts_with("pantile-lab") {
+        return "pantile\\-lab(1), pantile(1)".into();
+    }
     let own = name.strip_prefix("pantile-").unwrap_or(name);
     let group = GROUPS
         .iter()

@@ -22,14 +22,14 @@ mod explain;
 mod heal;
 mod info;
 mod keep;
-mod lab;
+pub mod lab;
 mod lab_delayed;
 mod lab_engine;
 mod lab_raidq;
-mod list;
 mod man;
 mod members;
 mod monitor;
+mod moved;
 mod plan;
 mod plan_nodes;
 mod prove;
@@ -39,18 +39,20 @@ mod seal;
 mod search;
 mod serve;
 mod show;
+mod shown;
 mod status;
 mod stop;
 mod trace;
 mod unseal;
 mod verify;
 
+use crate::Arguments;
 pub use attach::attached_folders;
 
 use crate::failure::Outcome;
 use crate::render::table::hanging;
 use crate::terminal::{Color, Terminal};
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 const STATUS: &str = "\
 Exit status:
@@ -61,11 +63,12 @@ Exit status:
   130  ended by Ctrl-C
 
 A code is written family:arguments, such as raid6:8, rs:10+4 or shec:6,4,3, as 4+2 or RAID-6, or it is the path of \
-a code file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
+a code file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples. The \
+experiments of the papers are a program of their own, 'pantile-lab'.";
 
 /// The commands as the help shows them: a heading, and names in the order of use.
 pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Protect files, find and repair damage", &["seal", "verify", "heal", "unseal", "info", "list"]),
+    ("Protect files, find and repair damage", &["seal", "verify", "heal", "unseal", "info"]),
     (
         "Volumes, disks that survive disks",
         &[
@@ -89,10 +92,9 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("The whole machine", &["monitor", "check-config"]),
     (
         "Choose a code, look at it, check it",
-        &["advise", "codes", "show", "explain", "prove", "plan", "compare", "search", "bench"],
+        &["advise", "replay", "durability", "codes", "show", "explain", "prove", "plan", "compare", "bench"],
     ),
     ("Ceph and raw chunks", &["ceph", "encode", "decode", "chunks"]),
-    ("Lab", &["lab"]),
     ("This program", &["completions", "man", "help"]),
 ];
 
@@ -117,9 +119,11 @@ pub enum Command {
     Plan(plan::PlanCommand),
     Compare(compare::Compare),
     Advise(Box<advise::Advise>),
-    Search(search::Search),
     Bench(bench::Bench),
-    Lab(lab::Lab),
+    Replay(replay::Replay),
+    Durability(Box<durability::Durability>),
+    #[command(hide = true)]
+    Lab(moved::Lab),
     Ceph(ceph::Ceph),
     Encode(encode::Encode),
     Decode(decode::Decode),
@@ -129,7 +133,6 @@ pub enum Command {
     Heal(heal::Heal),
     Unseal(unseal::Unseal),
     Info(info::Info),
-    List(list::List),
     Demo(demo::Demo),
     Create(create::Create),
     Serve(serve::Serve),
@@ -153,6 +156,12 @@ pub enum Command {
     Man(man::Man),
 }
 
+impl Arguments for Cli {
+    fn color(&self) -> Color {
+        self.color
+    }
+}
+
 /// Returns the definition of the command, with its help in groups.
 pub fn definition() -> clap::Command {
     let command = Cli::command();
@@ -160,12 +169,6 @@ pub fn definition() -> clap::Command {
     command.help_template(format!(
         "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{listed}Options:\n{{options}}{{after-help}}"
     ))
-}
-
-/// Reads the arguments of the process.
-pub fn parse() -> Result<Cli, clap::Error> {
-    let matches: ArgMatches = definition().try_get_matches()?;
-    Cli::from_arg_matches(&matches)
 }
 
 /// Returns the width of the help: that of the terminal, 100 at most.
@@ -202,9 +205,10 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Plan(command) => command.run(terminal),
         Command::Compare(command) => command.run(terminal),
         Command::Advise(command) => command.run(terminal),
-        Command::Search(command) => command.run(terminal),
         Command::Bench(command) => command.run(terminal),
-        Command::Lab(command) => command.run(terminal),
+        Command::Replay(command) => command.run(terminal),
+        Command::Durability(command) => command.run(terminal),
+        Command::Lab(command) => command.run(),
         Command::Ceph(command) => command.run(terminal),
         Command::Encode(command) => command.run(terminal),
         Command::Decode(command) => command.run(terminal),
@@ -214,7 +218,6 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Heal(command) => command.run(terminal),
         Command::Unseal(command) => command.run(terminal),
         Command::Info(command) => command.run(terminal),
-        Command::List(command) => command.run(terminal),
         Command::Demo(command) => command.run(terminal),
         Command::Create(command) => command.run(terminal),
         Command::Serve(command) => command.run(),
@@ -274,7 +277,7 @@ mod tests {
         let line = line.trim_start().split("  ").next().unwrap_or_default();
         let parts =
             line.split([';', '|', '&']).map(|part| part.trim().split(" > ").next().unwrap_or_default());
-        let parts = parts.filter(|part| part.starts_with("pantile "));
+        let parts = parts.filter(|part| part.starts_with("pantile ") || part.starts_with("pantile-lab "));
         parts.map(|part| part.split(' ').map(|word| word.trim_matches(['\'', '"'])).collect()).collect()
     }
 
@@ -289,11 +292,16 @@ mod tests {
     /// That they do what they say is for `tests/cli/examples_of_the_help_work.rs`.
     #[test]
     fn every_example_of_the_help_is_understood() {
-        let lines = examples(&Cli::command());
+        let mut lines = examples(&Cli::command());
+        lines.extend(examples(&lab::definition()));
         let calls: Vec<Vec<&str>> = lines.iter().flat_map(|line| calls(line)).collect();
         assert!(calls.len() > 80, "only {}: {calls:?}", calls.len());
         for call in calls {
-            if let Err(error) = Cli::try_parse_from(&call) {
+            let read = match call[0] {
+                "pantile" => Cli::try_parse_from(&call).map(drop),
+                _ => lab::Lab::try_parse_from(&call).map(drop),
+            };
+            if let Err(error) = read {
                 panic!("{call:?}: {error}");
             }
         }

@@ -1,9 +1,9 @@
-//! `pantile lab replay` and `generate`: the user's own trace on many codes.
+//! `pantile replay` and `generate`: the user's own trace on many codes.
 
 use crate::args::{self, Reading, is_file};
 use crate::commands::exascale::{DeviceName, measured};
-use crate::commands::lab::{Shown, answer, can_write, listing, write_page};
-use crate::commands::trace::{Given, Played};
+use crate::commands::shown::{Shown, answer, can_write, listing, write_page};
+use crate::commands::trace::{Given, Part, Played};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
 use crate::interrupt;
@@ -13,29 +13,36 @@ use clap::{Args, ValueEnum};
 use pantile::Code;
 use pantile::code::Placement;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
-use pantile_lab::replay::{BLOCK_BYTES, Circumstances, Format, Options, Trace, Writer, report};
+use pantile_lab::replay::{BLOCK_BYTES, Circumstances, Format, Options, Writer, report};
 use pantile_lab::{Figure, Lay};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// Replay a trace on codes: what each would do to your disks
+///
 /// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the
 /// plans that a volume executes.
 #[derive(Args)]
 #[command(after_long_help = "\
-Traces are recognised by content: MSR Cambridge CSV, fio iolog 2 and 3, CloudPhysics vscsi 1 and 2; '-' is standard input. A line that \
-cannot be read is shown with its number, and the status is then 1. With --disks a family may stand alone: its widest code of so many \
+Traces are recognised by content: MSR Cambridge CSV, SPC, Alibaba, Tencent, Systor '17, blkparse, fio iolog 2 and 3, CloudPhysics vscsi 1 \
+and 2, also packed by gzip or zstd; any other with a request a line by --columns; '-' is standard input. A line that cannot be read is shown \
+with its number, and the status is then 1. With --disks a family may stand alone: its widest code of so many \
 disks is taken.
 
 Examples:
-  pantile lab replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
-  pantile lab replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
-  pantile lab replay trace.csv --codes raid6:6,dcode:8 --flush 32 --windows 1,16,256
-  pantile lab replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
-  pantile lab replay trace.csv --codes raid6:6,dcode:8,rs:5+3 --device hdd
-  pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]
+  pantile replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
+  pantile replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
+  pantile replay trace.csv --codes raid6:6,dcode:8 --flush 32 --windows 1,16,256
+  pantile replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
+  pantile replay trace.csv --codes raid6:6,dcode:8,rs:5+3 --device hdd
+  pantile replay trace.csv.gz --volume hm_0 --codes raid6:6,dcode:8
+  pantile replay own.csv --columns time=1:ms,kind=2,offset=3:sectors,size=4 --codes raid6:6
+  pantile-lab generate zipf --requests 1000000 | pantile replay - --codes raid6:6")]
 pub struct Replay {
     /// The trace, or '-'.
     trace: PathBuf,
+    #[command(flatten)]
+    part: Part,
     /// The codes, separated by commas that a code's own arguments may follow:
     /// raid6:6,shec:4,3,2,dcode:7.
     #[arg(long, value_name = "CODES")]
@@ -146,14 +153,14 @@ impl Replay {
             Some(lost) => args::devices("--lost", lost)?,
             None => Vec::new(),
         };
-        let trace = Given::open(&self.trace)?;
+        let trace = Given::open(&self.trace, &self.part)?;
         let mut options = self.options(lost)?;
         if options.is_driven() {
             options.space_bytes = self.space()?;
         }
         let Played { seen, replayed, content } = trace.play(&codes, &options, terminal)?;
         let mut report = report(&seen, &replayed, &options);
-        report.given(self.trace.display().to_string(), content);
+        report.given(self.part.of(&self.trace), content);
         report.given_codes(&codes);
         if self.shown.all || self.shown.json || self.shown.csv {
             answer("One trace, many codes", &self.shown, &[report], terminal)?;
@@ -212,21 +219,13 @@ impl Replay {
         if let Some(space) = self.space {
             return Ok(space);
         }
-        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
         if !is_file(&self.trace) {
             return Err(Failure::Input(
                 "--space: how far standard input reaches is not known at its beginning, nor is what is no file; give the bytes of the volume"
                     .into(),
             ));
         }
-        let file = files::input(&self.trace).map_err(|error| Failure::System(named(&error)))?;
-        let mut trace = Trace::open(BufReader::with_capacity(1 << 20, file))
-            .map_err(|error| Failure::System(named(&error)))?;
-        let mut end = 0;
-        while let Some(item) = trace.next_item().map_err(|error| Failure::System(named(&error)))? {
-            end = item.map_or(end, |request| end.max(request.offset + request.len));
-        }
-        Ok(end)
+        Given::open(&self.trace, &self.part)?.end()
     }
 }
 
@@ -240,9 +239,14 @@ pub fn check_element(bytes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The codes of a list; a part without a colon that is neither a family nor another system's name
-/// belongs to the code before it.
+/// The codes of a list.
 pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Code>, Failure> {
+    Ok(named_codes(list, disks, reading)?.into_iter().map(|(_, code)| code).collect())
+}
+
+/// The codes of a list, with what each is called there; a part without a colon that is neither a
+/// family nor another system's name belongs to the code before it.
+pub fn named_codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<(String, Code)>, Failure> {
     let is_name = |part: &str| {
         let is_family = pantile::code::families().iter().any(|family| family.name == part);
         is_family || Code::parse_typed(part, disks.map(|disks| disks as usize)).is_ok()
@@ -264,7 +268,8 @@ pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Cod
             _ => specs.push(part.to_string()),
         }
     }
-    specs.iter().map(|spec| one_code(spec, disks, reading)).collect()
+    let named = |spec: String| one_code(&spec, disks, reading).map(|code| (spec, code));
+    specs.into_iter().map(named).collect()
 }
 
 fn one_code(spec: &str, disks: Option<u32>, reading: Reading) -> Result<Code, Failure> {

@@ -1,4 +1,4 @@
-//! `pantile search`: better generators, by exhaustion.
+//! `pantile-lab search`: better generators, by exhaustion.
 
 use crate::commands::prove::threads;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -35,8 +35,8 @@ enum What {
 Units: data columns, at most so many with any 4 of all columns lost. Takes about a second, on all cores.
 
 Examples:
-  pantile search raidq4 --norm-one --top 3
-  pantile search raidq4 --json
+  pantile-lab search raidq4 --norm-one --top 3
+  pantile-lab search raidq4 --json
   pantile show raidq:164+4,x=fe.72")]
     Raidq4(Raidq4),
 }

@@ -1,4 +1,4 @@
-//! A trace of the user's: opened, read once, told by its content.
+//! A trace of the user's: opened, unpacked, read once, told by its content.
 
 use crate::failure::{Failure, note};
 use crate::files;
@@ -6,14 +6,54 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::Terminal;
+use clap::Args;
 use pantile::Code;
 use pantile_format::CrcStream;
 use pantile_lab::replay::generate::Workload;
-use pantile_lab::replay::{Format, Options, ReplayError, Replayed, Seen, Trace, TraceError, Writer, run};
-use std::io::{BufRead, BufReader, Cursor, Read};
+use pantile_lab::replay::{
+    Columns, Format, Options, ReplayError, Replayed, Seen, SeveralVolumes, Trace, TraceError, TraceOptions,
+    Writer, run, unpacked,
+};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+
+/// Parts of a trace that are read.
+#[derive(Args)]
+pub struct Part {
+    /// The volume whose requests are read, where a trace has several: hm_0, a device as 8,0, a LUN,
+    /// a file of fio.
+    #[arg(long, value_name = "NAME")]
+    volume: Option<String>,
+    /// Where a trace of no known format has its fields: columns by number or name, with units, such
+    /// as time=1:ms,kind=2,offset=3:sectors,size=4,volume=5.
+    #[arg(long, value_name = "FIELDS")]
+    columns: Option<Columns>,
+}
+
+impl Part {
+    /// Returns the first option of it that was given.
+    pub fn option(&self) -> Option<&'static str> {
+        match (&self.volume, &self.columns) {
+            (Some(_), _) => Some("--volume"),
+            (_, Some(_)) => Some("--columns"),
+            _ => None,
+        }
+    }
+
+    fn options(&self) -> TraceOptions {
+        TraceOptions { volume: self.volume.clone(), columns: self.columns.clone() }
+    }
+
+    /// Returns the name of a trace, with that of the volume.
+    pub fn of(&self, path: &Path) -> String {
+        match &self.volume {
+            Some(volume) => format!("{}, volume {volume}", path.display()),
+            None => path.display().to_string(),
+        }
+    }
+}
 
 /// A trace that is open.
 pub struct Given {
@@ -24,7 +64,7 @@ pub struct Given {
     len_bytes: u64,
 }
 
-/// What codes have made of a trace.
+/// Results of codes for a trace.
 pub struct Played {
     pub seen: Seen,
     /// In the order of the codes.
@@ -34,25 +74,26 @@ pub struct Played {
 }
 
 impl Given {
-    /// Opens a trace; '-' is standard input.
-    pub fn open(path: &Path) -> Result<Given, Failure> {
+    /// Opens a trace, packed or not; '-' is standard input.
+    pub fn open(path: &Path, part: &Part) -> Result<Given, Failure> {
         let taken = Arc::new(Taken::default());
-        let counting = |from| Counting { from, taken: Arc::clone(&taken) };
         let mut len_bytes = 0;
-        let from: Box<dyn BufRead> = match path {
+        let from: Box<dyn Read> = match path {
             path if path == Path::new("-") => {
-                let stdin = files::stdin().map_err(|error| Failure::Input(named(path, &error)))?;
-                Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(stdin) as Box<dyn Read>)))
+                Box::new(files::stdin().map_err(|error| Failure::Input(named(path, &error)))?)
             }
             path => {
                 let file = files::input(path)
                     .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;
                 len_bytes = file.metadata().map_or(0, |metadata| metadata.len());
-                Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(file))))
+                Box::new(file)
             }
         };
-        let trace = Trace::open(from).map_err(|error| {
+        let counting = Counting { from, taken: Arc::clone(&taken) };
+        let from = unpacked(Box::new(BufReader::with_capacity(1 << 20, counting))).map_err(TraceError::Io);
+        let trace = from.and_then(|from| Trace::open_with(from, &part.options())).map_err(|error| {
             Failure::Input(match error {
+                TraceError::Io(error) if error.kind() == ErrorKind::InvalidData => named(path, &error),
                 TraceError::Io(error) => format!("{}; name a trace", named(path, &error)),
                 other => match other.unpacked_by() {
                     Some(tool) => format!(
@@ -65,6 +106,15 @@ impl Given {
             })
         })?;
         Ok(Given { path: path.to_path_buf(), trace, taken, len_bytes })
+    }
+
+    /// Reads a trace to find the byte after the last that a request reaches.
+    pub fn end(mut self) -> Result<u64, Failure> {
+        let mut end = 0;
+        while let Some(item) = self.trace.next_item().map_err(|error| unread(&self.path, &error))? {
+            end = item.map_or(end, |request| end.max(request.offset + request.len));
+        }
+        Ok(end)
     }
 
     /// Returns the trace that stands for a named workload.
@@ -94,7 +144,7 @@ impl Given {
         let done = run(&mut self.trace, codes, options, &|requests| {
             let message = format!("{requests} requests of {}", self.path.display());
             let done = self.taken.bytes.load(Ordering::Relaxed);
-            // Of standard input nobody knows the length: requests alone are told.
+            // The length of standard input is unknown: requests alone are shown.
             let of = if self.len_bytes == 0 { 0 } else { self.len_bytes.max(done) };
             progress.set(message, "bytes", done, of);
             ended.fetch_or(interrupt::asked(), Ordering::Relaxed);
@@ -108,7 +158,8 @@ impl Given {
             }
             ReplayError::TooLong { .. } => Failure::Input(format!("--space: {error}")),
             ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
-            ReplayError::Trace(error) => Failure::System(named(&self.path, &error)),
+            ReplayError::Trace(TraceError::Io(error)) => unread(&self.path, &error),
+            ReplayError::Trace(error) => Failure::Input(named(&self.path, &error)),
         })?;
         if ended.into_inner() {
             // Numbers of a part of the trace look like those of all of it, in a picture and in JSON
@@ -121,10 +172,24 @@ impl Given {
         for bad in &seen.first_bad {
             note(&named(&self.path, bad));
         }
+        let others = self.trace.others();
+        if seen.requests == 0 && !others.found.is_empty() {
+            let why = format!("it holds no request of this --volume; it has {others}");
+            return Err(Failure::Input(named(&self.path, &why)));
+        }
         if seen.requests == 0 {
             return Err(Failure::Input(named(&self.path, &"it holds no request that reads or writes")));
         }
         Ok(Played { seen, replayed, content: self.taken.told() })
+    }
+}
+
+/// Failure of a trace that is read: it is another than was asked for, or the machine fails.
+fn unread(path: &Path, error: &std::io::Error) -> Failure {
+    let is_of_several = error.get_ref().is_some_and(|error| error.is::<SeveralVolumes>());
+    match is_of_several || error.kind() == ErrorKind::InvalidData {
+        true => Failure::Input(named(path, error)),
+        false => Failure::System(named(path, error)),
     }
 }
 
@@ -145,7 +210,7 @@ impl Default for Taken {
 }
 
 impl Taken {
-    /// By which anybody can see whether he has the same trace.
+    /// Returns its length and checksum, which tell it from other traces.
     fn told(&self) -> String {
         let crc = self.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).crc();
         format!("{} bytes, CRC-64/NVME {:016x}", self.bytes.load(Ordering::Relaxed), crc.0)

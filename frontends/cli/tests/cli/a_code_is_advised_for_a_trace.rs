@@ -8,7 +8,7 @@ use std::path::Path;
 fn trace(folder: &Path, requests: &str) -> String {
     let path = folder.join("trace.csv").to_str().expect("UTF-8").to_string();
     text(&[
-        "lab",
+        "pantile-lab",
         "generate",
         "zipf",
         "--requests",
@@ -48,7 +48,7 @@ fn every_number_is_that_of_another_command() {
     let over_a_link = ["--disks", "8", "--survive", "2", "--repair-bandwidth", "600M", "--json"];
     let answer = json(&advise(&trace, &over_a_link));
     let specs = "raid6:6,dcode:8,clay:6,2,7,shec:5,3,c=2,mirror:8";
-    let replayed = json(&["lab", "replay", &trace, "--codes", specs, "--json"]);
+    let replayed = json(&["replay", &trace, "--codes", specs, "--json"]);
     let compared =
         json(&["compare", "raid6:6", "dcode:8", "clay:6,2,7", "shec:5,3,c=2", "mirror:8", "--json"]);
     for line in compared["codes"].as_array().expect("a list") {
@@ -71,7 +71,7 @@ fn every_number_is_that_of_another_command() {
         let pass = 16.0 * 1024.0 * 1024.0 / 150.0 / 3600.0;
         assert!(near(&found["rebuild_hours"], pass * f64::max(1.0, disks / 4.0)), "{name}");
     }
-    let durable = json(&["lab", "durability", "shec:5,3,c=2", "rs:6+2", "--cycles", "0", "--json"]);
+    let durable = json(&["durability", "shec:5,3,c=2", "rs:6+2", "--cycles", "0", "--json"]);
     // Without the link the disks alone set the pace: those of a volume are in one machine.
     let local = json(&advise(&trace, &["--disks", "8", "--survive", "2", "--json"]));
     assert!(local["codes"].as_array().expect("a list").iter().all(|one| {
@@ -82,6 +82,11 @@ fn every_number_is_that_of_another_command() {
         let all = durable.as_array().expect("a list");
         all.iter().find(|m| m["case"] == name && m["quantity"] == "nines").expect("nines")["value"].as_f64()
     };
+    // Nines are of one year, whatever --years asks for.
+    let years = ["durability", "shec:5,3,c=2", "--cycles", "0", "--years", "10", "--json"];
+    let longer = json(&years);
+    let of_longer = longer.as_array().expect("a list").iter().find(|m| m["quantity"] == "nines");
+    assert_eq!(of_longer.expect("nines")["value"].as_f64(), nines("shec:5,3,c=2"));
     let close =
         |a: &Value, b: Option<f64>| (a.as_f64().expect("a number") - b.expect("a number")).abs() < 1e-3;
     assert!(close(&code(&answer, "shec:5,3,c=2")["nines"], nines("shec:5,3,c=2")));
@@ -226,6 +231,52 @@ fn a_named_workload_stands_for_a_trace() {
     assert_fault(&pantile(&both), 2, &["--trace", "--workload"], "both");
 }
 
+/// A trace of two volumes, and of columns of its own.
+#[test]
+fn a_trace_of_several_volumes_is_advised_for_one_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let whole = trace(folder.path(), "600");
+    let lines = std::fs::read_to_string(&whole).expect("a trace");
+    let half = |nth: usize| lines.lines().enumerate().filter(move |(i, _)| i % 2 == nth);
+    let alone = folder.path().join("alone").to_str().expect("UTF-8").to_string();
+    let both = folder.path().join("both").to_str().expect("UTF-8").to_string();
+    let text_of = |line: &str| format!("{line}\n");
+    std::fs::write(&alone, half(1).map(|(_, line)| text_of(line)).collect::<String>()).expect("written");
+    let named = lines.lines().enumerate().map(|(i, line)| {
+        let fields: Vec<&str> = line.split(',').collect();
+        format!("{}|disk{}|{}|{}\n", fields[3], i % 2, fields[4], fields[5]).replace('|', ";")
+    });
+    std::fs::write(&both, named.collect::<String>()).expect("written");
+    let columns =
+        ["--columns", "kind=1,volume=2,offset=3,size=4", "--disks", "6", "--survive", "2", "--json"];
+    let of_one = json(&advise(&both, &[&["--volume", "disk1"][..], &columns].concat()));
+    let expected = json(&advise(&alone, &["--disks", "6", "--survive", "2", "--json"]));
+    assert_eq!(of_one["trace"]["requests"], 300);
+    assert_eq!(of_one["codes"], expected["codes"]);
+    let names = ["disk0 (300 requests), disk1 (300)", "--volume"];
+    assert_fault(&pantile(&advise(&both, &columns)), 2, &names, "no volume is chosen");
+    let none = advise(&both, &[&["--volume", "disk2"][..], &columns].concat());
+    assert_fault(&pantile(&none), 2, &["no request of this --volume", names[0]], "no such volume");
+    let without = ["advise", "--volume", "disk1", "--disks", "6", "--survive", "2"];
+    assert_fault(&pantile(&without), 2, &["--volume", "--trace FILE"], "no trace");
+}
+
+#[test]
+fn a_code_file_is_a_candidate_beside_the_families() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("mine.code");
+    let own = text(&["show", "raid6:4", "--text"]).replace("raid6", "mine");
+    std::fs::write(&file, own).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let asked = ["advise", "--disks", "6", "--survive", "2", "--json", "--codes", file];
+    let answer = json(&asked);
+    let found = code(&answer, file);
+    assert_eq!(found["tolerance"], 2, "{found}");
+    let more = ["--codes", "raid5:5"];
+    let run = pantile(&[&["advise", "--disks", "6", "--survive", "2"][..], &more].concat());
+    assert_fault(&run, 2, &["--codes: raid5:5 tolerates the loss of any 1, not of any 2"], "too little");
+}
+
 #[test]
 fn codes_that_ceph_has_come_before_those_of_the_plug_in() {
     let asked = ["advise", "--disks", "14", "--survive", "3", "--for", "ceph", "--json"];
@@ -305,7 +356,7 @@ fn impossible_requests_and_odd_traces_are_one_sentence() {
     );
 }
 
-/// Of a trace that is short enough to be timed as a whole they are those of `lab replay`.
+/// Of a trace that is short enough to be timed as a whole they are those of `replay`.
 #[test]
 fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -314,7 +365,7 @@ fn latencies_are_those_of_lab_replay_or_are_said_to_be_missing() {
     let answer = json(&[&arguments[..], &["--json"]].concat());
     assert_eq!(answer["timed"], serde_json::json!({"device": "hdd", "requests": 1000}));
     let specs = "raid6:6,dcode:8,clay:6,2,7,mirror:8";
-    let replayed = json(&["lab", "replay", &trace, "--codes", specs, "--device", "hdd", "--json"]);
+    let replayed = json(&["replay", &trace, "--codes", specs, "--device", "hdd", "--json"]);
     for name in ["raid6:6", "dcode:8", "clay:6,2,7", "mirror:8"] {
         for (field, quantity) in [
             ("read_p50_ms", "latency of reads, p50, ms"),

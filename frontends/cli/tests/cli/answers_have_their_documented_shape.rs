@@ -212,8 +212,7 @@ fn plan_goes_around_what_is_dear_and_takes_cells() {
 #[test]
 fn plan_counts_the_bytes_of_partial_sums() {
     let nodes = |list: &str| {
-        let arguments =
-            ["plan", "rs:6+3", "--lost", "1,2", "--nodes", list, "--element", "64K", "--json"];
+        let arguments = ["plan", "rs:6+3", "--lost", "1,2", "--nodes", list, "--element", "64K", "--json"];
         json(&arguments)["nodes"].clone()
     };
     let each = nodes("each");
@@ -305,10 +304,10 @@ fn compare_counts_and_sorts() {
 
 #[test]
 fn search_finds_the_known_best() {
-    let norm_one = json(&["search", "raidq4", "--norm-one", "--top", "2", "--json"]);
+    let norm_one = json(&["pantile-lab", "search", "raidq4", "--norm-one", "--top", "2", "--json"]);
     assert_eq!(norm_one["found"][0]["limit"], 125);
     assert_eq!(norm_one["found"].as_array().map(Vec::len), Some(2));
-    let all = json(&["search", "raidq4", "--top", "2", "--json"]);
+    let all = json(&["pantile-lab", "search", "raidq4", "--top", "2", "--json"]);
     let best = value!({"b": 0xfe, "c": 0x72, "limit": 164, "spec": "raidq:164+4,x=fe.72"});
     assert!(all["found"].as_array().is_some_and(|f| f.contains(&best)), "{all}");
 }
@@ -383,7 +382,7 @@ fn every_help_teaches() {
         assert!(["Examples:", "Answers:", "--json"].iter().all(|part| help.contains(part)), "{words:?}");
         assert!(help.lines().all(|line| line.chars().count() <= 100), "{words:?} has lines too long to read");
     }
-    assert!(text(&["search", "raidq4", "--help"]).contains("Examples:"));
+    assert!(text(&["pantile-lab", "search", "raidq4", "--help"]).contains("Examples:"));
     assert!(text(&["--version"]).starts_with("pantile "));
 }
 
@@ -460,7 +459,7 @@ fn ctrl_c_ends_a_replay_without_an_answer() {
     let directory = tempfile::tempdir().expect("a directory");
     for shown in [&["--json"][..], &["--html", "page.html"]] {
         let mut child = Command::new(env!("CARGO_BIN_EXE_pantile"))
-            .args(["lab", "replay", "-", "--codes", "raid6:4"])
+            .args(["replay", "-", "--codes", "raid6:4"])
             .args(shown)
             .current_dir(directory.path())
             .stdin(Stdio::piped())
@@ -544,7 +543,7 @@ fn durability_is_a_list_of_measures_a_table_and_a_page() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("page.html");
     let file = file.to_str().expect("UTF-8");
-    let arguments = ["lab", "durability", "rs:4+2", "shec:6,4,3", "--cycles", "2000"];
+    let arguments = ["durability", "rs:4+2", "shec:6,4,3", "--cycles", "2000"];
     let answer = json(&[&arguments[..], &["--json", "--html", file]].concat());
     let measures = answer.as_array().expect("a list");
     let of = |case: &str, quantity: &str| {
@@ -560,7 +559,7 @@ fn durability_is_a_list_of_measures_a_table_and_a_page() {
     );
     assert!(least < most && (0.9 * least..1.1 * most).contains(&loss), "{least} {loss} {most}");
     let page = std::fs::read_to_string(file).expect("a page");
-    assert!(page.contains("pantile lab durability rs:4+2") && page.contains("Pareto front"));
+    assert!(page.contains("pantile durability rs:4+2") && page.contains("Pareto front"));
     let table = text(&arguments);
     for word in ["MTTDL", "nines", "Monte Carlo, 95 %", "rs:4+2", "10 of 120"] {
         assert!(table.contains(word), "{word} is missing in {table}");
@@ -572,18 +571,18 @@ fn every_experiment_answers_with_the_same_fields() {
     let directory = tempfile::tempdir().expect("a directory");
     let trace = directory.path().join("trace.csv");
     let trace = trace.to_str().expect("UTF-8");
-    text(&["lab", "generate", "zipf", "--requests", "2000", "--space", "64M", "--out", trace]);
-    let replay = ["lab", "replay", trace, "--codes", "raid5:2,dcode:5"];
+    text(&["pantile-lab", "generate", "zipf", "--requests", "2000", "--space", "64M", "--out", trace]);
+    let replay = ["replay", trace, "--codes", "raid5:2,dcode:5"];
     let driven = ["--driven", "--lost", "1", "--lost-at", "50", "--rebuild-at", "500"];
     let experiments: [(&str, Vec<&str>); 8] = [
-        ("dcode-load", vec!["lab", "dcode-load", "--runs", "200"]),
-        ("dcode-read", vec!["lab", "dcode-read"]),
-        ("recovery", vec!["lab", "recovery"]),
-        ("raidp", vec!["lab", "raidp"]),
+        ("dcode-load", vec!["pantile-lab", "dcode-load", "--runs", "200"]),
+        ("dcode-read", vec!["pantile-lab", "dcode-read"]),
+        ("recovery", vec!["pantile-lab", "recovery"]),
+        ("raidp", vec!["pantile-lab", "raidp"]),
         ("replay", replay.to_vec()),
         ("replay", [&replay[..], &driven[..]].concat()),
-        ("durability", vec!["lab", "durability", "raid5:3", "--cycles", "1000"]),
-        ("exascale", vec!["lab", "exascale", "--quick", "--clients", "2000"]),
+        ("durability", vec!["durability", "raid5:3", "--cycles", "1000"]),
+        ("exascale", vec!["pantile-lab", "exascale", "--quick", "--clients", "2000"]),
     ];
     for (name, arguments) in experiments {
         let answer = json(&[&arguments[..], &["--json"]].concat());
@@ -616,7 +615,7 @@ fn a_page_says_by_what_it_was_made() {
     std::fs::write(&trace, requests).expect("written");
     let file = pantile(&["show", "raid5:2", "--text"]);
     std::fs::write(&code, &file.stdout).expect("written");
-    text(&["lab", "replay", &trace, "--codes", &format!("raid5:2,{code}"), "--html", &page]);
+    text(&["replay", &trace, "--codes", &format!("raid5:2,{code}"), "--html", &page]);
     let page = std::fs::read_to_string(&page).expect("a page");
     assert!(page.contains("my trace.csv'"), "a word with a space is quoted");
     let mut crc = pantile_format::CrcStream::new();

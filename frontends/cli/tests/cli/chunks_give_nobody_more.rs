@@ -99,12 +99,12 @@ fn what_is_made_of_a_code_file_is_for_everybody_only_if_that_is() {
 fn what_is_made_of_standard_input_is_for_everybody_only_if_that_is_a_file_for_everybody() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
-    ok(at, &["lab", "generate", "zipf", "--requests", "50", "--out", "trace"]);
+    ok(at, &["pantile-lab", "generate", "zipf", "--requests", "50", "--out", "trace"]);
     let new = mode_of(&at.join("trace"));
     for (mode, most) in [(0o600, 0o600), (0o644, new)] {
         set_mode(&at.join("trace"), mode);
         let command =
-            format!("{} lab replay - --codes raid5:3 --html page < trace", env!("CARGO_BIN_EXE_pantile"));
+            format!("{} replay - --codes raid5:3 --html page < trace", env!("CARGO_BIN_EXE_pantile"));
         let done = std::process::Command::new("sh").args(["-c", &command]).current_dir(at).output();
         let done = done.expect("a shell");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

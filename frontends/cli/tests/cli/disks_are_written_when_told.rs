@@ -1,4 +1,4 @@
-//! Claim: `lab dcode-engine --devices` writes nothing unless `--write` says so, and then only what
+//! Claim: `pantile-lab dcode-engine --devices` writes nothing unless `--write` says so, and then only what
 //! is blank, unless `--yes` says so.
 
 use crate::common::*;
@@ -10,8 +10,18 @@ const FILES: [&str; 5] = ["d0", "d1", "d2", "d3", "d4"];
 
 /// A few requests of short elements on these disks.
 fn asked(folder: &Path, devices: &[&str], more: &[&str]) -> Run {
-    let few =
-        ["lab", "dcode-engine", "--primes", "5", "--disks", "element", "--reads", "10", "--element", "4K"];
+    let few = [
+        "pantile-lab",
+        "dcode-engine",
+        "--primes",
+        "5",
+        "--disks",
+        "element",
+        "--reads",
+        "10",
+        "--element",
+        "4K",
+    ];
     pantile_in(folder, &[&few[..], more, &["--devices"], devices].concat())
 }
 
@@ -48,7 +58,7 @@ fn disks_are_written_only_when_told_and_only_where_nothing_is_lost() {
         assert_fault(&run, 2, needles, last);
     }
     assert!(FILES.iter().all(|name| is_blank(folder, name)));
-    assert_fault(&pantile(&["lab", "dcode-engine", "--write"]), 2, &["--devices"], "no devices");
+    assert_fault(&pantile(&["pantile-lab", "dcode-engine", "--write"]), 2, &["--devices"], "no devices");
     assert_fault(&asked(folder, &FILES, &["--yes"]), 2, &["--write"], "nothing is written");
     let run = asked(folder, &FILES, &["--write"]);
     assert_eq!(run.status, 0, "{}", run.stderr);

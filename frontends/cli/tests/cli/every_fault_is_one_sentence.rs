@@ -146,20 +146,26 @@ fn wrong_options() {
         (&["plan", "dcode:7", "--write", "35"], &["0 to 34"]),
         (&["plan", "dcode:7", "--write", "3,3"], &["twice"]),
         (&["plan", "dcode:7", "--write", "0", "--want", "1"], &["--want"]),
-        (&["lab", "replay", "Cargo.toml", "--codes", "raid6:4", "--lost", "2,2"], &["--lost", "twice"]),
-        (&["lab", "replay", "Cargo.toml", "--codes", "raid6:4", "--lost", "-1"], &["--lost", "'-1'"]),
-        (&["lab", "replay", "Cargo.toml", "--codes", "raid6:4", "--lost", ""], &["--lost", "empty entry"]),
-        (&["lab", "replay", "Cargo.toml", "--codes", "raid6:4", "--html", "."], &["--html", "directory"]),
-        (&["lab", "replay", ".", "--codes", "raid6:4"], &["name a trace"]),
-        (&["lab", "replay", "-", "--codes", "raid6:4", "--driven"], &["--space", "standard input"]),
-        (&["lab", "replay", "x", "--codes", "raid6:4", "--lost-at", "5"], &["--lost"]),
-        (&["lab", "replay", "x", "--codes", "raid6:4", "--rebuild-pace", "5"], &["--rebuild-at"]),
-        (&["lab", "delayed", "--record", "Cargo.toml"], &["no table", "--example delayed"]),
-        (&["lab", "delayed", "--record", "no-such-file"], &["no-such-file"]),
-        (&["lab", "delayed", "--quick", "--codes", "dcode:5"], &["5 rows", "1 row"]),
-        (&["lab", "generate", "tuples", "--element", "1G"], &["--element", "at most"]),
-        (&["lab", "generate", "zipf", "--gap", "1099511627776", "--requests", "1099511627776"], &["--gap"]),
-        (&["lab", "generate", "zipf", "--format", "vscsi1", "--element", "100"], &["multiple of 512"]),
+        (&["replay", "Cargo.toml", "--codes", "raid6:4", "--lost", "2,2"], &["--lost", "twice"]),
+        (&["replay", "Cargo.toml", "--codes", "raid6:4", "--lost", "-1"], &["--lost", "'-1'"]),
+        (&["replay", "Cargo.toml", "--codes", "raid6:4", "--lost", ""], &["--lost", "empty entry"]),
+        (&["replay", "Cargo.toml", "--codes", "raid6:4", "--html", "."], &["--html", "directory"]),
+        (&["replay", ".", "--codes", "raid6:4"], &["name a trace"]),
+        (&["replay", "-", "--codes", "raid6:4", "--driven"], &["--space", "standard input"]),
+        (&["replay", "x", "--codes", "raid6:4", "--lost-at", "5"], &["--lost"]),
+        (&["replay", "x", "--codes", "raid6:4", "--rebuild-pace", "5"], &["--rebuild-at"]),
+        (&["pantile-lab", "delayed", "--record", "Cargo.toml"], &["no table", "--example delayed"]),
+        (&["pantile-lab", "delayed", "--record", "no-such-file"], &["no-such-file"]),
+        (&["pantile-lab", "delayed", "--quick", "--codes", "dcode:5"], &["5 rows", "1 row"]),
+        (&["pantile-lab", "generate", "tuples", "--element", "1G"], &["--element", "at most"]),
+        (
+            &["pantile-lab", "generate", "zipf", "--gap", "1099511627776", "--requests", "1099511627776"],
+            &["--gap"],
+        ),
+        (
+            &["pantile-lab", "generate", "zipf", "--format", "vscsi1", "--element", "100"],
+            &["multiple of 512"],
+        ),
         (&["prove", "dcode:7", "--max-lost", "0"], &["1.."]),
         (&["prove", "dcode:7", "--sample", "0"], &["1.."]),
         (&["prove", "dcode:7", "--sets", "many"], &["many"]),
@@ -170,8 +176,8 @@ fn wrong_options() {
         (&["compare", "dcode:7", "nosuch:3"], &["nosuch"]),
         (&["compare", "dcode:7", "--sort", "beauty"], &["beauty", "rebuild"]),
         (&["compare", "dcode:7", "--reverse"], &["--sort"]),
-        (&["search", "raidq5"], &["raidq5"]),
-        (&["search", "raidq4", "--top", "0"], &["1.."]),
+        (&["pantile-lab", "search", "raidq5"], &["raidq5"]),
+        (&["pantile-lab", "search", "raidq4", "--top", "0"], &["1.."]),
         (&["completions", "cmd"], &["cmd", "bash"]),
         (&["seal", "--out", "x"], &["nothing to seal"]),
         (&["seal", "x"], &["--out"]),
@@ -189,7 +195,7 @@ fn wrong_options() {
 fn wrong_disks_of_the_lab() {
     let code = "rs:4+2";
     let cases: &[(&[&str], &[&str])] = &[
-        (&[], &["<CODE>", "pantile lab durability --help"]),
+        (&[], &["<CODE>", "pantile durability --help"]),
         (&["nosuch:4"], &["no code family 'nosuch'"]),
         (&[code, code], &["rs:4+2 is named twice"]),
         (&[code, "--disk-afr", "0"], &["above 0 and at most 99.9 %", "1.5%"]),
@@ -215,7 +221,7 @@ fn wrong_disks_of_the_lab() {
         (&[code, "--threads", "0"], &["1..=1024"]),
     ];
     for (arguments, needles) in cases {
-        let arguments = [&["lab", "durability"], *arguments].concat();
+        let arguments = [&["durability"], *arguments].concat();
         assert_fault(&pantile(&arguments), 2, needles, &format!("{arguments:?}"));
     }
     assert!(cases.len() > 20);
@@ -472,9 +478,9 @@ fn a_picture_is_written_whole_or_not_at_all() {
 fn an_answer_that_finds_no_room_is_status_2() {
     for (arguments, needle) in [
         (&["codes"][..], "cannot write to standard output: its file system is full"),
-        (&["lab", "generate", "zipf"], "cannot write to standard output: its file system is full"),
+        (&["pantile-lab", "generate", "zipf"], "cannot write to standard output: its file system is full"),
         (
-            &["lab", "generate", "zipf", "--out", "/dev/full"],
+            &["pantile-lab", "generate", "zipf", "--out", "/dev/full"],
             "cannot write /dev/full: its file system is full",
         ),
     ] {
@@ -494,7 +500,7 @@ fn an_answer_that_finds_no_room_is_status_2() {
 fn a_value_that_cannot_be_names_the_help_of_its_command() {
     for (arguments, help) in [
         (&["prove", "raid6:4", "--max-lost", "0"][..], "see 'pantile prove --help'"),
-        (&["lab", "generate", "zipf", "--writes", "101"], "see 'pantile lab generate --help'"),
+        (&["pantile-lab", "generate", "zipf", "--writes", "101"], "see 'pantile-lab generate --help'"),
         (&["seal", "x", "--out", "y", "--block", "much"], "see 'pantile seal --help'"),
         (&["--color", "sometimes", "codes"], "see 'pantile "),
     ] {

@@ -26,11 +26,11 @@ fn fields(line: &str) -> Vec<String> {
 fn every_number_is_a_line_with_its_kind() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = at(folder.path(), "trace.csv");
-    text(&["lab", "generate", "zipf", "--requests", "500", "--space", "64M", "--out", &trace]);
+    text(&["pantile-lab", "generate", "zipf", "--requests", "500", "--space", "64M", "--out", &trace]);
     for arguments in [
-        &["lab", "replay", &trace, "--codes", "raid5:2,lrc:4,2,1"][..],
-        &["lab", "durability", "lrc:4,2,1", "raid5:3", "--cycles", "500"],
-        &["lab", "shec"],
+        &["replay", &trace, "--codes", "raid5:2,lrc:4,2,1"][..],
+        &["durability", "lrc:4,2,1", "raid5:3", "--cycles", "500"],
+        &["pantile-lab", "shec"],
     ] {
         let csv = text(&[arguments, &["--csv"]].concat());
         let answer = json(&[arguments, &["--json"]].concat());
@@ -65,7 +65,7 @@ fn the_page_of_a_replay_has_the_terminals_table() {
     let folder = tempfile::tempdir().expect("a folder");
     let (trace, page) = (at(folder.path(), "trace.csv"), at(folder.path(), "page.html"));
     text(&[
-        "lab",
+        "pantile-lab",
         "generate",
         "zipf",
         "--requests",
@@ -77,8 +77,7 @@ fn the_page_of_a_replay_has_the_terminals_table() {
         "--out",
         &trace,
     ]);
-    let arguments =
-        ["lab", "replay", &trace, "--codes", "raid6:4,dcode:6", "--windows", "16", "--html", &page];
+    let arguments = ["replay", &trace, "--codes", "raid6:4,dcode:6", "--windows", "16", "--html", &page];
     let terminal = text(&arguments);
     let page = std::fs::read_to_string(&page).expect("a page");
     let table = page.split("The codes side by side").nth(1).expect("the table is there");
@@ -102,7 +101,7 @@ fn latencies_stand_beside_blocks() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = at(folder.path(), "trace.csv");
     text(&[
-        "lab",
+        "pantile-lab",
         "generate",
         "zipf",
         "--requests",
@@ -114,7 +113,7 @@ fn latencies_stand_beside_blocks() {
         "--out",
         &trace,
     ]);
-    let arguments = ["lab", "replay", &trace, "--codes", "raid6:4,mirror:3", "--device", "hdd"];
+    let arguments = ["replay", &trace, "--codes", "raid6:4,mirror:3", "--device", "hdd"];
     let answer = json(&[&arguments[..], &["--json"]].concat());
     let of = |case: &str, quantity: &str| {
         let all = answer.as_array().expect("a list");
@@ -156,7 +155,7 @@ fn a_tree_says_how_many_hosts_and_how_large_disks_are() {
     let folder = tempfile::tempdir().expect("a folder");
     let tree = at(folder.path(), "tree.json");
     std::fs::write(&tree, TREE).expect("written");
-    let arguments = ["lab", "durability", "raid6:1", "mirror:3", "--tree", &tree, "--cycles", "0"];
+    let arguments = ["durability", "raid6:1", "mirror:3", "--tree", &tree, "--cycles", "0"];
     let answer = text(&arguments);
     let sentences = answer.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
@@ -176,8 +175,7 @@ fn a_tree_says_how_many_hosts_and_how_large_disks_are() {
     };
     let (years, losses) = (of("MTTDL, years").expect("a number"), of("losses a year on all 6 OSDs"));
     assert!((losses.expect("a number") * years / 2.0 - 1.0).abs() < 1e-6, "two arrays of three");
-    let by_hand =
-        ["lab", "durability", "raid6:1", "--hosts", "2", "--disk-size", "8T", "--cycles", "0", "--json"];
+    let by_hand = ["durability", "raid6:1", "--hosts", "2", "--disk-size", "8T", "--cycles", "0", "--json"];
     let by_hand = self::json(&by_hand);
     let same = by_hand.as_array().expect("a list").iter().find(|m| m["quantity"] == "nines").expect("nines");
     assert_eq!(same["value"].as_f64(), of("nines"));
@@ -212,22 +210,13 @@ fn what_is_no_tree_is_one_sentence() {
         (&["--hosts", "2", "--domain-loss", "2"], &["at most 99.9 %"]),
         (&["--repair-bandwidth", "fast"], &["'none'"]),
     ] {
-        let arguments = [&["lab", "durability", "raid6:4"], more].concat();
+        let arguments = [&["durability", "raid6:4"], more].concat();
         assert_fault(&pantile(&arguments), 2, needles, &format!("{more:?}"));
     }
     let hosts = ["1", "2", "255", "100000"];
     for count in hosts {
-        let run = pantile(&[
-            "lab",
-            "durability",
-            "raid6:4",
-            "dcode:7",
-            "raidp:4",
-            "--hosts",
-            count,
-            "--cycles",
-            "100",
-        ]);
+        let run =
+            pantile(&["durability", "raid6:4", "dcode:7", "raidp:4", "--hosts", count, "--cycles", "100"]);
         assert_eq!(run.status, 0, "{count}: {}", run.stderr);
     }
 }

@@ -137,10 +137,11 @@ fn a_quiet_command_says_one_line_for_each_fault_and_nothing_else() {
 fn one_path_is_listed_healed_and_restored() {
     let place = Place::new();
     place.good(&[&SEAL[..], &["--exclude", "*.tmp"]].concat());
-    let listed = place.good(&["list", "my parity", "--include", "03.raw"]);
+    let listed = place.good(&["info", "--files", "my parity", "--include", "03.raw"]);
     assert!(listed.starts_with("-rw") && listed.trim_end().ends_with("2026/03.raw"), "{listed}");
-    assert!(!place.good(&["list", "my parity"]).contains("x.tmp"));
-    let json: Value = serde_json::from_str(&place.good(&["list", "my parity", "--json"])).expect("JSON");
+    assert!(!place.good(&["info", "--files", "my parity"]).contains("x.tmp"));
+    let json: Value =
+        serde_json::from_str(&place.good(&["info", "--files", "my parity", "--json"])).expect("JSON");
     assert_eq!(
         (json["paths"].as_array().map(Vec::len), &json["paths"][2]["bytes"]),
         (Some(16), &5000.into())
@@ -159,7 +160,7 @@ fn one_path_is_listed_healed_and_restored() {
     assert_eq!(fs::read_dir(place.path("to/2026")).expect("a folder").count(), 4);
     assert!(Path::new(&place.path("to/2026/10.raw")).exists());
     let run = place.run(&["unseal", "my parity", "--to", "to", "--include", "nosuch"]);
-    assert_fault(&run, 2, &["nosuch", "pantile list"], "a pattern that fits nothing");
+    assert_fault(&run, 2, &["nosuch", "pantile info --files"], "a pattern that fits nothing");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Claim: `lab dcode-engine` asks what the D-Code paper asked, 2000 reads healthy and 200 with each
+//! Claim: `pantile-lab dcode-engine` asks what the D-Code paper asked, 2000 reads healthy and 200 with each
 //! disk lost, of all codes at all its primes, and docs/lab.md says what comes of that.
 
 use crate::common::*;
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// by itself.
 #[test]
 fn all_primes_are_asked_the_papers_requests() {
-    let arguments = ["lab", "dcode-engine", "--disks", "element"];
+    let arguments = ["pantile-lab", "dcode-engine", "--disks", "element"];
     let answer = json(&[&arguments[..], &["--json"]].concat());
     let measures = answer.as_array().expect("a list");
     assert!(measures.iter().all(|m| m["experiment"] == "dcode-engine" && m["kind"] == "measured"));

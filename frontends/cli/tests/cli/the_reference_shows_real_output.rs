@@ -47,7 +47,8 @@ fn with_real_output(page: &str, folder: &Path) -> String {
                 in_block = false;
             }
             (true, _) => {
-                if let Some(command) = line.strip_prefix("$ pantile ") {
+                let of_lab = line.strip_prefix("$ ").filter(|line| line.starts_with("pantile-lab "));
+                if let Some(command) = line.strip_prefix("$ pantile ").or(of_lab) {
                     if !out.ends_with("```console\n") {
                         out.push('\n');
                     }

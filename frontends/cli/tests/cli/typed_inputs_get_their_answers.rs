@@ -32,6 +32,7 @@ fn prepare(at: &Path) {
     std::fs::write(at.join("file"), "x").expect("a file");
     std::fs::write(at.join("t.gz"), [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3]).expect("a file");
     std::fs::write(at.join("t.zst"), [0x28, 0xb5, 0x2f, 0xfd, 4, 0]).expect("a file");
+    std::fs::write(at.join("t.xz"), b"\xfd7zXZ\0\0\x04").expect("a file");
     let mut ext4 = vec![0; 64 << 20];
     ext4[0x438..0x43a].copy_from_slice(&[0x53, 0xef]);
     std::fs::write(at.join("full"), ext4).expect("a file");
@@ -43,11 +44,34 @@ fn prepare(at: &Path) {
         "create tank --size 16M",
         "create pool e1 e2 e3 e4 e5 e6",
         "seal photos --code rs:2+2 --out shards",
-        "lab generate zipf --requests 100 --out t",
+        "pantile-lab generate zipf --requests 100 --out t",
     ] {
         let run = pantile_in(at, &command.split(' ').collect::<Vec<_>>());
         assert_eq!(run.status, 0, "{command}: {}", run.stderr);
     }
+}
+
+/// What was typed with `lab` runs, and the program that has the command is named.
+#[test]
+fn lab_names_the_program_of_a_command_and_runs_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let generate = ["lab", "generate", "zipf", "--requests", "3"];
+    for (typed, named) in [
+        (&generate[..], "pantile: lab: run 'pantile-lab generate'\n"),
+        (&["lab", "durability", "raid6:4", "--cycles", "0"], "pantile: lab: run 'pantile durability'\n"),
+        (&["lab", "--help"], "pantile: lab: run 'pantile-lab --help'\n"),
+    ] {
+        let run = pantile_in(folder.path(), typed);
+        assert_eq!((run.status, run.stderr.as_str()), (0, named), "{typed:?}");
+        assert!(!run.stdout.is_empty(), "{typed:?}");
+    }
+    // Where it is not installed, the fault says so.
+    let alone = folder.path().join("pantile");
+    std::fs::copy(env!("CARGO_BIN_EXE_pantile"), &alone).expect("a copy");
+    let run = std::process::Command::new(&alone).args(generate).output().expect("it runs");
+    let said = String::from_utf8(run.stderr).expect("UTF-8");
+    assert_eq!(run.status.code(), Some(2), "{said}");
+    assert!(said.contains("pantile-lab, which is not installed"), "{said}");
 }
 
 #[test]

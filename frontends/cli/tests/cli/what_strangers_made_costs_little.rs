@@ -264,11 +264,11 @@ fn pipes_that_the_user_names_are_read() {
         let fault = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{how}: {fault}");
     };
-    read("\"$0\" lab replay link --codes raid5:4");
-    read("\"$0\" lab replay <(cat secret) --codes raid5:4");
-    read("cat secret | \"$0\" lab replay - --codes raid5:4");
-    read("cat secret | \"$0\" lab replay /dev/stdin --codes raid5:4");
-    read("mkfifo own; cat secret > own & \"$0\" lab replay own --codes raid5:4");
+    read("\"$0\" replay link --codes raid5:4");
+    read("\"$0\" replay <(cat secret) --codes raid5:4");
+    read("cat secret | \"$0\" replay - --codes raid5:4");
+    read("cat secret | \"$0\" replay /dev/stdin --codes raid5:4");
+    read("mkfifo own; cat secret > own & \"$0\" replay own --codes raid5:4");
 }
 
 /// Of a file that was removed the kernel says another name, which a stranger may have made.

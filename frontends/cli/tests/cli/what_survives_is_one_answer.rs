@@ -1,9 +1,9 @@
 //! Claim: the sets of devices that survive are one answer of all commands: `prove` with a
-//! placement, `status` of a volume that was just created with it, `lab durability` and `advise`.
+//! placement, `status` of a volume that was just created with it, `durability` and `advise`.
 
 use crate::common::*;
 use pantile::Code;
-use pantile::code::families;
+use pantile::code::{ColumnRole, families};
 use serde_json::Value;
 
 /// Sets of one device more than any: how many devices, sets, and survivors.
@@ -43,9 +43,9 @@ fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     (found["placement"].as_str().expect("a word").to_string(), of(margin, "any_more"), next)
 }
 
-/// By `lab durability`, which counts what is fatal.
+/// By `durability`, which counts what is fatal.
 fn durable(spec: &str, placement: &str, next: Next) -> (u64, Next) {
-    let found = json(&["lab", "durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
+    let found = json(&["durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
     let measures = found.as_array().expect("a list");
     let of = |quantity: &str| {
         let found = measures.iter().find(|measure| measure["quantity"] == quantity);
@@ -81,6 +81,61 @@ fn prove_status_and_durability_agree_for_every_family() {
         }
     }
     assert!(lossy >= 3, "{lossy}");
+}
+
+/// Each example of each family, in the placement that `create` chooses.
+#[test]
+fn prove_status_durability_and_advise_have_one_tolerance_for_every_family() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = folder.path().join("trace");
+    let trace = trace.to_str().expect("a path");
+    text(&["pantile-lab", "generate", "zipf", "--requests", "50", "--out", trace]);
+    let (mut missing, mut advised) = (Vec::new(), std::collections::HashSet::new());
+    for family in families() {
+        for spec in family.examples {
+            let code = Code::parse(spec).expect("an example");
+            let devices =
+                (0..code.columns()).filter(|&column| code.role(column) == ColumnRole::Device).count();
+            // dcode:9,raw is there to be studied: no volume has it.
+            let stores = code.check_stores().is_ok();
+            let (placement, any, _) = match stores {
+                true => of_a_volume(spec, None),
+                false => ("fixed".to_string(), code.claim().tolerance as u64, None),
+            };
+            let (proved, _) = proved(spec, &placement, code.claim().tolerance);
+            assert_eq!(proved, any, "{spec} {placement}: prove, status");
+            assert_eq!(durable(spec, &placement, None).0, any, "{spec} {placement}: durability, status");
+            let (disks, survive) = (devices.to_string(), any.max(1).to_string());
+            let more = ["--codes", spec, "--trace", trace, "--json"];
+            let asked = [&["advise", "--disks", &disks, "--survive", &survive][..], &more].concat();
+            if any == 0 || code.columns() > devices || !stores {
+                missing.push(*spec);
+                let run = pantile(&asked);
+                assert_eq!(run.status, 2, "{spec}: {}", run.stderr);
+                continue;
+            }
+            // Of the wide ones the other candidates take minutes; each family has one that is not.
+            if code.columns() > 16 {
+                continue;
+            }
+            advised.insert(family.name);
+            let answer = json(&asked);
+            let codes = answer["codes"].as_array().expect("a list");
+            let is_it = |one: &&Value| {
+                let same = one["same"].as_array().expect("a list");
+                one["code"] == *spec || same.iter().any(|other| other == spec)
+            };
+            let found = codes.iter().find(is_it).unwrap_or_else(|| panic!("{spec} is missing in {answer}"));
+            let told = (found["placement"].as_str(), number(&found["tolerance"]));
+            assert_eq!(told, (Some(&*placement), any), "{spec}: advise, status");
+        }
+    }
+    // Without a loss to survive, or with an add-on beside every disk, nothing is advised.
+    assert_eq!(
+        missing,
+        ["raid0:1", "raid0:4", "dcode:9,raw", "raidp:5", "raidp:8,weighted", "raidp:8,stack=2"]
+    );
+    assert_eq!(advised.len(), families().len() - 2, "{advised:?}");
 }
 
 #[test]

@@ -10,7 +10,8 @@ pub struct Run {
     pub stderr: String,
 }
 
-/// Runs `pantile` with these arguments, away from any terminal.
+/// Runs `pantile` with these arguments, or `pantile-lab` if that is the first, away from any
+/// terminal.
 pub fn pantile(arguments: &[&str]) -> Run {
     pantile_in(Path::new("."), arguments)
 }
@@ -25,9 +26,19 @@ pub fn pantile_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     run(Path::new("."), variables, arguments)
 }
 
+/// Returns the program of these arguments with the rest of them.
+pub fn command(arguments: &[&str]) -> Command {
+    let (program, arguments) = match arguments.split_first() {
+        Some((&"pantile-lab", rest)) => (env!("CARGO_BIN_EXE_pantile-lab"), rest),
+        _ => (env!("CARGO_BIN_EXE_pantile"), arguments),
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command
+}
+
 fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
-    let output = Command::new(env!("CARGO_BIN_EXE_pantile"))
-        .args(arguments)
+    let output = command(arguments)
         .current_dir(directory)
         .envs(variables.iter().copied())
         .env_remove("NO_COLOR")
@@ -86,7 +97,8 @@ pub fn assert_fault(run: &Run, status: i32, needles: &[&str], what: &str) {
     let lines: Vec<&str> = run.stderr.lines().filter(|l| !l.is_empty() && !is_progress(l)).collect();
     assert_eq!(lines.len(), 1, "{what}: one line expected, not\n{}", run.stderr);
     let line = lines[0];
-    assert!(line.starts_with("pantile: ") && line.ends_with(['.', '?']), "{what}: {line}");
+    let is_named = line.starts_with("pantile: ") || line.starts_with("pantile-lab: ");
+    assert!(is_named && line.ends_with(['.', '?']), "{what}: {line}");
     assert!(line.len() < 500, "{what}: too long: {line}");
     for bad in ["panicked", "backtrace", "RUST_", "Err(", "unwrap", ".rs:", "  "] {
         assert!(!line.contains(bad), "{what}: {line}");
