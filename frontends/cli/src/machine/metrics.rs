@@ -2,7 +2,7 @@
 
 use crate::machine::all::Task;
 use crate::machine::look::{Looked, VolumeFound};
-use pantile_host::{DeviceReport, DeviceWord, RangeWord, StatusReport, Verdict};
+use pantile_host::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use std::fmt::Write;
 
 /// The media type of the text.
@@ -20,9 +20,8 @@ const OF_VOLUMES: &[Metric<StatusReport>] = &[
     }),
     ("size_bytes", "gauge", "Length of the volume.", |r| number(r.len_bytes)),
     ("used_bytes", "gauge", "Bytes of the volume that hold data.", |r| number(r.used_bytes)),
-    ("lost_bytes", "gauge", "Bytes that cannot be read.", |r| number(bytes(r, RangeWord::Lost))),
-    ("suspect_bytes", "gauge", "Bytes that may read as what was never written.", |r| {
-        number(bytes(r, RangeWord::Suspect))
+    ("lost_bytes", "gauge", "Bytes that cannot be read.", |r| {
+        number(r.ranges.iter().map(|range| range.len_bytes).sum())
     }),
     ("broken_stripes", "gauge", "Stripes of which more is bad than the code tolerates.", |r| {
         number(r.broken_stripes)
@@ -88,10 +87,6 @@ fn number(value: u64) -> Option<f64> {
 
 fn micro(value: u32) -> Option<f64> {
     Some(f64::from(value) / 1e6)
-}
-
-fn bytes(report: &StatusReport, is: RangeWord) -> u64 {
-    report.ranges.iter().filter(|range| range.is == is).map(|range| range.len_bytes).sum()
 }
 
 /// Returns the text of a look. `pending` is the number of messages that no channel has taken yet.
