@@ -20,7 +20,7 @@ pub const MADE: &str = "chunks.txt";
 const DEFINITION: &str = "chunks.code";
 /// Its first line.
 const FIRST: &str = "pantile-chunks 1";
-/// What is read of it.
+/// The data that are read of it.
 const MADE_BYTES_MOST: u64 = 64 << 10;
 /// The length of a chunk of a stripe, unless another is given: of each cell of a code of many rows.
 const CHUNK_USUAL: usize = 64 << 10;

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_end_a_field_is_quoted() {
+    fn a_character_that_would_end_a_field_is_quoted() {
         assert_eq!(field("raid6:6"), "raid6:6");
         assert_eq!(field("lrc:12,2,2"), "\"lrc:12,2,2\"");
         assert_eq!(field("a \"b\"\n"), "\"a \"\"b\"\"\n\"");

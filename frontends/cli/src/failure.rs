@@ -8,10 +8,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// What a run that worked has found.
+/// Result of a run without a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong: status 0.
+    /// Good: status 0.
     Good,
     /// The question was answered, and the answer is bad: status 1.
     Bad,

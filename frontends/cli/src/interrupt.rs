@@ -49,7 +49,7 @@ fn is_ignored(signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether the user asked to end.
+/// Tests whether the user asked to end.
 pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }

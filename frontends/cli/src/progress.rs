@@ -78,7 +78,7 @@ impl Progress {
         Progress { state, shown }
     }
 
-    /// What is done, and how far.
+    /// The work, and its progress.
     pub fn set(&self, message: impl Into<String>, unit: &'static str, done: u64, of: u64) {
         let message = message.into();
         if let Shown::Live { bar, .. } = &self.shown {

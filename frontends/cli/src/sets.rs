@@ -469,7 +469,7 @@ fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String
     out
 }
 
-/// What verify found, as text.
+/// Returns the result of `verify` as text.
 pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> String {
     const FILES_MOST: usize = 30;
     const RENAMED_MOST: usize = 100;

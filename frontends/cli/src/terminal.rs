@@ -25,10 +25,10 @@ pub enum Color {
     Never,
 }
 
-/// What can be shown.
+/// Abilities of the streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
-    /// Whether standard output takes colours.
+    /// True if standard output takes colours.
     pub colour: bool,
     /// Characters in a line.
     pub width: usize,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_shown_and_styles_are_kept() {
+    fn control_characters_are_shown_and_styles_are_kept() {
         let plain = "a\tb\n  ┌─ ä\n";
         assert!(matches!(shown(plain), Cow::Borrowed(same) if same == plain));
         let styled = "\x1b[1mbold\x1b[0m \x1b[38;5;1mred\x1b[0m\n";

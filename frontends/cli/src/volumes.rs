@@ -350,7 +350,7 @@ pub fn other_version() -> Failure {
 pub struct DoneJson<'t> {
     pub output_version: u32,
     pub done: &'t str,
-    /// Whether a server did it.
+    /// True if a server did it.
     pub served: bool,
 }
 

@@ -75,7 +75,7 @@ pub struct Advise {
     codes: Option<String>,
     #[command(flatten)]
     reading: args::Reading,
-    /// What the code is for.
+    /// Purpose of the code.
     #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = For::Volume)]
     target: For,
     /// What counts, and how much: numbers from 0 to 100 for space, io, rebuild and durability.

@@ -195,7 +195,7 @@ impl Subject {
         }
     }
 
-    /// What is lost, if it is whole columns.
+    /// The lost columns, if whole columns are lost.
     fn lost_columns(&self) -> Option<Vec<usize>> {
         let columns = self.lost.columns(self.code());
         (CellSet::of_columns(self.code(), &columns) == self.lost).then_some(columns)

@@ -57,7 +57,7 @@ pub struct Durability {
     /// Hosts over which the columns are spread: one can fail with all its disks.
     #[arg(long, value_name = "N", conflicts_with_all = ["racks", "tree"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     hosts: Option<u32>,
-    /// The same of racks.
+    /// Failures of racks, as of hosts.
     #[arg(long, value_name = "N", conflicts_with = "tree", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     racks: Option<u32>,
     /// Hosts, disks and their size as 'ceph osd tree -f json' has them; '-' is standard input.
@@ -183,7 +183,7 @@ fn years(text: &str) -> Result<f64, String> {
         .and_then(|years| if years >= 0.001 { Ok(years) } else { Err(format!("expected {expected}")) })
 }
 
-/// What a tree says, and its failure domains.
+/// Disks of a tree, and its failure domains.
 fn tree(path: &Path, domain: Domain, lost_per_year: f64) -> Result<(Tree, Domains), Failure> {
     let tree = tree_of(path)?;
     let named =

@@ -68,7 +68,7 @@ struct ChunkJson {
     bytes: u64,
 }
 
-/// What is encoded.
+/// The data to encode.
 enum Source {
     /// A file of so many bytes.
     File(File, u64),
@@ -107,7 +107,7 @@ impl Encode {
         self.answer(&layout, &place, len)
     }
 
-    /// What is encoded, open.
+    /// The data to encode, open.
     fn source(&self, layout: &Layout) -> Result<Source, Failure> {
         let source = if self.file.as_os_str() == "-" {
             let stdin = files::stdin().map_err(|error| Failure::file("read", &self.file, &error))?;

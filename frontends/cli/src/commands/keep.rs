@@ -42,7 +42,7 @@ pub struct KeepServed {
     /// The Unix socket that it listens on, to be removed when it died.
     #[arg(long)]
     socket: Option<PathBuf>,
-    /// What nbdkit is told.
+    /// Arguments of nbdkit.
     #[arg(last = true, required = true)]
     told: Vec<OsString>,
 }
@@ -156,7 +156,7 @@ fn died_of_a_client(log: &Path, from: u64, fault: &str) -> bool {
         && says(log, from, |line| is_about_a_client(&String::from_utf8_lossy(&line)))
 }
 
-/// Whether a line is one of these:
+/// Tests whether a line is one of these:
 ///
 ///     nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.
 fn is_about_a_client(line: &str) -> bool {

@@ -31,7 +31,7 @@ pub struct NodesJson {
     busiest_port: PortsJson,
 }
 
-/// What a node sends, in bytes for a stripe.
+/// Bytes that a node sends for a stripe.
 #[derive(Serialize)]
 struct LinkJson {
     node: u32,
@@ -45,7 +45,7 @@ struct LinkJson {
     chain: u64,
 }
 
-/// What the port carries, in or out, that carries most.
+/// Bytes of the busiest port, in or out.
 #[derive(Serialize)]
 struct PortsJson {
     whole: u64,

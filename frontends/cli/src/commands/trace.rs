@@ -197,7 +197,7 @@ fn named(path: &Path, error: &dyn std::fmt::Display) -> String {
     format!("{}: {error}", path.display())
 }
 
-/// What has been read of a trace.
+/// Progress of reading a trace.
 struct Taken {
     bytes: AtomicU64,
     crc: Mutex<CrcStream>,

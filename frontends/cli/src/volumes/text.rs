@@ -473,7 +473,7 @@ mod tests {
 
     /// An attacker's server at the socket of a volume's folder can answer anything.
     #[test]
-    fn what_a_strangers_server_answers_is_shown_and_not_obeyed() {
+    fn answers_of_an_attackers_server_are_shown_and_not_obeyed() {
         let strange = || String::from("\x1b[31m\x1b]0;owned\x07\n");
         let next = NextLoss { devices: u32::MAX, sets: 0, survived: u64::MAX, fatal: vec![vec![0]] };
         let next = Some(next);

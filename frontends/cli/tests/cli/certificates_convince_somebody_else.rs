@@ -38,7 +38,7 @@ fn a_certificate_convinces_whoever_checks_it() {
 }
 
 #[test]
-fn what_was_changed_convinces_nobody() {
+fn a_changed_certificate_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("certificate.json");
     for spec in ["rs:4+2", "dcode:5", "shec:6,4,3", "raidq:4+3"] {

@@ -101,7 +101,7 @@ fn a_picture_goes_to_a_file_beside_the_answer() {
 
 /// A shell opened it, to append or anew: what it holds stays, and what is printed comes behind.
 #[test]
-fn what_a_shell_has_open_is_written_on() {
+fn a_file_that_a_shell_has_open_is_written_on() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("out");
     let picture = text(&["show", "raid6:4", "--svg", "-"]);

@@ -182,7 +182,7 @@ fn a_tree_says_how_many_hosts_and_how_large_disks_are() {
 }
 
 #[test]
-fn what_is_no_tree_is_one_sentence() {
+fn a_text_that_is_no_tree_is_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, content: &str| {
         let path = at(folder.path(), name);

@@ -154,7 +154,7 @@ fn ctrl_c_leaves_nothing_behind() {
 }
 
 #[test]
-fn nothing_is_replaced_unless_asked_and_nothing_else_is_left() {
+fn a_file_is_replaced_only_if_asked_and_no_other_is_left() {
     let folder = folder(10_000);
     let at = folder.path();
     ok(at, &["encode", "data", "--code", "raid6:2", "--out", "c"]);
@@ -243,7 +243,7 @@ fn a_chunk_of_another_length_is_taken_for_lost() {
 }
 
 #[test]
-fn what_cannot_be_is_one_sentence() {
+fn an_impossible_wish_is_one_sentence() {
     let folder = folder(1000);
     let at = folder.path();
     ok(at, &["encode", "data", "--code", "rs:4+2", "--chunk", "4K", "--out", "c"]);

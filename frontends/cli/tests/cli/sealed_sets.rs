@@ -370,7 +370,7 @@ fn sources_that_are_not_there_are_said() {
 }
 
 #[test]
-fn what_cannot_be_right_is_status_2() {
+fn an_impossible_set_is_status_2() {
     let place = Place::new();
     place.seal("rs:4+2");
     fs::write(place.path("file"), b"in the way").expect("written");

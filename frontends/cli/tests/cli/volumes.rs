@@ -108,7 +108,7 @@ fn a_command_that_is_proposed_is_one_command() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_one_sentence() {
+fn an_impossible_volume_is_refused_in_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 1M");
