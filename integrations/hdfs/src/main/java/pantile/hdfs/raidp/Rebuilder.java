@@ -25,8 +25,8 @@ import pantile.hdfs.RaidpCode;
 import pantile.hdfs.Replica;
 
 /**
- * Carries out steps of a plan: reads rows and mirrors window by window, solves, and gives what was
- * lost to DataNodes.
+ * Carries out steps of a plan: reads rows and mirrors window by window, solves, and gives the
+ * rebuilt blocks to DataNodes.
  *
  * <p>For several threads. Memory: for each step that runs, at most {@link #STEP_BYTES} and the
  * packets of its connections, of which there are at most {@link #STREAMS_MOST}.
@@ -103,7 +103,7 @@ final class Rebuilder implements Closeable {
     this.throttle = throttle;
   }
 
-  /** Takes what is known of nodes and blocks, for the steps that follow. */
+  /** Sets the known nodes and blocks, for the next steps. */
   void look(Nodes nodes, Sources sources, Map<Long, Missing> missing) {
     this.nodes = nodes;
     this.sources = sources;
@@ -197,7 +197,7 @@ final class Rebuilder implements Closeable {
     }
   }
 
-  /** Closes all, also after one that fails: what was read or written does not depend on it. */
+  /** Closes all, also after a failure, since earlier reads and writes do not depend on it. */
   private static void closeAll(Deque<Closeable> open) {
     for (Closeable one : open) {
       try {
@@ -316,7 +316,7 @@ final class Rebuilder implements Closeable {
     }
   }
 
-  /** Where a rebuilt block goes: one of its two disks; HDFS makes the other replica. */
+  /** Target of a rebuilt block: one of its two disks; HDFS makes the other replica. */
   private final class Target {
     private final RecoveryPlan.Unknown unknown;
     private final DatanodeInfo node;

@@ -12,11 +12,11 @@ import java.util.TreeSet;
 import java.util.function.IntPredicate;
 
 /**
- * Which disks still have the blocks of rows: as a replica, or kept since it was deleted or changed.
+ * Disks that still have the blocks of rows: as a replica, or kept since it was deleted or changed.
  *
  * <p>A block is gone only if the disk of its mirror and its own disk both said so, or have no live
- * node; one that does not answer says nothing. What was asked is asked again if a disk has a live
- * node that had none.
+ * node; one that does not answer says nothing. Questions are repeated if a disk has a live node and
+ * had none before.
  */
 final class Sources {
   /** Asks the node of a disk, as {@link Peer#generations}. */
@@ -29,7 +29,7 @@ final class Sources {
   static final class Source {
     final int disk;
 
-    /** True if what it has is of the entry's own generation. */
+    /** True if its content is of the entry's own generation. */
     final boolean isExact;
 
     Source(int disk, boolean isExact) {
@@ -45,14 +45,14 @@ final class Sources {
   /** Contents that are gone, with the disks that had no live node to be asked. */
   private final Map<List<Long>, Set<Integer>> gone = new HashMap<>();
 
-  /** Why nodes did not answer in the last round, by disk. */
+  /** Reasons why nodes did not answer in the last round, by disk. */
   private final Map<Integer, String> silent = new TreeMap<>();
 
   Sources(Ask ask) {
     this.ask = ask;
   }
 
-  /** Which disk to read an entry from; null if that is not known. */
+  /** Returns the disk to read an entry from; null if unknown. */
   Source of(Entry entry) {
     return known.get(entry.content());
   }
@@ -67,7 +67,7 @@ final class Sources {
     return new HashSet<>(gone.keySet());
   }
 
-  /** Why contents that are gone may come back; empty if they do not. */
+  /** Reasons why lost contents can come back; empty if they cannot. */
   String hope() {
     Set<Integer> unasked = new TreeSet<>();
     gone.values().forEach(unasked::addAll);

@@ -31,12 +31,12 @@ import pantile.hdfs.raidp.StorageName;
  * Places both copies of a block in the two storages that are one superchunk: the one on disk i that
  * is named after disk j, and the one on disk j that is named after disk i.
  *
- * <p>So any two disks share one superchunk and nothing else. What there is to know stands in the
- * ids of the storages ({@link StorageName}); storages of other names get nothing. A block that has
- * one copy left gets the other in its mirror or nowhere: where the mirror's disk is gone, RAIDP
- * repairs. Which superchunk a new block gets, {@link Pairs} says.
+ * <p>So any two disks share one superchunk and nothing else. The ids of the storages have all
+ * information ({@link StorageName}); storages of other names get no block. A block that has one
+ * copy left gets the other in its mirror or nowhere: where the mirror's disk is gone, RAIDP
+ * repairs. {@link Pairs} chooses the superchunk of a new block.
  *
- * <p>In this package of Hadoop's, since what a policy is given cannot be named in any other. It is
+ * <p>In this package of Hadoop's, since a policy's arguments cannot be named in any other. It is
  * named in {@code dfs.block.replicator.classname}.
  */
 public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
@@ -54,7 +54,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
 
   private NetworkTopology nodes;
 
-  /** The nodes for which the log has what the loss of a host costs. */
+  /** The nodes for which the log has the cost of losing a host. */
   private volatile Set<DatanodeDescriptor> described = Collections.emptySet();
 
   /** When a sentence was said last: one for each DataNode, and a few more. */
@@ -236,7 +236,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     return ends;
   }
 
-  /** Says what the loss of a host costs when other nodes are there than before. */
+  /** Logs the cost of losing a host when the set of nodes has changed. */
   private void sayCosts(Set<DatanodeDescriptor> live, List<Pairs.End<DatanodeStorageInfo>> all) {
     if (!live.equals(described)) {
       described = live;
