@@ -106,7 +106,7 @@ declare -A started
 # osds_up ID...: starts them and waits until the monitor has seen each, or one has ended.
 osds_up() {
     local id
-    # In the foreground: what a plug-in says on standard error is kept.
+    # In the foreground, so that a plug-in's standard error is kept.
     for id in "$@"; do
         setsid ceph-osd -f -i "$id" >>"$cluster/log/osd.$id.err" 2>&1 </dev/null &
         started[$id]=$!
@@ -165,14 +165,14 @@ cluster_down() {
     rm -rf "$cluster"
 }
 
-# quietly COMMAND...: ends with what it said if it fails.
+# quietly COMMAND...: prints its output and ends if it fails.
 quietly() {
     local said
     said=$("$@" 2>&1) || fail "$*: $said"
 }
 
-# pool NAME WORD...: a pool of a profile; what is there may be overwritten unless overwrites=false.
-# With optimised=true as Ceph 20 does it best; of 8 placement groups unless `groups` says how many.
+# pool NAME WORD...: a pool of a profile; objects may be overwritten unless overwrites=false. With
+# optimised=true as Ceph 20 does it best; of 8 placement groups unless `groups` says how many.
 pool() {
     local name=$1 k
     shift

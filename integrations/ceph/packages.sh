@@ -1,4 +1,4 @@
-# Sourced: Debian's Ceph, and what its plug-ins are built and probed with.
+# Sourced: Debian's Ceph, and the packages to build and probe its plug-ins.
 
 need_ceph() {
     local package missing=()

@@ -1,12 +1,12 @@
-// The erasure-code interfaces of Ceph 14.2 to 18.2 and of 19.2: the order of virtual functions is
-// what counts. tests/vtable.py holds the first against the plug-ins of the distribution, and
+// The erasure-code interfaces of Ceph 14.2 to 18.2 and of 19.2: only the order of virtual functions
+// counts. tests/vtable.py holds the first against the plug-ins of the distribution, and
 // tests/slots.cc the second against the header of its Ceph.
 #pragma once
 #include "maker.h"
 
 namespace pantile::abi16 {
 
-// What both have first.
+// The first slots of both.
 class FirstSlots {
 public:
     virtual ~FirstSlots() {}                                                                      // 0, 1

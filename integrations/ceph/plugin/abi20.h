@@ -58,7 +58,7 @@ static_assert(sizeof(ShardMap<int>) == 112, "the map of Ceph 20 has 112 bytes");
 using ShardChunks = ShardMap<ceph::bufferlist>;
 using ShardBuffers = ShardMap<ceph::bufferptr>;
 
-// What a plug-in says that it can, of ErasureCodeInterface::plugin_flags.
+// Abilities of a plug-in, of ErasureCodeInterface::plugin_flags.
 constexpr uint64_t PARTIAL_READ = 1 << 0, PARTIAL_WRITE = 1 << 1, ZEROS_OF_ZEROS = 1 << 2, PARITY_DELTA = 1 << 4,
                    OPTIMIZED = 1 << 6;
 
@@ -109,8 +109,8 @@ using ErasureCodePlugin = pantile::ErasureCodePlugin<ErasureCodeInterface>;
 
 } // namespace pantile::abi20
 
-// A rule for several zones is one more slot, before all later ones; what else it takes than a
-// number of zones differs between sources of 21.
+// A rule for several zones is one more slot, before all later ones; its further arguments differ
+// between sources of 21.
 namespace pantile::abi21 {
 
 template <class... Domains> class FirstSlots : public abi20::FirstSlots {

@@ -1,4 +1,5 @@
-// What Ceph looks up in the shared object: a version that must be its own, and an initialisation.
+// Symbols that Ceph looks up in the shared object: a version that must be its own, and an
+// initialisation.
 #include "host.h"
 #include "rust.h"
 #include <cerrno>
@@ -33,7 +34,7 @@ bool is_known(int major)
 
 using Register = int (*)(const char *);
 
-// What stands in a slot of the host's own plug-in isa; nothing if that cannot be seen.
+// Content of a slot of the host's own plug-in isa; empty if it cannot be read.
 std::string slot_of_isa(const std::string &directory, int slot)
 {
     void *isa = dlopen((directory + "/libec_isa.so").c_str(), RTLD_NOW);

@@ -1,5 +1,5 @@
-// What a plug-in takes from the process that loads it. Declared by hand: Ceph's own headers of
-// these classes are in no package, and only names and arguments count.
+// Symbols that a plug-in takes from the process that loads it. Declared by hand: Ceph's own headers
+// of these classes are in no package, and only names and arguments count.
 #pragma once
 #include <ostream>
 #include <rados/buffer.h>

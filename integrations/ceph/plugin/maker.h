@@ -1,5 +1,5 @@
-// What Ceph keeps for each name of a plug-in: a maker of codes. All generations have it, each with
-// its own interface of a code.
+// The object that Ceph keeps for each name of a plug-in: a maker of codes. All generations have it,
+// each with its own interface of a code.
 #pragma once
 #include "stripes.h"
 #include <cerrno>

@@ -1,4 +1,4 @@
-// The Rust half of the plug-in: what src/border.rs exports, in C++.
+// The Rust half of the plug-in: the exports of src/border.rs, in C++.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -78,8 +78,8 @@ template <typename Call> int caught(const char *slot, Call call) noexcept
     }
 }
 
-// Runs a call that has no answer. Where it fails the daemon ends: Ceph would go on and write what is
-// in the buffers, of which some are as before.
+// Runs a call that has no answer. If it fails the daemon ends: Ceph would go on and write the
+// buffers, some of them unchanged.
 template <typename Call> void caught_or_abort(const char *slot, Call call) noexcept
 {
     if (caught(slot, call) == 0) return;
@@ -114,7 +114,7 @@ template <typename State> struct Callback {
     Thrown thrown;
 };
 
-// A profile and what the Rust half made of it.
+// A profile and its pool in the Rust half.
 class Pool {
 public:
     using Profile = std::map<std::string, std::string>;
@@ -127,7 +127,7 @@ public:
         if (instance) pantile_ceph_close(instance);
     }
 
-    // Reads a profile and writes into it what it leaves out. The monitor calls it twice.
+    // Reads a profile and adds the defaults that it leaves out. The monitor calls it twice.
     int open(const std::string &plugin, Profile &given, std::ostream *why)
     {
         std::vector<Word> words;

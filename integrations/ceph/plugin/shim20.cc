@@ -1,5 +1,5 @@
-// The interfaces of Ceph 20 and 21, with what its optimised pools (FastEC) call: buffers of shards
-// of which some are absent, and deltas.
+// The interfaces of Ceph 20 and 21, with the calls of its optimised pools (FastEC): buffers of
+// shards of which some are absent, and deltas.
 #include "abi20.h"
 #include <array>
 #include <cerrno>
@@ -221,8 +221,8 @@ public:
     int decode_concat_of_wanted(const Set &wanted, const Chunks &there, bufferlist *decoded) override { return stripes.decode_concat(&wanted, there, decoded); }
     int decode_concat(const Chunks &there, bufferlist *decoded) override { return stripes.decode_concat(nullptr, there, decoded); }
 
-    // Where every byte of parity follows from the bytes at its place: as Ceph's reed_sol_van has
-    // it.
+    // For codes in which every byte of parity follows from the bytes at its place: as Ceph's
+    // reed_sol_van has it.
     uint64_t get_supported_optimizations() const override
     {
         return stripes.pool.shape.is_bytewise ? PARTIAL_READ | PARTIAL_WRITE | ZEROS_OF_ZEROS | PARITY_DELTA | OPTIMIZED : 0;
@@ -254,7 +254,7 @@ private:
     Set data_shards;
 };
 
-// Where there are domains they stand for the profile's own.
+// Domains, if given, replace the profile's own.
 template <class... Domains> class Code21 final : public Code<abi21::FirstSlots<Domains...>> {
 public:
     using Code<abi21::FirstSlots<Domains...>>::Code;

@@ -35,7 +35,8 @@ public:
     int decode(const Set &wanted, const Chunks &there, Chunks *decoded) const;
     // From chunks or, where they are shorter than `chunk_bytes`, parts of them.
     int decode_parts(const Set &wanted, const Chunks &there, Chunks *decoded, int chunk_bytes) const;
-    // The one chunk that is wanted, from what minimum_parts names, one sub-chunk behind the other.
+    // The one wanted chunk, from the parts that minimum_parts names, one sub-chunk behind the
+    // other.
     int repair(const Set &wanted, const Chunks &there, Chunks *decoded, unsigned chunk_bytes) const;
     // `decoded` has room for each chunk that is wanted and not there.
     int decode_chunks(const Set &wanted, const Chunks &there, Chunks *decoded) const;

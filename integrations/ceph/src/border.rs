@@ -1,8 +1,8 @@
 //! Functions that the C++ half calls. No panic goes on into Ceph, and no decision is made here.
 //!
-//! A call answers 0 or a negative errno, as Ceph has them. What an OSD should never see (chunks of
-//! unequal groups, a fault of ours) is also said on standard error and in the system's log, for
-//! Ceph throws the number away. `plugin/rust.h` declares these functions for C++.
+//! A call answers 0 or a negative errno, as Ceph has them. Errors that an OSD should never see
+//! (chunks of unequal groups, a fault of ours) are also written to standard error and the system's
+//! log, because Ceph discards the number. `plugin/rust.h` declares these functions for C++.
 
 use crate::kept;
 use crate::pool::{ChunkFault, Pool};
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-/// A profile that was understood: what Ceph has one object of for each placement group.
+/// A profile that was understood; Ceph has one object of it for each placement group.
 pub struct Instance {
     pool: Arc<Pool>,
     words: Words,
@@ -150,14 +150,14 @@ fn caught<T>(fault: T, call: impl FnOnce() -> T) -> T {
             let what = panic.downcast_ref::<&str>().copied();
             let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
             log(format_args!("a fault of the plug-in, please report it: {}", what.unwrap_or("a panic")));
-            // What is thrown may panic when it is dropped.
+            // The payload of a panic can panic again when it is dropped.
             std::mem::forget(panic);
             fault
         }
     }
 }
 
-/// Runs a call on chunks; what went wrong is logged.
+/// Runs a call on chunks, and logs its errors.
 fn on_chunks(what: &str, instance: &Instance, call: impl FnOnce() -> Result<(), ChunkFault>) -> c_int {
     caught(-libc::EIO, || match call() {
         Ok(()) => 0,
@@ -168,7 +168,7 @@ fn on_chunks(what: &str, instance: &Instance, call: impl FnOnce() -> Result<(), 
     })
 }
 
-/// Reads a profile; what is wrong with it goes to `say`.
+/// Reads a profile; its faults go to `say`.
 ///
 /// # Safety
 ///
@@ -353,7 +353,7 @@ unsafe fn read<'c>(chunks: *const *const u8, count: usize, len: usize) -> SmallV
 ///
 /// # Safety
 ///
-/// There are `count`, of `len` bytes, apart from each other and from what is read, and nobody else
+/// There are `count`, of `len` bytes, apart from each other and from the inputs, and no other code
 /// uses them as long as the list lives.
 unsafe fn write<'c>(
     chunks: *const *mut u8,
@@ -374,8 +374,8 @@ unsafe fn write<'c>(
 ///
 /// # Safety
 ///
-/// Both lists have an entry for each shard, null or `len` bytes; what is written is apart from all
-/// else.
+/// Both lists have an entry for each shard, null or `len` bytes; written buffers are apart from all
+/// others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pantile_ceph_encode(
     instance: &Instance,

@@ -1,13 +1,13 @@
 //! Pools in use, shared by all callers that ask for the same one.
 //!
 //! Ceph makes a plug-in's object for each placement group, hundreds in one OSD, and all of a pool
-//! have one profile. What is planned and compiled is kept once for all of them.
+//! have one profile. Plans and compiled code are kept once for all of them.
 
 use crate::pool::{Layout, Pool};
 use std::sync::{Arc, Mutex, Weak};
 
-/// Pools of one process that may keep [`CACHE_BYTES`] of each kind. Those beyond keep only what
-/// they used last.
+/// Pools of one process that may keep [`CACHE_BYTES`] of each kind. Further ones keep only their
+/// latest plans.
 pub const POOLS_MOST: usize = 16;
 
 /// Cache limit of a pool for each of the four kinds that [`pantile::Codec`] names: with

@@ -8,7 +8,7 @@
 //! Placement groups with the same code share one pool ([`kept`]).
 //!
 //! Invariants: shard i is column i of the code; every call is caught ([`border`]), so that nothing
-//! unwinds into Ceph; what is kept for patterns of losses is at most 64 MiB for each process
+//! unwinds into Ceph; the plans kept for patterns of losses are at most 64 MiB for each process
 //! ([`kept::POOLS_MOST`]).
 //!
 //! Deliberately not here: Ceph's types.

@@ -1,11 +1,11 @@
 //! A pool's code on the chunks of its stripes: the reads, and the chunks computed from them.
 //!
-//! A chunk is one column. Where a column has several rows their elements are interleaved in
-//! packets, as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of
-//! each. These packets together are a *group*, which is a stripe of its own. Without packets a
-//! chunk is one group, with its rows one behind the other: Ceph's *sub-chunks*, of which parts can
-//! be read. A code of one row has one. Chunks of words are taken apart into rows of bits, coded
-//! like those, and put together again. The buffers of Ceph are read in place and never written.
+//! A chunk is one column. If a column has several rows, their elements are interleaved in packets,
+//! as Jerasure has them: a packet of row 0, of row 1, .., and then the next packet of each. These
+//! packets together are a *group*, which is a stripe of its own. Without packets a chunk is one
+//! group, with its rows one behind the other: Ceph's *sub-chunks*, of which parts can be read. A
+//! code of one row has one. Chunks of words are taken apart into rows of bits, coded like those,
+//! and put together again. The buffers of Ceph are read in place and never written.
 
 use crate::kept::CACHE_BYTES;
 use crate::shards::Shards;
@@ -27,7 +27,7 @@ use std::sync::{Arc, RwLock};
 pub struct Layout {
     /// The code; column i is shard i.
     pub code: Code,
-    /// Where in a chunk the rows of its column are.
+    /// Places of a column's rows in a chunk.
     pub rows: Rows,
     /// Every chunk length is a multiple of this.
     pub chunk_multiple: usize,
@@ -42,7 +42,7 @@ pub struct Parts {
     pub rows: Vec<usize>,
 }
 
-/// Why chunks were not computed.
+/// Reason why chunks were not computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkFault {
     /// A chunk must be whole groups.
@@ -121,21 +121,21 @@ pub struct Pool {
     data: Vec<usize>,
     /// Shard of chunk i, data first; empty where it is shard i.
     mapping: Vec<i32>,
-    /// Where rows are bits of words and not any k chunks do: what tells which chunks to read.
+    /// Chooses the chunks to read, if rows are bits of words and not every k chunks suffice.
     outline: Option<Codec>,
     /// Sets of shards to read, by the wanted and the present shards.
     minima: RwLock<HashMap<(Shards, Shards), Shards>>,
 }
 
-/// About 100 bytes each: a tenth of what a kind of plans may fill.
+/// About 100 bytes each: a tenth of the limit of a kind of plans.
 const MINIMA_MOST: usize = 1024;
 
 /// A search for the least reads of a code of one row: 50 ms, once for each pattern, in the worst
 /// case. All of Ceph's shec layouts end sooner and are exact.
 const EFFORT: Effort = Effort::Thorough { nodes: 50_000 };
 
-/// Of chunks of words so many bytes of each are worked on at a time: whole words of any length, and
-/// with 64 chunks what a processor's cache holds.
+/// Bytes of each chunk of words that are processed at a time: whole words of any length, and with
+/// 64 chunks as much as a processor's cache.
 const WORDS_BYTES: usize = 16 << 10;
 
 /// Chunks that are read, by shard; `None` if one is not there.
@@ -320,9 +320,9 @@ impl Pool {
 
     /// Computes parity chunks from data chunks.
     ///
-    /// Shape: both lists have an entry for each shard. Of `data` those of data shards are read, and
-    /// one that is `None` is zeros; the parities that are given are written. All are of `len`
-    /// bytes. Errors: `len` is not whole groups; nothing is then written.
+    /// Shape: both lists have an entry for each shard. Reads the data shards of `data`, with zeros
+    /// for `None`, and writes the given parities. All are of `len` bytes. Errors: `len` is not
+    /// whole groups; nothing is then written.
     pub fn encode(&self, data: &Given<'_>, parity: &mut Wanted<'_>, len: usize) -> Result<(), ChunkFault> {
         self.in_rows(data, parity, len, |data, parity, len| self.encode_rows(data, parity, len))
     }
@@ -489,8 +489,8 @@ impl Pool {
         })
     }
 
-    /// Runs what works on rows of bits, where chunks are of words: on a part of all chunks at a
-    /// time, taken apart and put together again. Everything else it runs as it is.
+    /// Runs an operation on rows of bits for chunks of words: on a part of all chunks at a time,
+    /// taken apart and put together again. Everything else it runs as it is.
     fn in_rows(
         &self,
         read: &Given<'_>,
@@ -561,7 +561,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// The first bytes of what is left of a room.
+/// Takes the first bytes of the rest of a room.
 fn take_room<'r>(room: &mut &'r mut [u8], len: usize) -> &'r mut [u8] {
     let (taken, left) = std::mem::take(room).split_at_mut(len);
     *room = left;

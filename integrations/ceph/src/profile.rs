@@ -3,11 +3,11 @@
 //! `plugin=pantile` takes a code by its spec (`code=shec:6,4,3`) or Ceph's words for it (`k= m=`,
 //! with `c=` shec, with `l=` lrc, with `d=` clay, with `technique=` one of jerasure's), and refuses
 //! every word that it does not know: a typo is no default. `plugin=shec`, `plugin=clay` and
-//! `plugin=jerasure` take what Ceph's own plug-ins take, with the same defaults, since such pools
-//! exist; clay over a code of packets is refused. What a name leaves out is written into the
+//! `plugin=jerasure` accept the profiles of Ceph's own plug-ins, with the same defaults, since such
+//! pools exist; clay over a code of packets is refused. Defaults of a name are written into the
 //! profile, as Ceph wants it.
 //!
-//! Which layout a name of Ceph has is known in one place, [`pantile::code::foreign`].
+//! The layout for a name of Ceph is known in one place, [`pantile::code::foreign`].
 
 use crate::SHARDS_MOST;
 use crate::pool::Layout;
@@ -45,10 +45,10 @@ pub struct Opened {
     pub is_bytewise: bool,
 }
 
-/// Why a profile makes no pool.
+/// Reason why a profile makes no pool.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
-    /// Not a code that exists.
+    /// The code does not exist.
     Code(CodeError),
     /// A code that must not store.
     Study(StudyOnly),
@@ -232,7 +232,7 @@ impl Plugin {
     }
 }
 
-/// Refuses what Ceph cannot use as a pool, or should not.
+/// Refuses codes that Ceph cannot or should not use for a pool.
 fn check(plugin: Plugin, layout: &Layout) -> Result<(), Refusal> {
     let code = &layout.code;
     let spec = || code.spec().to_string();
@@ -275,7 +275,7 @@ fn check_mapping(words: &Words, layout: &Layout) -> Result<(), Refusal> {
     }
 }
 
-/// Where chunks go: what Ceph's own plug-ins write into a profile.
+/// Placement words that Ceph's own plug-ins write into a profile.
 fn place(words: &mut Words) {
     usual(words, "crush-root", "default");
     usual(words, "crush-failure-domain", "host");
@@ -362,7 +362,7 @@ fn named(spec: &str, words: &mut Words) -> Result<Layout, Refusal> {
     let packet = number(words, "packetsize", None, 1)?;
     let (rows, chunk_multiple) =
         ceph_layout(&code, packet).ok_or(Refusal::Excluded { word: "packetsize", with: "code" })?;
-    // What a profile leaves out is written into it.
+    // Missing words of a profile are written into it.
     if let Rows::Packets(packet) = rows {
         number(words, "packetsize", Some(packet), 1)?;
     }

@@ -1,6 +1,6 @@
 //! Sets of shards, as C hands them over.
 
-/// The most chunks of a stripe: what a set of shards of Ceph 20 holds.
+/// The most chunks of a stripe: the limit of a set of shards of Ceph 20.
 pub const SHARDS_MOST: usize = 128;
 
 /// A set of shards: bit i of `low`, or bit i - 64 of `high`, is shard i.

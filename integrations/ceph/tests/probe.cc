@@ -34,7 +34,7 @@ namespace ceph::global {
 extern void *g_ceph_context;
 }
 
-// What a plug-in takes from its host.
+// Symbols that a plug-in takes from its host.
 static std::map<std::string, ErasureCodePlugin *> registered;
 static std::string directory;
 ceph::ErasureCodePluginRegistry ceph::ErasureCodePluginRegistry::singleton;
@@ -50,7 +50,7 @@ const char *ceph_version_to_str()
     return real();
 }
 
-// As Ceph loads a file: 0, or a sentence on standard error.
+// Loads a file as Ceph does: 0, or a sentence on standard error.
 static int load_file(const std::string &file, const std::string &name)
 {
     void *library = dlopen(file.c_str(), RTLD_NOW);
@@ -151,7 +151,7 @@ template <typename Call> static bool each_set(unsigned n, unsigned count, Call c
     }
 }
 
-// A code of Ceph 20 behind the interface of 14 to 18: what both have.
+// A code of Ceph 20 behind the interface of 14 to 18: their common calls.
 class Of20 final : public ErasureCodeInterface {
 public:
     explicit Of20(std::shared_ptr<pantile::abi20::ErasureCodeInterface> code) : code(std::move(code)) {}
@@ -232,7 +232,7 @@ static std::string text(const std::map<int, SubChunks> &minimum)
     return text;
 }
 
-// Every set of losses, recovered from what minimum_to_decode says and, beside Ceph's own, never
+// Every set of losses, recovered from the chunks of minimum_to_decode and, beside Ceph's own, never
 // from more.
 static int recoveries(const std::string &line, Code ours, Code cephs, const Chunks &chunks, unsigned losses, Tally *tally)
 {
@@ -246,7 +246,7 @@ static int recoveries(const std::string &line, Code ours, Code cephs, const Chun
             int status = ours->minimum_to_decode(lost, there, &minimum);
             if (cephs) {
                 int other = cephs->minimum_to_decode(lost, there, &theirs);
-                // Ceph's blaum_roth with w=7 makes false bytes of what cannot be recovered.
+                // Ceph's blaum_roth with w=7 makes false bytes for chunks that cannot be recovered.
                 if (status && !other && makes_false_bytes(cephs, chunks, lost, theirs)) return ++tally->false_bytes, true;
                 if ((status == 0) != (other == 0)) return failed = wrong(line, "minimum_to_decode without " + list(lost) + " answers " + std::to_string(status) + ", Ceph's " + std::to_string(other)), false;
                 if (sub_chunks_read(minimum) > sub_chunks_read(theirs)) return failed = wrong(line, "more is read than by Ceph's without " + list(lost)), false;
@@ -259,7 +259,7 @@ static int recoveries(const std::string &line, Code ours, Code cephs, const Chun
             unsigned sub_chunks = unsigned(ours->get_sub_chunk_count());
             Chunks read, made;
             for (auto &shard : minimum) read[shard.first] = parts_of(chunks.at(shard.first), shard.second, sub_chunks);
-            // Ceph asks again, with what was read, how much of it belongs to a chunk.
+            // Ceph asks again after the read for the size of a chunk.
             Set given;
             std::map<int, SubChunks> again;
             for (auto &shard : minimum) given.insert(shard.first);

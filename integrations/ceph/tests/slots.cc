@@ -20,7 +20,7 @@ namespace ceph::global {
 extern void *g_ceph_context;
 }
 
-// What a plug-in takes from its host.
+// Symbols that a plug-in takes from its host.
 static ceph::ErasureCodePlugin *registered;
 ceph::ErasureCodePluginRegistry ceph::ErasureCodePluginRegistry::singleton;
 int ceph::ErasureCodePluginRegistry::add(const std::string &, ErasureCodePlugin *plugin)

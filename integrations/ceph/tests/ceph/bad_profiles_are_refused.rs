@@ -57,7 +57,7 @@ fn with_one_useful_sentence() {
     }
 }
 
-/// Data first and parity behind is what there is without a mapping.
+/// Data first and parity behind is the order without a mapping.
 #[test]
 fn but_a_mapping_that_changes_nothing_is_taken() {
     for profile in ["plugin=jerasure technique=cauchy_good k=4 m=2", "plugin=clay k=4 m=2"] {

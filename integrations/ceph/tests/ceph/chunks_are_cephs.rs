@@ -41,7 +41,7 @@ fn check(case: &Value, profile: &str, stripes: usize) {
         let chunks = encoded(&pool, stripe, chunk);
         shards.iter_mut().zip(chunks).for_each(|(shard, chunk)| shard.extend(chunk));
     }
-    // Data chunks are the object, so that what `encode` left of them is not looked at.
+    // Data chunks are the object, so that the output of `encode` for them is ignored.
     for (i, &shard) in pool.data().iter().enumerate() {
         shards[shard].clear();
         data.chunks(chunk).skip(i).step_by(k).for_each(|part| shards[shard].extend(part));

@@ -1,4 +1,4 @@
-// What Ceph's own headers name of the library fmt: nothing is printed by it here.
+// Names of the library fmt in Ceph's own headers; no text is printed with it here.
 #pragma once
 #include <string>
 #include <type_traits>

@@ -1,4 +1,4 @@
-// What Ceph's own headers take from the file of this name.
+// Names that Ceph's own headers take from the file of this name.
 #pragma once
 #include <cassert>
 #ifndef ceph_assert

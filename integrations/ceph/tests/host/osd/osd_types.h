@@ -1,5 +1,5 @@
-// What the interface of Ceph 20 and later takes from the file of this name: the number of a shard,
-// and sets and maps of them as Ceph's own headers, fetched, have them.
+// Names that the interface of Ceph 20 and later takes from the file of this name: the number of a
+// shard, and sets and maps of them as Ceph's own headers, fetched, have them.
 #pragma once
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-/* What stands between the Java classes and the C library: buffers become pointers, answers become
+/* Bridge between the Java classes and the C library: buffers become pointers, answers become
  * exceptions. Nothing is computed here.
  *
  * Every buffer is direct, and is checked here against its capacity. The library checks the rest
@@ -20,10 +20,10 @@
 /* RAIDP: 64 disks with an add-on each. */
 #define ADD_ON_COLUMNS_MOST 128
 
-/* Room for what is kept of patterns of losses, of each kind: all of them, for 16 columns. */
+/* Cache for patterns of losses, of each kind: all of them, for 16 columns. */
 #define CACHE_BYTES ((size_t)4 << 20)
 
-/* What a finding is handed over as; pantile.hdfs.Native.locate has the order. */
+/* Numbers of a finding; pantile.hdfs.Native.locate has the order. */
 #define FINDING_NUMBERS 6
 
 /* Separate ranges have 64 true bytes between them: 64 KiB, the most that Java passes at once, have
@@ -38,8 +38,8 @@ static void throw_new(JNIEnv *env, const char *class_name, const char *message) 
     if (class != NULL) (*env)->ThrowNew(env, class, message);
 }
 
-/* The exception for what the library answered. Its sentence is UTF-8 of ASCII characters alone,
- * but for a spec that a caller made up; only specs of ours get here. */
+/* The exception for an answer of the library. Its sentence is UTF-8 of ASCII characters alone, but
+ * for a spec that a caller made up; only specs of ours get here. */
 static void throw_answer(JNIEnv *env, const pantile_error *why) {
     const char *class_name = "java/lang/IllegalArgumentException";
     if (why->status == PANTILE_NOT_RECOVERABLE || why->status == PANTILE_NOTHING_TO_CHECK)

@@ -6,12 +6,12 @@ import org.apache.hadoop.HadoopIllegalArgumentException;
 import org.apache.hadoop.io.erasurecode.ECChunk;
 
 /**
- * What encoder and decoder share: Hadoop's rules for buffers, and the way from them to {@link
+ * Common part of encoder and decoder: Hadoop's rules for buffers, and the way from them to {@link
  * Native}.
  *
  * <p>Hadoop's rules: all buffers of a call are direct, or none is; all have the same number of
- * bytes left; inputs are moved to their ends, outputs stay where they are; what breaks a rule is
- * answered with {@link HadoopIllegalArgumentException}.
+ * bytes left; inputs are moved to their ends, outputs stay where they are; a call that breaks a
+ * rule throws {@link HadoopIllegalArgumentException}.
  */
 final class Coder {
   private static final int[] ZEROS = new int[Native.COLUMNS_MOST];

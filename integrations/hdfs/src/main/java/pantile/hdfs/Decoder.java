@@ -10,8 +10,8 @@ import org.apache.hadoop.io.erasurecode.rawcoder.DummyRawDecoder;
 /**
  * Makes erased units of any k others.
  *
- * <p>What is computed for a pattern of erasures is planned once for the process. Erased units may
- * be asked for in any order; each once. Any number of threads may use one decoder at the same time.
+ * <p>The plan for a pattern of erasures is made once for the process. Erased units may be asked for
+ * in any order; each once. Any number of threads may use one decoder at the same time.
  */
 final class Decoder extends DummyRawDecoder {
   private final Code code;

@@ -17,13 +17,13 @@ final class Evidence {
   /** Ranges for which no wrong unit can be identified. */
   int open;
 
-  /** Of the first of these. */
+  /** The first of these. */
   long openOffset = -1;
 
-  /** Of each unit: how many bits of evidence, -1 if nothing speaks against it. */
+  /** Bits of evidence against each unit, -1 if there is none. */
   final int[] bits;
 
-  /** Of each unit that is spoken against: its first and last wrong byte. */
+  /** First and last wrong byte of each unit with evidence against it. */
   final long[] first;
 
   final long[] last;

@@ -6,7 +6,7 @@ import org.apache.hadoop.io.erasurecode.ErasureCodeConstants;
 /**
  * The codecs, by Hadoop's names, and the codes behind them.
  *
- * <p>What a name stands for never changes: blocks that were written with it must stay readable. The
+ * <p>The meaning of a name never changes: blocks that were written with it must stay readable. The
  * vectors of the tests hold that.
  */
 enum Family {

@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory;
  * why. Memory: a window of each block.
  */
 final class GroupReader implements Closeable {
-  /** Of each block at a time. */
+  /** Bytes of each block at a time. */
   static final int WINDOW_BYTES = Native.LOCATE_BYTES_MOST;
 
   private final DistributedFileSystem files;
@@ -34,7 +34,7 @@ final class GroupReader implements Closeable {
   private final BlockReader[] readers;
   private final ByteBuffer[] windows;
 
-  /** Why a block is absent; null as long as it is there. */
+  /** Reason why a block is absent; null if it is present. */
   final String[] absent;
 
   /** True for each unit that fails the checksums of its DataNode. */
@@ -90,8 +90,8 @@ final class GroupReader implements Closeable {
   }
 
   /**
-   * Reads the next {@code bytes} bytes, which begin at {@code offset}; what was read before ends
-   * there. A unit that is absent is null.
+   * Reads the next {@code bytes} bytes, which begin at {@code offset}; the read before ended there.
+   * A unit that is absent is null.
    */
   ByteBuffer[] window(long offset, int bytes) {
     ByteBuffer[] columns = new ByteBuffer[units()];

@@ -33,7 +33,7 @@ final class Native {
   /** The most bytes of a column in a call of {@link #locate}. */
   static final int LOCATE_BYTES_MOST = 64 * 1024;
 
-  /** How many numbers {@link #locate} gives for each finding. */
+  /** Count of numbers that {@link #locate} returns for each finding. */
   static final int FINDING_NUMBERS = 6;
 
   /** States of columns, as {@code pantile_column_state}. */
@@ -47,7 +47,7 @@ final class Native {
 
   private static final String FILE = "libpantile_hdfs.so";
 
-  /** Why the library is not there; null if it is. */
+  /** Reason why the library is missing; null if it is loaded. */
   private static final String MISSING = load();
 
   private Native() {}
@@ -91,7 +91,7 @@ final class Native {
         Files.copy(library, file, StandardCopyOption.REPLACE_EXISTING);
         System.load(file.toString());
       } finally {
-        // What is loaded stays mapped.
+        // The loaded library stays mapped.
         Files.deleteIfExists(file);
         Files.delete(folder);
       }
@@ -158,8 +158,8 @@ final class Native {
       throws IOException;
 
   /**
-   * Where the first {@code bytes} bytes of the columns do not add up; a column that is null is
-   * absent. At most {@link #LOCATE_BYTES_MOST} bytes.
+   * Locates the places where the first {@code bytes} bytes of the columns do not add up; a column
+   * that is null is absent. At most {@link #LOCATE_BYTES_MOST} bytes.
    *
    * @return for each finding its offset, its bytes, the verdict (0 located, 1 ambiguous, 2 not
    *     locatable), the bits of evidence, 1 if that is certain, and a bit for each column.

@@ -21,7 +21,7 @@ public final class RaidpCode {
 
   private static final ConcurrentMap<Integer, RaidpCode> OPEN = new ConcurrentHashMap<>();
 
-  /** How many disks there are. */
+  /** Number of disks. */
   public final int disks;
 
   /** Pantile's name of the code. */

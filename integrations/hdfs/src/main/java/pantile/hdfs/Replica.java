@@ -34,7 +34,7 @@ public final class Replica {
     this.token = token;
   }
 
-  /** Where its node takes connections for blocks. */
+  /** Address for blocks of its node. */
   public static InetSocketAddress address(DFSClient client, DatanodeInfo node) {
     return NetUtils.createSocketAddr(
         node.getXferAddr(client.getConf().isConnectToDnViaHostname()));
@@ -43,7 +43,7 @@ public final class Replica {
   /**
    * Reads a range, checksums verified, through its DataNode.
    *
-   * @param name what the DataNode is to log.
+   * @param name the name in the DataNode's log.
    * @throws IOException if the node does not answer, or has no such replica.
    */
   public BlockReader open(String name, long offset, long bytes) throws IOException {

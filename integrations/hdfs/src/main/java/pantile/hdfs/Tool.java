@@ -21,7 +21,7 @@ public final class Tool {
   /** All that was looked at is as it should be. */
   static final int GOOD = 0;
 
-  /** Something is wrong with what was looked at. */
+  /** Some checked block is wrong. */
   static final int WRONG = 1;
 
   /** Some or all blocks could not be checked. */
@@ -134,7 +134,7 @@ public final class Tool {
     }
   }
 
-  /** A file, or all below a directory; what cannot be looked at stops nothing else. */
+  /** Checks a file, or all below a directory; an unreadable file does not stop the others. */
   private void tree(Verifier verifier, FileSystem files, FileStatus top) throws IOException {
     List<FileStatus> left = new ArrayList<>();
     left.add(top);
@@ -183,7 +183,10 @@ public final class Tool {
     }
   }
 
-  /** Says which coder is taken for a codec, and why, or what to set, if it is another's. */
+  /**
+   * Prints the coder that is used for a codec; if it is not ours, the reason or the setting to
+   * change.
+   */
   private void coder(Configuration conf, Family family, String why) {
     int parity = family == Family.XOR ? 1 : 3;
     String coder;

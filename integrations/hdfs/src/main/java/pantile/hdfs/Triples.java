@@ -1,7 +1,7 @@
 package pantile.hdfs;
 
 /**
- * How many sets of three nodes an array survives, each tried in the code's equations.
+ * Counts the sets of three nodes that an array survives, each tried in the code's equations.
  *
  * <p>A node is lost with its disk and with the add-on that it keeps for another: that of disk i is
  * on node i + 1 where the array is laid out as the page says, or somewhere that no node's end

@@ -27,7 +27,7 @@ public interface AddOn extends Closeable {
    * Fills a buffer with parity of a row from an offset on; zeros where the row ends. At most {@link
    * #BYTES_MOST} bytes.
    *
-   * @throws IOException if a tile is not what was written, or it cannot be read.
+   * @throws IOException if a tile has changed or cannot be read.
    */
   void read(int row, long offset, ByteBuffer to) throws IOException;
 

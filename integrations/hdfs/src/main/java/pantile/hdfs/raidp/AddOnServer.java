@@ -29,10 +29,10 @@ import org.slf4j.LoggerFactory;
 public final class AddOnServer implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(AddOnServer.class);
 
-  /** A new writer waits so long for what the one before was committing. */
+  /** Time that a new writer waits for a commit of the one before. */
   private static final long SETTLE_MS = 30_000;
 
-  /** Opens the add-on of a disk; makes it if there is none and a header says of what. */
+  /** Opens the add-on of a disk, or creates the one of a header if there is none. */
   interface Opener {
     LocalAddOn open(int disk, Header wanted) throws IOException;
   }

@@ -207,7 +207,7 @@ final class AddOnState {
       this.most = most;
     }
 
-    /** Where an item of so many bytes goes. */
+    /** Returns the place for an item of so many bytes. */
     DataOutputStream with(int more) throws IOException {
       if (bytes.size() > 0 && 1 + bytes.size() + more > most) {
         end();

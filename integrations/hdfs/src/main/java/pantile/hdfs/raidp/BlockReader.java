@@ -12,7 +12,7 @@ import org.apache.hadoop.io.IOUtils;
 import org.apache.hadoop.util.DataChecksum;
 
 /**
- * Reads bytes of a replica piece by piece, and holds them to its checksums: what is wrong on the
+ * Reads bytes of a replica piece by piece, and checks them by its checksums: wrong bytes of the
  * disk must not get into parity.
  *
  * <p>The last chunk of a replica that is being appended to is not checked, since its checksum
@@ -22,7 +22,7 @@ final class BlockReader implements Closeable {
   /** A piece; no piece has bytes on both sides of a multiple of this. */
   static final int PIECE = AddOn.BYTES_MOST;
 
-  /** The replica cannot be read, or is not what its checksums say. */
+  /** Error: the replica cannot be read, or its checksums do not fit. */
   static final class Unreadable extends IOException {
     private static final long serialVersionUID = 1;
 
@@ -77,13 +77,13 @@ final class BlockReader implements Closeable {
     }
   }
 
-  /** The CRC-32 of what was read; of all, once {@link #next} gave null. */
+  /** The CRC-32 of the bytes read so far; of all, once {@link #next} gave null. */
   int crc() {
     return (int) crc.getValue();
   }
 
   /**
-   * To be asked at the end: whether it was what an entry says.
+   * Returns at the end true if the content was that of an entry.
    *
    * @throws Unreadable if not.
    */
@@ -93,7 +93,7 @@ final class BlockReader implements Closeable {
     }
   }
 
-  /** Where the bytes that {@link #next} gave are in the block. */
+  /** Place in the block of the bytes that {@link #next} gave. */
   long offset() {
     return offset;
   }

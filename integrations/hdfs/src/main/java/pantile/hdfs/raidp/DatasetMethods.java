@@ -59,7 +59,7 @@ final class DatasetMethods {
         "onCompleteLazyPersist(String,long,long,File[],FsVolumeSpi)");
     put(
         Rule.PASS,
-        // Appends: HDFS breaks links first, and what parity has of the block stays.
+        // Appends: HDFS breaks links first, and the block's content in parity stays.
         "append(ExtendedBlock,long,long)",
         "recoverAppend(ExtendedBlock,long,long)",
         // Blocks under construction, which have no parity.

@@ -28,7 +28,7 @@ interface Disk extends Closeable {
     long size() throws IOException;
 
     /**
-     * Fills what remains of a buffer.
+     * Fills the rest of a buffer.
      *
      * @throws EOFException if there are fewer bytes.
      */

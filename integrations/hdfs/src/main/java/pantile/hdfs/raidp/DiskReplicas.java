@@ -136,7 +136,7 @@ final class DiskReplicas implements Keeper.Replicas {
     leaving.remove(block);
   }
 
-  /** Forgets what was leaving and has gone. */
+  /** Forgets replicas that have left. */
   void settle() {
     leaving
         .entrySet()

@@ -25,7 +25,7 @@ public final class Entry {
 
   public final int row;
 
-  /** CRC-32 of these bytes: what a recovery must come out with. */
+  /** CRC-32 of these bytes, which a recovery must match. */
   public final int crc;
 
   /** Of these. */

@@ -77,14 +77,15 @@ final class Folders {
 
           @Override
           public FileVisitResult visitFileFailed(Path file, IOException error) {
-            // What a running DataNode has just removed.
+            // Replicas that a running DataNode has just removed.
             return FileVisitResult.CONTINUE;
           }
         });
   }
 
   private void add(Path meta, String path, long block, long generation, StorageName name) {
-    // What waits to be removed after a rolling upgrade, or is of before an upgrade, is no replica.
+    // Files that wait for removal after a rolling upgrade, or are of before an upgrade, are no
+    // replicas.
     if (path.contains("/trash/") || path.contains("/previous/") || path.contains("/tmp/")) {
       return;
     }

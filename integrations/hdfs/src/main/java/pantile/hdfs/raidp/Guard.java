@@ -29,9 +29,10 @@ import org.slf4j.LoggerFactory;
  * {@link Keeper} has the add-on follow.
  *
  * <p>A block that is to be deleted or shortened is kept first ({@link Kept}); HDFS's thread does
- * not wait for the add-on then. Blocks under construction have no parity. What cannot be followed is
- * refused: moves between volumes, volumes that come while the DataNode runs, a second block pool,
- * erasure-coded blocks, and every method that {@link DatasetMethods} does not name.
+ * not wait for the add-on then. Blocks under construction have no parity. Changes that parity
+ * cannot follow are refused: moves between volumes, volumes that come while the DataNode runs, a
+ * second block pool, erasure-coded blocks, and every method that {@link DatasetMethods} does not
+ * name.
  */
 final class Guard implements InvocationHandler {
   private static final Logger LOG = LoggerFactory.getLogger(Guard.class);
@@ -87,7 +88,7 @@ final class Guard implements InvocationHandler {
     }
   }
 
-  /** The reason why a method is refused; what it may throw. */
+  /** Returns the reason why a method is refused, as an exception that it may throw. */
   private static Exception refusal(Method method) {
     String why;
     switch (method.getName()) {

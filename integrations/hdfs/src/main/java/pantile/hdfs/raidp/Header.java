@@ -35,9 +35,9 @@ public final class Header {
   }
 
   /**
-   * Reads what {@link #write} wrote.
+   * Reads the output of {@link #write}.
    *
-   * @throws IOException if it is of another format, with what to do.
+   * @throws IOException if it is of another format; the message has the remedy.
    */
   static Header read(DataInput from) throws IOException {
     if (from.readInt() != MAGIC) {

@@ -178,7 +178,7 @@ final class Journal implements Closeable {
       end += bytes;
     }
 
-    /** Makes what was added durable. */
+    /** Makes added records durable. */
     void force() throws IOException {
       file.force();
     }

@@ -47,7 +47,7 @@ final class Keeper implements Closeable {
   /** The longest wait for a block behind others; clients give up after 60 s and more. */
   private static final long WAIT_MS_MOST = 20_000;
 
-  /** The time between tries of what failed. */
+  /** The time before a failed operation is tried again. */
   static final long RETRY_MS = 3_000;
 
   /** The time that closing waits for a change under way. */
@@ -238,7 +238,7 @@ final class Keeper implements Closeable {
     notifyAll();
   }
 
-  /** Opens the add-on if need be; queues what is behind, or all blocks that may be. */
+  /** Opens the add-on if necessary; queues the blocks that are behind, or all that may be. */
   private boolean tryAgain(boolean passed) {
     try {
       if (!isOpen()) {

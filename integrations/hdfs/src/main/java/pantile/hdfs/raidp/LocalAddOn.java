@@ -39,7 +39,7 @@ final class LocalAddOn implements AddOn {
   /** Smaller journals do not count as grown. */
   private static final long JOURNAL_BYTES_LEAST = 64 * 1024;
 
-  /** A tile is not what was written, since its row was changed after the add-on was opened. */
+  /** Error: a tile has changed, because its row was changed after the add-on was opened. */
   static final class Changed extends IOException {
     private static final long serialVersionUID = 1;
 
@@ -62,7 +62,7 @@ final class LocalAddOn implements AddOn {
   private Journal journal;
   private long journalBytesFresh;
 
-  /** Why nothing more can be written; null while it can. */
+  /** Reason why no more writes are possible; null while they are. */
   private IOException broken;
 
   /** Makes an empty one. */

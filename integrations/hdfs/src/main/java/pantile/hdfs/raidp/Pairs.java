@@ -188,8 +188,7 @@ public final class Pairs<S> {
   }
 
   /**
-   * Says what the loss of a host costs, of each host that has several disks of an array: a
-   * sentence each.
+   * Returns the cost of losing a host, a sentence for each host with several disks of an array.
    *
    * @param ends all storages of live nodes, whether they take blocks or not.
    */

@@ -5,7 +5,8 @@ import org.apache.hadoop.io.ArrayPrimitiveWritable;
 import org.apache.hadoop.ipc.VersionedProtocol;
 
 /**
- * What DataNodes of an array, and `raidp`'s commands, ask a DataNode for, over its own IPC server.
+ * Requests of an array's DataNodes, and of `raidp`'s commands, to a DataNode, over its own IPC
+ * server.
  *
  * <p>Lists are arrays of numbers, several for each item. They are returned in a writable, since
  * Hadoop's RPC sends a plain array with the name of a class for each element.
@@ -64,6 +65,6 @@ public interface PeerProtocol extends VersionedProtocol {
   /** Has entries taken out whose block is neither on the disk nor kept; how many there are. */
   int forget() throws IOException;
 
-  /** Has the node send a full block report, so that the NameNode deletes what no file has. */
+  /** Has the node send a full block report, so that the NameNode deletes blocks without a file. */
   void reportBlocks() throws IOException;
 }

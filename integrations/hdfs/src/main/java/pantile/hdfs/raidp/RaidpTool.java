@@ -19,11 +19,11 @@ public final class RaidpTool {
   private static final int WRONG = 1;
   private static final int FAILED = 2;
 
-  /** How {@link Recover} is called. */
+  /** Usage of {@link Recover}. */
   static final String RECOVER =
       "hadoop jar pantile-hdfs.jar raidp recover [OPTIONS] [--add-on DISK=PLACE]...";
 
-  /** How it is called. */
+  /** Usage. */
   public static final String USAGE =
       "       hadoop jar pantile-hdfs.jar raidp parity-check\n"
           + "       hadoop jar pantile-hdfs.jar raidp status\n"

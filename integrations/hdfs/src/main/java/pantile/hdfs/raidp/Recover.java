@@ -81,7 +81,7 @@ final class Recover {
     long bytesPerSecond;
     boolean dryRun;
 
-    /** Takes arguments; returns what is wrong with them, or null. */
+    /** Takes arguments; returns their fault, or null. */
     String parse(List<String> arguments) {
       for (int i = 0; i < arguments.size(); i++) {
         String value = i + 1 < arguments.size() ? arguments.get(i + 1) : "";
@@ -159,7 +159,7 @@ final class Recover {
     }
   }
 
-  /** Opens all add-ons, again if they are open: a folder shows what it held when it was opened. */
+  /** Opens all add-ons, again if they are open: a folder shows its content at the opening. */
   private void open(Map<Integer, AddOn> addOns) throws IOException {
     for (Map.Entry<Integer, String> place : options.places.entrySet()) {
       AddOn before = addOns.put(place.getKey(), AddOns.read(place.getValue(), place.getKey()));
@@ -335,7 +335,7 @@ final class Recover {
           && NetUtils.isLocalAddress(NetUtils.createSocketAddr(node.getXferAddr()).getAddress());
     }
 
-    /** Asks the NameNode for live nodes and for what is missing, so that both are of one moment. */
+    /** Asks the NameNode for live nodes and missing blocks, so that both are of one moment. */
     void look() throws IOException {
       nodes = partners.look();
       for (int again = 0; ; again++) {
@@ -591,7 +591,7 @@ final class Recover {
       }
     }
 
-    /** Why a block is still missing, to be put behind its name. */
+    /** Returns the reason why a block is still missing, for the text behind its name. */
     String why(long blockId) {
       if (rebuilt.contains(blockId)) {
         return ": rebuilt, and the NameNode has not heard of it yet";

@@ -15,13 +15,13 @@ import java.util.TreeMap;
 import pantile.hdfs.Equations;
 
 /**
- * Which rows of add-ons give which lost blocks back, now.
+ * Rows of add-ons that give back lost blocks now.
  *
  * <p>A row of an add-on is an equation: its parity is the sum of its blocks. A block whose copies
  * are both lost is an unknown, and is in a row of each of its two disks, seldom the same. Rows with
- * one unknown are solved by themselves. Where every row has more, rows and unknowns form cycles,
- * which the native library solves as a whole; a row with an unknown that is in no other row says
- * nothing about others and waits. What is solved makes other rows solvable: plan again.
+ * one unknown are solved by themselves. If every row has more, rows and unknowns form cycles, which
+ * the native library solves as a whole; a row with an unknown that is in no other row says nothing
+ * about others and waits. Solved blocks make other rows solvable: plan again.
  */
 final class RecoveryPlan {
   /** A row of a disk's add-on. */
@@ -69,7 +69,7 @@ final class RecoveryPlan {
       this.unknowns = unknowns;
     }
 
-    /** As a system: for each row, the coefficient of each unknown in it. */
+    /** Returns the equations of its rows: for each row, the coefficient of each unknown in it. */
     List<Map<Integer, Integer>> sums(Weights weights) {
       List<Map<Integer, Integer>> sums = new ArrayList<>();
       for (Row row : rows) {
@@ -144,7 +144,7 @@ final class RecoveryPlan {
               row.known.add(entry);
               continue;
             }
-            // Of another generation or length it is another content, which nobody has either.
+            // A block of another generation or length has other content, which no disk has either.
             boolean isIt =
                 want != null && want.generation == entry.generation && want.length == entry.length;
             Unknown unknown =

@@ -15,9 +15,9 @@ import org.apache.hadoop.net.NetUtils;
 /**
  * An add-on that another node keeps.
  *
- * <p>A connection that fails fails what runs on it; the next call makes a new one. Each change names
- * the number of the last change that its user knows, from {@link #entries} or by its own commit, and
- * is refused if there was another since. So after a commit whose answer was lost nothing can be
+ * <p>A failed connection fails its calls; the next call makes a new one. Each change names the
+ * number of the last change that its user knows, from {@link #entries} or by its own commit, and is
+ * refused if there was another since. So after a commit whose answer was lost nothing can be
  * changed before the entries were read again; they have that commit, or it never happens.
  */
 final class RemoteAddOn implements AddOn {
@@ -132,7 +132,7 @@ final class RemoteAddOn implements AddOn {
         had = entries.size();
         sequence = page(entries.get(had - 1).blockId + 1, entries);
       }
-      // What changed between two pages is read again; of a writer's own nothing does.
+      // Entries that changed between two pages are read again; a writer's own do not change.
       if (sequence == first) {
         base = sequence;
         return entries;
@@ -188,7 +188,7 @@ final class RemoteAddOn implements AddOn {
     }
   }
 
-  /** Ends also what waits for the other node, without waiting for it. */
+  /** Ends calls that wait for the other node, too, without waiting for it. */
   @Override
   public void close() {
     closed = true;

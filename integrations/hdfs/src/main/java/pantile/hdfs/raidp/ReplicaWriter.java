@@ -89,7 +89,7 @@ final class ReplicaWriter implements Closeable {
     }
   }
 
-  /** Appends what remains in a buffer. */
+  /** Appends the rest of a buffer. */
   void write(ByteBuffer content) throws IOException {
     while (content.hasRemaining()) {
       int bytes = Math.min(content.remaining(), packet.remaining());
@@ -117,7 +117,7 @@ final class ReplicaWriter implements Closeable {
     packet.clear();
   }
 
-  /** Sends what is left and its end, and waits until the node has done with it. */
+  /** Sends the rest and the end, and waits until the node has finished. */
   void finish() throws IOException {
     if (packet.position() > 0) {
       send();

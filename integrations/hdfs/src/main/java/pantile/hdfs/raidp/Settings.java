@@ -33,7 +33,7 @@ final class Settings {
   /** The bytes of a whole block. */
   final long blockBytes;
 
-  /** Where add-ons of other disks are served; null for nowhere. */
+  /** Address at which add-ons of other disks are served; null for none. */
   final InetSocketAddress serverAddress;
 
   final String serverFolder;

@@ -12,7 +12,7 @@ import java.util.Set;
 import java.util.TreeMap;
 
 /**
- * Which block is in which row of a disk's parity. A row has at most one block of each superchunk;
+ * Assignment of blocks to rows of a disk's parity. A row has at most one block of each superchunk;
  * it is as long as the longest of them.
  *
  * <p>Not for several threads.

@@ -11,7 +11,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 
 /**
- * Which disks still have the blocks of rows: as a replica, or kept since it was deleted or changed.
+ * Disks that still have the blocks of rows: as a replica, or kept since it was deleted or changed.
  *
  * <p>The disk of a block's mirror is asked first, then its own, then all others, which may have it
  * in their spare. A block is gone only if all disks said so that have a live node; one that does not
@@ -32,7 +32,7 @@ final class Sources {
   /** Contents that are gone, with the disks that had no live node to be asked. */
   private final Map<List<Long>, Set<Integer>> gone = new HashMap<>();
 
-  /** Why nodes did not answer in the last round, by disk. */
+  /** Reasons why nodes did not answer in the last round, by disk. */
   private final Map<Integer, String> silent = new TreeMap<>();
 
   Sources(Ask ask) {
@@ -54,7 +54,7 @@ final class Sources {
     return new HashSet<>(gone.keySet());
   }
 
-  /** Why contents that are gone may come back; empty if they do not. */
+  /** Reasons why lost contents can come back; empty if they cannot. */
   String hope() {
     Set<Integer> unasked = new TreeSet<>();
     gone.values().forEach(unasked::addAll);

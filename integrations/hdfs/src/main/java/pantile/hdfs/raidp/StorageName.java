@@ -7,8 +7,8 @@ import java.security.NoSuchAlgorithmException;
 import java.util.UUID;
 
 /**
- * What the storage of a superchunk is called: array, disk and partner, in the form of a storage id
- * of HDFS.
+ * Name of the storage of a superchunk: array, disk and partner, in the form of a storage id of
+ * HDFS.
  *
  * <p>{@code DS-aaaaaaaa-aaaa-8000-8000-0000iiiijjjj}: 48 bits of the SHA-256 of the array's name,
  * the disk, the partner with whom it shares the superchunk. NameNode, DataNodes and tools need no

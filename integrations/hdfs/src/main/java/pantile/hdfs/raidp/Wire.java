@@ -36,7 +36,7 @@ final class Wire implements Closeable {
   static final byte GOOD = 0;
   static final byte REFUSED = 1;
 
-  /** A fold or read of the most bytes, or a page of entries, with what stands around them. */
+  /** A fold or read of the most bytes, or a page of entries, with the bytes around them. */
   private static final int MESSAGE_BYTES_MOST = AddOn.BYTES_MOST + 4096;
 
   /** Entries of an answer; those behind them are asked for by the next block's id. */

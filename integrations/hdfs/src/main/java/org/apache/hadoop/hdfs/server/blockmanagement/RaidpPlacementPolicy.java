@@ -36,7 +36,7 @@ import pantile.hdfs.raidp.StorageName;
  * one copy left gets the other in its mirror; where the mirror's disk has no live node, in the spare
  * of a disk that has one. Which superchunk a new block gets, {@link Pairs} says.
  *
- * <p>In this package of Hadoop's, since what a policy is given cannot be named in any other. It is
+ * <p>In this package of Hadoop's, since a policy's arguments cannot be named in any other. It is
  * named in {@code dfs.block.replicator.classname}.
  */
 public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
@@ -54,7 +54,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
 
   private NetworkTopology nodes;
 
-  /** The nodes for which the log has what the loss of a host costs. */
+  /** The nodes for which the log has the cost of losing a host. */
   private volatile Set<DatanodeDescriptor> described = Collections.emptySet();
 
   /** When a sentence was said last: one for each DataNode, and a few more. */
@@ -274,7 +274,7 @@ public class RaidpPlacementPolicy extends BlockPlacementPolicyDefault {
     return ends;
   }
 
-  /** Says what the loss of a host costs when other nodes are there than before. */
+  /** Logs the cost of losing a host when the set of nodes has changed. */
   private void sayCosts(Set<DatanodeDescriptor> live, List<Pairs.End<DatanodeStorageInfo>> all) {
     if (!live.equals(described)) {
       described = live;
