@@ -36,8 +36,8 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   private final Keeper keeper;
   private final DiskReplicas replicas;
   private final Releasing releasing;
+  private final RightOfWay rightOfWay;
   private final IntSupplier waiting;
-  private final RaidpCode code;
   private final Rebuilder rebuilder;
   private final Orders orders;
 
@@ -57,6 +57,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
       DiskReplicas replicas,
       Releasing releasing,
       Partners partners,
+      RightOfWay rightOfWay,
       IntSupplier waiting) {
     this.node = node;
     this.settings = settings;
@@ -64,11 +65,11 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     this.keeper = keeper;
     this.replicas = replicas;
     this.releasing = releasing;
+    this.rightOfWay = rightOfWay;
     this.waiting = waiting;
-    code = RaidpCode.of(settings.disks);
     rebuilder =
         new Rebuilder(
-            partners, code, pool, PeerServer::addOn, disk -> disk == settings.disk);
+            partners, RaidpCode.of(settings.disks), pool, PeerServer::addOn, disk -> disk == settings.disk);
     orders = new Orders(rebuilder);
     int threads =
         node.getConf()
@@ -136,6 +137,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     if (offset < 0 || bytes < 0 || bytes > AddOn.BYTES_MOST || offset + bytes > length) {
       throw new IOException("bytes " + offset + " to " + (offset + bytes) + " of " + length);
     }
+    rightOfWay.use();
     Held held = version(block, generation, length);
     if (held == null) {
       throw new FileNotFoundException(
@@ -167,6 +169,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
       throws IOException {
     requireOpen();
     requireBytes(offset, bytes);
+    rightOfWay.use();
     if (!sums.tryAcquire()) {
       return new ArrayPrimitiveWritable(new byte[0]);
     }
@@ -177,7 +180,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
           Comparator.comparingInt(
               term -> Math.floorMod(term.disk - settings.disk, settings.disks)));
       ByteBuffer sum = ByteBuffer.allocateDirect(bytes);
-      Rebuilder.add(code, this::read, turned, offset, sum);
+      rebuilder.add(this::read, turned, offset, sum);
       byte[] content = new byte[bytes];
       sum.get(content);
       return new ArrayPrimitiveWritable(content);
