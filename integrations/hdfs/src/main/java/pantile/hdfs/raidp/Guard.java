@@ -49,8 +49,6 @@ final class Guard implements InvocationHandler {
   /** Null for a dataset without a DataNode. */
   private final DataNode node;
 
-  private final RightOfWay rightOfWay = new RightOfWay();
-
   /** Blocks that are not removed yet, since they could not be kept. */
   private final Map<Long, Block> waiting = new ConcurrentHashMap<>();
 
@@ -215,9 +213,6 @@ final class Guard implements InvocationHandler {
               + block.getNumBytes() + " bytes of superchunk " + name.partner);
     }
     keeper();
-    if (name != null && name.isSpare()) {
-      rightOfWay.give();
-    }
     Object made =
         method.getName().equals("createTemporary")
             ? replaced(method, arguments, block)
@@ -396,7 +391,7 @@ final class Guard implements InvocationHandler {
       homing.begin();
       PeerServer peers =
           new PeerServer(
-              node, settings, added, made, found, releasing, partners, rightOfWay, waiting::size);
+              node, settings, added, made, found, releasing, partners, waiting::size);
       open.push(peers);
       peers.begin();
     }

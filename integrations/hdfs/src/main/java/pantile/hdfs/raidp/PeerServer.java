@@ -36,7 +36,6 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   private final Keeper keeper;
   private final DiskReplicas replicas;
   private final Releasing releasing;
-  private final RightOfWay rightOfWay;
   private final IntSupplier waiting;
   private final Rebuilder rebuilder;
   private final Orders orders;
@@ -57,7 +56,6 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
       DiskReplicas replicas,
       Releasing releasing,
       Partners partners,
-      RightOfWay rightOfWay,
       IntSupplier waiting) {
     this.node = node;
     this.settings = settings;
@@ -65,7 +63,6 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     this.keeper = keeper;
     this.replicas = replicas;
     this.releasing = releasing;
-    this.rightOfWay = rightOfWay;
     this.waiting = waiting;
     rebuilder =
         new Rebuilder(
@@ -137,7 +134,6 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     if (offset < 0 || bytes < 0 || bytes > AddOn.BYTES_MOST || offset + bytes > length) {
       throw new IOException("bytes " + offset + " to " + (offset + bytes) + " of " + length);
     }
-    rightOfWay.use();
     Held held = version(block, generation, length);
     if (held == null) {
       throw new FileNotFoundException(
@@ -169,7 +165,6 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
       throws IOException {
     requireOpen();
     requireBytes(offset, bytes);
-    rightOfWay.use();
     if (!sums.tryAcquire()) {
       return new ArrayPrimitiveWritable(new byte[0]);
     }

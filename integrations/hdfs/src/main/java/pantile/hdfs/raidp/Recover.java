@@ -503,6 +503,12 @@ final class Recover {
             "neither disk " + disk + " nor " + partner + " has a live node, and no other has a"
                 + " spare; start a node in the place of one of them, with empty directories");
       }
+      Set<Integer> here = new TreeSet<>(spares);
+      here.removeIf(one -> !isHere(one));
+      if (options.places.getOrDefault(disk, "").startsWith("/") && !here.isEmpty()) {
+        // It is rebuilt here.
+        spares = new ArrayList<>(here);
+      }
       turn++;
       int spare = spares.get(Math.floorMod(turn, spares.size()));
       return new int[] {spare, spare};

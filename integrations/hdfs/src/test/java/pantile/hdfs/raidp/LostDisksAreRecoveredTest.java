@@ -81,12 +81,12 @@ class LostDisksAreRecoveredTest {
     FileUtil.fullyDelete(folder.toFile());
   }
 
-  /** Where an add-on is for whoever asks the server. */
+  /** The place of an add-on, for users of the server. */
   private static String served(int disk) {
     return cluster.addOns[disk];
   }
 
-  /** Where it is for whoever is on the server's machine. */
+  /** The folder of an add-on, for users of the server's machine. */
   private static String local(int disk) {
     return folder.resolve(Integer.toString(disk)).toString();
   }
