@@ -212,8 +212,7 @@ fn plan_goes_around_what_is_dear_and_takes_cells() {
 #[test]
 fn plan_counts_the_bytes_of_partial_sums() {
     let nodes = |list: &str| {
-        let arguments =
-            ["plan", "rs:6+3", "--lost", "1,2", "--nodes", list, "--element", "64K", "--json"];
+        let arguments = ["plan", "rs:6+3", "--lost", "1,2", "--nodes", list, "--element", "64K", "--json"];
         json(&arguments)["nodes"].clone()
     };
     let each = nodes("each");
