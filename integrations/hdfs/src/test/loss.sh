@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Disks lost in a RAIDP of 16 DataNodes as processes with small heaps. Two nodes are killed while
-# files are written and appended to, recovered into spares, and replaced; then three, recovered by
-# the nodes in their places; then `raidp recover` and DataNodes are killed by kill -9 while they
-# recover two more, in one way or the other, and the command is started again. After each loss:
+# files are written and appended to, recovered into spares, and replaced. Then three are recovered
+# by the nodes in their places. Then `raidp recover` and DataNodes are killed by kill -9 while two
+# more are recovered in one of these ways, and the command is started again. After each loss:
 # parity-check of every disk, and all files compared. Prints what memory it took.
 #
 #   loss.sh CLASSPATH JAR DIR [KILLS [DISKS]]    CLASSPATH of Hadoop, the jar, a folder, 6, 16

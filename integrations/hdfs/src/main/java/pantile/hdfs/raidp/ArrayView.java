@@ -85,7 +85,7 @@ final class ArrayView implements Closeable {
     }
   }
 
-  /** What the nodes say that the array is: of disk 0, and of no size. */
+  /** The array as its nodes describe it: of disk 0, and of no size. */
   Header header() {
     String pool = states.values().iterator().next().get("pool");
     return new Header(array, disks, 0, 0, pool);

@@ -69,9 +69,14 @@ final class Homing implements Closeable {
   }
 
   private void work() {
+    boolean isFirst = true;
     while (!closed) {
       try {
         Thread.sleep(ROUND_MS);
+        if (isFirst) {
+          isFirst = false;
+          partners.look(); // So that a recovery finds the connection to the NameNode open.
+        }
         Set<Long> spares = keeper.spares();
         if (!spares.isEmpty()) {
           bring(spares);

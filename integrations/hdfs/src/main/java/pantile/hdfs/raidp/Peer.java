@@ -223,7 +223,7 @@ final class Peer implements Closeable {
       for (int i = 0; i + numbers <= some.length; i += numbers) {
         all.add(part(some, i, i + numbers));
       }
-      if (some.length < numbers) {
+      if (some.length < numbers * ITEMS_MOST) {
         return all;
       }
       above = some[some.length - numbers];

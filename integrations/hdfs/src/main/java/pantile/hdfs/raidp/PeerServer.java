@@ -37,7 +37,6 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
   private final DiskReplicas replicas;
   private final Releasing releasing;
   private final IntSupplier waiting;
-  private final RaidpCode code;
   private final Rebuilder rebuilder;
   private final Orders orders;
 
@@ -65,10 +64,9 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
     this.replicas = replicas;
     this.releasing = releasing;
     this.waiting = waiting;
-    code = RaidpCode.of(settings.disks);
     rebuilder =
         new Rebuilder(
-            partners, code, pool, PeerServer::addOn, disk -> disk == settings.disk);
+            partners, RaidpCode.of(settings.disks), pool, PeerServer::addOn, disk -> disk == settings.disk);
     orders = new Orders(rebuilder);
     int threads =
         node.getConf()
@@ -177,7 +175,7 @@ public final class PeerServer implements PeerProtocol, RaidpMXBean, Closeable {
           Comparator.comparingInt(
               term -> Math.floorMod(term.disk - settings.disk, settings.disks)));
       ByteBuffer sum = ByteBuffer.allocateDirect(bytes);
-      Rebuilder.add(code, this::read, turned, offset, sum);
+      rebuilder.add(this::read, turned, offset, sum);
       byte[] content = new byte[bytes];
       sum.get(content);
       return new ArrayPrimitiveWritable(content);

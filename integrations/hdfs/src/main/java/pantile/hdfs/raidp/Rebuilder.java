@@ -39,18 +39,22 @@ import pantile.hdfs.Replica;
  * blocks of all, and sends that partial sum. So of a row of n blocks each node sends and gets some
  * one block, and the one that rebuilds gets one.
  *
- * <p>For several threads. Memory: for each order that runs, at most {@link #ORDER_BYTES}.
+ * <p>For several threads. Memory: for each order that runs at most {@link #ORDER_BYTES}, and for each
+ * sum {@link #READS_MOST} times {@link #PART_BYTES}.
  */
 final class Rebuilder implements Closeable {
   private static final Logger LOG = LoggerFactory.getLogger(Rebuilder.class);
 
   /** The bytes of a partial sum: what a node answers with at a time. */
-  private static final int PART_BYTES = 128 * 1024;
+  private static final int PART_BYTES = 256 * 1024;
+
+  /** The terms that are read at once. */
+  private static final int READS_MOST = 16;
 
   /** The parts begin at multiples of this: where HDFS's checksums begin. */
   private static final int PART_STEP = 4096;
 
-  private static final int ORDER_BYTES = 64 << 20;
+  private static final int ORDER_BYTES = 16 << 20;
 
   /** Reads bytes of a term. */
   interface Reading {
@@ -91,32 +95,39 @@ final class Rebuilder implements Closeable {
   }
 
   /**
-   * Adds a range of terms to a sum.
+   * Adds a range of terms to a sum; reads some of them at once.
    *
    * @throws Outcome.Unreadable if one of them cannot be read.
    */
-  static void add(
-      RaidpCode code, Reading reading, List<Order.Term> terms, long offset, ByteBuffer sum)
+  void add(Reading reading, List<Order.Term> terms, long offset, ByteBuffer sum)
       throws IOException {
     int most = Math.min(sum.remaining(), PART_BYTES);
-    ByteBuffer content = ByteBuffer.allocateDirect(most);
     for (int from = 0; from < sum.remaining(); from += most) {
       ByteBuffer part = part(sum, sum.position() + from, Math.min(most, sum.remaining() - from));
-      for (Order.Term term : terms) {
-        int bytes = term.bytes(offset + from, part.remaining());
-        if (bytes > 0) {
-          content.clear();
-          content.limit(bytes);
-          read(reading, term, offset + from, content);
-          content.flip();
-          code.fold(term.weight, part, content);
-        }
+      for (int first = 0; first < terms.size(); first += READS_MOST) {
+        int end = Math.min(terms.size(), first + READS_MOST);
+        addAtOnce(reading, terms.subList(first, end), offset + from, part);
       }
     }
   }
 
-  private static void read(Reading reading, Order.Term term, long offset, ByteBuffer content)
+  private void addAtOnce(
+      Reading reading, List<Order.Term> terms, long offset, ByteBuffer part) throws IOException {
+    Map<Order.Term, Future<ByteBuffer>> contents = new LinkedHashMap<>();
+    for (Order.Term term : terms) {
+      int bytes = term.bytes(offset, part.remaining());
+      if (bytes > 0) {
+        contents.put(term, threads.submit(() -> read(reading, term, offset, bytes)));
+      }
+    }
+    for (Map.Entry<Order.Term, Future<ByteBuffer>> one : contents.entrySet()) {
+      code.fold(one.getKey().weight, part, end(one.getValue()));
+    }
+  }
+
+  private static ByteBuffer read(Reading reading, Order.Term term, long offset, int bytes)
       throws IOException {
+    ByteBuffer content = ByteBuffer.allocateDirect(bytes);
     try {
       reading.read(term, offset, content);
     } catch (IOException error) {
@@ -125,6 +136,23 @@ final class Rebuilder implements Closeable {
           "blk_" + term.block + "_" + term.generation + " of disk " + term.disk + ": "
               + error.getMessage(),
           error);
+    }
+    content.flip();
+    return content;
+  }
+
+  /** Waits for what a thread does. */
+  private static <T> T end(Future<T> future) throws IOException {
+    try {
+      return future.get();
+    } catch (ExecutionException failed) {
+      if (failed.getCause() instanceof IOException) {
+        throw (IOException) failed.getCause();
+      }
+      throw new IOException(failed.getCause());
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      throw new IOException("interrupted");
     }
   }
 
@@ -267,9 +295,9 @@ final class Rebuilder implements Closeable {
       ByteBuffer own = ByteBuffer.allocateDirect(bytes);
       parity(row, offset, own);
       own.clear();
-      add(code, Rebuilder.this::read, here, offset, own);
+      add(Rebuilder.this::read, here, offset, own);
       for (Future<?> part : parts) {
-        await(part);
+        end(part);
       }
       code.fold(1, sum, own);
     }
@@ -333,21 +361,7 @@ final class Rebuilder implements Closeable {
       }
       part.put(new byte[part.remaining()]);
       part.clear();
-      add(code, Rebuilder.this::read, terms.all, offset, part);
-    }
-
-    private void await(Future<?> part) throws IOException {
-      try {
-        part.get();
-      } catch (ExecutionException failed) {
-        if (failed.getCause() instanceof IOException) {
-          throw (IOException) failed.getCause();
-        }
-        throw new IOException(failed.getCause());
-      } catch (InterruptedException interrupted) {
-        Thread.currentThread().interrupt();
-        throw new IOException("interrupted");
-      }
+      add(Rebuilder.this::read, terms.all, offset, part);
     }
 
     /** The storage that a rebuilt block goes to; HDFS makes the other replica. */

@@ -407,17 +407,32 @@ final class Recover {
 
     /** Adds the entries of add-ons whose nodes live and whose disks lack blocks. */
     private void addOfNodes(Map<Integer, List<Entry>> entries) {
+      ExecutorService threads = Executors.newCachedThreadPool();
+      Map<Integer, Future<List<Entry>>> answers = new TreeMap<>();
       for (int disk : nodes.disks()) {
-        if (entries.containsKey(disk)) {
-          continue;
+        if (!entries.containsKey(disk)) {
+          answers.put(
+              disk,
+              threads.submit(
+                  () -> {
+                    Peer peer = partners.of(disk);
+                    return peer.status().getOrDefault("absent", "0").equals("0")
+                        ? new ArrayList<>()
+                        : peer.entries();
+                  }));
         }
+      }
+      threads.shutdown();
+      for (Map.Entry<Integer, Future<List<Entry>>> answer : answers.entrySet()) {
         try {
-          Peer peer = partners.of(disk);
-          if (!peer.status().getOrDefault("absent", "0").equals("0")) {
-            entries.put(disk, peer.entries());
-          }
-        } catch (IOException error) {
-          err.println("pantile-hdfs: disk " + disk + " does not answer: " + error.getMessage());
+          entries.put(answer.getKey(), answer.getValue().get());
+        } catch (ExecutionException failed) {
+          err.println(
+              "pantile-hdfs: disk " + answer.getKey() + " does not answer: "
+                  + failed.getCause().getMessage());
+        } catch (InterruptedException interrupted) {
+          Thread.currentThread().interrupt();
+          return;
         }
       }
     }
@@ -487,6 +502,12 @@ final class Recover {
         throw new NoNode(
             "neither disk " + disk + " nor " + partner + " has a live node, and no other has a"
                 + " spare; start a node in the place of one of them, with empty directories");
+      }
+      Set<Integer> here = new TreeSet<>(spares);
+      here.removeIf(one -> !isHere(one));
+      if (options.places.getOrDefault(disk, "").startsWith("/") && !here.isEmpty()) {
+        // It is rebuilt here.
+        spares = new ArrayList<>(here);
       }
       turn++;
       int spare = spares.get(Math.floorMod(turn, spares.size()));

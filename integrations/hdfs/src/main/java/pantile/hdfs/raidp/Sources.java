@@ -2,6 +2,7 @@ package pantile.hdfs.raidp;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -9,6 +10,11 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.Function;
 
 /**
  * Disks that still have the blocks of rows: as a replica, or kept since it was deleted or changed.
@@ -25,7 +31,19 @@ final class Sources {
         throws IOException;
   }
 
+  /** An entry of a disk's add-on. */
+  private static final class Asked {
+    final int disk;
+    final Entry entry;
+
+    Asked(int disk, Entry entry) {
+      this.disk = disk;
+      this.entry = entry;
+    }
+  }
+
   private final Ask ask;
+
   /** By content: all entries of it, of either disk's add-on, are found at the same places. */
   private final Map<List<Long>, Integer> known = new HashMap<>();
 
@@ -75,59 +93,75 @@ final class Sources {
   void refresh(Map<Integer, List<Entry>> entries, Set<Long> wanted, Set<Integer> live) {
     silent.clear();
     gone.values().removeIf(unasked -> unasked.stream().anyMatch(live::contains));
-    for (Map.Entry<Integer, List<Entry>> addOn : entries.entrySet()) {
-      int disk = addOn.getKey();
-      Map<Integer, List<Entry>> byPartner = new TreeMap<>();
-      for (Entry entry : addOn.getValue()) {
-        boolean asked = known.containsKey(entry.content()) || gone.containsKey(entry.content());
-        if (!asked && !wanted.contains(entry.blockId)) {
-          byPartner.computeIfAbsent(entry.partner, partner -> new ArrayList<>()).add(entry);
-        }
-      }
-      List<Entry> left = new ArrayList<>();
-      byPartner.forEach((partner, some) -> left.addAll(find(partner, some, live)));
-      List<Entry> nowhere = find(disk, left, live);
-      for (int other : live) {
-        nowhere = other == disk ? nowhere : find(other, nowhere, live);
-      }
-      for (Entry entry : nowhere) {
-        Set<Integer> unasked = new HashSet<>();
-        unasked.add(disk);
-        unasked.add(entry.partner);
-        unasked.removeAll(live);
-        if (silent.isEmpty()) {
-          gone.put(entry.content(), unasked);
-        }
+    List<Asked> left = new ArrayList<>();
+    entries.forEach(
+        (disk, some) -> {
+          for (Entry entry : some) {
+            boolean asked = known.containsKey(entry.content()) || gone.containsKey(entry.content());
+            if (!asked && !wanted.contains(entry.blockId)) {
+              left.add(new Asked(disk, entry));
+            }
+          }
+        });
+    find(left, live, one -> Collections.singleton(one.entry.partner));
+    find(left, live, one -> Collections.singleton(one.disk));
+    find(left, live, one -> live);
+    for (Asked one : left) {
+      Set<Integer> unasked = new HashSet<>();
+      unasked.add(one.disk);
+      unasked.add(one.entry.partner);
+      unasked.removeAll(live);
+      if (silent.isEmpty()) {
+        gone.put(one.entry.content(), unasked);
       }
     }
   }
 
-  /** Asks one disk for entries; returns those that it does not have, or did not answer for. */
-  private List<Entry> find(int disk, List<Entry> entries, Set<Integer> live) {
-    List<Entry> left = new ArrayList<>();
-    if (entries.isEmpty() || !live.contains(disk) || silent.containsKey(disk)) {
-      return entries;
-    }
-    long[] found;
-    try {
-      found =
-          ask.generations(
-              disk,
-              entries.stream().mapToLong(entry -> entry.blockId).toArray(),
-              entries.stream().mapToLong(entry -> entry.generation).toArray(),
-              entries.stream().mapToLong(entry -> entry.length).toArray());
-    } catch (IOException error) {
-      silent.put(disk, String.valueOf(error.getMessage()));
-      return entries;
-    }
-    for (int i = 0; i < found.length; i++) {
-      Entry entry = entries.get(i);
-      if (found[i] == Peer.NONE) {
-        left.add(entry);
-      } else {
-        known.put(entry.content(), disk);
+  /** Asks disks, all at once; removes what one of them has from a list. */
+  private void find(
+      List<Asked> left, Set<Integer> live, Function<Asked, Set<Integer>> disksOf) {
+    Map<Integer, List<Asked>> ofDisks = new TreeMap<>();
+    for (Asked one : left) {
+      for (int disk : disksOf.apply(one)) {
+        if (live.contains(disk) && !silent.containsKey(disk)) {
+          ofDisks.computeIfAbsent(disk, number -> new ArrayList<>()).add(one);
+        }
       }
     }
-    return left;
+    if (ofDisks.isEmpty()) {
+      return;
+    }
+    ExecutorService threads = Executors.newFixedThreadPool(ofDisks.size());
+    Map<Integer, Future<long[]>> answers = new TreeMap<>();
+    ofDisks.forEach(
+        (disk, some) ->
+            answers.put(
+                disk,
+                threads.submit(
+                    () ->
+                        ask.generations(
+                            disk,
+                            some.stream().mapToLong(one -> one.entry.blockId).toArray(),
+                            some.stream().mapToLong(one -> one.entry.generation).toArray(),
+                            some.stream().mapToLong(one -> one.entry.length).toArray()))));
+    threads.shutdown();
+    answers.forEach((disk, answer) -> take(disk, ofDisks.get(disk), answer));
+    left.removeIf(one -> known.containsKey(one.entry.content()));
+  }
+
+  private void take(int disk, List<Asked> asked, Future<long[]> answer) {
+    try {
+      long[] found = answer.get();
+      for (int i = 0; i < found.length; i++) {
+        if (found[i] != Peer.NONE) {
+          known.putIfAbsent(asked.get(i).entry.content(), disk);
+        }
+      }
+    } catch (ExecutionException failed) {
+      silent.put(disk, String.valueOf(failed.getCause().getMessage()));
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+      silent.put(disk, "interrupted");
+    }
   }
 }

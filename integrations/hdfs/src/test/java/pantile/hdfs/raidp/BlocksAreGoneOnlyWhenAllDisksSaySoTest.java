@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
 
-/** A recovery believes that a block is gone when both its disks were asked, or have no node. */
-class BlocksAreGoneOnlyWhenBothDisksSaySoTest {
+/** A recovery believes that a block is gone when all disks were asked that have a node. */
+class BlocksAreGoneOnlyWhenAllDisksSaySoTest {
   private final Set<Integer> live = new HashSet<>(List.of(0, 1, 2, 3));
 
   /** Blocks of each disk, each with the generation that the disk reports. */
