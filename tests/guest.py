@@ -27,7 +27,7 @@ class Guest:
         for number in disks:
             drives += ["-drive", f"file={DISKS[number]},format=raw,if=none,id=d{number},cache=writeback"]
             drives += ["-device", f"virtio-blk-pci,drive=d{number},serial=disk{number}"]
-        line = "root=/dev/vda rw console=ttyS0 systemd.show_status=0"
+        line = "root=/dev/vda rw console=ttyS0 systemd.show_status=0 no_timer_check panic=-1"
         self.process = subprocess.Popen(
             ["qemu-system-x86_64", *accel, "-smp", "2", "-m", "1024", "-nographic", "-no-reboot"]
             + ["-kernel", f"{WORK}/kernel", "-initrd", f"{WORK}/initrd", "-append", line]
