@@ -3,7 +3,7 @@
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::interrupt;
 use crate::machine::all::now;
-use crate::machine::conditions::{Change, Memory, conditions};
+use crate::machine::conditions::{Change, Memory, conditions, watched};
 use crate::machine::config::Config;
 use crate::machine::{deliver, look, metrics};
 use crate::sets;
@@ -63,10 +63,11 @@ impl Monitor {
         if let Some(listen) = config.monitor.listen.filter(|_| !self.once) {
             serve(listen, Arc::clone(&page))?;
         }
+        let mut failed_before: Vec<String> = Vec::new();
         loop {
             let begun = Instant::now();
             let looked = look::look(&config);
-            let changes = memory.take(looked.at, conditions(&looked, &config.thresholds));
+            let changes = memory.take(looked.at, conditions(&looked, &config.thresholds), &watched(&looked));
             let line =
                 |change: &Change| format!("{}: {}\n", sets::name(&change.about), sets::name(&change.text));
             print(&changes.iter().map(line).collect::<String>())?;
@@ -77,7 +78,7 @@ impl Monitor {
             };
             publish(&memory);
             let failed = deliver::deliver(&mut memory, &config, &changes);
-            failed.iter().for_each(|why| note(why));
+            failed.iter().filter(|why| !failed_before.contains(why)).for_each(|why| note(why));
             publish(&memory);
             if !changes.is_empty() || memory != known || !path.exists() {
                 memory.write(&path)?;
@@ -86,6 +87,7 @@ impl Monitor {
                 let is_well = memory.reported.is_empty() && failed.is_empty();
                 return Ok(if is_well { Verdict::Good } else { Verdict::Bad });
             }
+            failed_before = failed;
             let every = Duration::from_secs(config.monitor.every);
             while begun.elapsed() < every {
                 if interrupt::asked() {

@@ -71,7 +71,8 @@ impl LastRun {
 pub fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
-    let part = path.with_extension("part");
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = path.with_file_name(format!(".{name}.part"));
     let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
     written.map_err(|error| Failure::file("write", path, &error))
 }

@@ -25,6 +25,18 @@ pub struct Condition {
 /// The conditions of a look, by their keys.
 pub type Conditions = BTreeMap<String, Condition>;
 
+/// Knowledge of a look about a volume or set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// A condition that was not found is over.
+    All,
+    /// The server did not answer: conditions of the volume are as they were.
+    Nothing,
+}
+
+const NOT_SERVED: &str = "not-served";
+const NO_ANSWER: &str = "no-answer";
+
 /// A change that an operator must know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
@@ -60,8 +72,9 @@ impl Memory {
         write_whole(path, &crate::json::text(self))
     }
 
-    /// Takes the conditions of a look, and returns what changed since the last one.
-    pub fn take(&mut self, at: u64, found: Conditions) -> Vec<Change> {
+    /// Takes the conditions of a look at the volumes and sets of `watched`, and returns what changed
+    /// since the last one. A volume or set that is not watched any more is forgotten.
+    pub fn take(&mut self, at: u64, found: Conditions, watched: &BTreeMap<String, Known>) -> Vec<Change> {
         let mut changes = Vec::new();
         let change = |condition: &Condition, is: &str, text: String| Change {
             at,
@@ -70,7 +83,7 @@ impl Memory {
             text,
         };
         let mut reported = Conditions::new();
-        let mut seen_once = Conditions::new();
+        let (mut seen_once, mut kept) = (Conditions::new(), Conditions::new());
         for (key, condition) in found {
             match self.reported.get(&key) {
                 // The text that was reported stays: it is named when the condition is over.
@@ -87,13 +100,36 @@ impl Memory {
             }
         }
         for (key, condition) in &self.reported {
-            if !reported.contains_key(key) {
-                changes.push(change(condition, "mended", format!("No longer: {}", condition.text)));
+            if reported.contains_key(key) {
+                continue;
+            }
+            let is_of_server = [NOT_SERVED, NO_ANSWER].contains(&condition.word.as_str());
+            match watched.get(&condition.about) {
+                None => {}
+                Some(Known::Nothing) if !is_of_server => {
+                    kept.insert(key.clone(), condition.clone());
+                }
+                Some(_) => {
+                    changes.push(change(condition, "mended", format!("No longer: {}", condition.text)))
+                }
             }
         }
+        reported.append(&mut kept);
         (self.reported, self.seen_once) = (reported, seen_once);
         changes
     }
+}
+
+/// Returns the volumes and sets that a look was at.
+pub fn watched(looked: &Looked) -> BTreeMap<String, Known> {
+    let volumes = looked.volumes.iter().map(|volume| {
+        let known = match volume.found {
+            VolumeFound::Served(_) => Known::All,
+            VolumeFound::NotServed | VolumeFound::NoAnswer(_) => Known::Nothing,
+        };
+        (volume.folder.to_string_lossy().into_owned(), known)
+    });
+    volumes.chain(looked.sets.iter().map(|set| (set.name.clone(), Known::All))).collect()
 }
 
 /// Returns everything that is wrong.
@@ -116,11 +152,11 @@ fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: 
     match &volume.found {
         VolumeFound::NotServed => {
             let text = format!("The volume is not served; 'pantile status {word}' says how it is.");
-            add("served".into(), "not-served".into(), text, true);
+            add("served".into(), NOT_SERVED.into(), text, true);
         }
         VolumeFound::NoAnswer(why) => {
             let text = format!("The server of the volume does not answer: {why}");
-            add("served".into(), "no-answer".into(), text, true);
+            add("served".into(), NO_ANSWER.into(), text, true);
         }
         VolumeFound::Served(report) => {
             for finding in &report.findings {
@@ -204,6 +240,10 @@ mod tests {
         Conditions::from([("volume /srv/tank DeviceLost 2".to_string(), condition)])
     }
 
+    fn take(memory: &mut Memory, found: Conditions) -> Vec<Change> {
+        memory.take(1, found, &BTreeMap::from([("/srv/tank".into(), Known::All)]))
+    }
+
     fn said(changes: &[Change]) -> Vec<(&str, &str)> {
         changes.iter().map(|change| (change.is.as_str(), change.text.as_str())).collect()
     }
@@ -212,27 +252,40 @@ mod tests {
     fn a_condition_is_reported_once_and_when_it_is_mended() {
         let mut memory = Memory::default();
         let lost = one("lost", "Device 2 is lost.", false);
-        assert_eq!(said(&memory.take(1, lost.clone())), [("wrong", "Device 2 is lost.")]);
-        assert_eq!(memory.take(2, lost), []);
+        assert_eq!(said(&take(&mut memory, lost.clone())), [("wrong", "Device 2 is lost.")]);
+        assert_eq!(take(&mut memory, lost), []);
         let rebuilt = one("rebuilding", "Device 2 is rebuilt (1 %).", false);
-        assert_eq!(said(&memory.take(3, rebuilt)), [("wrong", "Device 2 is rebuilt (1 %).")]);
-        assert_eq!(memory.take(4, one("rebuilding", "Device 2 is rebuilt (2 %).", false)), []);
+        assert_eq!(said(&take(&mut memory, rebuilt)), [("wrong", "Device 2 is rebuilt (1 %).")]);
+        assert_eq!(take(&mut memory, one("rebuilding", "Device 2 is rebuilt (2 %).", false)), []);
         assert_eq!(
-            said(&memory.take(5, Conditions::new())),
+            said(&take(&mut memory, Conditions::new())),
             [("mended", "No longer: Device 2 is rebuilt (1 %).")]
         );
-        assert_eq!(memory.take(6, Conditions::new()), []);
+        assert_eq!(take(&mut memory, Conditions::new()), []);
     }
 
     #[test]
     fn a_server_that_is_away_for_one_look_is_not_reported() {
         let mut memory = Memory::default();
         let away = one("not-served", "It is not served.", true);
-        assert_eq!(memory.take(1, away.clone()), []);
-        assert_eq!(memory.take(2, Conditions::new()), []);
-        assert_eq!(memory.take(3, away.clone()), []);
-        assert_eq!(memory.take(4, away.clone()).len(), 1);
-        assert_eq!(memory.take(5, away), []);
+        assert_eq!(take(&mut memory, away.clone()), []);
+        assert_eq!(take(&mut memory, Conditions::new()), []);
+        assert_eq!(take(&mut memory, away.clone()), []);
+        assert_eq!(take(&mut memory, away.clone()).len(), 1);
+        assert_eq!(take(&mut memory, away), []);
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_mends_nothing() {
+        let mut memory = Memory::default();
+        assert_eq!(take(&mut memory, one("lost", "Device 2 is lost.", false)).len(), 1);
+        let silent = BTreeMap::from([("/srv/tank".into(), Known::Nothing)]);
+        assert_eq!(memory.take(2, Conditions::new(), &silent), []);
+        assert_eq!(take(&mut memory, one("lost", "Device 2 is lost.", false)), [], "it is known");
+        assert_eq!(said(&take(&mut memory, Conditions::new())), [("mended", "No longer: Device 2 is lost.")]);
+        take(&mut memory, one("lost", "Device 2 is lost.", false));
+        assert_eq!(memory.take(5, Conditions::new(), &BTreeMap::new()), [], "it is watched no more");
+        assert_eq!(memory, Memory::default());
     }
 
     #[test]
@@ -240,7 +293,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("new/monitor.json");
         let mut memory = Memory::default();
-        memory.take(1, one("lost", "Device 2 is lost.", false));
+        take(&mut memory, one("lost", "Device 2 is lost.", false));
         memory.write(&path).expect("it writes");
         assert_eq!(Memory::read(&path), memory);
         std::fs::write(&path, "{").expect("it writes");
