@@ -49,7 +49,10 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["offline", "faulty"], "'pantile fail VOL DEVICE' takes a device out of a volume"),
     (&["online", "readd", "re-add"], "'pantile rebuild VOL' tries lost devices again"),
     (&["add", "hotspare", "spare"], "'pantile add-spare VOL DEVICE' keeps a device ready for the next loss"),
-    (&["list", "ls", "files"], "'pantile info DIR --files' lists the files of a sealed set"),
+    (
+        &["list", "ls", "files"],
+        "'pantile info DIR --files' lists the files of a sealed set, 'pantile status VOL' shows a volume",
+    ),
     (&["diff", "changes"], "'pantile seal PATH --out DIR --dry-run' shows the changes since the last seal"),
     (&["init", "mkfs", "format", "new", "make"], "'pantile create VOL DEVICE...' makes a volume"),
     (&["state", "health", "stat", "detail", "details", "query"], "'pantile status VOL' shows a volume"),

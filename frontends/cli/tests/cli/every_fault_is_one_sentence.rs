@@ -485,11 +485,7 @@ fn an_answer_that_finds_no_room_is_status_2() {
         ),
     ] {
         let full = std::fs::File::options().write(true).open("/dev/full").expect("the device");
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
-            .args(arguments)
-            .stdout(full)
-            .output()
-            .expect("the built command can be run");
+        let output = command(arguments).stdout(full).output().expect("the built command can be run");
         let fault = String::from_utf8(output.stderr).expect("UTF-8");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {fault}");
         assert!(fault.contains(needle), "{arguments:?}: {fault}");

@@ -75,6 +75,12 @@ fn what_needs_no_volume_and_no_set_works_as_shown() {
         &["pantile-lab", "generate", "zipf", "--requests", "20000", "--out", "trace.csv"],
     );
     assert_eq!(made.status, 0, "{}", made.stderr);
+    // The other traces and the code file of the examples; what is packed is known by its content.
+    let file = |name: &str, text: String| std::fs::write(folder.path().join(name), text).expect("a file");
+    let trace = std::fs::read_to_string(folder.path().join("trace.csv")).expect("a trace");
+    file("trace.csv.gz", trace.replace(",trace,0,", ",hm,0,"));
+    file("own.csv", "0.5,W,2048,8192\n7.25,R,8,4096\n".into());
+    file("mine.code", text(&["show", "raid6:6", "--text"]));
     let (mut done, mut cut, mut left_out) = (0, 0, 0);
     for example in examples() {
         let words: Vec<&str> = example.split(' ').collect();

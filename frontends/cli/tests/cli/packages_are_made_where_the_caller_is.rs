@@ -31,7 +31,9 @@ fn a_relative_destdir_is_below_the_folder_of_the_caller() {
     }
     script(&at("bin/cargo"), "#!/bin/sh\nexit 0\n");
     script(&at("built/release/pantile"), "#!/bin/sh\n: > \"$2/pantile.1\"\n");
-    for name in ["libpantile_nbd.so", "libpantile_c.so", "libpantile_isal.so", "libpantile_c.a"] {
+    for name in
+        ["pantile-lab", "libpantile_nbd.so", "libpantile_c.so", "libpantile_isal.so", "libpantile_c.a"]
+    {
         fs::write(at("built/release").join(name), "").expect("it writes");
     }
     let path = std::env::var_os("PATH").unwrap_or_default();

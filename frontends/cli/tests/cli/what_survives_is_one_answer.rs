@@ -83,9 +83,17 @@ fn prove_status_and_durability_agree_for_every_family() {
     assert!(lossy >= 3, "{lossy}");
 }
 
+/// By `replay`, which proves what it can.
+fn replayed(spec: &str, trace: &str) -> u64 {
+    let found = json(&["replay", trace, "--codes", spec, "--json"]);
+    let measures = found.as_array().expect("a list").iter();
+    let of = |measure: &&Value| measure["quantity"] == "any so many devices may be lost, proved";
+    number(&measures.into_iter().find(of).expect("it is counted")["value"])
+}
+
 /// Each example of each family, in the placement that `create` chooses.
 #[test]
-fn prove_status_durability_and_advise_have_one_tolerance_for_every_family() {
+fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family() {
     let folder = tempfile::tempdir().expect("a folder");
     let trace = folder.path().join("trace");
     let trace = trace.to_str().expect("a path");
@@ -119,6 +127,7 @@ fn prove_status_durability_and_advise_have_one_tolerance_for_every_family() {
                 continue;
             }
             advised.insert(family.name);
+            assert_eq!(replayed(spec, trace), any, "{spec}: replay, status");
             let answer = json(&asked);
             let codes = answer["codes"].as_array().expect("a list");
             let is_it = |one: &&Value| {
@@ -129,6 +138,9 @@ fn prove_status_durability_and_advise_have_one_tolerance_for_every_family() {
             let told = (found["placement"].as_str(), number(&found["tolerance"]));
             assert_eq!(told, (Some(&*placement), any), "{spec}: advise, status");
         }
+    }
+    for spec in ["mirror:7", "mirror:8"] {
+        assert_eq!(replayed(spec, trace), proved(spec, "fixed", 7).0, "{spec}: replay, prove");
     }
     // Without a loss to survive, or with an add-on beside every disk, nothing is advised.
     assert_eq!(
