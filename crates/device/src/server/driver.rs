@@ -39,7 +39,7 @@ struct Command {
 // answered.
 unsafe impl Send for Command {}
 
-/// What callers of any thread speak to the thread through.
+/// The way of callers to the thread of a connection.
 pub(super) struct Line {
     commands: Option<Sender<Command>>,
     bell: Arc<OwnedFd>,
@@ -54,8 +54,8 @@ struct Flight {
 
 /// Everything of the thread.
 ///
-/// Invariant: fields are dropped in this order. The connection is cut before anybody hears that a
-/// request is over, and libnbd touches no memory after that.
+/// Invariant: fields are dropped in this order. The connection is cut before a caller hears that
+/// its request is over, and libnbd touches no memory after that.
 struct Driver {
     connection: Connection,
     flights: HashMap<u64, Flight>,
@@ -164,7 +164,7 @@ impl Driver {
             if self.flights.is_empty() {
                 self.answered_at = Instant::now();
             }
-            // SAFETY: the memory is kept by whoever waits for the answer, which is given, or
+            // SAFETY: the caller keeps the memory and waits for the answer, which is given, or
             // dropped with the flight, after the request completed or the connection was cut.
             match unsafe { self.connection.begin(request) } {
                 Ok(name) => drop(self.flights.insert(name, Flight { answer, since: Instant::now() })),

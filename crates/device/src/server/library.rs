@@ -270,7 +270,7 @@ impl Connection {
         unsafe { (self.functions.aio_disconnect)(self.handle, 0) };
     }
 
-    /// Waits until the server sends, takes more, or somebody rings, and lets libnbd go on.
+    /// Waits until the server sends, takes more, or the bell rings, and lets libnbd go on.
     pub(super) fn wait(&mut self, bell: Option<BorrowedFd<'_>>, at_most: Duration) {
         let (nbd, handle) = (self.functions, self.handle);
         // SAFETY: the handle lives.

@@ -1,4 +1,4 @@
-//! Exports of nbdkit: what is refused, and what becomes of requests when a server goes away.
+//! Exports of nbdkit: refusals, and the end of requests when a server goes away.
 
 use super::*;
 use std::process::{Child, Command, Stdio};

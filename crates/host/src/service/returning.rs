@@ -33,7 +33,7 @@ const STEADY: Duration = Duration::from_secs(600);
 /// How long a server has for what it had received before.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// The beginning of what is said of a try in vain.
+/// The first words of a problem: a try in vain.
 pub(super) const TRIED: &str = "tried again: ";
 
 type Opened = Result<Arc<dyn Device>, DeviceError>;
