@@ -29,13 +29,14 @@ vol=$work/vol
 uri="nbd+unix:///?socket=$vol/nbd.sock"
 declare -A machine=() server=()
 end() {
+    [ $? = 0 ] || tail -5 "$work/shell.log" >&3
     timeout 60 "$pantile" stop "$vol" >/dev/null 2>&1 || true
     for one in "${!server[@]}"; do touch "$work/killed$one"; signal "$one" KILL; done
     for pid in "${machine[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
     rm -rf "$work"
 }
-trap end EXIT
 exec 3>&2 2>"$work/shell.log" # without the shell's own lines on who was killed
+trap end EXIT
 fail() {
     exec 2>&3
     printf 'servers.sh: %s\n' "$*" >&2
@@ -131,7 +132,8 @@ lost() {
     write "$work/first"
     sleep 2
     kill_server 0
-    for _ in $(seq 60); do sleep 0.5; ! timeout 60 "$pantile" status "$vol" >/dev/null 2>&1 && break; done
+    for _ in $(seq 20); do sleep 0.5; timeout 60 "$pantile" status "$vol" >/dev/null 2>&1 || break; done
+    expect 1 'Device 0 is lost' "$pantile" status "$vol"
     before=$(bytes rx 1 "$((count - 1))")
     "$pantile" replace "$vol" 0 "nbd://10.77.$count.2/" >/dev/null
     whole
@@ -280,7 +282,7 @@ if [ "${1:-}" = heavy ]; then
     written raidp:6 12
     written mirror:3 3
     written raid6:4 6
-    made raid5:4 5
+    made raid5:4 5 --epochs 32M
     write "$work/first"
     sleep 3
     for kind in wcl delayed; do
@@ -288,6 +290,7 @@ if [ "${1:-}" = heavy ]; then
         [ $kind = wcl ] || target=$("$pantile" delayed start "$vol" --range 0+32M --json | sed -n 's/.*"uri": "\([^"]*\)".*/\1/p')
         before=$(bytes tx 0 4) read_before=$(bytes rx 0 4)
         pieces 131072 "$target"
+        [ $kind = wcl ] || "$pantile" delayed end "$vol" "$(sed 's/.*epoch-\([0-9]*\).*/\1/' <<<"$target")" >/dev/null
         printf '%-12s %6s bytes sent, %6s read for each byte of durable writes of 128 KiB (raid5:4)\n' $kind \
             "$(ratio $(($(bytes tx 0 4) - before)) $((256 * 131072)))" "$(ratio $(($(bytes rx 0 4) - read_before)) $((256 * 131072)))"
     done
