@@ -1,6 +1,6 @@
 //! The interface of every device: five positioned operations on whole blocks.
 
-use crate::{DeviceError, Part, PartMut, Site, Standing};
+use crate::{DeviceError, FileDevice, OpenOptions, Part, PartMut, ServerDevice, Site, Standing, is_server};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -94,6 +94,11 @@ pub enum Identity {
         /// Its number.
         device: u64,
     },
+    /// An export of a server; two names of one server are two.
+    Server {
+        /// A number of its server, port and name.
+        export: u64,
+    },
     /// Memory of this process.
     Memory {
         /// Where it lies.
@@ -170,6 +175,16 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn standing(&self) -> Standing {
         (**self).standing()
+    }
+}
+
+/// Opens the device of a path: a file, a block device, or the URI of an export.
+///
+/// Errors: those of [`FileDevice::open_with`] and [`ServerDevice::open`].
+pub fn open_device(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>, DeviceError> {
+    match is_server(path) {
+        true => Ok(Arc::new(ServerDevice::open(path, options.access)?)),
+        false => Ok(Arc::new(FileDevice::open_with(path, options)?)),
     }
 }
 

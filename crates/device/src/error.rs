@@ -1,6 +1,6 @@
 //! Errors of a device, each with the place, the fact and the remedy.
 
-use crate::OpKind;
+use crate::{OpKind, is_server};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -116,6 +116,13 @@ pub enum DeviceError {
         /// The block length.
         block_len_bytes: u32,
     },
+    /// The export of a server cannot be opened.
+    Server {
+        /// The operation.
+        at: Site,
+        /// Why, and what helps.
+        why: String,
+    },
     /// Anything else the system says.
     System {
         /// The operation.
@@ -188,6 +195,7 @@ impl DeviceError {
             | Self::NotThere { at, .. }
             | Self::NotADevice { at }
             | Self::TooSmall { at, .. }
+            | Self::Server { at, .. }
             | Self::System { at, .. } => at,
         }
     }
@@ -206,7 +214,8 @@ impl DeviceError {
             | Self::AlreadyThere { .. }
             | Self::NotThere { .. }
             | Self::NotADevice { .. }
-            | Self::TooSmall { .. } => Remedy::ChooseDevice,
+            | Self::TooSmall { .. }
+            | Self::Server { .. } => Remedy::ChooseDevice,
             Self::System { errno, .. } => {
                 use rustix::io::Errno as E;
                 let passing = [E::NOMEM, E::AGAIN, E::MFILE, E::NFILE, E::BUSY];
@@ -247,6 +256,9 @@ impl fmt::Display for DeviceError {
             }
             Self::Media { errno, .. } => {
                 write!(f, "{}; these blocks are lost, compute them from the other devices", Said(*errno))
+            }
+            Self::Gone { at, errno } if is_server(&at.device) => {
+                write!(f, "{}; the server is gone, and is used again when it answers", Said(*errno))
             }
             Self::Gone { errno, .. } => {
                 write!(f, "{}; the device is gone, go on without it or attach it again", Said(*errno))
@@ -289,6 +301,7 @@ impl fmt::Display for DeviceError {
                 f,
                 "it is {len_bytes} bytes long and one block takes {block_len_bytes}; choose a larger one"
             ),
+            Self::Server { why, .. } => f.write_str(why),
             Self::System { errno, .. } => match self.remedy() {
                 Remedy::Retry => write!(f, "{}; try again later", Said(*errno)),
                 _ => write!(f, "{}; replace the device", Said(*errno)),

@@ -2,7 +2,7 @@
 //! that run them.
 //!
 //! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`]
-//! is a file or a block device, [`MemoryDevice`] is neither, and a [`Layer`] makes any device slow
+//! is a file or a block device, [`ServerDevice`] an export of an NBD server, [`MemoryDevice`] memory, and a [`Layer`] makes any device slow
 //! ([`Throttled`]), counted ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned
 //! buffers ([`AlignedBuf`]) of a bounded [`BufferPool`]. An [`IoPool`] runs requests on threads,
 //! some for each device, so that one that hangs delays no other. It returns completions and does
@@ -47,12 +47,13 @@ mod pages;
 mod pool;
 mod reader;
 mod ring;
+mod server;
 mod standing;
 mod throttled;
 
 pub use buffer::{AlignedBuf, BufferPool, PAGE_BYTES, Part, PartMut};
 pub use counted::{Count, Counted, Counting, Counts};
-pub use device::{Device, Identity, OpKind};
+pub use device::{Device, Identity, OpKind, open_device};
 pub use error::{DeviceError, Remedy, Site};
 pub use faulty::{Fault, Faulty, Planning};
 pub use file::{Access, Caching, FileDevice, Mode, OpenOptions};
@@ -60,5 +61,6 @@ pub use layer::{Layer, Layered, Operation};
 pub use memory::MemoryDevice;
 pub use pool::{Completion, Drained, IoPool, Op, PoolOptions, Priority, Refusal, Rejected, Request, Segment};
 pub use reader::{NotRead, READER_PARTS_MAX, ReadPart, Reader};
+pub use server::{ServerAddress, ServerDevice, absolute_path, is_server, path_in};
 pub use standing::Standing;
 pub use throttled::{Throttle, Throttled, Throttling};

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use crate::{Host, HostOptions};
     use pantile_code::Code;
-    use pantile_device::MemoryDevice;
+    use pantile_device::{Fault, Faulty, MemoryDevice, OpKind};
     use pantile_format::volume::{HistoryId, VolumeId};
     use pantile_volume::{Birth, Found, Geometry, Slot, format_volume};
 
@@ -356,6 +356,24 @@ mod tests {
         for device in devices.iter().flatten() {
             let found = read_claim(&**device, &superblock).expect("a claim");
             assert_eq!(found.claimant.id, other.claimant.id, "it is not written over");
+        }
+    }
+
+    #[test]
+    fn an_idle_device_that_is_gone_is_lost_within_a_beat() {
+        const NO_DEVICE: i32 = 19;
+        let (geometry, mut devices, superblock) = volume();
+        let faulty = Arc::new(Faulty::new(devices[1].clone().expect("it is there")));
+        devices[1] = Some(faulty.clone());
+        let own = Own::new().expect("an id");
+        take(&devices, &superblock, &own, WATCH).expect("nobody is there");
+        let host = open(geometry, &devices, &superblock, &own);
+        let claim = CLAIM_BLOCK.0 * BLOCK as u64;
+        faulty.fail_within(OpKind::Read, claim..claim + BLOCK as u64, Fault::Errno(NO_DEVICE));
+        let begun = Instant::now();
+        while host.report().expect("it serves").members[1].attached {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is called present");
+            std::thread::sleep(Duration::from_millis(20));
         }
     }
 

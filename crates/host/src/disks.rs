@@ -8,7 +8,8 @@
 //! disk of its own.
 
 use crate::Folder;
-use pantile_device::Identity;
+use crate::opening::identity_at;
+use pantile_device::{Identity, ServerAddress};
 use pantile_gf::choose;
 use pantile_volume::{Bearing, Geometry, Slot};
 use serde::{Deserialize, Serialize};
@@ -87,9 +88,10 @@ impl System {
         System { sys: "/sys".into(), mounts: String::from_utf8_lossy(&mounts).into_owned() }
     }
 
-    /// Returns the disk of a member; `None`: it is memory of this process.
-    pub(crate) fn disk_of(&self, identity: Identity) -> Option<Disk> {
+    /// Returns the disk of a member, or its server; `None`: it is memory of this process.
+    pub(crate) fn disk_of(&self, path: &Path, identity: Identity) -> Option<Disk> {
         match identity {
+            Identity::Server { .. } => of_server(path),
             Identity::Memory { .. } => None,
             Identity::Block { device } => Some(self.of_number(device)),
             Identity::File { device, .. } => Some(self.of_file_system(device)),
@@ -133,15 +135,18 @@ impl Folder {
         let system = System::here();
         let disk = |slot: u32| {
             let place = self.config().devices.get(&slot)?;
-            let found = fs::metadata(self.path(&place.path)).ok()?;
-            system.disk_of(match found.file_type().is_block_device() {
-                true => Identity::Block { device: found.rdev() },
-                false => Identity::File { device: found.dev(), inode: found.ino() },
-            })
+            let path = self.path(&place.path);
+            system.disk_of(&path, identity_at(&path)?)
         };
         let disks: Vec<Option<Disk>> = (0..geometry.slots() as u32).map(disk).collect();
         judge(&Bearing::new(&geometry.code, geometry.placement), &disks)
     }
+}
+
+/// Returns the server of an export: all of it fails together.
+fn of_server(path: &Path) -> Option<Disk> {
+    let address = ServerAddress::parse(path).ok()?;
+    Some(Disk::named(format!("server {}", address.server())))
 }
 
 /// Returns the number of a block device of `/dev`.

@@ -338,7 +338,8 @@ impl FolderError {
                 | DeviceError::SameDevice { .. }
                 | DeviceError::NotThere { .. }
                 | DeviceError::NotADevice { .. }
-                | DeviceError::TooSmall { .. } => FaultKind::Input,
+                | DeviceError::TooSmall { .. }
+                | DeviceError::Server { .. } => FaultKind::Input,
                 _ => FaultKind::System,
             },
             FolderError::Host(

@@ -23,7 +23,10 @@ use crate::timely::Timely;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place, least_memory_bytes};
 use assembled::scan;
 use pantile_code::{Code, Placement};
-use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
+use pantile_device::{
+    Access, AlignedBuf, Device, DeviceError, FileDevice, Identity, OpKind, OpenOptions, Site, absolute_path,
+    open_device, path_in,
+};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_paths::{Dir, formatting_is_mine, other_writer};
 use pantile_plan::{ProveOptions, prove};
@@ -278,7 +281,7 @@ impl Folder {
 
     fn assemble_in(dir: &Dir, root: &Path, found: &Assembled, lock: File) -> Result<Folder, FolderError> {
         let devices = found.devices.iter().map(|(&slot, path)| {
-            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let path = absolute_path(path).unwrap_or_else(|_| path.clone());
             (slot, Place { path, joining: false })
         });
         let config = Config {
@@ -329,7 +332,7 @@ impl Folder {
     ///
     /// Errors: it is not that device. Whether it suffices the next opening tells.
     pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
-        let device = FileDevice::open(path)?;
+        let device = open_device(path, OpenOptions::default())?;
         let found = newest_superblock(&device, Some(self.config.volume)).map(|held| held.slot);
         if found != Some(Slot(slot)) {
             return Err(FolderError::NotThatDevice { path: path.to_path_buf(), slot: Slot(slot), found });
@@ -340,7 +343,7 @@ impl Folder {
 
     /// The path of a device.
     pub fn path(&self, path: &Path) -> PathBuf {
-        self.root.join(path)
+        path_in(&self.root, path)
     }
 
     fn save(&self) -> Result<(), FolderError> {
@@ -647,21 +650,21 @@ fn check_epochs(new: &NewFolder, wanted: &Wanted<'_>, geometry: &Geometry) -> Re
     }
 }
 
-type NewParts = (Geometry, Vec<PathBuf>, Vec<FileDevice>);
+type NewParts = (Geometry, Vec<PathBuf>, Vec<Arc<dyn Device>>);
 
 fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewParts, FolderError> {
     let spec = || new.code.spec().to_owned();
     if paths.len() != new.code.columns() {
         return Err(FolderError::DeviceCount { spec: spec(), have: paths.len(), need: new.code.columns() });
     }
-    let mut devices: Vec<FileDevice> = Vec::new();
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     for (nth, path) in paths.iter().enumerate() {
         check_once(path, &paths[..nth])?;
-        let device = FileDevice::open(path)?;
+        let device = open_device(path, OpenOptions::default())?;
         check_to_make(&device, new.overwrite)?;
         devices.push(device);
     }
-    let len: Vec<u64> = devices.iter().map(Device::len_bytes).collect();
+    let len: Vec<u64> = devices.iter().map(|device| device.len_bytes()).collect();
     let wanted = new.wanted(volume);
     let Some(geometry) = geometry::for_devices(&wanted, &len) else {
         let shortest = devices.iter().min_by_key(|device| device.len_bytes());
@@ -670,7 +673,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
         return Err(FolderError::TooShort { path, have, need: geometry::least_bytes(&wanted)? });
     };
     check_epochs(new, &wanted, &geometry)?;
-    let places = paths.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    let places = paths.iter().map(|path| absolute_path(path).unwrap_or_else(|_| path.clone()));
     let places: Vec<PathBuf> = places.collect();
     places.iter().try_for_each(|path| one_line(path).map(drop))?;
     Ok((geometry, places, devices))
@@ -705,11 +708,11 @@ fn made(folder: &Dir, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Res
     let geometry = sized(new, volume, user_bytes)?;
     let places: Vec<PathBuf> =
         (0..geometry.slots()).map(|slot| format!("device-{slot:02}.pantile").into()).collect();
-    let mut devices = Vec::new();
+    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
     for (slot, place) in (0..).map(Slot).zip(&places) {
         let len = geometry.device_blocks(slot) * BLOCK as u64;
         match FileDevice::create_in(folder, place, &folder.called(place), len) {
-            Ok(device) => devices.push(device),
+            Ok(device) => devices.push(Arc::new(device)),
             Err(error) => {
                 places[..devices.len()].iter().for_each(|path| drop(folder.remove(path)));
                 return Err(error.into());
@@ -774,7 +777,7 @@ fn write_new(
     root: &Path,
     new: &NewFolder,
     geometry: &Geometry,
-    devices: &[FileDevice],
+    devices: &[Arc<dyn Device>],
 ) -> Result<(), FolderError> {
     let own = root.file_name().and_then(|name| name.to_str()).unwrap_or("volume");
     let mut name = new.name.clone().unwrap_or_else(|| own.to_owned());
@@ -794,6 +797,22 @@ fn write_new(
         devices[slot.0 as usize].write_at(at.0 * BLOCK as u64, &[buffer.whole()])?;
     }
     devices.iter().try_for_each(|device| device.flush())?;
+    check_apart(devices)
+}
+
+/// Refuses exports that were written one over the other: two names of one server.
+fn check_apart(devices: &[Arc<dyn Device>]) -> Result<(), FolderError> {
+    let exports = (0..).map(Slot).zip(devices);
+    let exports = exports.filter(|(_, device)| matches!(device.identity(), Identity::Server { .. }));
+    for (slot, device) in exports {
+        let found = newest_superblock(device, None).map(|found| found.slot);
+        if let Some(other) = found.filter(|&found| found != slot) {
+            let path = |slot: Slot| devices.get(slot.0 as usize).map(|device| device.path().to_path_buf());
+            let device = device.path().to_path_buf();
+            let at = Site { device, op: OpKind::Open, offset_bytes: 0, len_bytes: 0 };
+            return Err(DeviceError::SameDevice { at, known_as: path(other).unwrap_or_default() }.into());
+        }
+    }
     Ok(())
 }
 

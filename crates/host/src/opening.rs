@@ -4,7 +4,9 @@
 //! Deliberately not here: owners, and what a device holds.
 
 use crate::timely::{PATIENCE, open_within};
-use pantile_device::{Access, Device, DeviceError, FileDevice, Identity, OpenOptions};
+use pantile_device::{
+    Access, Device, DeviceError, Identity, OpenOptions, ServerAddress, is_server, open_device,
+};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +18,11 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 /// How long a path may take to say what it leads to.
 const DESCRIBING: Duration = Duration::from_secs(3);
 
-/// Returns which file or block device a path leads to; `None` if to neither.
+/// Returns which file, block device or export a path leads to; `None` if to none of them.
 pub(crate) fn identity_at(path: &Path) -> Option<Identity> {
+    if is_server(path) {
+        return ServerAddress::parse(path).ok().map(|address| address.identity());
+    }
     let found = std::fs::metadata(path).ok()?;
     let kind = found.file_type();
     match () {
@@ -56,12 +61,17 @@ pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<Arc<dyn Device
 pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Arc<dyn Device>, DeviceError> {
     let options = OpenOptions { access, ..OpenOptions::default() };
     let open = move |path: &Path| loop {
-        match FileDevice::open_with(path, options) {
+        match open_device(path, options) {
             Err(DeviceError::InUse { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            result => return result.map(|device| Arc::new(device) as Arc<dyn Device>),
+            result => return result,
         }
     };
     open_within(path, until.saturating_duration_since(Instant::now()) + PATIENCE, open)
+}
+
+/// Returns the length of an export; 0 if it cannot be opened.
+pub fn export_len(path: &Path) -> u64 {
+    open_as(path, Access::ReadOnly, Instant::now()).map_or(0, |device| device.len_bytes())
 }

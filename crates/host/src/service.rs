@@ -8,6 +8,7 @@ mod checks;
 mod known;
 mod mishap;
 mod replacing;
+mod returning;
 mod status;
 mod strays;
 
@@ -15,6 +16,7 @@ use self::checks::{check_absolute, check_every_len, check_len, check_strange, is
 use self::known::{Held, Known};
 use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
+use self::returning::Returning;
 use self::strays::Strays;
 use crate::Place;
 use crate::claim::{self, Own};
@@ -87,6 +89,7 @@ struct State {
     /// Whether a device that is far slower than the others is given up.
     evicts_slow: bool,
     strays: Strays,
+    returning: Returning,
 }
 
 /// How often servers of a volume have died since somebody began to serve it.
@@ -203,6 +206,7 @@ impl Service {
             serves: None,
             evicts_slow: false,
             strays: Strays::default(),
+            returning: Returning::default(),
         };
         state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
@@ -528,7 +532,7 @@ impl Service {
         }
         let has_failed = report.status.failed;
         if found == Found::Blank {
-            if has_failed && let Err(why) = self.check_opens(&state) {
+            if has_failed && let Err(why) = self.attached(&state).and_then(|here| self.check_opens(here)) {
                 return Err(FolderError::HasFailed { why: Box::new(why) });
             }
             wipe(&asked)?;
@@ -571,11 +575,16 @@ impl Service {
         Ok(format!("Device {} stays; {} is not part of the volume.", slot.0, new.display()))
     }
 
-    /// Whether the volume could be opened from the devices that are here.
-    fn check_opens(&self, state: &State) -> Result<(), FolderError> {
+    /// Returns the devices that are attached, by slot.
+    fn attached(&self, state: &State) -> Result<Vec<Option<Arc<dyn Device>>>, FolderError> {
         let members = self.host().report()?.members;
         let devices = state.devices.iter().zip(members);
-        let devices = devices.map(|(device, member)| device.clone().filter(|_| member.attached)).collect();
+        Ok(devices.map(|(device, member)| device.clone().filter(|_| member.attached)).collect())
+    }
+
+    /// Refuses devices that the volume could not be opened from.
+    fn check_opens(&self, devices: Vec<Option<Arc<dyn Device>>>) -> Result<(), FolderError> {
+        let is_here: Vec<bool> = devices.iter().map(Option::is_some).collect();
         let host =
             Host::look(self.geometry.clone(), devices, &HostOptions::for_devices(self.geometry.slots()))?;
         let status = host.report()?.status;
@@ -583,8 +592,7 @@ impl Service {
             return Ok(());
         }
         let absent = status.devices.iter().filter(|device| device.state != DeviceState::Present);
-        let (here, gone) =
-            absent.map(|device| device.slot).partition(|slot| state.devices[slot.0 as usize].is_some());
+        let (here, gone) = absent.map(|device| device.slot).partition(|slot| is_here[slot.0 as usize]);
         Err(FolderError::Lacking { here, gone })
     }
 
@@ -597,7 +605,12 @@ impl Service {
     ///
     /// Errors: the volume would not open. It stays as it was: what can still be read is.
     fn revive(&self, state: &mut State) -> Result<(), FolderError> {
-        self.check_opens(state)?;
+        self.check_opens(self.attached(state)?)?;
+        self.open_again(state)
+    }
+
+    /// Opens the volume from the devices that the folder names, in the place of the one that runs.
+    fn open_again(&self, state: &mut State) -> Result<(), FolderError> {
         self.revives.store(true, Ordering::Release);
         let revived = self.open_anew(state);
         self.revives.store(false, Ordering::Release);
@@ -732,6 +745,28 @@ impl Service {
         Ok(format!("{} is no spare any more.", path.display()))
     }
 
+    /// Takes the device that the folder names for a slot into the volume again.
+    fn come_back(
+        &self,
+        state: &mut State,
+        slot: Slot,
+        place: &Place,
+        device: Arc<dyn Device>,
+    ) -> Result<(), FolderError> {
+        let asked = Timely::of(&device);
+        let found = self.found(state, slot, &asked)?;
+        if found != Found::Stale && !place.joining {
+            // Only its operator may say that what is in it can go.
+            return check_to_make(&asked, false);
+        }
+        // The name may be that of another device by now, which nobody has offered.
+        if newest_superblock_of(&asked, &self.geometry).is_none() {
+            state.check_formatting()?;
+            check_no_volume(&asked)?;
+        }
+        self.put(state, slot, &place.path, device, found)
+    }
+
     fn rebuild(&self, throttle: Option<u64>) -> Result<String, FolderError> {
         let mut state = self.lock();
         if let Some(rate) = throttle {
@@ -748,24 +783,8 @@ impl Service {
             let (Some(place), false) = (place, member.attached) else { continue };
             let path = folder.path(&place.path);
             state.devices[slot.0 as usize] = None;
-            let tried =
-                open_soon(&path, Instant::now() + CLOSING).map_err(FolderError::from).and_then(|device| {
-                    let asked = Timely::of(&device);
-                    let found = self.found(&state, slot, &asked)?;
-                    match found == Found::Stale || place.joining {
-                        true => {
-                            // The name may be that of another device by now, which nobody has
-                            // offered.
-                            if newest_superblock_of(&asked, &self.geometry).is_none() {
-                                state.check_formatting()?;
-                                check_no_volume(&asked)?;
-                            }
-                            self.put(&mut state, slot, &place.path, device, found)
-                        }
-                        // Only its operator may say that what is in it can go.
-                        false => check_to_make(&asked, false),
-                    }
-                });
+            let tried = open_soon(&path, Instant::now() + CLOSING).map_err(FolderError::from);
+            let tried = tried.and_then(|device| self.come_back(&mut state, slot, &place, device));
             if let Err(error) = tried {
                 state.problems.insert(slot.0, error.to_string());
             }

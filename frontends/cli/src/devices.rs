@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::sets;
 use crate::volumes;
-use pantile_host::{Config, Folder};
+use pantile_host::{Config, Folder, absolute_path, path_in};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -53,13 +53,13 @@ impl DeviceName {
 
 /// Returns the paths that a name may mean: as it is, and in the folder of the volume.
 pub fn places_of(root: &Path, name: &Path) -> [PathBuf; 2] {
-    [name.to_path_buf(), root.join(name)]
+    [name.to_path_buf(), path_in(root, name)]
 }
 
 /// Returns the number of the device at a path; `None`: no line of the folder names it, or several
 /// do by their last parts.
 pub fn number_in(config: &Config, root: &Path, path: &Path) -> Option<u32> {
-    let known = || config.devices.iter().map(|(&slot, place)| (slot, root.join(&place.path)));
+    let known = || config.devices.iter().map(|(&slot, place)| (slot, path_in(root, &place.path)));
     let same = |slot_at: &(u32, PathBuf)| is_same(&slot_at.1, path);
     if let Some((slot, _)) = known().find(same) {
         return Some(slot);
@@ -72,7 +72,7 @@ pub fn number_in(config: &Config, root: &Path, path: &Path) -> Option<u32> {
 /// True if two paths are one, or are links below /dev to one device. Looks at no other path, since
 /// a member on a file system that hangs would be waited for.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let absolute = |path: &Path| std::path::absolute(path).ok();
+    let absolute = |path: &Path| absolute_path(path).ok();
     let real = |path: &Path| path.starts_with("/dev").then(|| std::fs::canonicalize(path).ok()).flatten();
     absolute(one) == absolute(other) || real(one).is_some_and(|one| Some(one) == real(other))
 }

@@ -11,8 +11,8 @@ use crate::sets::{self, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use crate::typed;
 use pantile_host::{
-    Answer, FaultKind, Folder, FolderError, Order, Service, StatusReport, Verdict as VolumeVerdict, order,
-    order_until, order_within,
+    Answer, FaultKind, Folder, FolderError, Order, Service, StatusReport, Verdict as VolumeVerdict,
+    absolute_path, order, order_until, order_within,
 };
 use pantile_paths::Dir;
 use serde::Serialize;
@@ -103,7 +103,7 @@ pub fn fault(kind: FaultKind, text: String) -> Failure {
 
 /// A path that means the same to a server in another directory.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))
+    absolute_path(path).map_err(|error| Failure::file("find", path, &error))
 }
 
 /// What a server has for an answer at the least, however little of a wait is left.

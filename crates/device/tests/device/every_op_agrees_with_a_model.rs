@@ -158,6 +158,45 @@ fn a_write_of_very_many_parts_is_whole() {
     assert!(found[..] == buffer[..]);
 }
 
+/// Ends a server with the test.
+struct Killed(std::process::Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn exports_agree_in_requests_of_every_size() {
+    let dir = tempfile::tempdir().unwrap();
+    for limits in ["1", "2"] {
+        let socket = dir.path().join(limits);
+        let mut nbdkit = Command::new("nbdkit");
+        nbdkit.arg("--foreground").arg("--unix").arg(&socket);
+        match limits {
+            "1" => nbdkit.args(["memory", "1200K"]),
+            // Each request of more than 8 KiB becomes several, and zeros are written.
+            _ => nbdkit.args(["--filter=nozero", "--filter=blocksize-policy", "memory", "1200K"]).args([
+                "blocksize-minimum=4K",
+                "blocksize-preferred=4K",
+                "blocksize-maximum=8K",
+                "blocksize-error-policy=error",
+            ]),
+        };
+        let Ok(child) = nbdkit.spawn() else { return eprintln!("nbdkit is not installed: left out") };
+        let _server = Killed(child);
+        while !socket.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let uri = format!("nbd+unix:///?socket={}", socket.display());
+        let device = open_device(Path::new(&uri), OpenOptions::default()).unwrap();
+        assert!(matches!(device.identity(), Identity::Server { .. }));
+        agrees(&*device, 3);
+    }
+}
+
 /// Detaches when the test ends, however it ends.
 struct Loop(String);
 

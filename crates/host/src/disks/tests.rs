@@ -51,10 +51,13 @@ fn system() -> (TempDir, System) {
 #[test]
 fn a_disk_is_found_below_partitions_mapped_devices_and_file_systems() {
     let (_folder, system) = system();
-    let block =
-        |major, minor| system.disk_of(Identity::Block { device: device(major, minor) }).expect("a disk");
+    let block = |major, minor| {
+        system.disk_of(Path::new("/x"), Identity::Block { device: device(major, minor) }).expect("a disk")
+    };
     let file = |major, minor| {
-        system.disk_of(Identity::File { device: device(major, minor), inode: 7 }).expect("a disk")
+        system
+            .disk_of(Path::new("/x"), Identity::File { device: device(major, minor), inode: 7 })
+            .expect("a disk")
     };
     let sda = Disk { name: "sda".into(), model: Some("EVO 870".into()), serial: Some("S1".into()) };
     for found in [block(8, 0), block(8, 1), block(8, 2), block(253, 0), file(8, 1), file(253, 0)] {
@@ -67,7 +70,7 @@ fn a_disk_is_found_below_partitions_mapped_devices_and_file_systems() {
     assert_eq!(file(0, 47).name, "file system at /tmp");
     assert_eq!((file(0, 48).name, file(0, 49).name), ("pool tank".into(), "server box".into()));
     assert_eq!((file(0, 99).name, block(7, 3).name), ("file system 0:99".into(), "block device 7:3".into()));
-    assert_eq!(system.disk_of(Identity::Memory { address: 1 }), None);
+    assert_eq!(system.disk_of(Path::new("/x"), Identity::Memory { address: 1 }), None);
     assert_eq!(number(device(253, 7) | 1 << 20), "253:263");
 }
 

@@ -1,5 +1,6 @@
 //! The claim, written again every period: read first, in case another has taken the volume, and no
-//! flush. It goes to the devices like all else.
+//! flush. It goes to the devices like all else, and a device that is gone is found by it although no
+//! client asks.
 //!
 //! Whoever finds that a claim does not beat takes the volume after [`crate::claim::WATCH`]. So a
 //! host that was stopped for longer (a process, a machine that swaps) and goes on must not write
@@ -159,6 +160,12 @@ impl Engine {
             return Some(completion);
         }
         let (slot, look) = (Slot(completion.token as u32 & 0xff), (completion.token & !CLAIM_TOKENS) >> 8);
+        let is_its = self.members.get(slot.0 as usize)?.number == Some(completion.device);
+        if let (true, Err(error @ DeviceError::Gone { .. })) = (is_its, &completion.result) {
+            // Nothing else may be asked of it for hours.
+            self.drop_device(slot, Some(error.clone()));
+            return None;
+        }
         let claiming = self.claiming.as_mut()?;
         let Op::Read { buffer, .. } = &completion.op else {
             if completion.result.is_ok() && look == claiming.look && claiming.seen_on.contains(&slot) {

@@ -5,7 +5,7 @@ use crate::opening::{CLOSING, open_to_look};
 use crate::superblocks::{copy_under_way, geometry_of, newest_superblock, newest_superblock_of};
 use crate::timely::Timely;
 use crate::{FolderError, HostError};
-use pantile_device::Device;
+use pantile_device::{Device, absolute_path};
 use pantile_format::volume::Superblock;
 use pantile_volume::{Bearing, Slot, choose_side, histories_are_forgotten};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ pub(super) fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
             let slot = copy.slot.0;
             let begun = copy.copy_begun;
             if copy.volume == newest.volume && copies.get(&slot).is_none_or(|(before, _)| *before < begun) {
-                let path = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+                let path = absolute_path(&path).unwrap_or_else(|_| path.clone());
                 copies.insert(slot, (begun, path));
             }
             let why = format!("it is an unfinished copy of device {slot} of the volume '{}'", copy.name);

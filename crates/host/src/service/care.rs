@@ -1,5 +1,5 @@
-//! The care for a volume that is open: spares for what is lost, what the folder says of what has
-//! joined, samples for rates.
+//! The care for a volume that is open: spares for what is lost, members on servers that return, what
+//! the folder says of what has joined, samples for rates.
 
 use super::mishap::Part;
 use super::status::rebuilding;
@@ -56,6 +56,7 @@ impl Service {
                 }
             }
         }
+        self.look_for_returning(&mut state, &report);
         let rebuilding = rebuilding(&report);
         match rebuilding {
             None => state.samples.clear(),

@@ -4,7 +4,7 @@ use super::State;
 use crate::memory::BLOCK;
 use crate::opening::identity_soon;
 use crate::{FolderError, Report};
-use pantile_device::Device;
+use pantile_device::{Device, is_server};
 use pantile_volume::{DeviceState, Geometry, Slot};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(super) fn check_strange(state: &State, report: &Report, path: &Path) -> Resu
 
 /// Orders come from processes that may be in other folders than this one.
 pub(super) fn check_absolute(path: &Path) -> Result<(), FolderError> {
-    match path.is_absolute() {
+    match path.is_absolute() || is_server(path) {
         true => Ok(()),
         false => Err(FolderError::RelativePath { path: path.to_path_buf() }),
     }

@@ -3,6 +3,7 @@
 
 use super::Service;
 use super::known::Known;
+use super::returning::TRIED;
 use crate::control::{
     DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
     ServerReport, SlowReport, StatusReport, Verdict,
@@ -50,7 +51,7 @@ impl Service {
             none_left => Margin { survives: true, ..none_left },
         };
         let system = System::here();
-        let disk = |member: &MemberReport| member.identity.and_then(|identity| system.disk_of(identity));
+        let disk = |member: &MemberReport| system.disk_of(member.path.as_deref()?, member.identity?);
         let disks = judge(&bearing, &report.members.iter().map(disk).collect::<Vec<Option<Disk>>>());
         let device = |device: &pantile_volume::DeviceStatus| {
             let member = &report.members[device.slot.0 as usize];
@@ -66,7 +67,9 @@ impl Service {
                 DeviceState::Lost => (DeviceWord::Lost, None),
                 DeviceState::Rebuilding { done_stripes, .. } => (DeviceWord::Rebuilding, Some(done_stripes)),
             };
-            let problem = member.error.as_ref().map(ToString::to_string);
+            let tried = known.problems.get(&device.slot.0).filter(|problem| problem.starts_with(TRIED));
+            let tried = tried.map_or(String::new(), |tried| format!("; {tried}"));
+            let problem = member.error.as_ref().map(|error| format!("{error}{tried}"));
             let problem = problem.or_else(|| match (waits, self.only_looks) {
                 (true, true) => Some("it is here again and is caught up when the volume is served".into()),
                 // Nothing can be recorded any more, so nobody can be taken in.

@@ -11,7 +11,9 @@ use clap::Args;
 use pantile::Code;
 use pantile::code::Placement;
 use pantile::plan::{RotationLoss, rotation_loss};
-use pantile_host::{DisksReport, Folder, NewDevices, NewFolder, Slot, usual_placement};
+use pantile_host::{
+    DisksReport, Folder, NewDevices, NewFolder, Slot, export_len, is_server, usual_placement,
+};
 use serde::Serialize;
 use std::fs::File;
 use std::io::{Seek, SeekFrom};
@@ -40,6 +42,7 @@ Examples:
   pantile create tank /dev/sd[b-g] --code raid6 --dry-run   where the space goes; nothing is written
   pantile create tank /dev/sd[b-g]
   pantile create tank a.img b.img c.img --code mirror
+  pantile create tank nbd://shelf1/ nbd://shelf2/ nbd://shelf3/    disks of three servers
   pantile create vol --size 64M --code shec:6,4,3 --placement rotated")]
 pub struct Create {
     /// The folder of the volume; it must be new or empty.
@@ -48,7 +51,7 @@ pub struct Create {
     /// The code: a spec such as raid6:4, or the path of a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
-    /// Disks, partitions or files, one for each column of the code.
+    /// Disks, partitions, files, or URIs of exports (nbd://HOST/NAME), one for each column of the code.
     #[arg(value_name = "DEVICE", conflicts_with = "size")]
     named: Vec<PathBuf>,
     /// The same, behind an option.
@@ -235,8 +238,11 @@ fn files_of(code: &str) -> usize {
     if COPIES.contains(&code.to_ascii_lowercase().as_str()) { 2 } else { 6 }
 }
 
-/// Returns the length of a file or a block device; 0 if it cannot be opened.
+/// Returns the length of a device; 0 if it cannot be opened.
 fn length(path: &PathBuf) -> u64 {
+    if is_server(path) {
+        return export_len(path);
+    }
     File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).unwrap_or(0)
 }
 

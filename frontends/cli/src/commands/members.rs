@@ -9,6 +9,7 @@ use crate::volumes::{self, absolute, run_order};
 use clap::Args;
 use pantile_host::{
     Answer, DeviceReport, DeviceWord, Finding, FindingKind, Folder, Order, ReplacementReport, StatusReport,
+    path_in,
 };
 use std::path::PathBuf;
 use std::time::Duration;
@@ -197,7 +198,7 @@ impl Replace {
     /// Returns where the folder says that a device is.
     fn place_of(&self, device: u32) -> Result<PathBuf, Failure> {
         let config = Folder::named_in(&self.folder).map_err(|error| volumes::failure(&error))?;
-        let place = config.devices.get(&device).map(|place| self.folder.join(&place.path));
+        let place = config.devices.get(&device).map(|place| path_in(&self.folder, &place.path));
         let typed = match &self.device {
             DeviceName::Path(path) => places_of(&self.folder, path).into_iter().find(|path| path.exists()),
             DeviceName::Number(_) => None,
