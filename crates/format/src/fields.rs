@@ -1,4 +1,4 @@
-//! Fields: what version 2 says of a set, a source or an entry beyond the fixed parts, each with a
+//! Fields: what is said of a set, a source or an entry beyond the fixed parts, each with a
 //! tag and a length.
 //!
 //! Who does not know a tag passes over it: whether that is right is said by the feature bits, not

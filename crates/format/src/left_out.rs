@@ -5,7 +5,7 @@
 //! from then on, as the fields without the bit say nothing.
 
 use crate::fields::{SET_ONE_FILE_SYSTEM, SET_PATTERN};
-use crate::{Features, Manifest, Version};
+use crate::{Features, Manifest};
 
 /// What a set leaves out of its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl LeftOut {
 }
 
 impl Manifest {
-    /// What the set leaves out; nothing in version 1, or if it says more than a set may.
+    /// Returns what the set leaves out; nothing if it says more than a set may.
     pub fn left_out(&self) -> LeftOut {
         if self.features.ignorable & Features::LEFT_OUT == 0 {
             return LeftOut::default();
@@ -46,11 +46,11 @@ impl Manifest {
         Some(LeftOut { patterns, other_systems }).filter(LeftOut::fits).unwrap_or_default()
     }
 
-    /// Says what the set leaves out from now on. Version 1 cannot say it.
+    /// Sets what the set leaves out from now on.
     pub fn set_left_out(&mut self, left_out: &LeftOut) {
         self.fields.0.retain(|field| ![SET_PATTERN, SET_ONE_FILE_SYSTEM].contains(&field.tag));
         self.features.ignorable &= !Features::LEFT_OUT;
-        if left_out.is_nothing() || self.version == Version::V1 {
+        if left_out.is_nothing() {
             return;
         }
         self.features.ignorable |= Features::LEFT_OUT;

@@ -136,13 +136,7 @@ impl Commit<'_> {
             longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
         }
         if manifest.stripes > old_stripes {
-            let encoder = Encoder {
-                world: set.world,
-                version: manifest.version,
-                geometry: &set.geometry,
-                grid: &grid,
-                paths: &paths,
-            };
+            let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
             let new = old_stripes..manifest.stripes;
             report.source_bytes_read +=
                 encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
@@ -333,7 +327,7 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let reader = Reader::of_listed(self.set.manifest.version, self.set.world.disk);
+                let reader = Reader::of_listed(self.set.world.disk);
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;

@@ -17,7 +17,7 @@ use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
-    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp, Version,
+    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,8 +32,6 @@ pub(crate) struct Output {
 /// Blocks of new stripes on their way from the sources to shards.
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
-    /// The version of the set.
-    pub(crate) version: Version,
     pub(crate) geometry: &'a Geometry,
     /// The layout that is written.
     pub(crate) grid: &'a Grid,
@@ -55,20 +53,15 @@ pub(crate) fn first_seal(
         others: sets_in(world.disk, &names.dir),
     })?;
     code.check_stores().map_err(SealError::StudyOnly)?;
-    let version = options.version.unwrap_or_default();
     let mode = options.mode.unwrap_or(Mode::Full);
     if mode == Mode::Beside && code.parity().is_empty() {
         return Err(SealError::NoParity { spec: code.spec().into() });
     }
-    let is_bound =
-        mode == Mode::Beside && tree.sources.len() > 1 && version == Version::V2 && !options.shared;
+    let is_bound = mode == Mode::Beside && tree.sources.len() > 1 && !options.shared;
     let have = data_columns(code).len();
     let wider =
         (is_bound && tree.sources.len() > have).then(|| widened(code, tree.sources.len())).transpose()?;
     let code = wider.as_ref().unwrap_or(code);
-    if version == Version::V1 {
-        tree.without_fields();
-    }
     if is_bound {
         bind(code, &mut tree.sources)?;
     }
@@ -116,8 +109,7 @@ pub(crate) fn first_seal(
     let widened_from = wider.as_ref().and(options.code.as_ref()).map(|code| code.spec().into());
     let mut report = SealReport { first_time: true, widened_from, ..left_out(&tree) };
     let mut manifest = Manifest {
-        version,
-        features: Features::default(),
+        features: Features { ignorable: Features::OWNERS, ..Features::default() },
         fields: Fields::default(),
         set: SetId(id),
         generation: Generation(1),
@@ -132,7 +124,6 @@ pub(crate) fn first_seal(
         entries: tree.entries,
     };
     manifest.set_left_out(&tree.left_out);
-    manifest.features.ignorable |= if version == Version::V1 { 0 } else { Features::OWNERS };
     check_room(world, &geometry, &manifest, &names)?;
     report.added = manifest.entries.len() as u64;
     if options.dry_run {
@@ -291,7 +282,7 @@ fn write_all(
         outputs.push(Output { column, path, file });
     }
     let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
-    let encoder = Encoder { world, version: manifest.version, geometry, grid: &grid, paths: &paths };
+    let encoder = Encoder { world, geometry, grid: &grid, paths: &paths };
     let mut meta = Meta::empty(geometry, manifest);
     progress.phase("sealing", file_bytes(manifest));
     let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
@@ -394,7 +385,7 @@ impl Encoder<'_> {
                 buffer[filled..from].fill(0);
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
-                let reader = Reader::of_listed(self.version, self.world.disk);
+                let reader = Reader::of_listed(self.world.disk);
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
                 let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;

@@ -131,7 +131,7 @@ impl<'w> JournalWriter<'w> {
 
 /// The header of the journal of a commit to a state.
 pub(crate) fn journal_header(manifest: &Manifest) -> JournalHeader {
-    JournalHeader { version: manifest.version, set: manifest.set, generation: manifest.generation }
+    JournalHeader { set: manifest.set, generation: manifest.generation }
 }
 
 /// The journals in a directory.
@@ -741,12 +741,10 @@ pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), S
 mod tests {
     use super::*;
     use crate::disk::SystemDisk;
-    use pantile_format::Version;
     use proptest::prelude::*;
     use std::io::Write as _;
 
-    const HEADER: JournalHeader =
-        JournalHeader { version: Version::V1, set: SetId([1; 16]), generation: Generation(2) };
+    const HEADER: JournalHeader = JournalHeader { set: SetId([1; 16]), generation: Generation(2) };
 
     fn disk(dir: &Path) -> SystemDisk {
         let disk = SystemDisk::new();

@@ -66,7 +66,7 @@ mod verify;
 mod window;
 
 pub use error::{SealError, ranges};
-pub use pantile_format::{LeftOut, Version};
+pub use pantile_format::LeftOut;
 
 pub use options::{
     DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,

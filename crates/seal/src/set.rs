@@ -479,7 +479,6 @@ impl<'w> Set<'w> {
             && header.stored_rows as usize == rows
             && header.block_len == self.manifest.block_len
             && header.stripes == self.manifest.stripes
-            && header.version == self.manifest.version
             && Some(header.checks_len) == self.manifest.stripes.checked_mul(8 * parity as u64);
         if !fits {
             return ShardStatus::Unreadable { reason: "its header contradicts the manifest".into() };
@@ -710,7 +709,6 @@ impl<'w> Set<'w> {
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,
-            format: self.manifest.version.number().into(),
             code: self.manifest.code.spec.clone(),
             mode: mode_name(self.manifest.mode).into(),
             checksums: self.manifest.checksums,
@@ -794,7 +792,6 @@ pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn 
 /// The header of a shard in a state of its set, without the places of its meta area.
 pub(crate) fn header_of(manifest: &Manifest, geometry: &Geometry, column: usize) -> ShardHeader {
     ShardHeader {
-        version: manifest.version,
         features: manifest.features,
         set: manifest.set,
         generation: manifest.generation,

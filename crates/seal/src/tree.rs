@@ -424,11 +424,6 @@ impl Tree {
             }
         }
     }
-
-    /// Leaves out what version 1 of the format cannot say.
-    pub(crate) fn without_fields(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.fields = Fields::default());
-    }
 }
 
 impl Own {

@@ -25,9 +25,7 @@ use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time, is_since};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
-use pantile_format::{
-    Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp, Version,
-};
+use pantile_format::{Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -102,13 +100,9 @@ pub(crate) fn update(
     keep_fields(&mut tree, &set.manifest);
     let began = tree.began;
     set.manifest.sources = tree.sources.clone();
-    let version = options.version.unwrap_or(before.version);
-    (set.manifest.version, set.manifest.features) = (version, before.features.known());
+    set.manifest.features = before.features.known();
+    set.manifest.features.ignorable |= Features::OWNERS;
     set.manifest.set_left_out(&tree.left_out);
-    set.manifest.features.ignorable |= if version == Version::V1 { 0 } else { Features::OWNERS };
-    if version == Version::V1 {
-        tree.without_fields();
-    }
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
@@ -196,13 +190,6 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         && given != manifest.block_len.bytes()
     {
         return differs("the block length", manifest.block_len.bytes().to_string(), given.to_string());
-    }
-    if let Some(given) = options.version.filter(|given| *given < manifest.version) {
-        return differs(
-            "the format version",
-            manifest.version.number().to_string(),
-            given.number().to_string(),
-        );
     }
     manifest
         .features
@@ -612,7 +599,7 @@ impl Plan {
 
 /// Whether two manifests say the same of the tree and of what is left out.
 fn unchanged(a: &Manifest, b: &Manifest) -> bool {
-    a.entries == b.entries && a.sources == b.sources && a.version == b.version && a.left_out() == b.left_out()
+    a.entries == b.entries && a.sources == b.sources && a.left_out() == b.left_out()
 }
 
 /// What the set says of its sources beyond where they are stays so.
@@ -734,7 +721,7 @@ fn scan_file(
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        let reader = Reader::of_listed(set.manifest.version, set.world.disk);
+        let reader = Reader::of_listed(set.world.disk);
         let read = read_file_blocks(reader, &path, entry, block, at, bytes)
             .map_err(|e| SealError::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;

@@ -4,7 +4,6 @@
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
-use pantile_format::{ShardHeader, Version};
 use pantile_seal::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -171,35 +170,6 @@ fn a_seal_again_that_is_killed_leaves_the_whole_old_tree_or_the_whole_new_one() 
         assert_eq!(failures, 0, "{code}");
         assert!(crashes > 100 && seen[0] > 20 && seen[1] > 20, "{code}: {crashes} {seen:?}");
     }
-}
-
-#[test]
-fn an_upgrade_that_is_killed_leaves_a_whole_set_of_the_version_before_or_after() {
-    let start = Place::new();
-    small_tree(&start);
-    let options = SealOptions { version: Some(Version::V1), ..start.options("rs:3+2") };
-    seal(&options, &mut Silent).unwrap();
-    let tree = contents(picture(&start.tree()));
-    let upgrade = |place: &Place| SealOptions { version: Some(Version::V2), ..place.again() };
-    let versions = |place: &Place| -> Vec<Version> {
-        let header = |column| ShardHeader::decode(&fs::read(place.shard(column)).unwrap()).unwrap();
-        (0..5).map(|column| header(column).version).collect()
-    };
-    let mut seen = [0, 0];
-    let act = |world: &World<'_>, place: &Place| drop(world.seal(&upgrade(place), &mut Silent));
-    let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, after| {
-        assert_eq!(restored(place), Some(tree.clone()), "after {after}");
-        assert!(place.verify().clean, "after {after}");
-        let now = versions(place);
-        assert!(now.iter().all(|version| *version == now[0]), "after {after}: {now:?}");
-        seen[usize::from(now[0] == Version::V2)] += 1;
-        seal(&upgrade(place), &mut Silent).unwrap();
-        assert_eq!(versions(place), [Version::V2; 5], "after {after}");
-        (0..2).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
-        restored(place) == Some(tree.clone())
-    });
-    assert_eq!(failures, 0);
-    assert!(seen.iter().all(|&n| n > 20), "{seen:?}");
 }
 
 #[test]

@@ -18,7 +18,6 @@ mod other_users_are_no_obstacle;
 mod pins_resist_a_forger;
 mod random_losses_within_tolerance_come_back;
 mod rights_are_never_wider;
-mod sets_of_version_1_live_on;
 mod sets_that_lie_never_panic;
 mod the_loss_of_disks_is_foretold;
 mod unreadable_paths_are_named;

@@ -8,9 +8,7 @@ use crate::terminal::{Terminal, print, print_json};
 use crate::typed;
 use clap::Args;
 use pantile::Code;
-use pantile_seal::{
-    Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin_sealed, seal,
-};
+use pantile_seal::{Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, pin_sealed, seal};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -85,10 +83,6 @@ pub struct Seal {
     /// shorter, and a source that is lost as a whole, as with its disk, does not come back.
     #[arg(long, requires = "beside")]
     shared: bool,
-    /// Bring a set that an older pantile sealed to the newest version of the format; older programs
-    /// cannot read it then.
-    #[arg(long)]
-    upgrade: bool,
     /// Seal also files of which all blocks but few are as sealed, and which may be damaged as well
     /// as changed.
     #[arg(long)]
@@ -141,7 +135,6 @@ impl Seal {
         options.name = self.name;
         options.records = sets::records();
         (options.moved, options.read_all) = (self.moved, self.read_all);
-        options.version = self.upgrade.then_some(Version::V2);
         (options.forget, options.shared) = (self.forget, self.shared);
         options.accept_changes = self.accept_changes;
         let leave_out = LeftOut { patterns: self.exclude, other_systems: self.one_file_system };
