@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskFile, set_back};
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::meta::Meta;
-use crate::names::{Names, path_of, temp};
+use crate::names::{Names, parent, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
 use crate::set::{file_bytes, mode_name, record_of, sets_in};
@@ -19,7 +19,8 @@ use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
     META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp,
 };
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A shard that is being written.
@@ -39,18 +40,18 @@ pub(crate) struct Encoder<'a> {
     pub(crate) paths: &'a [PathBuf],
 }
 
-/// Makes a new set.
+/// Makes a new set of a name, whose shards the directories get in turn.
 pub(crate) fn first_seal(
     world: World<'_>,
     options: &SealOptions,
-    names: Names,
+    (dirs, name): (&[PathBuf], Vec<u8>),
     mut tree: Tree,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let code = options.code.as_ref().ok_or_else(|| SealError::CodeNeeded {
         out: options.out.clone(),
-        name: crate::names::shown(&names.name),
-        others: sets_in(world.disk, &names.dir),
+        name: crate::names::shown(&name),
+        others: sets_in(world.disk, &dirs[0]),
     })?;
     code.check_stores().map_err(SealError::StudyOnly)?;
     let mode = options.mode.unwrap_or(Mode::Full);
@@ -74,7 +75,8 @@ pub(crate) fn first_seal(
         None => choose_block_len(bytes, code.cell_count()),
     };
     let geometry = Geometry::new(&codec, mode, block_len);
-    let names = Names { columns: geometry.columns(), ..names };
+    let mut names = Names::new(dirs[0].clone(), name, geometry.columns());
+    names.elsewhere = geometry.stored_columns().zip(dirs.iter().cloned().cycle()).collect();
     let lanes = geometry.lanes.len();
     let blocks = |entry: &Entry| block_len.blocks(sizes(entry));
     let bound = Bound::of(&geometry, mode, &tree.sources);
@@ -248,20 +250,37 @@ fn check_room(
     manifest: &Manifest,
     names: &Names,
 ) -> Result<(), SealError> {
-    let shards = geometry.stored_columns().count() as u64;
     // Two copies of each, and the gap between them.
     let manifest_bytes = manifest.encode().len() as u64 + data_checksum_bytes(manifest);
     let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + BODY_OFFSET + 4096;
-    let checks = 2 * parity_checksum_bytes(geometry, manifest);
-    let need = (geometry.stripe_bytes().checked_mul(manifest.stripes))
-        .and_then(|n| n.checked_add(shards * meta + checks));
-    let free = world.disk.free_bytes(&names.dir).ok();
-    match (need, free) {
-        (Some(need), Some(free)) if need > free => {
-            Err(SealError::NoSpace { path: names.dir.clone(), need: Some(need), free: Some(free) })
-        }
-        _ => Ok(()),
+    let need = |column: usize| {
+        let blocks = geometry.stored[column].len() as u64 * manifest.block_len.bytes();
+        let checks = if manifest.checksums { 16 * geometry.parity[column].len() as u64 } else { 0 };
+        (parent(&names.shard(column)), manifest.stripes.saturating_mul(blocks + checks).saturating_add(meta))
+    };
+    check_free(world.disk, geometry.stored_columns().map(need))
+}
+
+/// Refuses what needs more room than is free on the file system of a directory.
+pub(crate) fn check_free(
+    disk: &dyn Disk,
+    needs: impl Iterator<Item = (PathBuf, u64)>,
+) -> Result<(), SealError> {
+    let mut systems: HashMap<Option<u64>, (PathBuf, u64)> = HashMap::new();
+    for (dir, need) in needs {
+        let device = disk.meta(&dir).ok().map(|meta| meta.id.device);
+        let (_, all) = systems.entry(device).or_insert((dir, 0));
+        *all = all.saturating_add(need);
     }
+    for (path, need) in systems.into_values() {
+        match disk.free_bytes(&path) {
+            Ok(free) if free < need => {
+                return Err(SealError::NoSpace { path, need: Some(need), free: Some(free) });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn write_all(
@@ -310,8 +329,12 @@ fn write_all(
     if progress.cancelled() {
         return Err(SealError::Cancelled);
     }
+    for dir in names.dirs() {
+        world.disk.sync_dir(dir).map_err(|e| SealError::io("syncing", dir, e))?;
+    }
     journal.commit(began)?;
-    journal::finish(&world, &names.journal())
+    let dirs: Vec<PathBuf> = names.dirs().into_iter().map(Path::to_path_buf).collect();
+    journal::finish(&world, &names.journal(), &dirs)
 }
 
 /// Where an entry's original is.

@@ -56,6 +56,7 @@ mod select;
 mod set;
 mod shard;
 mod sparse;
+mod spread;
 mod survival;
 mod system;
 mod times;

@@ -43,6 +43,9 @@ pub struct SealOptions {
     pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
+    /// More directories, as on other disks: `out` and these get the shards in turn, and links to the
+    /// shards in the others.
+    pub more_out: Vec<PathBuf>,
     /// The name of the set; the name of the first source unless given.
     pub name: Option<OsString>,
     /// The code; needed the first time.
@@ -104,6 +107,7 @@ impl SealOptions {
             sources,
             disks: Vec::new(),
             out,
+            more_out: Vec::new(),
             name: None,
             code: None,
             mode: None,

@@ -12,8 +12,8 @@
 use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::bound::{Bound, data_columns, widened};
-use crate::commit::{Commit, Slot, check_free};
-use crate::first::{describe, left_out};
+use crate::commit::{Commit, Slot, appended};
+use crate::first::{check_free, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, RemovedMax, SealOptions};
@@ -92,6 +92,7 @@ pub(crate) fn update(
         if !options.dry_run {
             let before = set.manifest.clone();
             widen(&mut set, &code, &before, tree.began, progress)?;
+            set.record_state(options.records.as_deref());
         }
         return Ok(None);
     }
@@ -510,8 +511,8 @@ impl Plan {
             None => Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum()),
         };
         // At least so much is needed; asked before anything is allocated for each block.
-        let appended = allocator.stripes.saturating_sub(set.manifest.stripes);
-        check_free(set, appended.saturating_mul(set.geometry.stripe_bytes()))?;
+        let more_stripes = allocator.stripes.saturating_sub(set.manifest.stripes);
+        check_free(set.world.disk, appended(set, more_stripes))?;
         let apart = (set.manifest.mode == Mode::Beside).then(|| Apart::new(&set.geometry));
         let changed = fresh.iter().filter(|(_, before)| before.is_some());
         progress.phase("looking for changes", changed.map(|&(index, _)| size_of(&self.next[index])).sum());

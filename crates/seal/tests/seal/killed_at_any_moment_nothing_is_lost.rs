@@ -121,6 +121,59 @@ fn changed_set(code: &str, mode: Mode) -> (Place, Picture, Picture) {
 }
 
 #[test]
+fn seals_to_several_directories_that_are_killed_leave_all_or_nothing() {
+    let more = |place: &Place, options: SealOptions| SealOptions {
+        more_out: vec![place.dir.path().join("out2"), place.dir.path().join("out3")],
+        ..options
+    };
+    let all = |place: &Place| {
+        let mut set = place.set();
+        set.paths.extend(more(place, place.again()).more_out);
+        set
+    };
+    let back = |place: &Place| {
+        let target = place.dir.path().join("back");
+        let options = UnsealOptions { set: all(place), target: target.clone(), ..Default::default() };
+        let found = unseal(&options, &mut Silent).is_ok().then(|| contents(picture(&target)));
+        let _ = fs::remove_dir_all(&target);
+        found
+    };
+    for is_first in [true, false] {
+        let start = Place::new();
+        small_tree(&start);
+        for dir in [start.out()].iter().chain(&more(&start, start.again()).more_out) {
+            fs::create_dir(dir).unwrap();
+        }
+        let old = contents(picture(&start.tree()));
+        let options = |place: &Place| match is_first {
+            true => more(place, place.options("rs:3+2")),
+            false => more(place, place.again()),
+        };
+        if !is_first {
+            seal(&more(&start, start.options("rs:3+2")), &mut Silent).unwrap();
+            change_tree(&start);
+            // What is copied has no links, and is not to have copies.
+            for dir in all(&start).paths {
+                let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+                names.filter(|path| path.is_symlink()).for_each(|link| fs::remove_file(link).unwrap());
+            }
+        }
+        let new = contents(picture(&start.tree()));
+        let act = |world: &World<'_>, place: &Place| drop(world.seal(&options(place), &mut Silent));
+        let (crashes, failures) = crash_everywhere(&start, Faults::default(), 2, act, |place, after| {
+            let found = back(place);
+            let is_one = found.as_ref().map_or(is_first, |found| *found == old || *found == new);
+            assert!(is_one, "first {is_first}, after {after}");
+            seal(&options(place), &mut Silent).unwrap();
+            let whole = verify(&VerifyOptions { set: all(place), ..Default::default() }, &mut Silent);
+            back(place) == Some(new.clone()) && whole.is_ok_and(|found| found.clean)
+        });
+        assert_eq!(failures, 0, "first {is_first}");
+        assert!(crashes > 60, "{crashes}");
+    }
+}
+
+#[test]
 fn a_first_seal_that_is_killed_leaves_nothing_or_all_and_can_be_run_again() {
     let start = Place::new();
     small_tree(&start);

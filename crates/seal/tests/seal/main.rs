@@ -19,6 +19,7 @@ mod pins_resist_a_forger;
 mod random_losses_within_tolerance_come_back;
 mod rights_are_never_wider;
 mod sets_that_lie_never_panic;
+mod shards_are_spread_over_disks;
 mod the_loss_of_disks_is_foretold;
 mod unreadable_paths_are_named;
 mod what_is_sealed_is_restored;

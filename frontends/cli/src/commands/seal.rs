@@ -36,6 +36,7 @@ Examples:
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
   pantile seal --disk films=/mnt/new --out /parity      films is there now, the others where they were
+  pantile seal --beside /disk1 /disk2 --code raid6:2 --name pool --out /par1/pool --out /par2/pool
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
     /// Files and directories to protect.
@@ -52,9 +53,11 @@ pub struct Seal {
     code: Option<String>,
     #[command(flatten)]
     reading: args::Reading,
-    /// The directory of the shards; made if it is not there.
-    #[arg(long, value_name = "DIR")]
-    out: PathBuf,
+    /// The directory of the shards; made if it is not there. Given several times, as for several
+    /// disks, each gets shards in turn, and links to those in the others: any one of them then
+    /// stands for the set.
+    #[arg(long, value_name = "DIR", required = true)]
+    out: Vec<PathBuf>,
     /// Write parity only; the original files, where they are, remain the data.
     #[arg(long)]
     beside: bool,
@@ -120,10 +123,12 @@ pub struct Seal {
 
 impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        refuse_swapped(&self.paths, &self.out)?;
-        let out = self.out.clone();
+        let outs = self.out.clone();
+        outs.iter().try_for_each(|out| refuse_swapped(&self.paths, out))?;
         let sources = self.beside.then_some(self.paths.len() + self.disks.len());
-        let mut options = SealOptions::new(self.paths, self.out);
+        let mut named = self.out.into_iter();
+        let mut options = SealOptions::new(self.paths, named.next().unwrap_or_default());
+        options.more_out = named.collect();
         let code = self.code.as_deref().map(|code| code_beside(code, sources, self.reading));
         options.code = code.transpose()?;
         let disks = self.disks.iter().map(|text| sets::disk(text).map_err(Failure::Input));
@@ -144,7 +149,7 @@ impl Seal {
         let result = seal(&options, &mut progress);
         let pinned = match (&result, &self.pin) {
             (Ok(report), Some(file)) if !report.dry_run => {
-                let set = SetPaths { name: Some(report.set.clone()), ..SetPaths::dir(out) };
+                let set = SetPaths { name: Some(report.set.clone()), paths: outs, ..SetPaths::default() };
                 Some(pin_sealed(&set, report, file, &mut progress))
             }
             _ => None,
