@@ -77,12 +77,11 @@ pub(crate) fn heal(
         _ => None,
     };
     let disk = set.world.disk;
-    let is_new = |dir: &PathBuf| {
-        *dir != set.names.dir && crate::spread::named_so(disk, dir, &set.names.name).is_empty()
-    };
-    let mut new: Vec<PathBuf> = columns.iter().map(|&column| set.dir_of(column)).filter(is_new).collect();
+    let has_none = |dir: &PathBuf| crate::spread::named_so(disk, dir, &set.names.name).is_empty();
+    let elsewhere = columns.iter().map(|&column| set.dir_of(column)).filter(|dir| *dir != set.names.dir);
+    let mut new: Vec<PathBuf> = elsewhere.filter(has_none).collect();
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
-    new.retain(|dir| disk.list(dir).is_ok());
+    new.retain(|dir| !has_none(dir));
     if !new.is_empty() {
         crate::spread::link_others(disk, (&set.shard_dirs(), &set.names.name), &new, progress);
     }

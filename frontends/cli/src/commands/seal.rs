@@ -16,10 +16,9 @@ use std::path::{Path, PathBuf};
 /// Protect files with parity, or bring an existing set up to date
 ///
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
-/// per column of the code into a directory; move the shards to different disks, and leave a
-/// symbolic link to each in the directory. Run again, it finds them there by their names, reads
+/// per column of the code into a directory, or into several on different disks. Run again, it reads
 /// what has changed since and writes only that. With --beside the shards hold parity only, and the
-/// original files stay the data.
+/// original files stay the data: seal each disk as a PATH, and give each parity an --out of its own.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
@@ -48,7 +47,8 @@ pub struct Seal {
     /// are where they were sealed last.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
-    /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
+    /// The code of a new set: raid5 (one parity) or raid6 (two) with --beside, a spec such as
+    /// rs:10+4, or the path of a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
     #[command(flatten)]
