@@ -461,8 +461,8 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         return Ok(Behind::This(to));
     }
     let dir = parent(&to);
-    // Nothing is there: then the user must have named the directory, or have sealed the set here and
-    // made the link, which leads to a shard by its name.
+    // Nothing is there: then the user must have named the directory, or have sealed the set here
+    // and made the link, which leads to a shard by its name.
     let is_meant = || {
         let is_shard = to.file_name() == set.names.shard(column).file_name();
         let is_own_link = || disk.meta(path).is_ok_and(|link| is_own(&link));

@@ -43,8 +43,8 @@ pub struct SealOptions {
     pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
-    /// More directories, as on other disks: `out` and these get the shards in turn, and links to the
-    /// shards in the others.
+    /// More directories, as on other disks: `out` and these get the shards in turn, and links to
+    /// the shards in the others.
     pub more_out: Vec<PathBuf>,
     /// The name of the set; the name of the first source unless given.
     pub name: Option<OsString>,

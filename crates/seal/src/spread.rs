@@ -12,8 +12,8 @@ use crate::shard::{open_shard, read_header};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Gives directories links to the shards of a set that are elsewhere among `all`, each under its own
-/// name.
+/// Gives directories links to the shards of a set that are elsewhere among `all`, each under its
+/// own name.
 pub(crate) fn link_others(
     disk: &dyn Disk,
     (all, name): (&[PathBuf], &[u8]),

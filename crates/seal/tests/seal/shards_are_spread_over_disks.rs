@@ -1,5 +1,5 @@
-//! Claim: several directories for the shards get one in turn, and each stands for the whole set, also
-//! after another of them was lost.
+//! Claim: several directories for the shards get one in turn, and each stands for the whole set,
+//! also after another of them was lost.
 
 use crate::common::*;
 use pantile_seal::*;

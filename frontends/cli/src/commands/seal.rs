@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
 /// per column of the code into a directory, or into several on different disks. Run again, it reads
 /// what has changed since and writes only that. With --beside the shards hold parity only, and the
-/// original files stay the data: seal each disk as a PATH, and give each parity an --out of its own.
+/// original files stay the data: seal each disk as a PATH, and give each parity an --out of its
+/// own.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set is what it was before or what it is \

@@ -1,9 +1,10 @@
-//! Claim: the setups that people have, with several users, shares and disks that know no owners, are
-//! sealed, verified, healed and restored; what is refused is refused by the system's permissions.
+//! Claim: the setups that people have, with several users, shares and disks that know no owners,
+//! are sealed, verified, healed and restored; what is refused is refused by the system's
+//! permissions.
 //!
 //! Each situation is a script of what is typed there. `ok COMMAND` must end with status 0, `st N
-//! COMMAND` with N. `as USER pantile ..` is what that user types, `pantile ..` what root does. Modes
-//! stand for file systems without owners, which show all files as rwxrwxrwx of one user.
+//! COMMAND` with N. `as USER pantile ..` is what that user types, `pantile ..` what root does.
+//! Modes stand for file systems without owners, which show all files as rwxrwxrwx of one user.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
