@@ -1,5 +1,5 @@
-//! Fields of version 2 for a set, a source or an entry, beyond the fixed parts, each with a tag and
-//! a length.
+//! Fields: what is said of a set, a source or an entry beyond the fixed parts, each with a
+//! tag and a length.
 //!
 //! Who does not know a tag passes over it: whether that is right is said by the feature bits, not
 //! by the field. Fields that this program does not know are kept in memory as they are, so that a

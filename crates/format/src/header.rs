@@ -1,20 +1,17 @@
 //! The header of a shard: which column of which set it is, and where its parts lie.
 //!
 //! A shard is `HEADER_COPIES` equal headers, the blocks of its column stripe by stripe, and a meta
-//! area: the manifest followed by the check table (one CRC per parity block of this column). The
-//! meta area lies behind the blocks, wherever `meta_offset` says; a new one is always written
+//! area: the manifest, the check table (one CRC per parity block of this column) and the piece
+//! table (a CRC for each `PIECE_BYTES` of the manifest and then of the check table). The meta area
+//! holds all three twice, [`META_COPIES_APART_BYTES`] apart, and ends with a third copy of the
+//! header, which ends the shard. So no run of damage shorter than that distance costs a shard its
+//! metadata. It lies behind the blocks, wherever `meta_offset` says; a new one is always written
 //! beside the live one, and a new header then points to it.
-//!
-//! In version 2 the piece table follows, a CRC for each `PIECE_BYTES` of the manifest and then of
-//! the check table. The meta area holds all three twice, [`META_COPIES_APART_BYTES`] apart, and ends
-//! with a third copy of the header, which ends the shard. So no run of damage shorter than that
-//! distance costs a shard its metadata.
 
 use crate::layout::layout;
-use crate::version::FEATURES_BYTES;
+use crate::version::{FEATURES_BYTES, FORMAT_VERSION, check_version};
 use crate::{
-    BlockLen, Column, Crc64, Features, FormatError, Generation, PIECE_BYTES, Part, SetId, Version, combine,
-    pieces_of,
+    BlockLen, Column, Crc64, Features, FormatError, Generation, PIECE_BYTES, Part, SetId, combine, pieces_of,
 };
 
 /// The length of one copy of the header; a page, so that a copy is one sector of every device.
@@ -38,7 +35,7 @@ layout! {
     /// The header, byte by byte.
     HEADER_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTSHRD`";
-        VERSION: "version" @ 8 + 4, "format version, 1 or 2";
+        VERSION: "version" @ 8 + 4, "format version, 2";
         COLUMN: "column" @ 12 + 4, "the column of the code that this shard holds, from 0";
         SET: "set" @ 16 + 16, "the set's UUID";
         GENERATION: "generation" @ 32 + 8, "the commit that this shard belongs to";
@@ -51,27 +48,18 @@ layout! {
         MANIFEST_CRC: "manifest checksum" @ 80 + 8, "CRC-64/NVME of the manifest, which is equal in all shards";
         CHECKS_LEN: "check table length" @ 88 + 8, "bytes of the check table: 8 per parity block, by stripe and row; 0 without checksums";
         CHECKS_CRC: "check table checksum" @ 96 + 8, "CRC-64/NVME of the check table";
-        RESERVED: "reserved" @ 104 + 3984, "zero in version 1";
-        CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
-    }
-}
-
-layout! {
-    /// Bytes that version 2 uses and version 1 reserves.
-    HEADER2_LAYOUT {
         FEATURES: "features" @ 104 + 24, "the feature words";
         PIECES_LEN: "piece table length" @ 128 + 8, "bytes of the piece table, which follows the check table";
         PIECES_CRC: "piece table checksum" @ 136 + 8, "CRC-64/NVME of the piece table";
-        RESERVED2: "reserved" @ 144 + 3944, "zero; a reader does not look at it";
+        RESERVED: "reserved" @ 144 + 3944, "zero; a reader does not look at it";
+        CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
 
 /// Description of a shard at its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardHeader {
-    /// The version of the set.
-    pub version: Version,
-    /// Features of the set; none in version 1.
+    /// What the set uses.
     pub features: Features,
     /// The set it belongs to.
     pub set: SetId,
@@ -97,9 +85,9 @@ pub struct ShardHeader {
     pub checks_len: u64,
     /// Its checksum.
     pub checks_crc: Crc64,
-    /// Length of the piece table in bytes; 0 in version 1.
+    /// Length of the piece table in bytes.
     pub pieces_len: u64,
-    /// Its checksum; 0 in version 1.
+    /// Its checksum.
     pub pieces_crc: Crc64,
 }
 
@@ -108,7 +96,7 @@ impl ShardHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, self.version.number());
+        VERSION.put_u32(&mut bytes, FORMAT_VERSION);
         COLUMN.put_u32(&mut bytes, self.column.0);
         SET.put(&mut bytes, &self.set.0);
         GENERATION.put_u64(&mut bytes, self.generation.0);
@@ -121,13 +109,11 @@ impl ShardHeader {
         MANIFEST_CRC.put_u64(&mut bytes, self.manifest_crc.0);
         CHECKS_LEN.put_u64(&mut bytes, self.checks_len);
         CHECKS_CRC.put_u64(&mut bytes, self.checks_crc.0);
-        if self.version == Version::V2 {
-            let mut words = [0; FEATURES_BYTES];
-            self.features.put(&mut words);
-            FEATURES.put(&mut bytes, &words);
-            PIECES_LEN.put_u64(&mut bytes, self.pieces_len);
-            PIECES_CRC.put_u64(&mut bytes, self.pieces_crc.0);
-        }
+        let mut words = [0; FEATURES_BYTES];
+        self.features.put(&mut words);
+        FEATURES.put(&mut bytes, &words);
+        PIECES_LEN.put_u64(&mut bytes, self.pieces_len);
+        PIECES_CRC.put_u64(&mut bytes, self.pieces_crc.0);
         let crc = Crc64::of(&bytes[..CRC.offset as usize]);
         CRC.put_u64(&mut bytes, crc.0);
         bytes
@@ -135,7 +121,7 @@ impl ShardHeader {
 
     /// Reads one copy.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or fields that
+    /// Errors: no magic, another version, cut off, a checksum that does not fit, or fields that
     /// contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<ShardHeader, FormatError> {
         let part = Part::Header;
@@ -148,23 +134,15 @@ impl ShardHeader {
         }
         let bytes = &bytes[..HEADER_BYTES as usize];
         let fits = Crc64::of(&bytes[..CRC.offset as usize]).0 == CRC.u64(bytes);
-        // A newer format may keep its checksum elsewhere: its version is believed without one.
-        let version = Version::read(part, VERSION.u32(bytes))?;
+        check_version(part, VERSION.u32(bytes))?;
         if !fits {
             return Err(FormatError::Checksum { part });
         }
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         let block_len = BlockLen::new(BLOCK_LEN.u64(bytes))
             .ok_or(invalid("block length", "must be a power of two from 4096 to 1048576"))?;
-        let is_v2 = version == Version::V2;
-        let features = if is_v2 {
-            Features::read(part, &FEATURES.get::<FEATURES_BYTES>(bytes))?
-        } else {
-            Features::default()
-        };
         let header = ShardHeader {
-            version,
-            features,
+            features: Features::read(part, &FEATURES.get::<FEATURES_BYTES>(bytes))?,
             set: SetId(SET.get(bytes)),
             generation: Generation(GENERATION.u64(bytes)),
             column: Column(COLUMN.u32(bytes)),
@@ -177,8 +155,8 @@ impl ShardHeader {
             manifest_crc: Crc64(MANIFEST_CRC.u64(bytes)),
             checks_len: CHECKS_LEN.u64(bytes),
             checks_crc: Crc64(CHECKS_CRC.u64(bytes)),
-            pieces_len: if is_v2 { PIECES_LEN.u64(bytes) } else { 0 },
-            pieces_crc: Crc64(if is_v2 { PIECES_CRC.u64(bytes) } else { 0 }),
+            pieces_len: PIECES_LEN.u64(bytes),
+            pieces_crc: Crc64(PIECES_CRC.u64(bytes)),
         };
         // The length of the file bounds the stripes by these.
         if header.stored_rows == 0 {
@@ -187,10 +165,7 @@ impl ShardHeader {
         if header.column.0 >= header.columns {
             return Err(invalid("column", "must be below the number of columns"));
         }
-        if !is_v2 && bytes[RESERVED.offset as usize..CRC.offset as usize].iter().any(|&byte| byte != 0) {
-            return Err(invalid("reserved", "must be zero"));
-        }
-        if is_v2 && header.pieces_len != pieces_len(header.manifest_len, header.checks_len) {
+        if header.pieces_len != pieces_len(header.manifest_len, header.checks_len) {
             return Err(invalid(
                 "piece table length",
                 "must be 8 for each piece of manifest and check table",
@@ -213,21 +188,16 @@ impl ShardHeader {
         (end <= i64::MAX as u64).then_some(end)
     }
 
-    /// The length of the meta area: manifest and check table; in version 2 both copies of these and
-    /// of the piece table, and the last copy of the header. `None` if it does not fit 64 bits.
+    /// The length of the meta area: both copies of manifest, check table and piece table, and the
+    /// last copy of the header. `None` if it does not fit 64 bits.
     pub fn meta_len(&self) -> Option<u64> {
-        let one = self.meta_copy_len()?;
-        match self.version {
-            Version::V1 => Some(one),
-            Version::V2 => self.meta_distance()?.checked_add(one)?.checked_add(HEADER_BYTES),
-        }
+        self.meta_distance()?.checked_add(self.meta_copy_len()?)?.checked_add(HEADER_BYTES)
     }
 
     /// Returns the begins of the copies of manifest, check table and piece table, in the order in
     /// which they are written.
     pub fn meta_copies(&self) -> Vec<u64> {
-        let second = || self.meta_offset.checked_add(self.meta_distance()?);
-        let second = if self.version == Version::V2 { second() } else { None };
+        let second = self.meta_distance().and_then(|distance| self.meta_offset.checked_add(distance));
         [self.meta_offset].into_iter().chain(second).collect()
     }
 
@@ -244,7 +214,7 @@ impl ShardHeader {
     /// Returns the places of the copies of the header, in the order in which they are written.
     pub fn copy_offsets(&self) -> Vec<u64> {
         let front = (0..HEADER_COPIES).map(|copy| copy * HEADER_BYTES);
-        let last = self.file_len().filter(|_| self.version == Version::V2).map(|end| end - HEADER_BYTES);
+        let last = self.file_len().map(|end| end - HEADER_BYTES);
         front.chain(last).collect()
     }
 
@@ -279,7 +249,6 @@ mod tests {
 
     fn sample() -> ShardHeader {
         ShardHeader {
-            version: Version::V1,
             features: Features::default(),
             set: SetId([7; 16]),
             generation: Generation(3),
@@ -293,37 +262,28 @@ mod tests {
             manifest_crc: Crc64(5),
             checks_len: 160,
             checks_crc: Crc64(6),
-            pieces_len: 0,
-            pieces_crc: Crc64(0),
+            pieces_len: 16,
+            pieces_crc: Crc64(7),
         }
-    }
-
-    fn sample_2() -> ShardHeader {
-        ShardHeader { version: Version::V2, pieces_len: 16, pieces_crc: Crc64(7), ..sample() }
     }
 
     #[test]
     fn a_header_is_read_back_as_written() {
-        for header in [sample(), sample_2()] {
-            assert_eq!(ShardHeader::decode(&header.encode()), Ok(header));
-        }
+        assert_eq!(ShardHeader::decode(&sample().encode()), Ok(sample()));
     }
 
     #[test]
-    fn the_last_copy_of_version_2_ends_the_shard() {
-        let (one, two) = (sample(), sample_2());
-        assert_eq!(one.copy_offsets(), [0, 4096]);
-        let end = two.meta_offset + 69_632 + 1000 + 160 + 16 + 4096;
-        assert_eq!(two.file_len(), Some(end));
-        assert_eq!(two.copy_offsets(), [0, 4096, end - 4096]);
+    fn the_last_copy_of_the_header_ends_the_shard() {
+        let header = sample();
+        let end = header.meta_offset + 69_632 + 1000 + 160 + 16 + 4096;
+        assert_eq!(header.file_len(), Some(end));
+        assert_eq!(header.copy_offsets(), [0, 4096, end - 4096]);
     }
 
     #[test]
     fn the_copies_of_the_meta_area_do_not_overlap_and_lie_apart() {
-        assert_eq!(sample().meta_copies(), [sample().meta_offset]);
         for manifest_len in [1, 1000, 65_000, 65_536, 70_001, 1 << 40] {
-            let header =
-                ShardHeader { manifest_len, pieces_len: pieces_len(manifest_len, 160), ..sample_2() };
+            let header = ShardHeader { manifest_len, pieces_len: pieces_len(manifest_len, 160), ..sample() };
             let [first, second] = header.meta_copies()[..] else { panic!("two copies") };
             let one = manifest_len + 160 + header.pieces_len;
             assert!(second - first >= one.max(META_COPIES_APART_BYTES), "{manifest_len}");
@@ -333,37 +293,35 @@ mod tests {
 
     #[test]
     fn copies_that_are_all_damaged_still_tell_if_not_in_one_place() {
-        for header in [sample(), sample_2()] {
-            let mut copies = vec![header.encode(); header.copy_offsets().len()];
-            for (i, copy) in copies.iter_mut().enumerate() {
-                copy[i * 64..(i + 1) * 64].fill(0xa5);
-                copy[4000 - i * 100] ^= 1;
-            }
-            let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
-            assert!(views.iter().all(|copy| ShardHeader::decode(copy).is_err()));
-            assert_eq!(ShardHeader::combine(&views), Some(header));
-            copies.iter_mut().for_each(|copy| copy[2000] ^= 1);
-            let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
-            assert_eq!(ShardHeader::combine(&views), None);
+        let header = sample();
+        let mut copies = vec![header.encode(); header.copy_offsets().len()];
+        for (i, copy) in copies.iter_mut().enumerate() {
+            copy[i * 64..(i + 1) * 64].fill(0xa5);
+            copy[4000 - i * 100] ^= 1;
         }
+        let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+        assert!(views.iter().all(|copy| ShardHeader::decode(copy).is_err()));
+        assert_eq!(ShardHeader::combine(&views), Some(header));
+        copies.iter_mut().for_each(|copy| copy[2000] ^= 1);
+        let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+        assert_eq!(ShardHeader::combine(&views), None);
     }
 
     #[test]
     fn a_feature_that_must_be_known_refuses_the_shard() {
         let features = Features { required: 4, ..Features::default() };
-        let error = ShardHeader::decode(&ShardHeader { features, ..sample_2() }.encode()).unwrap_err();
+        let error = ShardHeader::decode(&ShardHeader { features, ..sample() }.encode()).unwrap_err();
         assert_eq!(error, FormatError::Features { part: Part::Header, unknown: 4 });
     }
 
     #[test]
     fn a_flipped_bit_anywhere_is_an_error() {
-        for good in [sample().encode(), sample_2().encode()] {
-            for i in 0..good.len() {
-                for bit in [0, 7] {
-                    let mut bad = good.clone();
-                    bad[i] ^= 1 << bit;
-                    assert!(ShardHeader::decode(&bad).is_err(), "byte {i}");
-                }
+        let good = sample().encode();
+        for i in 0..good.len() {
+            for bit in [0, 7] {
+                let mut bad = good.clone();
+                bad[i] ^= 1 << bit;
+                assert!(ShardHeader::decode(&bad).is_err(), "byte {i}");
             }
         }
     }
@@ -377,12 +335,15 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_refused_by_number() {
+    fn another_version_is_refused_by_number() {
         let mut bytes = sample().encode();
         VERSION.put_u32(&mut bytes, 9);
         let error = ShardHeader::decode(&bytes).unwrap_err();
         assert_eq!(error, FormatError::Newer { part: Part::Header, version: 9, known: 2 });
         assert!(error.to_string().contains("version 9"));
+        VERSION.put_u32(&mut bytes, 1);
+        let error = ShardHeader::decode(&bytes).unwrap_err();
+        assert!(matches!(error, FormatError::Invalid { field: "version", .. }));
     }
 
     #[test]
@@ -397,6 +358,7 @@ mod tests {
         ] {
             let mut header = sample();
             change(&mut header);
+            header.pieces_len = pieces_len(header.manifest_len, header.checks_len);
             assert!(matches!(ShardHeader::decode(&header.encode()), Err(FormatError::Invalid { .. })));
         }
     }
@@ -404,12 +366,14 @@ mod tests {
     proptest! {
         #[test]
         fn random_bytes_never_panic(
-            mut bytes in proptest::collection::vec(any::<u8>(), 0..9000), fix: bool, version in 1u32..3,
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..9000), fix: bool,
         ) {
             if fix && bytes.len() >= 4096 {
                 MAGIC.put(&mut bytes, MAGIC_BYTES);
-                VERSION.put_u32(&mut bytes, version);
-                bytes[104..4088].fill(0);
+                VERSION.put_u32(&mut bytes, FORMAT_VERSION);
+                bytes[104..128].fill(0);
+                let lengths = pieces_len(MANIFEST_LEN.u64(&bytes), CHECKS_LEN.u64(&bytes));
+                PIECES_LEN.put_u64(&mut bytes, lengths);
                 let crc = Crc64::of(&bytes[..4088]);
                 CRC.put_u64(&mut bytes, crc.0);
             }

@@ -6,7 +6,8 @@
 //! its targets, its payload.
 
 use crate::layout::layout;
-use crate::{Column, FormatError, Generation, Part, SetId, Version};
+use crate::version::{FORMAT_VERSION, check_version};
+use crate::{Column, FormatError, Generation, Part, SetId};
 
 /// The length of the journal's header.
 pub const JOURNAL_HEADER_BYTES: u64 = 40;
@@ -27,7 +28,7 @@ layout! {
     /// The journal's header, byte by byte.
     JOURNAL_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTJRNL`";
-        VERSION: "version" @ 8 + 4, "format version, that of the set afterwards";
+        VERSION: "version" @ 8 + 4, "format version, 2";
         RESERVED: "reserved" @ 12 + 4, "zero";
         SET: "set" @ 16 + 16, "the set's UUID";
         GENERATION: "generation" @ 32 + 8, "the generation that the shards have afterwards";
@@ -63,8 +64,6 @@ layout! {
 /// The start of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader {
-    /// The version of the set afterwards.
-    pub version: Version,
     /// The set it changes.
     pub set: SetId,
     /// The generation of the shards afterwards.
@@ -76,7 +75,7 @@ impl JournalHeader {
     pub fn encode(&self) -> [u8; JOURNAL_HEADER_BYTES as usize] {
         let mut bytes = [0; JOURNAL_HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, self.version.number());
+        VERSION.put_u32(&mut bytes, FORMAT_VERSION);
         SET.put(&mut bytes, &self.set.0);
         GENERATION.put_u64(&mut bytes, self.generation.0);
         bytes
@@ -92,15 +91,11 @@ impl JournalHeader {
         if bytes[..8] != *MAGIC_BYTES {
             return Err(FormatError::NotPantile { part });
         }
-        let version = Version::read(part, VERSION.u32(bytes))?;
+        check_version(part, VERSION.u32(bytes))?;
         if RESERVED.u32(bytes) != 0 {
             return Err(FormatError::Invalid { part, field: "reserved", rule: "must be zero" });
         }
-        Ok(JournalHeader {
-            version,
-            set: SetId(SET.get(bytes)),
-            generation: Generation(GENERATION.u64(bytes)),
-        })
+        Ok(JournalHeader { set: SetId(SET.get(bytes)), generation: Generation(GENERATION.u64(bytes)) })
     }
 }
 
@@ -248,12 +243,8 @@ mod tests {
 
     #[test]
     fn heads_and_targets_are_read_back_as_written() {
-        let mut header =
-            JournalHeader { version: Version::V1, set: SetId([3; 16]), generation: Generation(9) };
-        for version in [Version::V1, Version::V2] {
-            header.version = version;
-            assert_eq!(JournalHeader::decode(&header.encode()), Ok(header));
-        }
+        let header = JournalHeader { set: SetId([3; 16]), generation: Generation(9) };
+        assert_eq!(JournalHeader::decode(&header.encode()), Ok(header));
         for len in 0..JOURNAL_HEADER_BYTES as usize {
             assert!(JournalHeader::decode(&header.encode()[..len]).is_err());
         }
@@ -296,9 +287,13 @@ mod tests {
         let target = |column, offset| Target::decode(&Target { column: Column(column), offset }.encode());
         assert!(target(TARGETS_MAX - 1, 0).is_ok());
         assert!(target(0, u64::MAX).is_err() && target(TARGETS_MAX, 0).is_err());
-        let (version, set) = (Version::V1, SetId([0; 16]));
-        let mut newer = JournalHeader { version, set, generation: Generation(0) }.encode();
-        VERSION.put_u32(&mut newer, 3);
-        assert!(matches!(JournalHeader::decode(&newer), Err(FormatError::Newer { version: 3, .. })));
+        let header = JournalHeader { set: SetId([0; 16]), generation: Generation(0) };
+        let of_version = |number| {
+            let mut bytes = header.encode();
+            VERSION.put_u32(&mut bytes, number);
+            JournalHeader::decode(&bytes)
+        };
+        assert!(matches!(of_version(3), Err(FormatError::Newer { version: 3, .. })));
+        assert!(matches!(of_version(1), Err(FormatError::Invalid { .. })));
     }
 }

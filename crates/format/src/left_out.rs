@@ -5,7 +5,7 @@
 //! everything is sealed, because the fields count only with the bit.
 
 use crate::fields::{SET_ONE_FILE_SYSTEM, SET_PATTERN};
-use crate::{Features, Manifest, Version};
+use crate::{Features, Manifest};
 
 /// Exclusions of a set from its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -35,7 +35,7 @@ impl LeftOut {
 }
 
 impl Manifest {
-    /// Returns the exclusions of the set; none in version 1, or if they are beyond the limits.
+    /// Returns what the set leaves out; nothing if it says more than a set may.
     pub fn left_out(&self) -> LeftOut {
         if self.features.ignorable & Features::LEFT_OUT == 0 {
             return LeftOut::default();
@@ -46,11 +46,11 @@ impl Manifest {
         Some(LeftOut { patterns, other_systems }).filter(LeftOut::fits).unwrap_or_default()
     }
 
-    /// Sets the exclusions of the set. Version 1 cannot store them.
+    /// Sets what the set leaves out from now on.
     pub fn set_left_out(&mut self, left_out: &LeftOut) {
         self.fields.0.retain(|field| ![SET_PATTERN, SET_ONE_FILE_SYSTEM].contains(&field.tag));
         self.features.ignorable &= !Features::LEFT_OUT;
-        if left_out.is_nothing() || self.version == Version::V1 {
+        if left_out.is_nothing() {
             return;
         }
         self.features.ignorable |= Features::LEFT_OUT;

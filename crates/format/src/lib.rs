@@ -26,8 +26,7 @@ mod wire;
 pub use error::{FormatError, Part};
 pub use fields::{ENTRY_XATTR, FIELD_BYTES, FIELD_LAYOUT, FIELD_TAGS, Fields, SOURCE_COLUMNS, TaggedField};
 pub use header::{
-    BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, HEADER2_LAYOUT, META_COPIES_APART_BYTES,
-    ShardHeader,
+    BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, META_COPIES_APART_BYTES, ShardHeader,
 };
 pub use journal::{
     JOURNAL_HEADER_BYTES, JOURNAL_LAYOUT, JournalHeader, RECORD_BYTES, RECORD_LAYOUT, RecordHead, RecordKind,
@@ -36,13 +35,10 @@ pub use journal::{
 pub use layout::Field;
 pub use left_out::LeftOut;
 pub use manifest::{
-    CodeRecord, ENTRY_LAYOUT, EXTENT_LAYOUT, Entry, EntryKind, Extent, MANIFEST_LAYOUT, MANIFEST_STARTS,
-    MANIFEST2_LAYOUT, Manifest, Mode, SOURCE_LAYOUT, SOURCE2_LAYOUT, Source, Timestamp,
+    CodeRecord, ENTRY_LAYOUT, EXTENT_LAYOUT, Entry, EntryKind, Extent, MANIFEST_LAYOUT, Manifest, Mode,
+    SOURCE_LAYOUT, Source, Timestamp,
 };
 pub use pieces::{PIECE_BYTES, combine, combine_pieces, piece_sums, pieces_of};
 pub use pin::{DIGEST_BYTES, PIN_HEADER_BYTES, PIN_LAYOUT, PIN_VERSION, PinHeader};
-pub use version::{FEATURES_LAYOUT, Features, Version};
+pub use version::{FEATURES_LAYOUT, FORMAT_VERSION, Features};
 pub use wire::{BlockLen, Column, Crc64, CrcStream, Generation, Lane, SetId, Stripe};
-
-/// The newest version of sealed sets that this program knows; new sets get it.
-pub const FORMAT_VERSION: u32 = 2;

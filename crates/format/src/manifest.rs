@@ -11,31 +11,26 @@
 //! file has a checksum for every block or for none.
 
 use crate::layout::layout;
-use crate::version::FEATURES_BYTES;
-use crate::{BlockLen, Crc64, Features, Fields, FormatError, Generation, Lane, Part, SetId, Stripe, Version};
+use crate::version::{FEATURES_BYTES, FORMAT_VERSION, check_version};
+use crate::{BlockLen, Crc64, Features, Fields, FormatError, Generation, Lane, Part, SetId, Stripe};
 use std::collections::{HashMap, HashSet};
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTMNFS";
-const FIXED_BYTES: usize = 112;
-const FIXED2_BYTES: usize = 160;
-const SOURCE_BYTES: u64 = 8;
-const SOURCE2_BYTES: u64 = 16;
+const FIXED_BYTES: usize = 160;
+const SOURCE_BYTES: u64 = 16;
 const ENTRY_BYTES: usize = 48;
 
-/// Number of bytes of a manifest that must be read in order until only its rest is missing: see
-/// [`Manifest::decode`].
-pub const MANIFEST_STARTS: [u64; 2] = [FIXED_BYTES as u64 + 8, FIXED2_BYTES as u64 + 8];
 /// The longest path of a source: no system opens a longer one.
 pub const SOURCE_BYTES_MAX: usize = 4095;
 const FLAG_BESIDE: u32 = 1;
 const FLAG_CHECKSUMS: u32 = 2;
 
 layout! {
-    /// The fixed part of the manifest. Code spec, definition and name follow, then sources and
-    /// entries, then a CRC.
+    /// The fixed part of the manifest. Code spec, definition, name and fields follow, then sources
+    /// and entries, then a CRC.
     MANIFEST_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTMNFS`";
-        VERSION: "version" @ 8 + 4, "format version, 1 or 2";
+        VERSION: "version" @ 8 + 4, "format version, 2";
         FLAGS: "flags" @ 12 + 4, "bit 0: beside (only parity is stored); bit 1: blocks have checksums";
         SET: "set" @ 16 + 16, "the set's UUID";
         GENERATION: "generation" @ 32 + 8, "counts the commits";
@@ -51,12 +46,6 @@ layout! {
         NAME_LEN: "name length" @ 96 + 4, "bytes of the set's name";
         RESERVED: "reserved" @ 100 + 4, "zero";
         TOTAL_LEN: "total length" @ 104 + 8, "bytes of the whole manifest with its checksum";
-    }
-}
-
-layout! {
-    /// Fields behind the fixed part in version 2.
-    MANIFEST2_LAYOUT {
         FEATURES: "features" @ 112 + 24, "the feature words, equal to those of the headers";
         FIELDS_LEN: "fields length" @ 136 + 8, "bytes of the fields of the set, which follow its name";
         RESERVED2: "reserved" @ 144 + 16, "zero; a reader does not look at it";
@@ -64,23 +53,18 @@ layout! {
 }
 
 layout! {
-    /// A source: a path that the user named. Its path and its prefix follow.
+    /// A source: what the user named. Its path, its prefix and its fields follow.
     SOURCE_LAYOUT {
         PATH_LEN: "path length" @ 0 + 4, "bytes of the absolute path that was sealed";
         PREFIX_LEN: "prefix length" @ 4 + 4, "bytes of the name under which it is restored; 0: the target directory itself";
-    }
-}
-
-layout! {
-    /// Fields behind the head of a source in version 2. Path, prefix and fields follow.
-    SOURCE2_LAYOUT {
         S_FIELDS_LEN: "fields length" @ 8 + 4, "bytes of the fields of the source, which follow its prefix";
         S_RESERVED: "reserved" @ 12 + 4, "zero; a reader does not look at it";
     }
 }
 
 layout! {
-    /// An entry. Path, link target, extents and checksums (8 bytes each) follow in this order.
+    /// An entry. Path, link target, extents, checksums (8 bytes each) and fields follow in this
+    /// order.
     ENTRY_LAYOUT {
         E_SOURCE: "source" @ 0 + 4, "the source, from 0";
         E_KIND: "kind" @ 4 + 4, "0 directory, 1 file, 2 symbolic link, 3 hard link: another name of a file";
@@ -91,7 +75,7 @@ layout! {
         E_TARGET_LEN: "target length" @ 28 + 4, "bytes of the target: of a symbolic link where it points, of a hard link the path of the file below the same source";
         E_SIZE: "size" @ 32 + 8, "bytes of the file";
         E_EXTENTS: "extents" @ 40 + 4, "number of extents";
-        E_FIELDS_LEN: "fields length" @ 44 + 4, "zero in version 1; in version 2 bytes of the fields of the entry, which follow its checksums";
+        E_FIELDS_LEN: "fields length" @ 44 + 4, "bytes of the fields of the entry, which follow its checksums";
     }
 }
 
@@ -134,8 +118,7 @@ pub struct Source {
     pub path: Vec<u8>,
     /// Under which name it is restored; empty: it is the target directory itself.
     pub prefix: Vec<u8>,
-    /// Fields of version 2, such as the columns of this source alone. Version 1 does not store
-    /// them.
+    /// What else is said of it, such as the columns that are its own.
     pub fields: Fields,
 }
 
@@ -172,7 +155,7 @@ pub struct Entry {
     pub mtime: Timestamp,
     /// Kind of the entry.
     pub kind: EntryKind,
-    /// Fields of version 2, such as extended attributes. Version 1 does not store them.
+    /// What else is said of it, such as extended attributes.
     pub fields: Fields,
 }
 
@@ -205,9 +188,7 @@ pub enum EntryKind {
 /// Sealed files, their places, and their code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// The version in which it is stored.
-    pub version: Version,
-    /// Features of the set; none in version 1.
+    /// What the set uses.
     pub features: Features,
     /// The set.
     pub set: SetId,
@@ -231,7 +212,7 @@ pub struct Manifest {
     pub sources: Vec<Source>,
     /// Entries found there; a directory before its content.
     pub entries: Vec<Entry>,
-    /// Fields of version 2 about the set. Version 1 does not store them.
+    /// What else is said of the set.
     pub fields: Fields,
 }
 
@@ -252,16 +233,13 @@ impl Manifest {
     /// Panics if a path or a text is 4 GiB long, which no file system allows.
     pub fn encode(&self) -> Vec<u8> {
         let len32 = |bytes: usize| u32::try_from(bytes).expect("paths and texts are below 4 GiB");
-        let is_v2 = self.version == Version::V2;
-        let mut out = vec![0; if is_v2 { FIXED2_BYTES } else { FIXED_BYTES }];
+        let mut out = vec![0; FIXED_BYTES];
         MAGIC.put(&mut out, MAGIC_BYTES);
-        VERSION.put_u32(&mut out, self.version.number());
-        if is_v2 {
-            let mut words = [0; FEATURES_BYTES];
-            self.features.put(&mut words);
-            FEATURES.put(&mut out, &words);
-            FIELDS_LEN.put_u64(&mut out, self.fields.encoded_len() as u64);
-        }
+        VERSION.put_u32(&mut out, FORMAT_VERSION);
+        let mut words = [0; FEATURES_BYTES];
+        self.features.put(&mut words);
+        FEATURES.put(&mut out, &words);
+        FIELDS_LEN.put_u64(&mut out, self.fields.encoded_len() as u64);
         let beside = if self.mode == Mode::Beside { FLAG_BESIDE } else { 0 };
         FLAGS.put_u32(&mut out, beside | if self.checksums { FLAG_CHECKSUMS } else { 0 });
         SET.put(&mut out, &self.set.0);
@@ -280,25 +258,19 @@ impl Manifest {
         out.extend_from_slice(self.code.spec.as_bytes());
         out.extend_from_slice(definition.as_bytes());
         out.extend_from_slice(&self.name);
-        if is_v2 {
-            self.fields.encode(&mut out);
-        }
+        self.fields.encode(&mut out);
         for source in &self.sources {
-            let mut head = vec![0; if is_v2 { SOURCE2_BYTES } else { SOURCE_BYTES } as usize];
-            if is_v2 {
-                S_FIELDS_LEN.put_u32(&mut head, len32(source.fields.encoded_len()));
-            }
+            let mut head = [0; SOURCE_BYTES as usize];
+            S_FIELDS_LEN.put_u32(&mut head, len32(source.fields.encoded_len()));
             PATH_LEN.put_u32(&mut head, len32(source.path.len()));
             PREFIX_LEN.put_u32(&mut head, len32(source.prefix.len()));
             out.extend_from_slice(&head);
             out.extend_from_slice(&source.path);
             out.extend_from_slice(&source.prefix);
-            if is_v2 {
-                source.fields.encode(&mut out);
-            }
+            source.fields.encode(&mut out);
         }
         for entry in &self.entries {
-            entry.encode(&mut out, self.version);
+            entry.encode(&mut out);
         }
         let total = out.len() as u64 + 8;
         TOTAL_LEN.put_u64(&mut out, total);
@@ -322,7 +294,7 @@ impl Manifest {
 
     /// Reads a manifest and checks everything that it says of itself.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or a field against
+    /// Errors: no magic, another version, cut off, a checksum that does not fit, or a field against
     /// the invariants. Cost: linear in the bytes, and O(e log e) in the number of extents; never
     /// more memory than a few times the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, FormatError> {
@@ -336,13 +308,7 @@ impl Manifest {
         if have < need {
             return Err(FormatError::Truncated { part, have, need });
         }
-        let version = Version::read(part, VERSION.u32(bytes))?;
-        let is_v2 = version == Version::V2;
-        let fixed = if is_v2 { FIXED2_BYTES } else { FIXED_BYTES };
-        let need = fixed as u64 + 8;
-        if have < need {
-            return Err(FormatError::Truncated { part, have, need });
-        }
+        check_version(part, VERSION.u32(bytes))?;
         let need = TOTAL_LEN.u64(bytes);
         if have < need {
             return Err(FormatError::Truncated { part, have, need });
@@ -360,15 +326,11 @@ impl Manifest {
         }
         let block_len = BlockLen::new(BLOCK_LEN.u64(bytes))
             .ok_or(invalid("block length", "must be a power of two from 4096 to 1048576"))?;
-        let features = if is_v2 {
-            Features::read(part, &FEATURES.get::<FEATURES_BYTES>(bytes))?
-        } else {
-            Features::default()
-        };
+        let features = Features::read(part, &FEATURES.get::<FEATURES_BYTES>(bytes))?;
         if GENERATION.u64(bytes) > GENERATION_MAX {
             return Err(invalid("generation", "must leave room for those to come"));
         }
-        let mut rest = Reader { bytes: &body[fixed..], have };
+        let mut rest = Reader { bytes: &body[FIXED_BYTES..], have };
         let spec = rest.text(SPEC_LEN.u32(bytes).into(), "code spec")?;
         let definition = rest.text(DEFINITION_LEN.u64(bytes), "code definition")?;
         let name = rest.take(NAME_LEN.u32(bytes).into())?.to_vec();
@@ -376,25 +338,23 @@ impl Manifest {
             return Err(invalid("name", "must be one path component"));
         }
         let checksums = flags & FLAG_CHECKSUMS != 0;
-        let fields = Fields::decode(rest.take(if is_v2 { FIELDS_LEN.u64(bytes) } else { 0 })?)?;
+        let fields = Fields::decode(rest.take(FIELDS_LEN.u64(bytes))?)?;
         let mut sources = Vec::new();
         for _ in 0..SOURCES.u32(bytes) {
-            let head = rest.take(if is_v2 { SOURCE2_BYTES } else { SOURCE_BYTES })?;
+            let head = rest.take(SOURCE_BYTES)?;
             let path = rest.take(PATH_LEN.u32(head).into())?.to_vec();
             let prefix = rest.take(PREFIX_LEN.u32(head).into())?.to_vec();
-            let fields_len = if is_v2 { S_FIELDS_LEN.u32(head) } else { 0 };
-            let fields = Fields::decode(rest.take(fields_len.into())?)?;
+            let fields = Fields::decode(rest.take(S_FIELDS_LEN.u32(head).into())?)?;
             sources.push(Source { path, prefix, fields });
         }
         let mut entries = Vec::new();
         for _ in 0..ENTRIES.u64(bytes) {
-            entries.push(Entry::decode(&mut rest, block_len, checksums, version)?);
+            entries.push(Entry::decode(&mut rest, block_len, checksums)?);
         }
         if !rest.bytes.is_empty() {
             return Err(invalid("total length", "must end behind the last entry"));
         }
         let manifest = Manifest {
-            version,
             features,
             set: SetId(SET.get(bytes)),
             generation: Generation(GENERATION.u64(bytes)),
@@ -533,12 +493,10 @@ impl Manifest {
 }
 
 impl Entry {
-    fn encode(&self, out: &mut Vec<u8>, version: Version) {
+    fn encode(&self, out: &mut Vec<u8>) {
         let len32 = |bytes: usize| u32::try_from(bytes).expect("paths and lists are below 4 Gi");
         let mut head = [0; ENTRY_BYTES];
-        if version == Version::V2 {
-            E_FIELDS_LEN.put_u32(&mut head, len32(self.fields.encoded_len()));
-        }
+        E_FIELDS_LEN.put_u32(&mut head, len32(self.fields.encoded_len()));
         E_SOURCE.put_u32(&mut head, self.source);
         E_MODE.put_u32(&mut head, self.mode);
         E_PATH_LEN.put_u32(&mut head, len32(self.path.len()));
@@ -567,25 +525,15 @@ impl Entry {
         for crc in crcs {
             out.extend_from_slice(&crc.0.to_le_bytes());
         }
-        if version == Version::V2 {
-            self.fields.encode(out);
-        }
+        self.fields.encode(out);
     }
 
-    fn decode(
-        rest: &mut Reader<'_>,
-        block_len: BlockLen,
-        checksums: bool,
-        version: Version,
-    ) -> Result<Entry, FormatError> {
+    fn decode(rest: &mut Reader<'_>, block_len: BlockLen, checksums: bool) -> Result<Entry, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: Part::Manifest, field, rule };
         let head = rest.take(ENTRY_BYTES as u64)?;
         let path = rest.take(E_PATH_LEN.u32(head).into())?.to_vec();
         let target = rest.take(E_TARGET_LEN.u32(head).into())?.to_vec();
         let (size, count) = (E_SIZE.u64(head), E_EXTENTS.u32(head));
-        if version == Version::V1 && E_FIELDS_LEN.u32(head) != 0 {
-            return Err(invalid("entry", "must have zero in its reserved bytes"));
-        }
         let kind = match E_KIND.u32(head) {
             1 => {
                 let mut extents = Vec::new();
@@ -690,7 +638,6 @@ mod tests {
 
     fn sample() -> Manifest {
         Manifest {
-            version: Version::V1,
             features: Features::default(),
             fields: Fields::default(),
             set: SetId([9; 16]),
@@ -724,8 +671,8 @@ mod tests {
         }
     }
 
-    fn sample_2() -> Manifest {
-        let mut manifest = Manifest { version: Version::V2, ..sample() };
+    fn with_fields() -> Manifest {
+        let mut manifest = sample();
         manifest.fields.0.push(crate::TaggedField { tag: 77, bytes: vec![1, 2, 3] });
         manifest.sources[0].fields.set_columns(&[2]);
         manifest.entries[1].fields.push_xattr(b"user.note", b"kept");
@@ -736,7 +683,7 @@ mod tests {
     #[test]
     fn a_manifest_is_read_back_as_written() {
         let mut manifest = sample();
-        assert_eq!(Manifest::decode(&sample_2().encode()), Ok(sample_2()));
+        assert_eq!(Manifest::decode(&with_fields().encode()), Ok(with_fields()));
         assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest.clone()));
         manifest.checksums = false;
         manifest.mode = Mode::Full;
@@ -751,7 +698,7 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_anywhere_is_an_error() {
-        for good in [sample().encode(), sample_2().encode()] {
+        for good in [sample().encode(), with_fields().encode()] {
             for i in 0..good.len() {
                 for bit in 0..8 {
                     let mut bad = good.clone();
@@ -764,7 +711,7 @@ mod tests {
 
     #[test]
     fn a_manifest_cut_off_anywhere_is_an_error() {
-        for good in [sample().encode(), sample_2().encode()] {
+        for good in [sample().encode(), with_fields().encode()] {
             for len in 0..good.len() {
                 assert!(Manifest::decode(&good[..len]).is_err(), "{len}");
             }
@@ -772,22 +719,13 @@ mod tests {
     }
 
     #[test]
-    fn missing_bytes_are_known_from_the_start_alone() {
-        for good in [sample().encode(), sample_2().encode()] {
-            let mut len = MANIFEST_STARTS[0];
-            for _ in MANIFEST_STARTS {
-                if let Err(FormatError::Truncated { need, .. }) = Manifest::decode(&good[..len as usize]) {
-                    len = need;
-                }
-            }
-            assert_eq!(len, good.len() as u64);
+    fn what_is_missing_is_said_after_the_start_alone() {
+        for good in [sample().encode(), with_fields().encode()] {
+            let begin = &good[..Manifest::BEGIN_BYTES as usize];
+            let need = good.len() as u64;
+            let said = Manifest::decode(begin);
+            assert!(matches!(said, Err(FormatError::Truncated { need: said, .. }) if said == need));
         }
-    }
-
-    #[test]
-    fn version_1_stores_no_fields() {
-        let plain = Manifest { version: Version::V1, ..sample_2() };
-        assert_eq!(Manifest::decode(&plain.encode()), Ok(sample()));
     }
 
     #[test]
@@ -856,9 +794,9 @@ mod tests {
         #[test]
         fn random_changes_under_a_fitting_checksum_never_panic(
             changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
-            second: bool,
+            has_fields: bool,
         ) {
-            let mut bytes = if second { sample_2() } else { sample() }.encode();
+            let mut bytes = if has_fields { with_fields() } else { sample() }.encode();
             let body = bytes.len() - 8;
             for (index, value) in changes {
                 bytes[12 + index.index(body - 12)] = value;

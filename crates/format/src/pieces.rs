@@ -1,9 +1,10 @@
 //! Metadata that is stored in several copies, put together from the parts of each that are good.
 //!
 //! A set has its manifest in every shard, and its header two or three times in each. Damage seldom
-//! hits the same part of all copies. With a checksum for each piece (version 2) a piece is judged
-//! by itself. With one checksum for the whole (version 1, headers) the differing places of the
-//! copies are found. Combinations of their contents are tried until the checksum of the whole fits.
+//! hits the same part of all copies. With a checksum for each piece (manifest, check table) a piece
+//! is good by itself; with one checksum for the whole (headers) the places are found where the
+//! copies differ, and choices among what they hold there are tried until the checksum of the whole
+//! fits.
 //!
 //! Invariant: nothing is returned whose checksum does not fit. With a checksum of 64 bits and at
 //! most `TRIES_MOST` choices, an error is as likely as 1 in 2^51.

@@ -1,50 +1,24 @@
-//! The versions of sealed sets, and their features: further demands of a set on its readers.
-//!
-//! Version 1 was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks per
-//! piece of the metadata and a third copy of the header at the end of a shard. One reader knows
-//! both; a set keeps its version until its owner asks for the other.
+//! The version of the format of sealed sets, and what a set asks of its readers beyond it.
 
 use crate::layout::layout;
-use crate::{FORMAT_VERSION, FormatError, Part};
+use crate::{FormatError, Part};
 
-/// A version of the format of sealed sets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Version {
-    /// Two copies of the header, one checksum for the whole manifest, no fields.
-    V1,
-    /// Version of new sets.
-    #[default]
-    V2,
-}
+/// The version of the format of sealed sets, in every structure. Version 1 was never released.
+pub const FORMAT_VERSION: u32 = 2;
 
-impl Version {
-    /// Its number.
-    pub fn number(self) -> u32 {
-        match self {
-            Version::V1 => 1,
-            Version::V2 => FORMAT_VERSION,
-        }
-    }
-
-    /// The version of a number; `None` if this program does not know it.
-    pub fn of_number(number: u32) -> Option<Version> {
-        [Version::V1, Version::V2].into_iter().find(|version| version.number() == number)
-    }
-
-    /// Reads the number of a version. Errors: 0, or newer than this program.
-    pub(crate) fn read(part: Part, number: u32) -> Result<Version, FormatError> {
-        match Version::of_number(number) {
-            Some(version) => Ok(version),
-            None if number == 0 => {
-                Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" })
-            }
-            None => Err(FormatError::Newer { part, version: number, known: FORMAT_VERSION }),
-        }
+/// Refuses a structure of another version.
+///
+/// Another version may keep its checksum elsewhere: its number counts without one.
+pub(crate) fn check_version(part: Part, number: u32) -> Result<(), FormatError> {
+    match number {
+        FORMAT_VERSION => Ok(()),
+        0 | 1 => Err(FormatError::Invalid { part, field: "version", rule: "must be 2" }),
+        _ => Err(FormatError::Newer { part, version: number, known: FORMAT_VERSION }),
     }
 }
 
 layout! {
-    /// The feature words of a header and a manifest of version 2.
+    /// The feature words of a header and a manifest.
     FEATURES_LAYOUT {
         IGNORABLE: "ignorable features" @ 0 + 8, "a reader may ignore a bit that it does not know; a writer clears it";
         READ_ONLY: "read-only features" @ 8 + 8, "a program that does not know one of these bits may read, and must not write";
@@ -55,7 +29,7 @@ layout! {
 /// The bytes of the feature words.
 pub(crate) const FEATURES_BYTES: usize = 24;
 
-/// Features of a set beyond those that every reader of version 2 knows.
+/// What a set uses beyond what every reader of its version knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// May be ignored.
@@ -135,11 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_known_by_number() {
-        for version in [Version::V1, Version::V2] {
-            assert_eq!(Version::of_number(version.number()), Some(version));
+    fn another_version_is_refused() {
+        assert_eq!(check_version(Part::Header, FORMAT_VERSION), Ok(()));
+        for number in [0, 1] {
+            assert!(matches!(check_version(Part::Header, number), Err(FormatError::Invalid { .. })));
         }
-        assert!(matches!(Version::read(Part::Header, 0), Err(FormatError::Invalid { .. })));
-        assert!(matches!(Version::read(Part::Header, 3), Err(FormatError::Newer { version: 3, .. })));
+        assert!(matches!(check_version(Part::Header, 3), Err(FormatError::Newer { version: 3, .. })));
     }
 }

@@ -9,8 +9,8 @@
 //! Invariant: the blocks of a file lie on lanes of the columns of its source, and no two sources
 //! share a column.
 //!
-//! What is not done here: sources that share all columns, as one source does, and as version 1 of
-//! the format has it, are placed by [`Apart`](crate::grid::Apart).
+//! What is not done here: sources that share all columns, as one source does, are placed by
+//! [`Apart`](crate::grid::Apart).
 
 use crate::SealError;
 use crate::grid::Geometry;

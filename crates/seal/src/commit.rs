@@ -5,7 +5,7 @@
 //! everything at once.
 
 use crate::disk::{DiskFile, set_back};
-use crate::first::{Encoder, Output};
+use crate::first::{Encoder, Output, check_free};
 use crate::grid::{Geometry, Grid, Run};
 use crate::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::meta::Meta;
@@ -93,7 +93,7 @@ impl Commit<'_> {
             false => error,
         };
         let (headers, meta) = done.map_err(&finish)?;
-        journal::finish(&set.world, &journal).map_err(&finish)?;
+        journal::finish(&set.world, &journal, &[]).map_err(&finish)?;
         report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
         for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
             let Output { column, path, file } = output;
@@ -136,13 +136,7 @@ impl Commit<'_> {
             longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
         }
         if manifest.stripes > old_stripes {
-            let encoder = Encoder {
-                world: set.world,
-                version: manifest.version,
-                geometry: &set.geometry,
-                grid: &grid,
-                paths: &paths,
-            };
+            let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
             let new = old_stripes..manifest.stripes;
             report.source_bytes_read +=
                 encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
@@ -202,27 +196,23 @@ impl Commit<'_> {
             |slot: &&Slot| manifest.mode == Mode::Full && grid.owner(slot.lane, slot.stripe).is_some();
         let data = journaled.iter().filter(is_written).count() as u64;
         let parity = (geometry.cell_count() - geometry.lanes.len()) as u64;
-        let columns = geometry.stored_columns().count() as u64;
+        let journal = parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block);
         // Two copies of each, and the gap between them.
-        let checks = manifest.stripes.saturating_mul(2 * 8 * parity);
         let manifest_bytes = manifest.encode().len() as u64;
-        let meta = columns.saturating_mul(2 * manifest_bytes + META_COPIES_APART_BYTES + 4 * HEADER_BYTES);
-        let appended = (manifest.stripes - set.manifest.stripes).saturating_mul(geometry.stripe_bytes());
-        let need = [parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block), checks, meta]
-            .into_iter()
-            .fold(appended, u64::saturating_add);
-        check_free(set, need)
+        let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + 4 * HEADER_BYTES;
+        let checks =
+            |column: usize| manifest.stripes.saturating_mul(16 * geometry.parity[column].len() as u64);
+        let metas = geometry.stored_columns().map(|column| (set.dir_of(column), checks(column) + meta));
+        let appended = appended(set, manifest.stripes - set.manifest.stripes);
+        check_free(set.world.disk, appended.chain(metas).chain([(set.names.dir.clone(), journal)]))
     }
 }
 
-/// Refuses what needs more room than there is beside the shards.
-pub(crate) fn check_free(set: &Set<'_>, need: u64) -> Result<(), SealError> {
-    match set.world.disk.free_bytes(&set.names.dir) {
-        Ok(free) if free < need => {
-            Err(SealError::NoSpace { path: set.names.dir.clone(), need: Some(need), free: Some(free) })
-        }
-        _ => Ok(()),
-    }
+/// Returns the bytes that so many new stripes take, by the directories of the shards.
+pub(crate) fn appended(set: &Set<'_>, stripes: u64) -> impl Iterator<Item = (PathBuf, u64)> {
+    let block = set.manifest.block_len.bytes();
+    let bytes = move |column: usize| stripes.saturating_mul(set.geometry.stored[column].len() as u64 * block);
+    set.geometry.stored_columns().map(move |column| (set.dir_of(column), bytes(column)))
 }
 
 /// Whether stripes to be appended would be written over a live meta area.
@@ -333,7 +323,7 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                let reader = Reader::of_listed(self.set.manifest.version, self.set.world.disk);
+                let reader = Reader::of_listed(self.set.world.disk);
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;

@@ -1,8 +1,8 @@
 //! What every shard has a copy of, read from the good parts of all of them.
 //!
-//! The manifest is equal in all shards of a generation, which have it twice (version 2). As long as
-//! one copy is whole, that one is read; if none is, the pieces of which any copy is good make it (version 2), or the places at
-//! which the copies differ are decided by the checksum of the whole (version 1).
+//! The manifest is equal in all shards of a generation, which have it twice. As long as one copy is
+//! whole, that one is read; if none is, the pieces of which any copy is good make it; without a
+//! good piece table the places at which the copies differ are decided by the checksum of the whole.
 
 use crate::bounds::COMBINED_BYTES_MAX;
 use crate::disk::DiskFile;

@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskFile, set_back};
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::meta::Meta;
-use crate::names::{Names, path_of, temp};
+use crate::names::{Names, parent, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
 use crate::set::{file_bytes, mode_name, record_of, sets_in};
@@ -17,9 +17,10 @@ use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
-    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp, Version,
+    META_COPIES_APART_BYTES, Manifest, Mode, SetId, Source, Timestamp,
 };
-use std::path::PathBuf;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A shard that is being written.
@@ -32,8 +33,6 @@ pub(crate) struct Output {
 /// Blocks of new stripes on their way from the sources to shards.
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
-    /// The version of the set.
-    pub(crate) version: Version,
     pub(crate) geometry: &'a Geometry,
     /// The layout that is written.
     pub(crate) grid: &'a Grid,
@@ -41,34 +40,29 @@ pub(crate) struct Encoder<'a> {
     pub(crate) paths: &'a [PathBuf],
 }
 
-/// Makes a new set.
+/// Makes a new set of a name, whose shards the directories get in turn.
 pub(crate) fn first_seal(
     world: World<'_>,
     options: &SealOptions,
-    names: Names,
+    (dirs, name): (&[PathBuf], Vec<u8>),
     mut tree: Tree,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let code = options.code.as_ref().ok_or_else(|| SealError::CodeNeeded {
         out: options.out.clone(),
-        name: crate::names::shown(&names.name),
-        others: sets_in(world.disk, &names.dir),
+        name: crate::names::shown(&name),
+        others: sets_in(world.disk, &dirs[0]),
     })?;
     code.check_stores().map_err(SealError::StudyOnly)?;
-    let version = options.version.unwrap_or_default();
     let mode = options.mode.unwrap_or(Mode::Full);
     if mode == Mode::Beside && code.parity().is_empty() {
         return Err(SealError::NoParity { spec: code.spec().into() });
     }
-    let is_bound =
-        mode == Mode::Beside && tree.sources.len() > 1 && version == Version::V2 && !options.shared;
+    let is_bound = mode == Mode::Beside && tree.sources.len() > 1 && !options.shared;
     let have = data_columns(code).len();
     let wider =
         (is_bound && tree.sources.len() > have).then(|| widened(code, tree.sources.len())).transpose()?;
     let code = wider.as_ref().unwrap_or(code);
-    if version == Version::V1 {
-        tree.without_fields();
-    }
     if is_bound {
         bind(code, &mut tree.sources)?;
     }
@@ -81,7 +75,8 @@ pub(crate) fn first_seal(
         None => choose_block_len(bytes, code.cell_count()),
     };
     let geometry = Geometry::new(&codec, mode, block_len);
-    let names = Names { columns: geometry.columns(), ..names };
+    let mut names = Names::new(dirs[0].clone(), name, geometry.columns());
+    names.elsewhere = geometry.stored_columns().zip(dirs.iter().cloned().cycle()).collect();
     let lanes = geometry.lanes.len();
     let blocks = |entry: &Entry| block_len.blocks(sizes(entry));
     let bound = Bound::of(&geometry, mode, &tree.sources);
@@ -116,8 +111,7 @@ pub(crate) fn first_seal(
     let widened_from = wider.as_ref().and(options.code.as_ref()).map(|code| code.spec().into());
     let mut report = SealReport { first_time: true, widened_from, ..left_out(&tree) };
     let mut manifest = Manifest {
-        version,
-        features: Features::default(),
+        features: Features { ignorable: Features::OWNERS, ..Features::default() },
         fields: Fields::default(),
         set: SetId(id),
         generation: Generation(1),
@@ -132,7 +126,6 @@ pub(crate) fn first_seal(
         entries: tree.entries,
     };
     manifest.set_left_out(&tree.left_out);
-    manifest.features.ignorable |= if version == Version::V1 { 0 } else { Features::OWNERS };
     check_room(world, &geometry, &manifest, &names)?;
     report.added = manifest.entries.len() as u64;
     if options.dry_run {
@@ -257,20 +250,37 @@ fn check_room(
     manifest: &Manifest,
     names: &Names,
 ) -> Result<(), SealError> {
-    let shards = geometry.stored_columns().count() as u64;
     // Two copies of each, and the gap between them.
     let manifest_bytes = manifest.encode().len() as u64 + data_checksum_bytes(manifest);
     let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + BODY_OFFSET + 4096;
-    let checks = 2 * parity_checksum_bytes(geometry, manifest);
-    let need = (geometry.stripe_bytes().checked_mul(manifest.stripes))
-        .and_then(|n| n.checked_add(shards * meta + checks));
-    let free = world.disk.free_bytes(&names.dir).ok();
-    match (need, free) {
-        (Some(need), Some(free)) if need > free => {
-            Err(SealError::NoSpace { path: names.dir.clone(), need: Some(need), free: Some(free) })
-        }
-        _ => Ok(()),
+    let need = |column: usize| {
+        let blocks = geometry.stored[column].len() as u64 * manifest.block_len.bytes();
+        let checks = if manifest.checksums { 16 * geometry.parity[column].len() as u64 } else { 0 };
+        (parent(&names.shard(column)), manifest.stripes.saturating_mul(blocks + checks).saturating_add(meta))
+    };
+    check_free(world.disk, geometry.stored_columns().map(need))
+}
+
+/// Refuses what needs more room than is free on the file system of a directory.
+pub(crate) fn check_free(
+    disk: &dyn Disk,
+    needs: impl Iterator<Item = (PathBuf, u64)>,
+) -> Result<(), SealError> {
+    let mut systems: HashMap<Option<u64>, (PathBuf, u64)> = HashMap::new();
+    for (dir, need) in needs {
+        let device = disk.meta(&dir).ok().map(|meta| meta.id.device);
+        let (_, all) = systems.entry(device).or_insert((dir, 0));
+        *all = all.saturating_add(need);
     }
+    for (path, need) in systems.into_values() {
+        match disk.free_bytes(&path) {
+            Ok(free) if free < need => {
+                return Err(SealError::NoSpace { path, need: Some(need), free: Some(free) });
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn write_all(
@@ -291,7 +301,7 @@ fn write_all(
         outputs.push(Output { column, path, file });
     }
     let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
-    let encoder = Encoder { world, version: manifest.version, geometry, grid: &grid, paths: &paths };
+    let encoder = Encoder { world, geometry, grid: &grid, paths: &paths };
     let mut meta = Meta::empty(geometry, manifest);
     progress.phase("sealing", file_bytes(manifest));
     let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
@@ -319,8 +329,12 @@ fn write_all(
     if progress.cancelled() {
         return Err(SealError::Cancelled);
     }
+    for dir in names.dirs() {
+        world.disk.sync_dir(dir).map_err(|e| SealError::io("syncing", dir, e))?;
+    }
     journal.commit(began)?;
-    journal::finish(&world, &names.journal())
+    let dirs: Vec<PathBuf> = names.dirs().into_iter().map(Path::to_path_buf).collect();
+    journal::finish(&world, &names.journal(), &dirs)
 }
 
 /// Where an entry's original is.
@@ -394,7 +408,7 @@ impl Encoder<'_> {
                 buffer[filled..from].fill(0);
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
-                let reader = Reader::of_listed(self.version, self.world.disk);
+                let reader = Reader::of_listed(self.world.disk);
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
                 let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;

@@ -21,6 +21,7 @@ use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -75,7 +76,15 @@ pub(crate) fn heal(
         }
         _ => None,
     };
+    let disk = set.world.disk;
+    let has_none = |dir: &PathBuf| crate::spread::named_so(disk, dir, &set.names.name).is_empty();
+    let elsewhere = columns.iter().map(|&column| set.dir_of(column)).filter(|dir| *dir != set.names.dir);
+    let mut new: Vec<PathBuf> = elsewhere.filter(has_none).collect();
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
+    new.retain(|dir| !has_none(dir));
+    if !new.is_empty() {
+        crate::spread::link_others(disk, (&set.shard_dirs(), &set.names.name), &new, progress);
+    }
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, (&damage, rights(set, options)), &mut report, progress)?;
     }
@@ -189,7 +198,9 @@ fn hold_back(
     let have = set.manifest.generation.0;
     let reason = match set.newer_state().filter(|_| !options.yes) {
         _ if !set.places.are_known() => {
-            "only the set says that it belongs there: if that is so, say it with --disk".to_string()
+            let disks: Vec<String> =
+                set.disk_names().iter().map(|name| format!("--disk {name}=PATH")).collect();
+            format!("only the set says that it belongs there: say where it is, by {}", disks.join(" "))
         }
         Some(newer) => format!(
             "shards of generation {} are there, of which no manifest can be read: bring another shard of that generation, or say \
@@ -232,12 +243,7 @@ fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealEr
 fn remove_strays(set: &Set<'_>) -> Vec<String> {
     let disk = set.world.disk;
     let mut found: Vec<PathBuf> = Vec::new();
-    let mut dirs = set.dirs.clone();
-    let links = set.status.values().filter_map(|(path, _)| resolve(disk, path).ok());
-    dirs.extend(links.map(|path| parent(&path)));
-    dirs.sort_unstable();
-    dirs.dedup();
-    for dir in dirs {
+    for dir in set.dirs.iter().cloned().chain(set.shard_dirs()).collect::<BTreeSet<_>>() {
         let names = disk.list(&dir).unwrap_or_default();
         found.extend(names.iter().map(|name| dir.join(name)));
     }
@@ -455,11 +461,21 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         return Ok(Behind::This(to));
     }
     let dir = parent(&to);
-    if disk.list(&dir).is_err() {
-        // Most likely a disk that is not mounted: nothing is written in its place.
+    // Nothing is there: then the user must have named the directory, or have sealed the set here
+    // and made the link, which leads to a shard by its name.
+    let is_meant = || {
+        let is_shard = to.file_name() == set.names.shard(column).file_name();
+        let is_own_link = || disk.meta(path).is_ok_and(|link| is_own(&link));
+        set.places == Places::Recorded && is_shard && is_own_link()
+    };
+    // A new disk has the directory that was mounted over, and no other. Without that it is most
+    // likely not mounted: nothing is written in its place.
+    let is_made = || disk.root(&parent(&dir), Access::Read).is_ok() && disk.make_root(&dir, ROOT_DIR).is_ok();
+    if disk.list(&dir).is_err() && !(is_meant() && is_made()) {
         return Err(format!(
-            "it is a link to {}, whose directory is not there; mount it, or heal to another directory",
-            to.display()
+            "it is a link to {}, whose directory is not there: mount its disk, or on a new one 'mkdir -p {}'",
+            to.display(),
+            dir.display()
         ));
     }
     // One that leads to the shard of another column is refused by whoever asks.
@@ -471,14 +487,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         Ok(file) => read_header(&*file).is_ok_and(|(header, _)| {
             header.set == set.manifest.set && (header.column.0 as usize == column || is_read())
         }),
-        // Nothing is there: then the user must have named the directory, or have sealed the set
-        // here and made the link, which leads to a shard by its name.
-        Err(error) => {
-            let is_shard = to.file_name() == set.names.shard(column).file_name();
-            let is_own_link = || disk.meta(path).is_ok_and(|link| is_own(&link));
-            let is_meant = || set.places == Places::Recorded && is_shard && is_own_link();
-            error.kind() == std::io::ErrorKind::NotFound && (set.is_named(&dir) || is_meant())
-        }
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound && (set.is_named(&dir) || is_meant()),
     };
     match is_ours && disk.root(&dir, Access::Write).is_ok() {
         true => Ok(Behind::This(to)),

@@ -21,7 +21,7 @@ use pantile_format::{
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, Spot,
     TARGET_BYTES, Target, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -131,7 +131,7 @@ impl<'w> JournalWriter<'w> {
 
 /// The header of the journal of a commit to a state.
 pub(crate) fn journal_header(manifest: &Manifest) -> JournalHeader {
-    JournalHeader { version: manifest.version, set: manifest.set, generation: manifest.generation }
+    JournalHeader { set: manifest.set, generation: manifest.generation }
 }
 
 /// The journals in a directory.
@@ -187,7 +187,11 @@ pub(crate) fn replay(
     while replay.step(&mut stream)? {}
     replay.set_back(stream.file.meta().map_err(|e| SealError::io("reading", path, e))?.mtime);
     replay.sync()?;
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+    let made = replay.after.iter().filter(|(_, header)| header.is_none());
+    let made = made.filter_map(|(column, _)| replay.shards.get(column)).map(|path| parent(path));
+    for dir in made.chain([dir.clone()]).collect::<BTreeSet<_>>() {
+        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+    }
     let lacking = replay.first(State::Away).or_else(|| replay.first(State::Before));
     if lacking.is_none() {
         disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
@@ -232,9 +236,9 @@ fn prepare<'w, 'p>(
 ///
 /// Errors: also if one of them does not have the new state now. Another journal must not take the
 /// place of this one.
-pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
-    let Some(column) = replay(world, path, &[], &Silent)? else { return Ok(()) };
-    let shards = find_shards(world.disk, path, &[])?;
+pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), SealError> {
+    let Some(column) = replay(world, path, dirs, &Silent)? else { return Ok(()) };
+    let shards = find_shards(world.disk, path, dirs)?;
     let shard = shards.get(&column.0).map_or(path, PathBuf::as_path);
     let why = "it could not be read or written a moment ago; run the command again";
     Err(SealError::io("giving the new state to", shard, std::io::Error::other(why)))
@@ -727,11 +731,13 @@ impl<'p> Stream<'p> {
 
 /// Removes temporary files of a set that no journal refers to.
 pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), SealError> {
-    for file in disk.list(&names.dir).map_err(|e| SealError::io("reading", &names.dir, e))? {
-        if file.extension().is_some_and(|e| e == "tmp") && crate::names::is_own(file.as_os_str(), &names.name)
-        {
-            let path = names.dir.join(file);
-            disk.remove(&path).map_err(|e| SealError::io("removing", &path, e))?;
+    for dir in names.dirs() {
+        for file in disk.list(dir).map_err(|e| SealError::io("reading", dir, e))? {
+            let is_temp = file.extension().is_some_and(|e| e == "tmp");
+            if is_temp && crate::names::is_own(file.as_os_str(), &names.name) {
+                let path = dir.join(file);
+                disk.remove(&path).map_err(|e| SealError::io("removing", &path, e))?;
+            }
         }
     }
     Ok(())
@@ -741,12 +747,10 @@ pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), S
 mod tests {
     use super::*;
     use crate::disk::SystemDisk;
-    use pantile_format::Version;
     use proptest::prelude::*;
     use std::io::Write as _;
 
-    const HEADER: JournalHeader =
-        JournalHeader { version: Version::V1, set: SetId([1; 16]), generation: Generation(2) };
+    const HEADER: JournalHeader = JournalHeader { set: SetId([1; 16]), generation: Generation(2) };
 
     fn disk(dir: &Path) -> SystemDisk {
         let disk = SystemDisk::new();

@@ -56,6 +56,7 @@ mod select;
 mod set;
 mod shard;
 mod sparse;
+mod spread;
 mod survival;
 mod system;
 mod times;
@@ -66,7 +67,7 @@ mod verify;
 mod window;
 
 pub use error::{SealError, ranges};
-pub use pantile_format::{LeftOut, Version};
+pub use pantile_format::LeftOut;
 
 pub use options::{
     DiskAt, HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,

@@ -4,7 +4,7 @@ use crate::SealError;
 use crate::first::Output;
 use crate::grid::Geometry;
 use crate::set::header_of;
-use pantile_format::{Crc64, HEADER_COPIES, Manifest, ShardHeader, Version, piece_sums};
+use pantile_format::{Crc64, HEADER_COPIES, Manifest, ShardHeader, piece_sums};
 use std::ops::Range;
 
 /// The check tables of all stored columns, ascending by column.
@@ -45,7 +45,7 @@ impl Meta {
     }
 
     /// Writes the meta area into every shard, where `place(column, end of blocks, length)` says;
-    /// the headers that will make it live. In version 2 the last copy of the header is part of it.
+    /// the headers that will make it live. The last copy of the header is part of it.
     ///
     /// `geometry` is that of the manifest; where it has more columns than the shards that are
     /// there, those of parity move behind them.
@@ -68,17 +68,10 @@ impl Meta {
             header.manifest_crc = crc;
             header.checks_len = table.len() as u64;
             header.checks_crc = Crc64::of(&table);
-            let pieces: Vec<u8> = match manifest.version {
-                Version::V1 => Vec::new(),
-                Version::V2 => {
-                    let sums = piece_sums(&bytes).into_iter().chain(piece_sums(&table));
-                    sums.flat_map(|sum| sum.0.to_le_bytes()).collect()
-                }
-            };
+            let sums = piece_sums(&bytes).into_iter().chain(piece_sums(&table));
+            let pieces: Vec<u8> = sums.flat_map(|sum| sum.0.to_le_bytes()).collect();
             header.pieces_len = pieces.len() as u64;
-            if manifest.version == Version::V2 {
-                header.pieces_crc = Crc64::of(&pieces);
-            }
+            header.pieces_crc = Crc64::of(&pieces);
             let Some(len) = header.meta_len() else { unreachable!("it is in memory") };
             header.meta_offset = place(output.column, end, len);
             let failed = |e| SealError::io("writing", &output.path, e);

@@ -1,6 +1,7 @@
 //! Names of the files of a set.
 
 use pantile_format::SetId;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -22,9 +23,21 @@ pub(crate) struct Names {
     pub(crate) dir: PathBuf,
     pub(crate) name: Vec<u8>,
     pub(crate) columns: usize,
+    /// By column: the shards that are made in another directory.
+    pub(crate) elsewhere: BTreeMap<usize, PathBuf>,
 }
 
 impl Names {
+    /// Returns the names of the files of a set in a directory.
+    pub(crate) fn new(dir: PathBuf, name: Vec<u8>, columns: usize) -> Names {
+        Names { dir, name, columns, elsewhere: BTreeMap::new() }
+    }
+
+    /// Returns the directories of the shards.
+    pub(crate) fn dirs(&self) -> BTreeSet<&Path> {
+        self.elsewhere.values().chain([&self.dir]).map(PathBuf::as_path).collect()
+    }
+
     fn file(&self, rest: &str) -> PathBuf {
         let mut name = self.name.clone();
         name.extend_from_slice(rest.as_bytes());
@@ -34,7 +47,11 @@ impl Names {
     /// `NAME.07.shard`; as many digits as the last column needs, at least two.
     pub(crate) fn shard(&self, column: usize) -> PathBuf {
         let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1;
-        self.file(&format!(".{column:0digits$}{SHARD}"))
+        let path = self.file(&format!(".{column:0digits$}{SHARD}"));
+        match (self.elsewhere.get(&column), path.file_name()) {
+            (Some(dir), Some(file)) => dir.join(file),
+            _ => path,
+        }
     }
 
     /// The name of a shard with so many digits more: another spelling of the same column, which no
@@ -187,7 +204,7 @@ mod tests {
         for (columns, column, file) in
             [(6, 3, "a.b.03.shard"), (100, 99, "a.b.99.shard"), (101, 7, "a.b.007.shard")]
         {
-            let names = Names { dir: "/x".into(), name: b"a.b".to_vec(), columns };
+            let names = Names::new("/x".into(), b"a.b".to_vec(), columns);
             let path = names.shard(column);
             assert_eq!(path, Path::new("/x").join(file));
             assert_eq!(column_of(path.file_name().unwrap(), b"a.b"), Some(column));

@@ -3,7 +3,7 @@
 use crate::disk::{Disk, SystemDisk};
 use crate::select::Select;
 use pantile::Code;
-use pantile_format::{LeftOut, Version};
+use pantile_format::LeftOut;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -43,6 +43,9 @@ pub struct SealOptions {
     pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
+    /// More directories, as on other disks: `out` and these get the shards in turn, and links to
+    /// the shards in the others.
+    pub more_out: Vec<PathBuf>,
     /// The name of the set; the name of the first source unless given.
     pub name: Option<OsString>,
     /// The code; needed the first time.
@@ -70,16 +73,13 @@ pub struct SealOptions {
     /// Beside originals, several sources share all data columns, as one source does, and do not
     /// have a column each. Of a new set only.
     pub shared: bool,
-    /// The version of the format. An older set is brought to a newer one only if asked, never back;
-    /// a new set gets the newest.
-    pub version: Option<Version>,
     /// Takes a file of the size that was sealed, of which all blocks but few hold what was sealed,
     /// for changed; `read_all` does so too. Otherwise it is refused: damaged or changed.
     pub accept_changes: bool,
     /// As [`SetPaths::effort`], of the set that is there.
     pub effort: Option<u64>,
-    /// What is left out from now on, by patterns as in a `.gitignore` at the top of each source; a
-    /// set of version 2 keeps it.
+    /// What is left out from now on, by patterns as in a `.gitignore` at the top of each source;
+    /// the set keeps it.
     pub left_out: Option<LeftOut>,
     /// How many files may be forgotten, because they are gone, without being asked for.
     pub removed_max: RemovedMax,
@@ -107,6 +107,7 @@ impl SealOptions {
             sources,
             disks: Vec::new(),
             out,
+            more_out: Vec::new(),
             name: None,
             code: None,
             mode: None,
@@ -117,7 +118,6 @@ impl SealOptions {
             read_all: false,
             forget: false,
             shared: false,
-            version: None,
             accept_changes: false,
             effort: None,
             left_out: None,

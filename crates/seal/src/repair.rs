@@ -250,8 +250,7 @@ struct Repairing<'s, 'w> {
 impl<'s, 'w> Repairing<'s, 'w> {
     fn new(set: &'s Set<'w>, rights: Rights) -> Result<Repairing<'s, 'w>, SealError> {
         let manifest = &set.manifest;
-        let header =
-            JournalHeader { version: manifest.version, set: manifest.set, generation: manifest.generation };
+        let header = JournalHeader { set: manifest.set, generation: manifest.generation };
         let journal = JournalWriter::create(set.world.disk, set.names.repair(), header, set.owner_of_all())?;
         Ok(Repairing { set, rights, journal, planned: BTreeMap::new() })
     }

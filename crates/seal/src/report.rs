@@ -11,8 +11,6 @@ pub struct SetInfo {
     pub name: String,
     /// Counts its commits.
     pub generation: u64,
-    /// The version of its format.
-    pub format: u64,
     /// The spec of its code.
     pub code: String,
     /// `full` or `beside`.

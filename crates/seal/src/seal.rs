@@ -11,10 +11,10 @@ use crate::records::record_of;
 use crate::report::SealReport;
 use crate::set::{Opening, Pending, Set, disk_name, manifests_in, warn_of_writers};
 use crate::tree::{Own, Tree};
-use crate::{SealError, World};
+use crate::{SealError, World, spread};
 use pantile_format::{Manifest, Source};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const NAME_BYTES_MOST: usize = 200;
 
@@ -33,17 +33,25 @@ pub(crate) fn seal(
         return rehearse(world, options, name, given, progress);
     }
     let mut held = None;
-    let (done, is_made) = match world.disk.make_root(&options.out, ROOT_DIR) {
-        Ok(out) => (seal_into(world, options, (out.path, name), given, &mut held, progress), true),
-        Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
-    };
+    let made = outs(options).map(|out| {
+        let made = world.disk.make_root(out, ROOT_DIR).map(|made| made.path);
+        made.map_err(|error| SealError::io("creating", out, error))
+    });
+    let made: Result<Vec<PathBuf>, SealError> = made.collect();
+    let is_made = made.is_ok();
+    let done = made.and_then(|dirs| seal_into(world, options, (&dirs, name), given, &mut held, progress));
     // Who does not have the lock leaves the directories to whoever has it.
     // The file by which it is locked lies in the directory.
     let had_lock = held.take().is_some();
     if done.is_err() && (had_lock || !is_made) {
-        world.disk.unmake_root(&options.out);
+        outs(options).for_each(|out| world.disk.unmake_root(out));
     }
     done
+}
+
+/// Returns the directories of the shards, as named.
+fn outs(options: &SealOptions) -> impl Iterator<Item = &PathBuf> {
+    std::iter::once(&options.out).chain(&options.more_out)
 }
 
 /// Returns the name of the set: as given, else that of the first path. If only disks were named it
@@ -56,7 +64,8 @@ fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<
         return Ok(first.real.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default());
     }
     let names = options.disks.iter().map(|at| at.name.as_bytes());
-    let mut sets = manifests_in(world.disk, &options.out);
+    let in_each = outs(options).map(|out| manifests_in(world.disk, out));
+    let mut sets = in_each.into_iter().find(|sets| !sets.is_empty()).unwrap_or_default();
     let has_one = |set: &Manifest| {
         names.clone().count() == 0
             || names.clone().any(|name| set.sources.iter().any(|s| disk_name(s) == name))
@@ -68,30 +77,39 @@ fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<
     }
 }
 
-/// Seals into a directory that is there; `held` gets the lock on it.
+/// Seals into directories that are there; `held` gets the lock on them.
 fn seal_into(
     world: World<'_>,
     options: &SealOptions,
-    (out, name): (PathBuf, Vec<u8>),
+    (dirs, name): (&[PathBuf], Vec<u8>),
     given: Vec<Given>,
     held: &mut Option<Lock>,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
-    *held = Some(lock(world.disk, std::slice::from_ref(&out), &[])?);
-    let exists = exists(world, &out, &name)?;
-    let done = if exists {
+    *held = Some(lock(world.disk, dirs, &[])?);
+    let link = |progress: &mut dyn Progress| {
+        if dirs.len() > 1 {
+            spread::link_others(world.disk, (dirs, &name), dirs, progress);
+        }
+    };
+    let done = if exists(world, dirs, &name)? {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let records = options.records.clone();
-        let paths = SetPaths { name: Some(name_shown), effort, records, ..SetPaths::dir(&out) };
+        let paths =
+            SetPaths { paths: dirs.to_vec(), name: Some(name_shown), effort, records, ..SetPaths::default() };
         let opening = Opening { locked: true, ..Opening::to_write(&paths) };
-        reseal(world, options, &opening, &given, (&out, &name), progress)
+        link(progress);
+        reseal(world, options, &opening, &given, (dirs, &name), progress)
     } else {
         let sources = naming::first(&given)?;
-        warn_of_writers(world.disk, std::slice::from_ref(&out), progress);
-        let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
-        let tree = Tree::walk(world.disk, sources, &own)?;
-        first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
+        warn_of_writers(world.disk, dirs, progress);
+        let left_out = options.left_out.clone().unwrap_or_default();
+        let tree = Tree::walk(world.disk, sources, &Own::new(dirs.to_vec(), name.clone(), left_out)?)?;
+        first_seal(world, options, (dirs, name.clone()), tree, progress)
     };
+    if done.is_ok() {
+        link(progress);
+    }
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Without a record heal asks where the originals are.
         let _ = crate::records::keep_manifest(world.disk, records, &report.stored_manifest);
@@ -107,7 +125,7 @@ fn reseal(
     options: &SealOptions,
     opening: &Opening<'_>,
     given: &[Given],
-    (out, name): (&Path, &[u8]),
+    (dirs, name): (&[PathBuf], &[u8]),
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let mut widened_from = None;
@@ -118,7 +136,7 @@ fn reseal(
             return Err(SealError::RepairCutOff { journal: repair.path.clone() });
         }
         let sources = named(&set, options, given)?;
-        let tree = Tree::walk(world.disk, sources, &own(&set, options, out, name)?)?;
+        let tree = Tree::walk(world.disk, sources, &own(&set, options, dirs, name)?)?;
         let had = set.manifest.code.spec.clone();
         match crate::update::update(set, options, tree, progress)? {
             Some(report) => return Ok(SealReport { widened_from, ..report }),
@@ -136,9 +154,9 @@ fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<So
 }
 
 /// What is left out of the sources of a set that is there: what it keeps, unless told anew.
-fn own(set: &Set<'_>, options: &SealOptions, out: &Path, name: &[u8]) -> Result<Own, SealError> {
+fn own(set: &Set<'_>, options: &SealOptions, dirs: &[PathBuf], name: &[u8]) -> Result<Own, SealError> {
     let left_out = options.left_out.clone().unwrap_or_else(|| set.manifest.left_out());
-    Own::new(out.to_path_buf(), name.to_vec(), left_out)
+    Own::new([dirs, &set.shard_dirs()].concat(), name.to_vec(), left_out)
 }
 
 /// Finds out what would be done, and makes nothing.
@@ -149,26 +167,32 @@ fn rehearse(
     given: Vec<Given>,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
-    let (out, is_there) = match world.disk.root(&options.out, Access::Read) {
-        Ok(out) => (out, true),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
-        Err(error) => return Err(SealError::io("opening", &options.out, error)),
-    };
-    if is_there && exists(world, &out, &name)? {
+    let mut dirs = Vec::new();
+    let mut there = Vec::new();
+    for out in outs(options) {
+        match world.disk.root(out, Access::Read) {
+            Ok(dir) => there.push(dir),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(SealError::io("opening", out, error)),
+        }
+        dirs.push(if there.len() > dirs.len() { there[dirs.len()].clone() } else { out.clone() });
+    }
+    if exists(world, &there, &name)? {
         let paths = SetPaths {
+            paths: there,
             name: Some(crate::names::shown(&name)),
             effort: options.effort,
-            ..SetPaths::dir(&out)
+            ..SetPaths::default()
         };
         let set = Set::open(world, &Opening::to_read(&paths, Pending::Refused), progress)?;
         let sources = named(&set, options, &given)?;
-        let tree = Tree::walk(world.disk, sources, &own(&set, options, &out, &name)?)?;
+        let tree = Tree::walk(world.disk, sources, &own(&set, options, &dirs, &name)?)?;
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or(SealError::NotRehearsed);
     }
-    let own = Own::new(out.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
+    let own = Own::new(dirs.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
     let tree = Tree::walk(world.disk, naming::first(&given)?, &own)?;
-    first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
+    first_seal(world, options, (&dirs, name), tree, progress)
 }
 
 fn check_name(name: &[u8]) -> Result<(), SealError> {
@@ -179,23 +203,30 @@ fn check_name(name: &[u8]) -> Result<(), SealError> {
     Ok(())
 }
 
-/// Whether there is anything of a set of this name.
+/// Returns true if there is anything of a set of this name in any of the directories.
 ///
 /// Errors: `JournalNameTaken` if there is nothing but a file that is called like its journal.
-fn exists(world: World<'_>, out: &Path, name: &[u8]) -> Result<bool, SealError> {
-    let files = world.disk.list(out).map_err(|e| SealError::io("reading", out, e))?;
-    let journal = Names { dir: out.to_path_buf(), name: name.to_vec(), columns: 0 }.journal();
-    let is_called_so = |file: &PathBuf| Some(file.as_os_str()) == journal.file_name();
-    if files.iter().any(|file| column_of(file.as_os_str(), name).is_some()) {
-        return Ok(true);
+fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, SealError> {
+    let mut taken = None;
+    for dir in dirs {
+        let files = world.disk.list(dir).map_err(|e| SealError::io("reading", dir, e))?;
+        let journal = Names::new(dir.clone(), name.to_vec(), 0).journal();
+        if files.iter().any(|file| column_of(file.as_os_str(), name).is_some()) {
+            return Ok(true);
+        }
+        if files.iter().any(|file| Some(file.as_os_str()) == journal.file_name()) {
+            // The shards of a first seal that was decided may have temporary names still.
+            if has_shards(world.disk, &journal, dirs)? {
+                return Ok(true);
+            }
+            taken = Some(journal);
+        }
     }
-    // The shards of a first seal that was decided may have temporary names still.
-    match (files.iter().any(is_called_so), has_shards(world.disk, &journal, &[])?) {
-        (false, _) => Ok(false),
-        (true, true) => Ok(true),
-        (true, false) => {
-            let set = set_of_journal(world.disk, &journal).map(|set| set.to_string());
-            Err(SealError::JournalNameTaken { path: journal, set })
+    match taken {
+        None => Ok(false),
+        Some(path) => {
+            let set = set_of_journal(world.disk, &path).map(|set| set.to_string());
+            Err(SealError::JournalNameTaken { path, set })
         }
     }
 }

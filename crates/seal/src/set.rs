@@ -8,7 +8,7 @@ mod places;
 mod states;
 
 use crate::bounds::{Bounds, Codes};
-use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, spelt_one_way};
+use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, resolve, spelt_one_way};
 use crate::grid::{Geometry, Grid};
 use crate::lock::Lock;
 use crate::names::{Names, column_of, parent, path_of, shown};
@@ -34,7 +34,7 @@ use pantile_format::{
 };
 use places::Found;
 pub(crate) use places::{Places, disk_name};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -183,7 +183,7 @@ impl<'w> Set<'w> {
         }
         pin.iter().try_for_each(|pin| pin.check(&manifest, geometry.cell_count()))?;
         let home = home(&candidates, manifest.set);
-        let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
+        let names = Names::new(home, manifest.name.clone(), geometry.columns());
         let record =
             paths.records.as_ref().and_then(|records| crate::records::record_of(disk, records, manifest.set));
         if opening.alone
@@ -288,6 +288,22 @@ impl<'w> Set<'w> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Returns the directory in which the shard of a column is, behind a link, or else belongs.
+    pub(crate) fn dir_of(&self, column: usize) -> PathBuf {
+        let path =
+            self.status.get(&column).map_or_else(|| self.names.shard(column), |(path, _)| path.clone());
+        parent(&resolve(self.world.disk, &path).unwrap_or(path))
+    }
+
+    /// Returns the directories of the shards, that of the set first.
+    pub(crate) fn shard_dirs(&self) -> Vec<PathBuf> {
+        let mut dirs = vec![self.names.dir.clone()];
+        dirs.extend(self.status.keys().map(|&column| self.dir_of(column)));
+        let mut seen = HashSet::new();
+        dirs.retain(|dir| seen.insert(dir.clone()));
+        dirs
     }
 
     fn metas(&self) -> Vec<Option<Meta>> {
@@ -479,7 +495,6 @@ impl<'w> Set<'w> {
             && header.stored_rows as usize == rows
             && header.block_len == self.manifest.block_len
             && header.stripes == self.manifest.stripes
-            && header.version == self.manifest.version
             && Some(header.checks_len) == self.manifest.stripes.checked_mul(8 * parity as u64);
         if !fits {
             return ShardStatus::Unreadable { reason: "its header contradicts the manifest".into() };
@@ -710,7 +725,6 @@ impl<'w> Set<'w> {
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,
-            format: self.manifest.version.number().into(),
             code: self.manifest.code.spec.clone(),
             mode: mode_name(self.manifest.mode).into(),
             checksums: self.manifest.checksums,
@@ -794,7 +808,6 @@ pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn 
 /// The header of a shard in a state of its set, without the places of its meta area.
 pub(crate) fn header_of(manifest: &Manifest, geometry: &Geometry, column: usize) -> ShardHeader {
     ShardHeader {
-        version: manifest.version,
         features: manifest.features,
         set: manifest.set,
         generation: manifest.generation,

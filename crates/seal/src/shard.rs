@@ -7,7 +7,7 @@ use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
 use crate::names::{SHARD, parent};
 use pantile_format::{
     Crc64, CrcStream, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId,
-    ShardHeader, Timestamp, Version, pieces_of,
+    ShardHeader, Timestamp, pieces_of,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -224,8 +224,7 @@ impl Candidate {
     /// The piece table, if a copy of it is good.
     pub(crate) fn piece_sums(&self) -> Option<Vec<Crc64>> {
         let (header, _) = self.header.as_ref().ok()?;
-        let is_v2 = header.version == Version::V2;
-        let file = &**self.file.as_ref().filter(|_| is_v2)?;
+        let file = &**self.file.as_ref()?;
         header.meta_copies().into_iter().find_map(|copy| {
             let at = copy.checked_add(header.manifest_len)?.checked_add(header.checks_len)?;
             let bytes = read_stored(file, (at, header.pieces_len), self.len, Part::Header).ok()?;
@@ -288,8 +287,7 @@ pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manif
     let agree = manifest.set == header.set
         && manifest.generation == header.generation
         && manifest.stripes == header.stripes
-        && manifest.block_len == header.block_len
-        && manifest.version == header.version;
+        && manifest.block_len == header.block_len;
     let rule = "must agree with the header of its shard";
     agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
 }

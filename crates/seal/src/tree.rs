@@ -89,7 +89,8 @@ const TOO_LONG_MOST: usize = 100;
 /// What the walk leaves out. Where the directory of the shards lies within a source: the files of
 /// sets there, and the directory itself if it holds nothing else.
 pub(crate) struct Own {
-    pub(crate) out: PathBuf,
+    /// The directories of the shards.
+    pub(crate) dirs: Vec<PathBuf>,
     pub(crate) name: Vec<u8>,
     /// Below each source.
     left_out: LeftOut,
@@ -225,7 +226,7 @@ impl Tree {
             } else if kind == EntryKind::Dir {
                 // Sealing itself writes to the directory of the shards, and who renames that
                 // renames the shards with it.
-                let here = if full == own.out { above } else { above.through(&meta) };
+                let here = if own.dirs.contains(&full) { above } else { above.through(&meta) };
                 let mut names = match seen.names() {
                     Err(error) if is_of_path(&error) && !path.is_empty() => {
                         let (path, full) = (path.clone(), full.clone());
@@ -234,7 +235,7 @@ impl Tree {
                     }
                     names => names.map_err(|e| SealError::io("reading", &full, e))?,
                 };
-                if full == own.out {
+                if own.dirs.contains(&full) {
                     let others = own.leave_out(&mut names);
                     self.skipped.extend(others.iter().map(|name| full.join(name)));
                     if names.is_empty() && !path.is_empty() {
@@ -424,17 +425,12 @@ impl Tree {
             }
         }
     }
-
-    /// Leaves out what version 1 of the format cannot say.
-    pub(crate) fn without_fields(&mut self) {
-        self.entries.iter_mut().for_each(|entry| entry.fields = Fields::default());
-    }
 }
 
 impl Own {
     /// Errors: a pattern that cannot be read, or too many of them.
-    pub(crate) fn new(out: PathBuf, name: Vec<u8>, left_out: LeftOut) -> Result<Own, SealError> {
-        Ok(Own { patterns: Patterns::of(&left_out)?, out, name, left_out })
+    pub(crate) fn new(dirs: Vec<PathBuf>, name: Vec<u8>, left_out: LeftOut) -> Result<Own, SealError> {
+        Ok(Own { patterns: Patterns::of(&left_out)?, dirs, name, left_out })
     }
 
     /// Takes the files of sets out of the names in the directory of the shards; those of other sets

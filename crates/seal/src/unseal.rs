@@ -16,7 +16,7 @@ use crate::update::size_of;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
-use pantile_format::{EntryKind, Mode, Version};
+use pantile_format::{EntryKind, Mode};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -39,10 +39,9 @@ impl Restored {
     }
 }
 
-/// The attributes that an entry was sealed with; `None` in version 1, which does not say.
-pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Option<Vec<Attribute>> {
-    let entry = &set.manifest.entries[index];
-    (set.manifest.version == Version::V2).then(|| of_fields(&entry.fields))
+/// Returns the attributes that an entry was sealed with.
+pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Vec<Attribute> {
+    of_fields(&set.manifest.entries[index].fields)
 }
 
 /// Hands over the content of a file, piece by piece in order, as far as it can be had.
@@ -536,7 +535,7 @@ impl Unsealing<'_, '_> {
         }
         let Ok(file) = self.set.world.disk.open(path) else { return false };
         let entry = &self.set.manifest.entries[index];
-        let sealed = sealed_attributes(self.set, index).unwrap_or_default();
+        let sealed = sealed_attributes(self.set, index);
         let Ok(there) = file.meta() else { return false };
         let owner = self.set.manifest.owner_of(index);
         let is_owners = owner == Some((there.owner, there.group));

@@ -12,8 +12,8 @@
 use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::bound::{Bound, data_columns, widened};
-use crate::commit::{Commit, Slot, check_free};
-use crate::first::{describe, left_out};
+use crate::commit::{Commit, Slot, appended};
+use crate::first::{check_free, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, RemovedMax, SealOptions};
@@ -25,9 +25,7 @@ use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time, is_since};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Reader, join, read_file_blocks};
-use pantile_format::{
-    Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp, Version,
-};
+use pantile_format::{Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -94,6 +92,7 @@ pub(crate) fn update(
         if !options.dry_run {
             let before = set.manifest.clone();
             widen(&mut set, &code, &before, tree.began, progress)?;
+            set.record_state(options.records.as_deref());
         }
         return Ok(None);
     }
@@ -102,13 +101,9 @@ pub(crate) fn update(
     keep_fields(&mut tree, &set.manifest);
     let began = tree.began;
     set.manifest.sources = tree.sources.clone();
-    let version = options.version.unwrap_or(before.version);
-    (set.manifest.version, set.manifest.features) = (version, before.features.known());
+    set.manifest.features = before.features.known();
+    set.manifest.features.ignorable |= Features::OWNERS;
     set.manifest.set_left_out(&tree.left_out);
-    set.manifest.features.ignorable |= if version == Version::V1 { 0 } else { Features::OWNERS };
-    if version == Version::V1 {
-        tree.without_fields();
-    }
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
@@ -196,13 +191,6 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         && given != manifest.block_len.bytes()
     {
         return differs("the block length", manifest.block_len.bytes().to_string(), given.to_string());
-    }
-    if let Some(given) = options.version.filter(|given| *given < manifest.version) {
-        return differs(
-            "the format version",
-            manifest.version.number().to_string(),
-            given.number().to_string(),
-        );
     }
     manifest
         .features
@@ -523,8 +511,8 @@ impl Plan {
             None => Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum()),
         };
         // At least so much is needed; asked before anything is allocated for each block.
-        let appended = allocator.stripes.saturating_sub(set.manifest.stripes);
-        check_free(set, appended.saturating_mul(set.geometry.stripe_bytes()))?;
+        let more_stripes = allocator.stripes.saturating_sub(set.manifest.stripes);
+        check_free(set.world.disk, appended(set, more_stripes))?;
         let apart = (set.manifest.mode == Mode::Beside).then(|| Apart::new(&set.geometry));
         let changed = fresh.iter().filter(|(_, before)| before.is_some());
         progress.phase("looking for changes", changed.map(|&(index, _)| size_of(&self.next[index])).sum());
@@ -612,7 +600,7 @@ impl Plan {
 
 /// Whether two manifests say the same of the tree and of what is left out.
 fn unchanged(a: &Manifest, b: &Manifest) -> bool {
-    a.entries == b.entries && a.sources == b.sources && a.version == b.version && a.left_out() == b.left_out()
+    a.entries == b.entries && a.sources == b.sources && a.left_out() == b.left_out()
 }
 
 /// What the set says of its sources beyond where they are stays so.
@@ -734,7 +722,7 @@ fn scan_file(
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        let reader = Reader::of_listed(set.manifest.version, set.world.disk);
+        let reader = Reader::of_listed(set.world.disk);
         let read = read_file_blocks(reader, &path, entry, block, at, bytes)
             .map_err(|e| SealError::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;

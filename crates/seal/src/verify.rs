@@ -648,7 +648,7 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     if !set.places.are_known() {
         return None;
     }
-    let own = |left_out| Own::new(set.names.dir.clone(), set.names.name.clone(), left_out).ok();
+    let own = |left_out| Own::new(set.shard_dirs(), set.names.name.clone(), left_out).ok();
     // Patterns that cannot be read are no reason to find nothing.
     let own = own(set.manifest.left_out()).or_else(|| own(LeftOut::default()))?;
     let mut sources = set.manifest.sources.clone();

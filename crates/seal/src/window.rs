@@ -14,7 +14,7 @@ use crate::set::Set;
 use crate::{SealError, par};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
-use pantile_format::{Crc64, Entry, EntryKind, Version};
+use pantile_format::{Crc64, Entry, EntryKind};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
@@ -322,7 +322,7 @@ pub(crate) fn read_source(
     first_block: u64,
     bytes: &mut [u8],
 ) -> std::io::Result<FileRead> {
-    let reader = Reader { disk: set.world.disk, listed: None };
+    let reader = Reader { disk: set.world.disk, is_listed: false };
     let read = read_file_blocks(reader, path, entry, set.geometry.block(), first_block, bytes)?;
     set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
     Ok(read)
@@ -332,16 +332,15 @@ pub(crate) fn read_source(
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'d> {
     pub(crate) disk: &'d dyn Disk,
-    /// If the entry was listed by this command, in which version: the file must have the rights
-    /// still that were listed. What is sealed for others to read must not be another file, which is
-    /// not for them.
-    pub(crate) listed: Option<Version>,
+    /// True if the entry was listed by this command: the file must have the rights still that were
+    /// listed. What is sealed for others to read must not be another file, which is not for them.
+    pub(crate) is_listed: bool,
 }
 
 impl<'d> Reader<'d> {
     /// Of entries that this command has listed.
-    pub(crate) fn of_listed(version: Version, disk: &'d dyn Disk) -> Reader<'d> {
-        Reader { disk, listed: Some(version) }
+    pub(crate) fn of_listed(disk: &'d dyn Disk) -> Reader<'d> {
+        Reader { disk, is_listed: true }
     }
 }
 
@@ -363,14 +362,10 @@ pub(crate) fn read_file_blocks(
     let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
     let file = reader.disk.open(path)?;
     let there = file.meta()?;
-    if let Some(version) = reader.listed {
-        // Version 1 lists no ACL.
-        let has_acl = || Ok::<bool, std::io::Error>(acl_of(&*file)?.as_deref() == acl_in(&entry.fields));
-        if there.mode != entry.mode || (version != Version::V1 && !has_acl()?) {
-            return Err(std::io::Error::other(
-                "its rights were changed just now, or another file took its place",
-            ));
-        }
+    if reader.is_listed && (there.mode != entry.mode || acl_of(&*file)?.as_deref() != acl_in(&entry.fields)) {
+        return Err(std::io::Error::other(
+            "its rights were changed just now, or another file took its place",
+        ));
     }
     let have = file.read_at(&mut bytes[..within], offset)?;
     bytes[have..].fill(0);

@@ -500,8 +500,9 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         out.push_str(&files(&report.files, FILES_MOST, terminal));
     }
     if report.mode == "beside" {
+        out.push('\n');
         for (disk, source) in report.disk_names.iter().zip(&report.sources) {
-            let _ = writeln!(out, "\nOriginals: {} ({})", name(source), name(disk));
+            let _ = writeln!(out, "Originals: {} ({})", name(source), name(disk));
         }
     }
     for source in report.sources_missing.iter().filter(|_| report.mode != "beside") {

@@ -31,7 +31,7 @@ const VERBS: &[(&[&str], &str)] = &[
     ),
     (
         &["protect", "backup", "sync", "parity", "save"],
-        "'pantile seal PATH --code rs:6+3 --out DIR' protects files",
+        "'pantile seal PATH --code rs:6+3 --out DIR' protects files, 'pantile seal --out DIR' seals what changed since",
     ),
     (
         &["check", "test", "fsck", "audit", "validate"],

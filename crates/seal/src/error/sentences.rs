@@ -172,13 +172,12 @@ impl fmt::Display for SealError {
                 match others.is_empty() {
                     true => write!(
                         out,
-                        ", and a new one needs a code; name one, such as rs:10+4; if its shards were moved to other \
-                         disks, leave a symbolic link to each there, under its name"
+                        ", and a new one needs a code: say --code raid5 for one parity, raid6 for two, or another such as \
+                         rs:10+4; if its shards are elsewhere, name that directory"
                     ),
                     false => write!(
                         out,
-                        ", but {}; to update it give its paths in the order of sealing, and its name; a new set needs a \
-                         code, such as rs:10+4",
+                        ", but {}; to update it give its paths, and its name by --name; a new set needs a code, such as rs:10+4",
                         list_most(&others)
                     ),
                 }
@@ -304,7 +303,8 @@ impl fmt::Display for SealError {
             SealError::NoShards { paths } => {
                 write!(
                     out,
-                    "there is no shard in {}; name the directory of the shards, or the shards",
+                    "there is no shard in {}; name the directory of the shards, or the shards; if their disk was replaced, \
+                     name another one's directory, or seal again as the first time if it had all of them",
                     self::paths(paths)
                 )
             }

@@ -179,13 +179,17 @@ pub(super) fn choose(
     Ok(manifests.swap_remove(0).1)
 }
 
-/// Where lost shards belong: beside most of the others.
+/// Returns where lost shards belong: beside most of the others, in the directory that was named
+/// first of several that have as many.
 pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
-    let mut dirs: BTreeMap<PathBuf, usize> = BTreeMap::new();
-    for candidate in candidates.iter().filter(|c| c.set() == Some(set)) {
-        *dirs.entry(parent(&candidate.path)).or_default() += 1;
+    let mut dirs: Vec<(PathBuf, usize)> = Vec::new();
+    for dir in candidates.iter().filter(|c| c.set() == Some(set)).map(|c| parent(&c.path)) {
+        match dirs.iter_mut().find(|(known, _)| *known == dir) {
+            Some((_, count)) => *count += 1,
+            None => dirs.push((dir, 1)),
+        }
     }
-    dirs.into_iter().max_by_key(|(_, count)| *count).map(|(dir, _)| dir).unwrap_or_default()
+    dirs.into_iter().rev().max_by_key(|(_, count)| *count).map(|(dir, _)| dir).unwrap_or_default()
 }
 
 /// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by

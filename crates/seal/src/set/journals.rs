@@ -88,6 +88,6 @@ pub(super) fn finish_journals(
 /// The journal of the set that a shard is of by its name, beside it.
 fn journal_beside(disk: &dyn Disk, shard: &Path) -> Option<PathBuf> {
     let name = set_of(shard.file_name()?)?;
-    let journal = Names { dir: parent(shard), name, columns: 0 }.journal();
+    let journal = Names::new(parent(shard), name, 0).journal();
     disk.meta(&journal).is_ok().then_some(journal)
 }

@@ -160,6 +160,16 @@ impl Set<'_> {
         }
     }
 
+    /// Notes the state of the set as the one that this user sealed last, if there is a record.
+    pub(crate) fn record_state(&self, records: Option<&Path>) {
+        let (disk, set) = (self.world.disk, self.manifest.set);
+        let Some(records) = records else { return };
+        let Some(record) = record_of(disk, records, set) else { return };
+        let manifest = crate::pin::told(&self.manifest);
+        // Best effort: a later command warns that the state is another.
+        let _ = note(disk, records, (&set.to_string(), &manifest), &record.disks);
+    }
+
     /// The disks with their places now.
     pub(crate) fn disks(&self) -> Vec<DiskAt> {
         let at = |(source, path): (&Source, &PathBuf)| DiskAt {

@@ -199,11 +199,10 @@ fn one_source_alone_and_shared_columns_are_as_before() {
 /// said, and is more than the code suggests.
 #[test]
 fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
-    for (version, shared) in [(Version::V1, false), (Version::V2, true)] {
+    {
         let place = Place::new();
         let disks = disks(&place, 3, 90);
-        let options =
-            SealOptions { version: Some(version), shared, ..options(&place, &disks, "raid5:3", true) };
+        let options = SealOptions { shared: true, ..options(&place, &disks, "raid5:3", true) };
         let report = seal(&options, &mut Silent).unwrap();
         assert!(
             report.survival.is_unborne

@@ -678,7 +678,7 @@ fn other_paths_than_those_sealed_are_told_from_a_set_that_is_not_there() {
     for names in [&["two", "one"][..], &["three", "one", "two"]] {
         let text = seal(&options(names), &mut Silent).unwrap_err().to_string();
         assert!(text.contains(&format!("but 'one', sealed from {sealed}")), "{text}");
-        assert!(text.contains("in the order of sealing") && text.contains("needs a code"), "{text}");
+        assert!(text.contains("by --name") && text.contains("needs a code"), "{text}");
     }
     assert!(shards(&place.out()) == before);
     seal(&options(&["one", "two"]), &mut Silent).unwrap();

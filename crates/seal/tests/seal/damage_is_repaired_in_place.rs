@@ -245,7 +245,7 @@ fn a_journal_of_a_repair_writes_nothing_but_what_was_sealed() {
     let place = sealed();
     let header = ShardHeader::decode(&fs::read(place.shard(4)).unwrap()).unwrap();
     let forged = |set: SetId, entry: u64, offset: u64, new: &[u8]| {
-        let header = JournalHeader { version: header.version, set, generation: Generation(1) };
+        let header = JournalHeader { set, generation: Generation(1) };
         let head = RecordHead { kind: RecordKind::Original, targets: 1, payload_len: new.len() as u64 };
         let end = RecordHead { kind: RecordKind::End, targets: 0, payload_len: 8 };
         let spot = Spot { entry, offset }.encode();

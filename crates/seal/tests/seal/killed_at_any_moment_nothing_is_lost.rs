@@ -4,7 +4,6 @@
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
-use pantile_format::{ShardHeader, Version};
 use pantile_seal::*;
 use std::collections::BTreeMap;
 use std::fs;
@@ -122,6 +121,59 @@ fn changed_set(code: &str, mode: Mode) -> (Place, Picture, Picture) {
 }
 
 #[test]
+fn seals_to_several_directories_that_are_killed_leave_all_or_nothing() {
+    let more = |place: &Place, options: SealOptions| SealOptions {
+        more_out: vec![place.dir.path().join("out2"), place.dir.path().join("out3")],
+        ..options
+    };
+    let all = |place: &Place| {
+        let mut set = place.set();
+        set.paths.extend(more(place, place.again()).more_out);
+        set
+    };
+    let back = |place: &Place| {
+        let target = place.dir.path().join("back");
+        let options = UnsealOptions { set: all(place), target: target.clone(), ..Default::default() };
+        let found = unseal(&options, &mut Silent).is_ok().then(|| contents(picture(&target)));
+        let _ = fs::remove_dir_all(&target);
+        found
+    };
+    for is_first in [true, false] {
+        let start = Place::new();
+        small_tree(&start);
+        for dir in [start.out()].iter().chain(&more(&start, start.again()).more_out) {
+            fs::create_dir(dir).unwrap();
+        }
+        let old = contents(picture(&start.tree()));
+        let options = |place: &Place| match is_first {
+            true => more(place, place.options("rs:3+2")),
+            false => more(place, place.again()),
+        };
+        if !is_first {
+            seal(&more(&start, start.options("rs:3+2")), &mut Silent).unwrap();
+            change_tree(&start);
+            // What is copied has no links, and is not to have copies.
+            for dir in all(&start).paths {
+                let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+                names.filter(|path| path.is_symlink()).for_each(|link| fs::remove_file(link).unwrap());
+            }
+        }
+        let new = contents(picture(&start.tree()));
+        let act = |world: &World<'_>, place: &Place| drop(world.seal(&options(place), &mut Silent));
+        let (crashes, failures) = crash_everywhere(&start, Faults::default(), 2, act, |place, after| {
+            let found = back(place);
+            let is_one = found.as_ref().map_or(is_first, |found| *found == old || *found == new);
+            assert!(is_one, "first {is_first}, after {after}");
+            seal(&options(place), &mut Silent).unwrap();
+            let whole = verify(&VerifyOptions { set: all(place), ..Default::default() }, &mut Silent);
+            back(place) == Some(new.clone()) && whole.is_ok_and(|found| found.clean)
+        });
+        assert_eq!(failures, 0, "first {is_first}");
+        assert!(crashes > 60, "{crashes}");
+    }
+}
+
+#[test]
 fn a_first_seal_that_is_killed_leaves_nothing_or_all_and_can_be_run_again() {
     let start = Place::new();
     small_tree(&start);
@@ -171,35 +223,6 @@ fn a_seal_again_that_is_killed_leaves_the_whole_old_tree_or_the_whole_new_one() 
         assert_eq!(failures, 0, "{code}");
         assert!(crashes > 100 && seen[0] > 20 && seen[1] > 20, "{code}: {crashes} {seen:?}");
     }
-}
-
-#[test]
-fn an_upgrade_that_is_killed_leaves_a_whole_set_of_the_version_before_or_after() {
-    let start = Place::new();
-    small_tree(&start);
-    let options = SealOptions { version: Some(Version::V1), ..start.options("rs:3+2") };
-    seal(&options, &mut Silent).unwrap();
-    let tree = contents(picture(&start.tree()));
-    let upgrade = |place: &Place| SealOptions { version: Some(Version::V2), ..place.again() };
-    let versions = |place: &Place| -> Vec<Version> {
-        let header = |column| ShardHeader::decode(&fs::read(place.shard(column)).unwrap()).unwrap();
-        (0..5).map(|column| header(column).version).collect()
-    };
-    let mut seen = [0, 0];
-    let act = |world: &World<'_>, place: &Place| drop(world.seal(&upgrade(place), &mut Silent));
-    let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, after| {
-        assert_eq!(restored(place), Some(tree.clone()), "after {after}");
-        assert!(place.verify().clean, "after {after}");
-        let now = versions(place);
-        assert!(now.iter().all(|version| *version == now[0]), "after {after}: {now:?}");
-        seen[usize::from(now[0] == Version::V2)] += 1;
-        seal(&upgrade(place), &mut Silent).unwrap();
-        assert_eq!(versions(place), [Version::V2; 5], "after {after}");
-        (0..2).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
-        restored(place) == Some(tree.clone())
-    });
-    assert_eq!(failures, 0);
-    assert!(seen.iter().all(|&n| n > 20), "{seen:?}");
 }
 
 #[test]

@@ -3,12 +3,12 @@
 //! part is good somewhere.
 
 use crate::common::*;
-use pantile_format::{ShardHeader, Version};
+use pantile_format::ShardHeader;
 use pantile_seal::*;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-fn sealed(code: &str, version: Version, files: usize) -> Place {
+fn sealed(code: &str, files: usize) -> Place {
     let place = Place::new();
     awkward_tree(&place.tree(), 9);
     for i in 0..files {
@@ -18,7 +18,6 @@ fn sealed(code: &str, version: Version, files: usize) -> Place {
         );
     }
     let mut options = place.options(code);
-    options.version = Some(version);
     options.block_len = Some(4096);
     seal(&options, &mut Silent).unwrap();
     place
@@ -53,25 +52,27 @@ fn forget_kept(place: &Place) {
 
 #[test]
 fn manifests_of_which_no_copy_is_whole_still_tell_everything() {
-    for (version, code, columns) in [
-        (Version::V1, "rs:4+2", 6),
-        (Version::V2, "rs:4+2", 6),
-        (Version::V1, "raid5:2", 3),
-        (Version::V2, "mirror:2", 2),
-    ] {
-        let place = sealed(code, version, 150);
+    // With the piece tables, and without a good one.
+    for (has_pieces, code, columns) in
+        [(false, "rs:4+2", 6), (true, "rs:4+2", 6), (false, "raid5:2", 3), (true, "mirror:2", 2)]
+    {
+        let place = sealed(code, 150);
         let whole: Vec<Vec<u8>> = (0..columns).map(|column| fs::read(place.shard(column)).unwrap()).collect();
         spoil_manifests(&place, columns);
+        for column in (0..columns).filter(|_| !has_pieces) {
+            let header = header(&place, column);
+            spoil_copies(&place, column, header.manifest_len + header.checks_len, header.pieces_len);
+        }
         forget_kept(&place);
         let found = place.verify();
         assert!(found.shards.iter().all(|shard| shard.status == ShardStatus::MetaDamaged), "{found:?}");
-        assert!(found.recoverable && found.needs_heal, "{version:?} {code}");
+        assert!(found.recoverable && found.needs_heal, "{has_pieces} {code}");
         place.assert_restores();
         place.heal().unwrap();
         let healed: Vec<Vec<u8>> =
             (0..columns).map(|column| fs::read(place.shard(column)).unwrap()).collect();
-        assert!(healed == whole, "{version:?} {code}");
-        assert!(place.verify().clean, "{version:?} {code}");
+        assert!(healed == whole, "{has_pieces} {code}");
+        assert!(place.verify().clean, "{has_pieces} {code}");
     }
 }
 
@@ -79,7 +80,7 @@ fn manifests_of_which_no_copy_is_whole_still_tell_everything() {
 fn more_damage_than_choices_can_be_tried_for_is_borne_by_pieces() {
     // Every other piece of one shard and the others of the second, each in many places; the third
     // has none of it.
-    let place = sealed("raid5:2", Version::V2, 400);
+    let place = sealed("raid5:2", 400);
     for column in 0..3 {
         let header = header(&place, column);
         for at in (0..header.manifest_len).step_by(190).filter(|at| at / 4096 % 3 != column as u64) {
@@ -95,18 +96,16 @@ fn more_damage_than_choices_can_be_tried_for_is_borne_by_pieces() {
 
 #[test]
 fn a_manifest_that_is_bad_in_one_place_everywhere_is_refused() {
-    for version in [Version::V1, Version::V2] {
-        let place = sealed("rs:3+2", version, 10);
-        (0..5).for_each(|column| spoil_copies(&place, column, 500, 100));
-        forget_kept(&place);
-        let error = place.unseal().unwrap_err();
-        assert!(matches!(error, SealError::NoGoodShard { .. }), "{version:?}: {error}");
-    }
+    let place = sealed("rs:3+2", 10);
+    (0..5).for_each(|column| spoil_copies(&place, column, 500, 100));
+    forget_kept(&place);
+    let error = place.unseal().unwrap_err();
+    assert!(matches!(error, SealError::NoGoodShard { .. }), "{error}");
 }
 
 #[test]
 fn a_shard_whose_start_is_gone_is_known_by_its_end() {
-    let place = sealed("rs:4+2", Version::V2, 20);
+    let place = sealed("rs:4+2", 20);
     let whole: Vec<Vec<u8>> = (0..6).map(|column| fs::read(place.shard(column)).unwrap()).collect();
     // More shards than the code bears to lose have neither copy at their start.
     (0..4).for_each(|column| spoil(&place, column, 0, 8192));
@@ -126,25 +125,21 @@ fn a_shard_whose_start_is_gone_is_known_by_its_end() {
 
 #[test]
 fn headers_of_which_no_copy_is_whole_still_tell() {
-    for version in [Version::V1, Version::V2] {
-        let place = sealed("rs:3+2", version, 20);
-        for column in 0..5 {
-            spoil(&place, column, 10, 20);
-            spoil(&place, column, 4096 + 70, 50);
-            if version == Version::V2 {
-                let end = fs::metadata(place.shard(column)).unwrap().len();
-                spoil(&place, column, end - 4096 + 130, 9);
-            }
-        }
-        place.assert_restores();
-        place.heal().unwrap();
-        assert!(place.verify().clean, "{version:?}");
+    let place = sealed("rs:3+2", 20);
+    for column in 0..5 {
+        spoil(&place, column, 10, 20);
+        spoil(&place, column, 4096 + 70, 50);
+        let end = fs::metadata(place.shard(column)).unwrap().len();
+        spoil(&place, column, end - 4096 + 130, 9);
     }
+    place.assert_restores();
+    place.heal().unwrap();
+    assert!(place.verify().clean);
 }
 
 #[test]
 fn a_damaged_last_copy_is_found_and_mended() {
-    let place = sealed("rs:3+2", Version::V2, 3);
+    let place = sealed("rs:3+2", 3);
     let whole = fs::read(place.shard(1)).unwrap();
     spoil(&place, 1, whole.len() as u64 - 100, 50);
     assert_eq!(place.verify().shards[1].status, ShardStatus::HeaderCopyDamaged);

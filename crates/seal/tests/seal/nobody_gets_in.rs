@@ -195,8 +195,7 @@ fn looking_writes_nothing_and_says_that_a_change_is_to_be_finished() {
 
 /// A journal with a right checksum.
 fn journal(set: SetId, generation: u64, records: &[(RecordHead, &[Target], &[u8])]) -> Vec<u8> {
-    let mut bytes =
-        JournalHeader { version: Version::V2, set, generation: Generation(generation) }.encode().to_vec();
+    let mut bytes = JournalHeader { set, generation: Generation(generation) }.encode().to_vec();
     for (head, targets, payload) in records {
         bytes.extend(head.encode());
         targets.iter().for_each(|target| bytes.extend(target.encode()));

@@ -188,8 +188,7 @@ fn newer_shards_among_old_copies_are_called_newer_and_kept() {
 fn newer_shards_whose_manifests_cannot_be_read_hold_back_the_healing_of_originals() {
     let place = Place::new();
     awkward_tree(&place.tree(), 3);
-    let options =
-        SealOptions { mode: Some(Mode::Beside), version: Some(Version::V1), ..place.options("rs:3+2") };
+    let options = SealOptions { mode: Some(Mode::Beside), ..place.options("rs:3+2") };
     seal(&options, &mut Silent).unwrap();
     let old = shards(&place.out());
     write(&place.tree().join("one more"), &Seed(8).bytes(20_000));
@@ -201,7 +200,7 @@ fn newer_shards_whose_manifests_cannot_be_read_hold_back_the_healing_of_original
     let bytes = fs::read(&newer).unwrap();
     let header =
         pantile_format::ShardHeader::decode(&bytes[..pantile_format::HEADER_BYTES as usize]).unwrap();
-    spoil(&newer, header.meta_offset, header.manifest_len);
+    header.meta_copies().into_iter().for_each(|at| spoil(&newer, at, header.manifest_len));
     fs::remove_file(place.records().join(format!("{}.manifest", header.set))).unwrap();
     let found = place.verify();
     assert!(found.generation == 1 && found.newer.is_some(), "{found:?}");

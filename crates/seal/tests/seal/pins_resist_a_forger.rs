@@ -2,7 +2,7 @@
 //! what fits, and refused where it says what the set is. A pin is read with suspicion, too.
 
 use crate::common::*;
-use pantile_format::{Crc64, FormatError, HEADER_BYTES, Manifest, ShardHeader};
+use pantile_format::{Crc64, FormatError, Manifest, ShardHeader, piece_sums};
 use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,6 @@ fn pin_of(place: &Place) -> PathBuf {
 
 /// A sealed set, and its pin.
 fn pinned(code: &str, mode: Mode, checksums: bool) -> Place {
-    pinned_as(code, mode, checksums, None)
-}
-
-fn pinned_as(code: &str, mode: Mode, checksums: bool, version: Option<Version>) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
     for i in 0..4 {
@@ -27,7 +23,6 @@ fn pinned_as(code: &str, mode: Mode, checksums: bool, version: Option<Version>) 
     }
     let mut options = place.options(code);
     (options.mode, options.checksums, options.block_len) = (Some(mode), Some(checksums), Some(BLOCK));
-    options.version = version;
     seal(&options, &mut Silent).unwrap();
     let report = pin(&place.set(), &pin_of(&place), &mut Silent).unwrap();
     assert_eq!(report.bytes, fs::metadata(pin_of(&place)).unwrap().len());
@@ -108,23 +103,30 @@ fn a_forged_file_is_not_what_an_original_is_called_now() {
     assert_eq!(status(look(&place).unwrap()), FileStatus::Missing);
 }
 
-/// Gives shards another manifest, under checksums that fit. Of version 1, in which there is one
-/// place to forge in each shard.
+/// Gives shards another manifest, under checksums that fit.
 fn forge_manifests(place: &Place, columns: std::ops::Range<usize>, generation: u64) {
     for column in columns {
         let mut bytes = fs::read(place.shard(column)).unwrap();
-        let mut header = ShardHeader::decode(&bytes[..HEADER_BYTES as usize]).unwrap();
-        let range = header.meta_offset as usize..(header.meta_offset + header.manifest_len) as usize;
-        let mut manifest = Manifest::decode(&bytes[range.clone()]).unwrap();
+        let mut header = ShardHeader::decode(&bytes).unwrap();
+        let at = header.meta_offset as usize;
+        let (checks, pieces) = (
+            at + header.manifest_len as usize,
+            at + header.manifest_len as usize + header.checks_len as usize,
+        );
+        let mut manifest = Manifest::decode(&bytes[at..checks]).unwrap();
         manifest.entries[1].mode ^= 0o022;
         manifest.generation.0 += generation;
         header.generation.0 += generation;
         let manifest = manifest.encode();
-        header.manifest_crc = Crc64::of(&manifest);
-        bytes[range].copy_from_slice(&manifest);
-        let header = header.encode();
-        bytes[..HEADER_BYTES as usize].copy_from_slice(&header);
-        bytes[HEADER_BYTES as usize..2 * HEADER_BYTES as usize].copy_from_slice(&header);
+        let table = bytes[checks..pieces].to_vec();
+        let sums = piece_sums(&manifest).into_iter().chain(piece_sums(&table));
+        let sums: Vec<u8> = sums.flat_map(|sum| sum.0.to_le_bytes()).collect();
+        (header.manifest_crc, header.pieces_crc) = (Crc64::of(&manifest), Crc64::of(&sums));
+        let meta = [manifest, table, sums].concat();
+        let headers = header.copy_offsets().into_iter().map(|at| (at, header.encode()));
+        for (at, part) in header.meta_copies().into_iter().map(|at| (at, meta.clone())).chain(headers) {
+            bytes[at as usize..at as usize + part.len()].copy_from_slice(&part);
+        }
         fs::write(place.shard(column), bytes).unwrap();
     }
 }
@@ -133,7 +135,7 @@ fn forge_manifests(place: &Place, columns: std::ops::Range<usize>, generation: u
 fn one_forged_manifest_among_good_ones_is_a_damaged_shard() {
     // As of the pinned state, and as of a later one.
     for generation in [0, 1] {
-        let place = pinned_as("rs:3+2", Mode::Full, true, Some(Version::V1));
+        let place = pinned("rs:3+2", Mode::Full, true);
         let whole = shards(&place.out());
         forge_manifests(&place, 0..1, generation);
         let found = look(&place).unwrap();
@@ -146,7 +148,7 @@ fn one_forged_manifest_among_good_ones_is_a_damaged_shard() {
 
 #[test]
 fn a_forged_manifest_is_refused_before_anything_is_done() {
-    let place = pinned_as("rs:3+2", Mode::Full, true, Some(Version::V1));
+    let place = pinned("rs:3+2", Mode::Full, true);
     forge_manifests(&place, 0..5, 0);
     fs::remove_file(place.shard(2)).unwrap();
     assert!(place.verify().recoverable);

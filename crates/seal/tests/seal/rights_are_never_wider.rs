@@ -126,12 +126,6 @@ fn a_change_of_attributes_alone_is_sealed() {
     assert_eq!((report.generation, report.changed), (2, 0), "{report:?}");
     place.unseal().unwrap();
     assert_eq!(rights(&place.target(), &paths), rights(&place.tree(), &paths));
-    // Version 1 cannot say them: nothing is pretended.
-    let place = Place::new();
-    tree(&place);
-    let options = SealOptions { version: Some(Version::V1), ..place.options("rs:3+2") };
-    seal(&options, &mut Silent).unwrap();
-    assert_eq!(place.reseal().generation, 1);
 }
 
 /// A set beside a tree of odd modes, of which all but one file is lost then.

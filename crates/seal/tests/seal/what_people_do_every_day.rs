@@ -130,19 +130,6 @@ fn what_is_left_out_stays_so_until_it_is_told_anew() {
 }
 
 #[test]
-fn a_set_of_version_1_keeps_nothing_of_what_is_left_out_until_it_is_upgraded() {
-    let place = place();
-    let left_out = Some(without(vec!["*.tmp".into()]));
-    let options =
-        SealOptions { left_out: left_out.clone(), version: Some(Version::V1), ..place.options("rs:3+2") };
-    assert_eq!(seal(&options, &mut Silent).unwrap().excluded, 1);
-    assert!(place.verify().files.iter().any(|file| file.path == "scratch.tmp"), "it is called new");
-    let upgrade = SealOptions { left_out, version: Some(Version::V2), ..place.again() };
-    seal(&upgrade, &mut Silent).unwrap();
-    assert_eq!((place.verify().files.len(), place.reseal().excluded), (0, 1));
-}
-
-#[test]
 fn more_patterns_than_a_set_may_keep_are_refused() {
     let place = place();
     for patterns in [vec!["x".to_string(); 1001], vec!["x".repeat(65 << 10)]] {

@@ -9,9 +9,7 @@ use crate::terminal::{Terminal, print, print_json};
 use crate::typed;
 use clap::Args;
 use pantile::Code;
-use pantile_seal::{
-    Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin_sealed, seal,
-};
+use pantile_seal::{Change, LeftOut, Mode, RemovedMax, SealOptions, SealReport, SetPaths, pin_sealed, seal};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,10 +17,10 @@ use std::path::{Path, PathBuf};
 /// Protect files with parity, or bring an existing set up to date
 ///
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
-/// per column of the code into a directory; move the shards to different disks, and leave a
-/// symbolic link to each in the directory. Run again, it finds them there by their names, reads
+/// per column of the code into a directory, or into several on different disks. Run again, it reads
 /// what has changed since and writes only that. With --beside the shards hold parity only, and the
-/// original files stay the data.
+/// original files stay the data: seal each disk as a PATH, and give each parity an --out of its
+/// own.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
@@ -39,6 +37,7 @@ Examples:
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
   pantile seal --disk films=/mnt/new --out /parity      films is there now, the others where they were
+  pantile seal --beside /disk1 /disk2 --code raid6:2 --name pool --out /par1/pool --out /par2/pool
   pantile seal --all                                    every set of /etc/pantile/pantile.toml
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
@@ -51,14 +50,17 @@ pub struct Seal {
     /// are where they were sealed last.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
-    /// The code of a new set: a spec such as rs:10+4, or a code file.
+    /// The code of a new set: raid5 (one parity) or raid6 (two) with --beside, a spec such as
+    /// rs:10+4, or the path of a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
     #[command(flatten)]
     reading: args::Reading,
-    /// The directory of the shards; made if it is not there.
+    /// The directory of the shards; made if it is not there. Given several times, as for several
+    /// disks, each gets shards in turn, and links to those in the others: any one of them then
+    /// stands for the set.
     #[arg(long, value_name = "DIR", required = true)]
-    out: Option<PathBuf>,
+    out: Vec<PathBuf>,
     #[command(flatten)]
     all: AllArgs,
     /// Write parity only; the original files, where they are, remain the data.
@@ -89,10 +91,6 @@ pub struct Seal {
     /// shorter, and a source that is lost as a whole, as with its disk, does not come back.
     #[arg(long, requires = "beside")]
     shared: bool,
-    /// Bring a set that an older pantile sealed to the newest version of the format; older programs
-    /// cannot read it then.
-    #[arg(long)]
-    upgrade: bool,
     /// Seal also files of which all blocks but few are as sealed, and which may be damaged as well
     /// as changed.
     #[arg(long)]
@@ -133,10 +131,12 @@ impl Seal {
         if let Some(config) = self.all.all {
             return all::run(Task::Seal, &config, terminal);
         }
-        let out = self.out.unwrap_or_default();
-        refuse_swapped(&self.paths, &out)?;
+        let outs = self.out.clone();
+        outs.iter().try_for_each(|out| refuse_swapped(&self.paths, out))?;
         let sources = self.beside.then_some(self.paths.len() + self.disks.len());
-        let mut options = SealOptions::new(self.paths, out.clone());
+        let mut named = self.out.into_iter();
+        let mut options = SealOptions::new(self.paths, named.next().unwrap_or_default());
+        options.more_out = named.collect();
         let code = self.code.as_deref().map(|code| code_beside(code, sources, self.reading));
         options.code = code.transpose()?;
         let disks = self.disks.iter().map(|text| sets::disk(text).map_err(Failure::Input));
@@ -148,7 +148,6 @@ impl Seal {
         options.name = self.name;
         options.records = sets::records();
         (options.moved, options.read_all) = (self.moved, self.read_all);
-        options.version = self.upgrade.then_some(Version::V2);
         (options.forget, options.shared) = (self.forget, self.shared);
         options.accept_changes = self.accept_changes;
         let leave_out = LeftOut { patterns: self.exclude, other_systems: self.one_file_system };
@@ -158,7 +157,7 @@ impl Seal {
         let result = seal(&options, &mut progress);
         let pinned = match (&result, &self.pin) {
             (Ok(report), Some(file)) if !report.dry_run => {
-                let set = SetPaths { name: Some(report.set.clone()), ..SetPaths::dir(out) };
+                let set = SetPaths { name: Some(report.set.clone()), paths: outs, ..SetPaths::default() };
                 Some(pin_sealed(&set, report, file, &mut progress))
             }
             _ => None,

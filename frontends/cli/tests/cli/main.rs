@@ -13,6 +13,7 @@ mod every_fault_is_one_sentence;
 mod examples_of_the_help_work;
 mod no_argument_makes_it_panic;
 mod numbers_leave_for_other_tools;
+mod ordinary_setups_are_served;
 mod outputs_stay_where_they_were_opened;
 mod packages_are_made_where_the_caller_is;
 mod pools_of_a_cluster_are_reported;

@@ -6,7 +6,7 @@
 //! docs/limits.md are made for.
 
 use crate::common::*;
-use pantile_format::{Crc64, Features, Manifest, ShardHeader, Version};
+use pantile_format::{Crc64, Manifest, ShardHeader, pieces_of};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -90,10 +90,10 @@ fn forge(path: &Path, change: impl Fn(&mut ShardHeader, &File)) {
     file.write_all_at(&bytes, 4096).expect("it writes");
 }
 
-/// Version 1 has no piece table, whose length would have to fit what is forged.
-fn to_version_1(header: &mut ShardHeader) {
-    (header.version, header.features) = (Version::V1, Features::default());
-    (header.pieces_len, header.pieces_crc) = (0, Crc64(0));
+/// Announces a manifest of another length, without a check table.
+fn announce(header: &mut ShardHeader, manifest_len: u64) {
+    (header.manifest_len, header.pieces_len) = (manifest_len, 8 * pieces_of(manifest_len));
+    (header.checks_len, header.checks_crc) = (0, Crc64::of(&[]));
 }
 
 #[test]
@@ -107,12 +107,9 @@ fn a_manifest_is_never_longer_in_memory_than_what_is_stored_of_it() {
                 let mut begin = vec![0; 4096.min(header.manifest_len as usize)];
                 file.read_exact_at(&mut begin, header.meta_offset).expect("a manifest");
                 begin[104..112].copy_from_slice(&len.to_le_bytes());
-                to_version_1(header);
                 header.meta_offset = header.meta_offset.next_multiple_of(4096) + (1 << 20);
                 file.write_all_at(&begin, header.meta_offset).expect("it writes");
-                header.manifest_len = len;
-                header.checks_len = 0;
-                header.checks_crc = Crc64::of(&[]);
+                announce(header, len);
                 file.set_len(header.file_len().expect("a length")).expect("it grows");
             });
         }
@@ -132,15 +129,14 @@ fn a_code_within_a_manifest_costs_no_more_than_one_in_a_file() {
             let mut bytes = vec![0; header.manifest_len as usize];
             file.read_exact_at(&mut bytes, header.meta_offset).expect("a manifest");
             let mut manifest = Manifest::decode(&bytes).expect("a good manifest");
-            to_version_1(header);
-            (manifest.version, manifest.features) = (Version::V1, Features::default());
             manifest.code.definition = Some(tangled());
             manifest.code.spec = "custom:tangled-0123456789abcdef".into();
             let bytes = manifest.encode();
             header.meta_offset = file.metadata().expect("a file").len();
             file.write_all_at(&bytes, header.meta_offset).expect("it writes");
-            (header.manifest_len, header.manifest_crc) = (bytes.len() as u64, Crc64::of(&bytes));
-            (header.checks_len, header.checks_crc) = (0, Crc64::of(&[]));
+            announce(header, bytes.len() as u64);
+            header.manifest_crc = Crc64::of(&bytes);
+            file.set_len(header.file_len().expect("a length")).expect("it grows");
         });
     }
     let run = bounded(folder.path(), 300, &["info", "s"]);

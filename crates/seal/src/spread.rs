@@ -1,0 +1,108 @@
+//! A set whose shards are in several directories, as on several disks: each directory has a link to
+//! every shard in the others, so that any of them stands for the set.
+//!
+//! Links are a convenience, made when the work is done. Without one, as on a file system that has
+//! none, all directories are to be named.
+
+use crate::disk::{Access, Disk, MetaKind, exact_now, resolve};
+use crate::links::kernel_path;
+use crate::names::{Names, column_of, parent, shown_path};
+use crate::options::Progress;
+use crate::shard::{open_shard, read_header};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Gives directories links to the shards of a set that are elsewhere among `all`, each under its
+/// own name.
+pub(crate) fn link_others(
+    disk: &dyn Disk,
+    (all, name): (&[PathBuf], &[u8]),
+    dirs: &[PathBuf],
+    progress: &dyn Progress,
+) {
+    let (mut shards, columns) = shards_in(disk, all, name);
+    let names = |dir: PathBuf| Names::new(dir, name.to_vec(), columns);
+    for (&column, real) in &mut shards {
+        let own = names(parent(real)).shard(column);
+        if *real != own && give_name(disk, real, &own).is_ok() {
+            *real = own;
+        }
+    }
+    for dir in dirs {
+        let names = names(dir.clone());
+        remove_idle(disk, &names, &shards);
+        let here = kernel_path(dir).unwrap_or_else(|_| dir.clone());
+        let apart = shards.iter().filter(|(_, real)| parent(real) != here);
+        let failed = apart.filter_map(|(&column, real)| link(disk, real, &names.shard(column)).err()).next();
+        if let Some(error) = failed {
+            let dir = shown_path(&dir);
+            progress.warn(&format!(
+                "{dir} has no links to the shards in the other directories ({error}); name all directories in each command"
+            ));
+        }
+    }
+}
+
+/// Returns where the shards are that have names of the set in the directories, by the column that
+/// each says, and the columns of the code.
+fn shards_in(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> (BTreeMap<usize, PathBuf>, usize) {
+    let mut shards = BTreeMap::new();
+    let mut columns = 0;
+    let mut paths: Vec<PathBuf> = dirs.iter().flat_map(|dir| named_so(disk, dir, name)).collect();
+    // A link may lead to where a shard was.
+    paths.sort_by_key(|path| disk.read_link(path).is_ok());
+    for path in paths {
+        let header = open_shard(disk, &path).ok().and_then(|file| read_header(&*file).ok());
+        let real = resolve(disk, &path).and_then(|real| kernel_path(&real));
+        if let (Some((header, _)), Ok(real)) = (header, real) {
+            columns = columns.max(header.columns as usize);
+            shards.entry(header.column.0 as usize).or_insert(real);
+        }
+    }
+    (shards, columns)
+}
+
+/// Returns the paths in a directory that are called like a shard of the set.
+pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf> {
+    let files = disk.list(dir).unwrap_or_default();
+    let is_named = |file: &PathBuf| column_of(file.as_os_str(), name).is_some();
+    files.into_iter().filter(is_named).map(|file| dir.join(file)).collect()
+}
+
+/// Removes links that lead nowhere and are none of the set's: a shard got the name of another
+/// column since.
+fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>) {
+    for path in named_so(disk, &names.dir, &names.name) {
+        let is_own = shards.keys().any(|&column| names.shard(column) == path);
+        if !is_own && is_idle(disk, &path) {
+            let _ = disk.remove(&path);
+        }
+    }
+}
+
+/// True for a link that leads to nothing.
+fn is_idle(disk: &dyn Disk, path: &Path) -> bool {
+    let is_link = disk.meta(path).is_ok_and(|meta| meta.kind == MetaKind::Symlink);
+    is_link && resolve(disk, path).is_ok_and(|to| disk.meta(&to).is_err())
+}
+
+/// Renames a shard to a name that nothing has, or a link that leads to nothing.
+fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
+    disk.root(&parent(to), Access::Write)?;
+    match is_idle(disk, to) || disk.meta(to).is_err() {
+        true => disk.rename(from, to),
+        false => Err(std::io::ErrorKind::AlreadyExists.into()),
+    }
+}
+
+/// Makes a link to a shard where nothing is, or another link.
+fn link(disk: &dyn Disk, real: &Path, path: &Path) -> std::io::Result<()> {
+    disk.root(&parent(path), Access::Write)?;
+    if disk.read_link(path).is_ok_and(|to| to != real) {
+        disk.remove(path)?;
+    }
+    match disk.meta(path) {
+        Ok(_) => Ok(()),
+        Err(_) => disk.make_link(real, path, exact_now()),
+    }
+}
