@@ -120,7 +120,7 @@ pub enum Command {
     Compare(compare::Compare),
     Advise(Box<advise::Advise>),
     Bench(bench::Bench),
-    Replay(replay::Replay),
+    Replay(Box<replay::Replay>),
     Durability(Box<durability::Durability>),
     #[command(hide = true)]
     Lab(moved::Lab),
