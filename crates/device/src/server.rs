@@ -1,6 +1,6 @@
 //! Exports of NBD servers as devices: a member of a volume on another machine.
 //!
-//! libnbd ([`library`]) speaks the protocol, TLS included; each device has a connection and a thread
+//! libnbd ([`library`]) speaks the protocol, TLS included. Each device has a connection and a thread
 //! ([`driver`]) of its own, and any number of requests under way. A server that does not answer, or
 //! a connection that breaks, is a device that is gone: the caller gets an error within
 //! [`SILENCE`] and never waits for ever. Short interruptions of the network are TCP's to bridge.
