@@ -9,6 +9,7 @@ lose() {
         rm -rf "$dir/disk$i"
     done
     within 120 are_live $((disks - $#)) || fail "$(live) nodes are live after $# were killed"
+    sleep 3 # The NameNode takes one dead node after the other out of its tables.
 }
 # The blocks that have no replica, and those that have one.
 missing() { client $hdfs.tools.DFSck -list-corruptfileblocks / | grep -c '^blk_' || true; }
