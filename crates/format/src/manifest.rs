@@ -719,7 +719,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_after_the_start_alone() {
+    fn missing_bytes_are_known_from_the_start_alone() {
         for good in [sample().encode(), with_fields().encode()] {
             let begin = &good[..Manifest::BEGIN_BYTES as usize];
             let need = good.len() as u64;
