@@ -130,7 +130,7 @@ impl Nodes {
         let answer = self.answer(code, plan);
         let mut out = format!(
             "\n{}\n\n",
-            terminal.bold(&format!("Partial sums, elements of {}", sets::bytes(self.element)))
+            terminal.bold(format!("Partial sums, elements of {}", sets::bytes(self.element)))
         );
         let mut table = Table::new(&[">node", "columns", ">reads", ">whole", ">sums", ">chain"]);
         for link in &answer.links {
