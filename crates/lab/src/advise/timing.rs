@@ -1,5 +1,5 @@
 //! How long requests take on a candidate: the beginning of the trace on the volume's own engine in
-//! virtual time, as `lab replay --device` takes all of it.
+//! virtual time, as `replay --device` takes all of it.
 
 use super::Candidate;
 use crate::exascale::Device;
