@@ -47,8 +47,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The socket of udev, there as long as it runs.
 const UDEV: &str = "/run/udev/control";
 
-/// How long udev may take to make the link; without the packaged rule it never does.
-const LINKED: Duration = Duration::from_secs(20);
+/// How long udev may take to make the link in a boot; without the packaged rule it never does.
+const LINKED: Duration = Duration::from_secs(60);
+
+/// The device is announced again after so long: udev sees within 3 s that rules were installed.
+const ANNOUNCED: Duration = Duration::from_secs(5);
 
 /// Make a volume a block device of this machine
 ///
@@ -359,9 +362,8 @@ fn keep(record: &Record) -> Result<(), Failure> {
     if Path::new(UDEV).exists() {
         let begun = Instant::now();
         while begun.elapsed() < LINKED {
-            // Again: udev sees within 3 s that rules were installed.
             have_udev_look(&record.device)?;
-            let until = Instant::now() + LINKED / 4;
+            let until = Instant::now() + ANNOUNCED;
             while Instant::now() < until {
                 if fs::canonicalize(&link).is_ok_and(|found| found == record.device) {
                     return Ok(());
