@@ -5,7 +5,7 @@
 # namespaces.
 #
 #   tests/servers.sh          faults, TLS, and the bytes of two codes: about two minutes
-#   tests/servers.sh heavy    every table of docs/servers.md: about six
+#   tests/servers.sh heavy    every table of docs/servers.md: about three
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${PANTILE_NETWORK:-}" ]; then
