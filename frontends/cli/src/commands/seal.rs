@@ -56,9 +56,8 @@ pub struct Seal {
     code: Option<String>,
     #[command(flatten)]
     reading: args::Reading,
-    /// The directory of the shards; made if it is not there. Given several times, as for several
-    /// disks, each gets shards in turn, and links to those in the others: any one of them then
-    /// stands for the set.
+    /// The directory of the shards, made if it is not there. Given several times, each directory
+    /// gets shards in turn, and links to the others.
     #[arg(long, value_name = "DIR", required = true)]
     out: Vec<PathBuf>,
     #[command(flatten)]

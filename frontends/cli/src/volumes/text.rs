@@ -495,7 +495,7 @@ mod tests {
         let seen = Seen { root: Path::new("vol"), served: true, uri: None };
         let text = status_text(&report, seen, &terminal);
         assert!(!text.contains(['\x1b', '\x07']), "{text:?}");
-        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 6, "{text:?}");
+        assert_eq!(text.matches("\\u{1b}[31m\\u{1b}]0;owned\\u{7}\\n").count(), 5, "{text:?}");
     }
 
     #[test]
