@@ -93,7 +93,7 @@ impl Commit<'_> {
             false => error,
         };
         let (headers, meta) = done.map_err(&finish)?;
-        journal::finish(&set.world, &journal, &[]).map_err(&finish)?;
+        journal::finish(&set.world, &journal, &set.dirs).map_err(&finish)?;
         report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
         for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
             let Output { column, path, file } = output;

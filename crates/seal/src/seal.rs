@@ -131,6 +131,7 @@ fn reseal(
     let mut widened_from = None;
     loop {
         let mut set = Set::open(world, opening, progress)?;
+        set.keep_apart();
         crate::repair::finish(&mut set, progress)?;
         if let Some(repair) = &set.repair {
             return Err(SealError::RepairCutOff { journal: repair.path.clone() });

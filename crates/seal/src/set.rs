@@ -297,6 +297,13 @@ impl<'w> Set<'w> {
         parent(&resolve(self.world.disk, &path).unwrap_or(path))
     }
 
+    /// Lets shards be in other directories that were named, as where a file system has no links.
+    pub(crate) fn keep_apart(&mut self) {
+        let shards = self.shards.iter().enumerate();
+        let paths = shards.filter_map(|(column, shard)| Some((column, parent(&shard.as_ref()?.path))));
+        self.names.elsewhere = paths.filter(|(_, dir)| self.dirs.contains(dir)).collect();
+    }
+
     /// Returns the directories of the shards, that of the set first.
     pub(crate) fn shard_dirs(&self) -> Vec<PathBuf> {
         let mut dirs = vec![self.names.dir.clone()];

@@ -22,7 +22,9 @@ pub(crate) fn link_others(
 ) {
     let (mut shards, columns) = shards_in(disk, all, name);
     let names = |dir: PathBuf| Names::new(dir, name.to_vec(), columns);
-    for (&column, real) in &mut shards {
+    let here: Vec<PathBuf> = dirs.iter().filter_map(|dir| kernel_path(dir).ok()).collect();
+    // What links of the user lead to elsewhere has the name that the user gave it.
+    for (&column, real) in shards.iter_mut().filter(|(_, real)| here.contains(&parent(real))) {
         let own = names(parent(real)).shard(column);
         if *real != own && give_name(disk, real, &own).is_ok() {
             *real = own;

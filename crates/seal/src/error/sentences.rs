@@ -173,7 +173,7 @@ impl fmt::Display for SealError {
                     true => write!(
                         out,
                         ", and a new one needs a code: say --code raid5 for one parity, raid6 for two, or another such as \
-                         rs:10+4; if its shards are elsewhere, name that directory"
+                         rs:10+4; if its shards were moved to other disks, leave a symbolic link to each there, under its name"
                     ),
                     false => write!(
                         out,

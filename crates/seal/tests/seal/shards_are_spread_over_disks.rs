@@ -1,6 +1,7 @@
 //! Claim: several directories for the shards get one in turn, and each stands for the whole set,
 //! also after another of them was lost.
 
+use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
@@ -143,4 +144,24 @@ fn a_link_that_leads_elsewhere_is_put_right() {
     seal(&SealOptions { code: None, ..spread.options(&spread.sources) }, &mut Silent).unwrap();
     assert_eq!(fs::read_link(&link).unwrap(), spread.dirs[0].join("set.03.shard"));
     spread.assert_spread([3, 4]);
+}
+
+#[test]
+fn directories_without_links_are_named_together() {
+    let spread = Spread::new();
+    let all = || SetPaths { paths: spread.dirs.to_vec(), ..spread.set(0) };
+    for (dir, column) in [(0, 4), (1, 3)] {
+        fs::remove_file(spread.dirs[dir].join(format!("set.{column:02}.shard"))).unwrap();
+    }
+    write(&spread.sources[1].join("new"), &Seed(7).bytes(50_000));
+    let disk = FaultDisk::new(spread.place.dir.path(), Faults { has_no_links: true, ..Faults::default() });
+    let again = SealOptions { code: None, ..spread.options(&spread.sources) };
+    let report = World { disk: &disk, threads: 1 }.seal(&again, &mut Silent).unwrap();
+    assert_eq!(report.added, 1);
+    assert!(!spread.dirs[0].join("set.04.shard").exists());
+    assert!(verify(&VerifyOptions { set: all(), ..Default::default() }, &mut Silent).unwrap().recoverable);
+    fs::remove_file(spread.sources[1].join("new")).unwrap();
+    heal(&HealOptions { set: all(), ..Default::default() }, &mut Silent).unwrap();
+    assert_eq!(fs::read(spread.sources[1].join("new")).unwrap(), Seed(7).bytes(50_000));
+    assert!(fs::metadata(spread.dirs[1].join("set.04.shard")).unwrap().is_file());
 }

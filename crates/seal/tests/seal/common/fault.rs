@@ -41,6 +41,8 @@ pub struct Faults {
     pub umask: Option<u32>,
     /// Giving an owner to a file is refused.
     pub owners_stay: bool,
+    /// Symbolic links are refused, as on exFAT.
+    pub has_no_links: bool,
     /// A planted bug: the journal gets its name only when everything was applied.
     pub journal_late: bool,
     /// Device numbers of what lies at or below directories of these names.
@@ -478,6 +480,9 @@ impl Disk for FaultDisk {
 
     fn make_link(&self, target: &Path, path: &Path, mtime: Timestamp) -> io::Result<()> {
         self.alive()?;
+        if self.faults.has_no_links {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         self.inner.make_link(target, path, mtime)
     }
 
