@@ -69,7 +69,8 @@ class Guest:
         """Waits until the volume is mounted: nofail means that the boot does not."""
         units = "-u pantile@srv-tank -u mnt-tank.mount -u dev-pantile-tank.device -u 'systemd-fsck@*'"
         said = f"{{ journalctl -b --no-pager -o short-monotonic {units} -u systemd-udevd | tail -n 40; udevadm info /dev/nbd0; "
-        said += "cat /run/pantile/nbd0 /proc/locks; ls -l /dev/pantile /dev/nbd0; false; }"
+        said += "cat /run/pantile/nbd0; ls -l /dev/pantile; dmesg | grep nbd0; pantile status /srv/tank; "
+        said += "grep -H . /proc/$(pidof nbdkit)/task/*/wchan | sort -t: -k2 | uniq -c -f1; false; }"
         self.run("systemctl is-system-running --wait; true", seconds=seconds)
         tries = "for i in $(seq 30); do findmnt /mnt/tank && break; sleep 1; done"
         self.run(f"{tries}; findmnt /mnt/tank || {said}", seconds=60)
