@@ -32,7 +32,9 @@ use crate::fetch::Requester;
 use crate::maps::{Change, ChunkPatch, Mapping, StripePatch};
 use crate::span::{Place, Target};
 use crate::{Operand, Slot, Urgency, UserBlock};
-pub(crate) use home::{Going, in_runs};
+pub(crate) use home::Going;
+#[cfg(feature = "planted-bugs")]
+pub(crate) use home::in_runs;
 use pantile_code::CellIndex;
 use pantile_format::volume;
 use pantile_plan::UpdatePlan;

@@ -67,6 +67,7 @@ pub enum Bug {
     KeepsStaleParity,
     /// A patch is written home together with the record that speaks of it. With patches only, as
     /// those below, and not in [`Bug::ALL`] but in [`Bug::OF_PATCHES`].
+    #[cfg(feature = "planted-bugs")]
     GoesHomeTooEarly,
     /// The rows of a patch are free as soon as it is home, before a record says so.
     FreesPatchRowsTooEarly,
