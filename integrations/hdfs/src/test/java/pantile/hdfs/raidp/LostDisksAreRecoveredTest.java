@@ -128,6 +128,16 @@ class LostDisksAreRecoveredTest {
     return Missing.of(cluster.files).size();
   }
 
+  /** Returns the number of missing blocks once the NameNode has taken all reports. */
+  private static long settled() throws Exception {
+    long seen = -1;
+    for (long now = missing(); now != seen; now = missing()) {
+      seen = now;
+      Thread.sleep(6_000);
+    }
+    return seen;
+  }
+
   /** Every file byte by byte, every block twice. */
   private static void allHaveTwoCopies() throws Exception {
     for (Map.Entry<String, byte[]> file : FILES.entrySet()) {
@@ -224,7 +234,7 @@ class LostDisksAreRecoveredTest {
     Map<Integer, DataNodeProperties> stopped = lose(0, 2, 3);
     allAreDead();
     areBack(stopped);
-    long lost = missing();
+    long lost = settled();
     String said = whole();
     assertTrue(said.contains("rebuilt " + lost + " blocks"), said);
     said = whole();
