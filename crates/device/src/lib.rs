@@ -2,11 +2,12 @@
 //! that run them.
 //!
 //! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`]
-//! is a file or a block device, [`ServerDevice`] an export of an NBD server, [`MemoryDevice`] memory, and a [`Layer`] makes any device slow
-//! ([`Throttled`]), counted ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned
-//! buffers ([`AlignedBuf`]) of a bounded [`BufferPool`]. An [`IoPool`] runs requests on threads,
-//! some for each device, so that one that hangs delays no other. It returns completions and does
-//! not interpret the bytes. A [`Reader`] reads at once, for callers that cannot wait for a thread.
+//! is a file or a block device, [`ServerDevice`] an export of an NBD server, [`MemoryDevice`]
+//! memory, and a [`Layer`] makes any device slow ([`Throttled`]), counted ([`Counted`]) or faulty
+//! ([`Faulty`]). Bytes travel in page-aligned buffers ([`AlignedBuf`]) of a bounded [`BufferPool`].
+//! An [`IoPool`] runs requests on threads, some for each device, so that one that hangs delays no
+//! other. It returns completions and does not interpret the bytes. A [`Reader`] reads at once, for
+//! callers that cannot wait for a thread.
 //!
 //! ```
 //! use pantile_device::*;

@@ -1,8 +1,8 @@
 //! Exports of NBD servers as devices: a member of a volume on another machine.
 //!
-//! libnbd ([`library`]) speaks the protocol, TLS included. Each device has a connection and a thread
-//! ([`driver`]) of its own, and any number of requests under way. A server that does not answer, or
-//! a connection that breaks, is a device that is gone: the caller gets an error within
+//! libnbd ([`library`]) speaks the protocol, TLS included. Each device has a connection and a
+//! thread ([`driver`]) of its own, and any number of requests under way. A server that does not
+//! answer, or a connection that breaks, is a device that is gone: the caller gets an error within
 //! [`SILENCE`] and never waits for ever. Short interruptions of the network are TCP's to bridge.
 //!
 //! A server must offer FLUSH and FUA, or what it acknowledges could be gone with its power.
@@ -56,7 +56,8 @@ pub struct ServerDevice {
 }
 
 impl ServerDevice {
-    /// Opens the export of a URI: `nbd://host[:port]/export`, `nbds://`, `nbd+unix:///export?socket=PATH`.
+    /// Opens the export of a URI: `nbd://host[:port]/export`, `nbds://`,
+    /// `nbd+unix:///export?socket=PATH`.
     ///
     /// Errors: `Server`, with what is wrong in words; `ReadOnly`, `TooSmall`.
     pub fn open(path: &Path, access: Access) -> Result<ServerDevice, DeviceError> {

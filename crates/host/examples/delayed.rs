@@ -4,9 +4,9 @@
 //! `cargo run --release -p pantile-host --example delayed -- [CODE..]`
 //!
 //! The disks are those of `disks`. 32 writers write pieces of 4 or 128 KiB to a range that was
-//! never written; every write is durable when it is answered: *wcl* with parity, *delayed* without until the end of the epoch, which is counted in; *bare* writes the pieces to
-//! the same disks in turn and flushes the one, as RAID-0 would. Ratios are to wcl. Medians of
-//! three.
+//! never written; every write is durable when it is answered: *wcl* with parity, *delayed* without
+//! until the end of the epoch, which is counted in; *bare* writes the pieces to the same disks in
+//! turn and flushes the one, as RAID-0 would. Ratios are to wcl. Medians of three.
 
 mod disks;
 

@@ -2,10 +2,10 @@
 //!
 //! There is one driver, [`Engine`]; what it drives is a value: a volume, or the
 //! [standard](crate::standard) RAID that volumes are compared with. So are the devices. [`Held`]
-//! devices keep contents, so that what is read can be compared: those of `pantile_sim`'s world, one queue each, and how long
-//! an operation takes, the caller says. The [ledger](crate::replay) of a trace has none, so that a
-//! volume may be long. Computing takes no time in either. So every number found here is exact and
-//! the same on every machine.
+//! devices keep contents, so that what is read can be compared: those of `pantile_sim`'s world, one
+//! queue each, and how long an operation takes, the caller says. The [ledger](crate::replay) of a
+//! trace has none, so that a volume may be long. Computing takes no time in either. So every number
+//! found here is exact and the same on every machine.
 
 use pantile_format::FormatError;
 use pantile_format::volume::HistoryId;

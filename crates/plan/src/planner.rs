@@ -41,7 +41,8 @@ pub struct Request<'a> {
     pub effort: Effort,
 }
 
-/// Effort of the search for a cheaper plan. The same effort on the same request gives the same plan.
+/// Effort of the search for a cheaper plan. The same effort on the same request gives the same
+/// plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effort {
     /// For a read path: microseconds for one-row codes, below ten milliseconds for array codes.

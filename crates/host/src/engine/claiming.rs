@@ -1,6 +1,6 @@
 //! The claim, written again every period: read first, in case another has taken the volume, and no
-//! flush. It goes to the devices like all else, and a device that is gone is found by it although no
-//! client asks.
+//! flush. It goes to the devices like all else, and a device that is gone is found by it although
+//! no client asks.
 //!
 //! Whoever finds that a claim does not beat takes the volume after [`crate::claim::WATCH`]. So a
 //! host that was stopped for longer (a process, a machine that swaps) and goes on must not write

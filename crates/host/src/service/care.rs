@@ -1,5 +1,5 @@
-//! The care for a volume that is open: spares for what is lost, members on servers that return, what
-//! the folder says of what has joined, samples for rates.
+//! The care for a volume that is open: spares for what is lost, members on servers that return,
+//! what the folder says of what has joined, samples for rates.
 
 use super::mishap::Part;
 use super::status::rebuilding;

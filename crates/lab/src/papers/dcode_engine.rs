@@ -4,8 +4,9 @@
 //!
 //! Beside the counts of [`super::dcode_load`] and [`super::dcode_read`], which multiply plans, this
 //! is what a volume does: its stripes are turned one against the next, its plans read the fewest
-//! elements. Writes are those of a standard RAID, in place, which reads what it needs of the old. Accesses are told apart by the column that
-//! a device holds of a stripe, so that the disks of the paper, which stand still, can be counted.
+//! elements. Writes are those of a standard RAID, in place, which reads what it needs of the old.
+//! Accesses are told apart by the column that a device holds of a stripe, so that the disks of the
+//! paper, which stand still, can be counted.
 
 use super::array::Array;
 use super::dcode_load::{self, Convention, WORKLOADS, Workload, load_factor};
@@ -210,8 +211,8 @@ struct Accesses {
 }
 
 impl Accesses {
-    /// Asks each request of section IV: a volume to read, and a standard RAID, which writes in place,
-    /// to write.
+    /// Asks each request of section IV: a volume to read, and a standard RAID, which writes in
+    /// place, to write.
     fn count(code: &Code, options: &Options) -> Result<Accesses, ExecuteError> {
         let mut volume = Array::new(code, None, |_, _, blocks| blocks)?;
         let mut standard = Array::standard(code, |_, _, blocks| blocks)?;

@@ -2,7 +2,8 @@
 //!
 //! A [`trace`] is read once, streaming. Usually a code has a [`Counter`], which counts the plans of
 //! writes in place, each durable before the next, and a [`Window`] per delay, which counts what
-//! gathering writes saves. Otherwise it has a [`Driven`] volume: the engine itself, without devices. [`generate`] makes traces up.
+//! gathering writes saves. Otherwise it has a [`Driven`] volume: the engine itself, without
+//! devices. [`generate`] makes traces up.
 //!
 //! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as
 //! it must be.

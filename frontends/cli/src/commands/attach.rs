@@ -1,9 +1,9 @@
 //! `pantile attach` and `detach`: a volume as a block device of the kernel's NBD client.
 //!
 //! The record of an attached volume is the file `/run/pantile/nbdN`: name, folder, and whether
-//! `attach` began to serve it. The link `/dev/pantile/NAME` leads to the device. Where udev runs, it
-//! makes the link by the packaged rule, which reads the name in the record; systemd then has a device
-//! unit for the link, which a line of `/etc/fstab` waits for.
+//! `attach` began to serve it. The link `/dev/pantile/NAME` leads to the device. Where udev runs,
+//! it makes the link by the packaged rule, which reads the name in the record; systemd then has a
+//! device unit for the link, which a line of `/etc/fstab` waits for.
 
 use crate::args;
 use crate::failure::{Failure, Outcome, Verdict, note};

@@ -51,7 +51,8 @@ pub struct Create {
     /// The code: a spec such as raid6:4, or the path of a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
-    /// Disks, partitions, files, or URIs of exports (nbd://HOST/NAME), one for each column of the code.
+    /// Disks, partitions, files, or URIs of exports (nbd://HOST/NAME), one for each column of the
+    /// code.
     #[arg(value_name = "DEVICE", conflicts_with = "size")]
     named: Vec<PathBuf>,
     /// The same, behind an option.

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 ///
 /// Answers: who notices when a disk dies at night? Looks at the volumes of the configuration, at
 /// those that are attached, and at the last runs of 'seal --all' and 'verify --all'. Each change is
-/// printed and sent once: by mail, to a program, to a webhook. What could not be sent is sent later.
-/// With 'listen' the numbers are served to Prometheus. Without a configuration attached volumes are
-/// watched and changes are printed.
+/// printed and sent once: by mail, to a program, to a webhook. What could not be sent is sent
+/// later. With 'listen' the numbers are served to Prometheus. Without a configuration attached
+/// volumes are watched and changes are printed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Mail leaves by the machine's sendmail, or by curl to an SMTP server; webhooks leave by curl. 'pantile check-config --help' \

@@ -51,7 +51,8 @@ pub struct PlanCommand {
     #[arg(long, value_name = "COLUMN=COST", allow_hyphen_values = true)]
     cost: Option<String>,
     /// Cut the plan by node into partial sums, and count the bytes of each link: 'each' for a node
-    /// for each column, or the nodes of columns, such as 0-3=0,4-7=1; others are nodes of their own.
+    /// for each column, or the nodes of columns, such as 0-3=0,4-7=1; others are nodes of their
+    /// own.
     #[arg(long, value_name = "COLUMN=NODE", conflicts_with = "write", allow_hyphen_values = true)]
     nodes: Option<String>,
     /// The size of an element, for --nodes.

@@ -1,7 +1,8 @@
-//! `pantile plan --nodes`: a plan as partial sums of nodes, and what each link between them carries.
+//! `pantile plan --nodes`: a plan as partial sums of nodes, and what each link between them
+//! carries.
 //!
-//! A plan is a sum of products, so it can be cut by node: each node sums what it reads, and sums are
-//! added on the way.
+//! A plan is a sum of products, so it can be cut by node: each node sums what it reads, and sums
+//! are added on the way.
 
 use crate::args;
 use crate::describe;

@@ -1,4 +1,5 @@
-//! Conditions: faults by a key that stays the same from look to look, and the changes between looks.
+//! Conditions: faults by a key that stays the same from look to look, and the changes between
+//! looks.
 
 use crate::failure::Failure;
 use crate::machine::all::{Task, write_whole};
@@ -72,8 +73,8 @@ impl Memory {
         write_whole(path, &crate::json::text(self))
     }
 
-    /// Takes the conditions of a look at the volumes and sets of `watched`, and returns what changed
-    /// since the last one. A volume or set that is not watched any more is forgotten.
+    /// Takes the conditions of a look at the volumes and sets of `watched`, and returns what
+    /// changed since the last one. A volume or set that is not watched any more is forgotten.
     pub fn take(&mut self, at: u64, found: Conditions, watched: &BTreeMap<String, Known>) -> Vec<Change> {
         let mut changes = Vec::new();
         let change = |condition: &Condition, is: &str, text: String| Change {

@@ -1,5 +1,5 @@
-//! Claim: `pantile-lab dcode-engine --devices` writes nothing unless `--write` says so, and then only what
-//! is blank, unless `--yes` says so.
+//! Claim: `pantile-lab dcode-engine --devices` writes nothing unless `--write` says so, and then
+//! only what is blank, unless `--yes` says so.
 
 use crate::common::*;
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! Claim: `pantile-lab dcode-engine` asks what the D-Code paper asked, 2000 reads healthy and 200 with each
-//! disk lost, of all codes at all its primes, and docs/lab.md says what comes of that.
+//! Claim: `pantile-lab dcode-engine` asks what the D-Code paper asked, 2000 reads healthy and 200
+//! with each disk lost, of all codes at all its primes, and docs/lab.md says what comes of that.
 
 use crate::common::*;
 use serde_json::Value;
