@@ -156,9 +156,8 @@ fn died_of_a_client(log: &Path, from: u64, fault: &str) -> bool {
         && says(log, from, |line| is_about_a_client(&String::from_utf8_lossy(&line)))
 }
 
-/// Tests whether a line is one of these:
-///
-///     nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.
+/// Tests whether a line is nbdkit's report of a failed assertion on a closed socket.
+// nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.
 fn is_about_a_client(line: &str) -> bool {
     ["nbdkit: ", "connections.c:", "raw_send_", "Assertion `sock >= 0' failed"]
         .iter()
