@@ -1,5 +1,5 @@
-//! Choosing a code for ten disks or so: space, what is proved to survive, and what the rebuild of
-//! one disk reads.
+//! Compares codes for about ten disks: space, proven tolerance, and the bytes read to rebuild one
+//! disk.
 //!
 //!     cargo run --release -p pantile --example choose_a_code
 use pantile::plan::{ProveOptions, prove};

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     files.into_iter().try_for_each(|file| file.into_inner().map(drop))?;
     println!("{path}: {len} bytes in {columns} shards of {}", codec.code());
 
-    // As many are lost as the code bears.
+    // Removes as many shards as the code tolerates.
     let lost = codec.code().claim().tolerance;
     (0..lost).try_for_each(|column| std::fs::remove_file(shard(column)))?;
 

@@ -1,4 +1,4 @@
-//! A shard that lies: nobody knows which one, and there are no checksums.
+//! Finds a corrupt shard without checksums.
 //!
 //!     cargo run --release -p pantile --example which_shard_lies
 use pantile::{CellSet, Codec};

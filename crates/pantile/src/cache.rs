@@ -1,8 +1,8 @@
-//! What was made once per key, found again behind a lock, within a bound of bytes.
+//! A locked map from keys to compiled values, bounded in bytes.
 //!
-//! Who keeps a value has its size from the value: an estimate, by the terms of a program and the
-//! cells of a code. A program of XORs that has run for some MiB has code besides, of which there is
-//! a bound of its own (pantile-kernel).
+//! A value reports its own size: an estimate from the terms of its program and the cells of its
+//! code. Machine code of an XOR program, made after some MiB of use, is not counted; pantile-kernel
+//! bounds it.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -106,7 +106,7 @@ mod tests {
         assert!(Arc::ptr_eq(&first, &cache.keep(0, Arc::new(Of(7)))), "kept beside what is there");
         get(&cache, 1, 40);
         assert!(Arc::ptr_eq(&first, &get(&cache, 0, 60)) && cache.bytes() == 100);
-        // One more, and it begins anew.
+        // A third value exceeds the bound and empties the cache.
         let third = get(&cache, 2, 1);
         assert_eq!((cache.find(&0).is_none(), cache.find(&1).is_none(), cache.bytes()), (true, true, 1));
         assert!(Arc::ptr_eq(&third, &get(&cache, 2, 1)));

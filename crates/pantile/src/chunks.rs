@@ -27,7 +27,7 @@ pub enum ChunkError {
     Multiple {
         /// The length asked for.
         given: usize,
-        /// What it must be a multiple of.
+        /// The length must be a multiple of this.
         of: usize,
     },
     /// The name of the profile says how long they are.
@@ -199,8 +199,8 @@ impl Chunks {
         }
     }
 
-    /// Whether data are read and written at several places at once: [`Chunks::encode_at`] and
-    /// [`Chunks::decode_at`] are then the calls, and streams will not do.
+    /// True if the data are one stripe, read and written at several positions at once: use
+    /// [`Chunks::encode_at`] and [`Chunks::decode_at`]; streams are not possible.
     pub fn is_one_stripe(&self) -> bool {
         self.chunk_len().is_none()
     }
@@ -294,10 +294,10 @@ impl Chunks {
         vec![vec![0; room]; self.code().columns()]
     }
 
-    /// Encodes a stream to its end, stripe after stripe; the bytes of data.
+    /// Encodes a stream to its end, stripe after stripe; returns the number of data bytes.
     ///
-    /// Shape: one writer per column. Errors: reading or writing fails; what was written by then
-    /// stays. Cost: memory for one stripe.
+    /// Shape: one writer per column. Errors: reading or writing fails; bytes written before stay.
+    /// Cost: memory for one stripe.
     ///
     /// # Panics
     ///

@@ -16,17 +16,17 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// What each cache may fill unless told otherwise: the recoveries of all pairs of columns of
-/// D-Code(24), or 40 of D-Code(64).
+/// The default bound of each cache: room for the recoveries of all pairs of columns of D-Code(24),
+/// or for 40 recoveries of D-Code(64).
 pub(crate) const CACHE_BYTES_USUAL: usize = 16 << 20;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
-/// What it makes for a pattern of losses it keeps, up to about 64 MiB in all unless
-/// [`Codec::with_cache_bytes`] says otherwise, shared with its clones: 16 MiB each of recoveries of
-/// whole columns found without a lock, of others of these, of [`Codec::recovery`] and of
-/// [`Codec::checker`]. The first are kept for good; the others are dropped, all of a kind, when
-/// there is no more room. A handle keeps what it is for.
+/// The codec keeps the programs made for each pattern of losses and shares them with its clones.
+/// There are four caches of 16 MiB each, or of [`Codec::with_cache_bytes`]: recoveries of whole
+/// columns found without a lock, further recoveries of whole columns, those of [`Codec::recovery`],
+/// and those of [`Codec::checker`]. Entries of the first are kept for good. The others are emptied
+/// when full. A handle keeps its program alive.
 #[derive(Clone)]
 pub struct Codec {
     inner: Arc<Inner>,
@@ -37,7 +37,7 @@ struct Inner {
     planner: Planner,
     /// Of every program.
     stores: Stores,
-    /// What each cache may fill.
+    /// The bound of each cache.
     cache_bytes: usize,
     /// The powers behind the code, if there are any.
     plank: OnceLock<Option<Plank>>,
@@ -68,12 +68,12 @@ impl<R: Weight> Decoders<R> {
         Decoders { shelf: Shelf::new(cache_bytes), more: Cache::new(cache_bytes) }
     }
 
-    /// What is there, without a lock, if the columns are ascending.
+    /// Returns the value kept for ascending columns, found without a lock.
     pub(crate) fn known(&self, lost: &[usize]) -> Option<&Arc<R>> {
         self.shelf.get(lost)
     }
 
-    /// What is there, or is made of ascending columns.
+    /// Returns the kept value, or makes it for ascending columns.
     pub(crate) fn get<E>(
         &self,
         lost: &[usize],
@@ -156,36 +156,35 @@ impl From<PlanError> for RecoverError {
 }
 
 impl Codec {
-    /// A codec for the code; also for one that is for study only, which must not store: whoever
-    /// stores asks [`Code::check_stores`] first.
+    /// Returns a codec for the code. Codes for study only are accepted; before storing data, call
+    /// [`Code::check_stores`].
     ///
     /// Cost: one pass over its equations; programs are made when first used.
     pub fn new(code: &Code) -> Codec {
         Codec::made(code, Stores::Auto, CACHE_BYTES_USUAL)
     }
 
-    /// The same code with another policy of stores. What it computes does not depend on that; its
-    /// programs are made anew.
+    /// Returns a codec of the same code with another store policy. Results are equal; programs are
+    /// compiled again.
     ///
-    /// Unless told otherwise, a codec decides by the size of a stripe: one that a second-level
-    /// cache can hold is taken for one that is there. Whoever encodes or rebuilds small stripes
-    /// that were not touched before, and sends on what comes out, says [`Stores::Streaming`]: what
-    /// is read is fetched ahead, and what is written goes past the caches. That gains a fifth to a
-    /// half of the speed (Ice Lake); `pantile bench --cold` measures what is reached.
+    /// By default a codec decides by the size of a stripe: one that fits a second-level cache is
+    /// assumed to be there. Use [`Stores::Streaming`] for small stripes that come from memory and
+    /// whose results are sent on: sources are prefetched and results bypass the caches. That gains
+    /// a fifth to a half of the speed (Ice Lake); `pantile bench --cold` measures it.
     pub fn with_stores(&self, stores: Stores) -> Codec {
         Codec::made(self.code(), stores, self.inner.cache_bytes)
     }
 
-    /// The same code with other bounds on what is kept for patterns of losses: so many bytes of
-    /// each of the four kinds that [`Codec`] names, instead of 16 MiB. Its programs are made anew.
+    /// Returns a codec of the same code with another bound, in bytes, of each of its four caches
+    /// ([`Codec`]). Programs are compiled again.
     ///
-    /// Of a kind without a lock that is full nothing more is kept; of the others at least the last
-    /// one is, however large it is.
+    /// A full cache of the kind without a lock takes no more entries. The other kinds always keep
+    /// their last entry, however large.
     pub fn with_cache_bytes(&self, bytes_of_each: usize) -> Codec {
         Codec::made(self.code(), self.inner.stores, bytes_of_each)
     }
 
-    /// What each cache may fill.
+    /// Returns the bound of each cache.
     pub(crate) fn cache_bytes(&self) -> usize {
         self.inner.cache_bytes
     }
@@ -209,15 +208,16 @@ impl Codec {
         }
     }
 
-    /// The same code for columns in which elements are interleaved, by packets of so many bytes.
+    /// Returns a codec of the same code for columns of interleaved elements, in packets of
+    /// `packet_bytes`.
     ///
     /// Errors: packets of 0 bytes.
     pub fn in_packets(&self, packet_bytes: usize) -> Result<PacketCodec, StripeError> {
         PacketCodec::new(self, packet_bytes)
     }
 
-    /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores asks its
-    /// [`Code::check_stores`].
+    /// Returns a codec for the code that a spec names. Before storing data, call its
+    /// [`Code::check_stores`], as for [`Codec::new`].
     pub fn parse(spec: &str) -> Result<Codec, CodeError> {
         Code::parse(spec).map(|code| Codec::new(&code))
     }
@@ -329,8 +329,8 @@ impl Codec {
         self.inner.columns.get(lost, |lost| self.decoder_anew(lost))
     }
 
-    /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come
-    /// again, and to measure.
+    /// Returns what [`Codec::decoder`] returns, planned and compiled for this call and not kept:
+    /// for losses that do not come again, and for measurements.
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, PlanError> {
         let code = self.code();
         let columns = code.columns();
@@ -455,7 +455,7 @@ impl Codec {
     /// Adds the change of a data cell, old content plus new, to every parity cell that it reaches;
     /// the data cell is not touched and may be absent.
     ///
-    /// For whoever keeps parities elsewhere than data. Errors: as of [`Codec::update_given`].
+    /// For parities that are stored apart from data. Errors: as of [`Codec::update_given`].
     pub fn add_change_given(
         &self,
         cells: &mut [Buffer<'_>],
@@ -466,7 +466,7 @@ impl Codec {
         self.updating(position, cell).add_change_given(cells, change).map_err(StripeError::of_cells)
     }
 
-    /// What carries a change of a data cell, which has that position, to parity.
+    /// Returns the program that adds a change of the data cell at this position to parity.
     pub(crate) fn updating(&self, position: usize, cell: usize) -> &Update {
         self.inner.updates[position].get_or_init(|| {
             let code = self.code();

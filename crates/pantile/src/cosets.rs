@@ -1,5 +1,5 @@
-//! Codes whose points lie in cosets of a subspace, found in their equations: what an additive FFT
-//! can encode and decode.
+//! Detects, from the equations, codes that an additive FFT can encode and decode: their points lie
+//! in cosets of a subspace.
 //!
 //! T = 4, 8 .. 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0,
 //! b_1 .., numbered by the bits of their number. A code of one row and more than T / 2 parities, at
@@ -8,9 +8,9 @@
 //! column, b_i from another, and all are compared.
 //!
 //! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the
-//! coset of 0: the states of all columns of a stripe add up to zero. So the states of what is read
-//! are those of what is not, of which there are T. Four of them are solved by a 4 x 4 system. What
-//! more points take is in `transforms.rs`.
+//! coset of 0: the states of all columns of a stripe add up to zero. So the T states of the columns
+//! that are read equal those of the lost ones. Four lost columns are solved by a 4 x 4 system. For
+//! more points see `transforms.rs`.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Gf, eliminate};
@@ -20,10 +20,10 @@ use pantile_plan::CellSet;
 /// Points of a coset, at most.
 const POINTS_MOST: usize = 128;
 
-/// The same if its states are to stay in registers.
+/// The most points whose states stay in registers.
 const STATES_MOST: usize = 8;
 
-/// The same if what is lost is solved from states.
+/// The points of a code whose lost columns are solved from states.
 const SOLVED_POINTS: usize = 4;
 
 /// Lost columns from which on the FFT may take less time than sums of products.
@@ -35,7 +35,7 @@ const OF_WHOLE: usize = 13;
 const OF_HALF: usize = 8;
 const OF_STATES: usize = 36;
 
-/// The same of sums of products: for each column that is left, and for all that comes after.
+/// Products of the other way, by sums: for each surviving column, and for the rest.
 const OF_COLUMN: usize = 6;
 const OF_SUMS: usize = 28;
 
@@ -57,7 +57,7 @@ pub(crate) struct Cosets {
 pub(crate) struct Coset {
     /// The first of its points; the others are y + x.
     pub(crate) y: Gf,
-    /// s(y), by which cosets are told apart.
+    /// s(y), equal for all points of a coset and different between cosets.
     pub(crate) s: Gf,
     /// One for each x.
     pub(crate) columns: Vec<Option<CellIndex>>,
@@ -140,7 +140,7 @@ impl Cosets {
         }
     }
 
-    /// The same of some of them, by states in registers.
+    /// Returns the program that encodes some of the parities by states in registers.
     fn encoder_of(&self, code: &Code, is_wanted: impl Fn(CellIndex) -> bool) -> Option<Program> {
         let wanted = |parity: Option<CellIndex>| parity.filter(|&cell| is_wanted(cell)).map(CellIndex::usize);
         let outputs = few(&self.parities, None).map(wanted);
@@ -211,7 +211,7 @@ impl Cosets {
         self.program(code, |cell| !is_lost(cell), at_origin, FftOutputs::Solved(rows))
     }
 
-    /// Whether four lost columns, of which some are data, cost less by way of states than by sums
+    /// True if recovering four lost columns, some of them data, costs less by states than by sums
     /// of products.
     fn is_faster(&self, is_lost: impl Fn(CellIndex) -> bool) -> bool {
         let left_in =
@@ -263,7 +263,7 @@ impl Cosets {
         (y + self.xs[2 * index]).0
     }
 
-    /// What a column at z adds to each state, of four.
+    /// Returns the term that a column at z adds to each of four states.
     ///
     /// The polynomial that is 1 at z and 0 at the other points of its coset is the product over the
     /// levels i of 1 + z_i + X_i, z and X taken i times by X^2 + X.
@@ -334,9 +334,9 @@ mod tests {
         }
     }
 
-    /// As steps of the same code, which has no points that anybody could find.
+    /// Compares with sums of products from the generator.
     #[test]
-    fn what_the_fft_makes_is_what_sums_of_products_make() {
+    fn fft_results_equal_sums_of_products() {
         let paint = |i: usize| (0..300).map(|at| (i * 37 + at * 11 + at / 7) as u8).collect::<Vec<u8>>();
         for (k, m, wanted) in [
             (1, 4, [4, 1]),

@@ -20,43 +20,44 @@
 //!
 //! # Which call when
 //!
-//! | what there is | what to call |
+//! | you have | call |
 //! |---|---|
-//! | bytes that shall become one shard per column, and back | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
+//! | bytes to cut into one shard per column, or such shards | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
 //! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
 //! | shards of a stream that are lost or wrong | [`Codec::verify_stream`], [`Codec::rebuild_stream`] |
 //! | chunks as Ceph, HDFS, ISA-L, Jerasure, klauspost or SeaweedFS have them | [`Chunks`] |
 //! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
-//! | some buffers that must not be written, or are not there | [`Codec::encode_given`], [`Codec::decoder_of`], [`Recovery::run_given`] |
+//! | some buffers that are read-only or absent | [`Codec::encode_given`], [`Codec::decoder_of`], [`Recovery::run_given`] |
 //! | a small write | [`Codec::update`] |
-//! | some cells wanted, reads of different cost | [`Codec::recovery`], which is told by [`Codec::planner`] what to read |
+//! | some cells wanted, reads of different cost | [`Codec::recovery`], with the reads of [`Codec::planner`] |
 //! | whole columns lost, many stripes | [`Codec::decoder`], once, and [`Recovery::run`] for each |
-//! | something is wrong, nobody knows where | [`Codec::checker`] |
+//! | a stripe with an error somewhere | [`Codec::checker`] |
 //! | whole columns of an array code stored as streams | [`Codec::in_packets`] |
 //!
-//! `examples/` has a file and back, a shard that lies, a small write, and the choice of a code.
+//! `examples/` stores a file and restores it, locates a corrupt shard, does a small write, and
+//! chooses a code.
 //!
 //! # Shapes
 //!
 //! A stripe is one buffer per cell, all of one length, numbered by [`CellIndex`]: column by column,
 //! each from row 0. For a code of one row per column that is one buffer per column.
 //! [`split_columns`] cuts column buffers into cells. Equations hold byte by byte, so any byte range
-//! of a stripe is a stripe. Whoever stores whole columns of an array code can interleave their
-//! elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but changes of
-//! single elements.
+//! of a stripe is a stripe. Systems that store whole columns of an array code can interleave their
+//! elements ([`Codec::in_packets`]): a column is then one stream. All calls are faster except
+//! changes of single elements.
 //!
 //! # Cost
 //!
 //! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a
-//! codec is cheap to clone and share between threads. What was compiled is immutable, and that for
-//! whole columns is found without a lock; [`Codec::decoder`] gives it as a handle.
+//! codec is cheap to clone and share between threads. Compiled programs are immutable, and those
+//! for whole columns are found without a lock; [`Codec::decoder`] returns one as a handle.
 //!
 //! # Features
 //!
-//! Both are on by default, and no byte depends on them. `run-time-code`: array codes become machine
-//! code after some use; without it nothing that was written is executed, and they reach 0.6 to 0.8
-//! of the speed. `fft`: wide codes of the family lch are computed by additive FFTs; without it by
-//! sums of products.
+//! Both are on by default, and no byte depends on them. With `run-time-code` array codes become
+//! machine code after some use; without it no generated code is executed, and they reach 0.6 to 0.8
+//! of the speed. With `fft` wide codes of the family lch are computed by additive FFTs, without it
+//! by sums of products.
 #![forbid(unsafe_code)]
 
 mod cache;

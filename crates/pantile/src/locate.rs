@@ -31,12 +31,11 @@ const TILE_BYTES: usize = 32 * 1024;
 /// Two wrong bytes of a stripe closer than this belong to one stretch.
 const GRANULE_BYTES: usize = 64;
 
-/// What each byte of the cells adds to the products that a search may cost. A stretch of 64 bytes
-/// of 254 columns of one row brings a million, and all pairs of these with four checks take an
-/// eighth of that.
+/// Products that a search may cost for each byte of the cells. A stretch of 64 bytes of 254 columns
+/// of one row allows a million; all pairs of these columns with four checks take an eighth of that.
 const SEARCH_PRODUCTS_PER_BYTE: u64 = 64;
 
-/// What is known of a byte range that does not add up.
+/// The finding on a byte range that fails a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// These columns, and no others, explain every byte of the range.
@@ -46,8 +45,8 @@ pub enum Verdict {
         /// A larger error looks so with a chance of at most one in 2 to this power; zero where as
         /// many other columns could always be the wrong ones: 2e + f > d - 1.
         evidence_bits: u32,
-        /// Whether that is at least [`EVIDENCE_BITS_LEAST`], and so it is for everything else that
-        /// is wrong in the stripe.
+        /// True if the evidence of this finding, and of every other one in the stripe, is at least
+        /// [`EVIDENCE_BITS_LEAST`].
         certain: bool,
     },
     /// Different columns would explain it equally well.
@@ -55,13 +54,13 @@ pub enum Verdict {
         /// Two of the explanations.
         examples: [Vec<usize>; 2],
     },
-    /// No columns explain all of it that are few enough to be told from others, or the search for
-    /// them was cut short.
+    /// No set of columns explains all of it and is small enough to be unique, or the search was cut
+    /// short.
     Unlocatable,
 }
 
 impl Verdict {
-    /// Whether it may be repaired without a guess.
+    /// True if it can be repaired without a guess.
     pub fn is_certain(&self) -> bool {
         matches!(self, Verdict::Located { certain: true, .. })
     }
@@ -73,7 +72,7 @@ pub struct Finding {
     /// Offsets within an element. The first and the last byte fail a check; bytes between may be
     /// clean.
     pub range: Range<usize>,
-    /// What explains it.
+    /// The explanation, if there is one.
     pub verdict: Verdict,
 }
 
@@ -87,7 +86,7 @@ pub struct Checker {
     explanations: Cache<Vec<usize>, Hypothesis>,
 }
 
-/// What a thread needs to look at a tile, kept from one to the next.
+/// The buffers in which a thread checks a tile, kept from one tile to the next.
 #[derive(Default)]
 struct Room {
     syndromes: Option<Arena>,
@@ -131,7 +130,7 @@ impl Room {
 struct Hypothesis {
     /// Zero exactly where the columns explain the checks.
     residual: Dot,
-    /// What to add to each of their cells.
+    /// The program that computes the correction of each of their cells.
     corrections: Option<(Vec<usize>, Dot)>,
     /// Of both.
     terms: usize,
@@ -269,14 +268,14 @@ impl Checker {
         Ok(without_doubtful_stripes(found.findings, stripe_bytes))
     }
 
-    /// Corrects the located findings in place; those of which `accept` says no are left alone. Who
-    /// accepts others than certain ones guesses, and should say so.
+    /// Corrects the located findings that `accept` approves, in place. A caller that accepts
+    /// uncertain findings guesses, and should say so.
     ///
-    /// Each range is checked anew, as a whole: where the columns do not explain every byte of it,
-    /// because the stripe was written since or is another one, nothing of the range is changed. Nor
-    /// is it where the columns' cells are not determined by the checks. Returns the number of bytes
-    /// of elements in the ranges, or parts of them, in which something was corrected. Errors:
-    /// buffers that are not a stripe, or a finding that lies outside them; nothing is then written.
+    /// Each range is checked again as a whole. It is left unchanged where the columns no longer
+    /// explain every byte of it, because the stripe was written since or is another one, and where
+    /// the checks do not determine the columns' cells. Returns the number of bytes of elements in
+    /// the ranges, or parts of them, in which something was corrected. Errors: buffers that are not
+    /// a stripe, or a finding outside them; nothing is then written.
     pub fn correct(
         &self,
         cells: &mut [&mut [u8]],
@@ -324,8 +323,8 @@ impl Checker {
         Ok(corrected)
     }
 
-    /// What was added to the cells that `corrections` are for; `None` if that is not all that is
-    /// wrong.
+    /// Returns the errors in the cells of `corrections`; `None` if they do not explain everything
+    /// that is wrong.
     fn errors(
         &self,
         cells: &[&[u8]],
@@ -409,7 +408,7 @@ struct Stretch {
     known: Known,
 }
 
-/// What may explain all bytes of a stretch so far.
+/// The columns that explain all bytes of a stretch so far.
 enum Known {
     /// These columns, few enough that no others of as many explain any of it.
     Columns(Vec<usize>),
@@ -417,7 +416,7 @@ enum Known {
     Perhaps(Vec<usize>),
     /// Several columns.
     Several([Vec<usize>; 2]),
-    /// Nothing.
+    /// No columns.
     Nothing,
 }
 

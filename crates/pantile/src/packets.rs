@@ -1,14 +1,13 @@
 //! Columns in which the elements of an array code are interleaved.
 //!
-//! With each element in one piece a stripe of D-Code(13) is 169 buffers, and a pass over it goes
-//! through all of them at once. In packets it is 13: each column is a packet of its first element,
-//! one of its second, and so on, then the next packet of the first. Equations hold byte by byte, so
-//! the code is the same; only where a byte of an element lies is not. It is the layout that
-//! bit-matrix codes of other libraries have, too, where the length of a packet is known as the
-//! packet size, and the one in which Pantile's (`crs`) are fast.
+//! With each element in one piece a stripe of D-Code(13) is 169 buffers, and a pass goes through
+//! all of them at once. In packets it is 13: each column is a packet of its first element, one of
+//! its second, and so on, then the next packet of the first. Equations hold byte by byte, so the
+//! code is the same and only the position of bytes differs. Bit-matrix codes of other libraries
+//! have this layout too (their packet size is this length), and Pantile's (`crs`) are fast in it.
 //!
-//! For whoever stores whole columns (an object store, a file of shards). A block device wants its
-//! blocks in one piece, for a block that lies in many packets is many elements to update.
+//! Use it to store whole columns (an object store, a file of shards). A block device wants each
+//! block in one piece: a block spread over many packets is many elements to update.
 
 use crate::cache::Cache;
 use crate::codec::{Codec, Decoders, RecoverError, Recoveries, data_cell};

@@ -1,9 +1,9 @@
-//! Codes whose parities are made of powers, found in their equations: what Horner's rule can encode
-//! and decode, and of which one or two lost columns are sums that need no plan.
+//! Detects, from the equations, codes whose parities are made of powers. Horner's rule encodes and
+//! decodes them, and one or two lost columns are sums that need no plan.
 //!
-//! A code of d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns, such that parity p
-//! of column i is G_p^i, a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over
-//! GF(2^16) and GF(2^24)). Nothing is asked of the family: the generator is compared.
+//! Such a code has d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns. Parity p of
+//! column i is G_p^i, a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over
+//! GF(2^16) and GF(2^24)). No family is named here: the generator is compared.
 
 use pantile_code::{Cell, Code};
 use pantile_gf::{Gf, Matrix};

@@ -24,9 +24,9 @@ pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
     }
 }
 
-/// What a program does not read that recovers everything lost without a plan: what is lost, and of
-/// the parities left all but the first, as many as data are lost. The other cells are independent
-/// and determine the stripe.
+/// Returns the cells that a recovery of all lost cells without a plan does not read: the lost ones,
+/// and all surviving parities but the first ones. It reads one parity per lost data cell. The other
+/// cells are independent and determine the stripe.
 pub(crate) fn unread(code: &Code, lost: &CellSet) -> CellSet {
     let data_lost = code.data().iter().filter(|&&cell| lost.contains(cell)).count();
     let mut unread = lost.clone();
@@ -38,7 +38,7 @@ pub(crate) fn unread(code: &Code, lost: &CellSet) -> CellSet {
 /// Lists that are short for most codes.
 type Few<T, const N: usize> = SmallVec<[T; N]>;
 
-/// So many zeros, on the stack if they are few: it is not worth a list that is moved.
+/// Returns zeros, on the stack if they are few: moving a list costs more.
 fn zeros<'a, T: Copy, const N: usize>(
     zero: T,
     count: usize,
@@ -52,8 +52,8 @@ fn zeros<'a, T: Copy, const N: usize>(
     many
 }
 
-/// What a recovery of a code of one row knows and wants, by position in the lists of data and
-/// parities of the code.
+/// The known and the wanted cells of a recovery of a code of one row, by position in the lists of
+/// data and parities of the code.
 struct Loss {
     known: Few<usize, 32>,
     unknown: Few<usize, 8>,
@@ -63,8 +63,7 @@ struct Loss {
 }
 
 impl Loss {
-    /// Of nothing. Filled where it lies: to move lists that were just written costs a quarter of
-    /// the plan.
+    /// An empty loss, filled in place: moving the filled lists costs a quarter of the plan.
     fn new() -> Loss {
         Loss { known: Few::new(), unknown: Few::new(), rows: Few::new() }
     }
@@ -84,14 +83,13 @@ impl Loss {
         lost_rows.iter().for_each(|&row| self.rows.push(row));
     }
 
-    /// Whether data are lost, of `lost` cells, and as many parities are left.
+    /// True if data are among the `lost` lost cells and enough parities survive.
     fn has_parities(&self, lost: usize) -> bool {
         !self.unknown.is_empty() && self.rows.len() == lost
     }
 
     /// Writes each lost cell in terms of the sums, a line for each: first data, then parities.
-    /// `false` if the sums that can be had do not determine the data. There must be parities
-    /// enough.
+    /// Returns `false` if the available sums do not determine the data. Requires enough parities.
     fn solve(&self, code: &Code, solution: &mut [u8]) -> bool {
         let (used, count) = (self.unknown.len(), self.rows.len());
         let coefficient = |row: usize, position: usize| code.generator().get(row, position);

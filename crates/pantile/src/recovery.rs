@@ -20,7 +20,7 @@ pub struct Recovery(pub(crate) Compiled<Program>);
 pub struct PacketRecovery(pub(crate) Compiled<PacketProgram>);
 
 impl Recovery {
-    /// What is read and computed.
+    /// Returns the cells read and computed.
     pub fn plan(&self) -> &Plan {
         self.0.plan()
     }
@@ -31,10 +31,11 @@ impl Recovery {
         self.0.program.prepare();
     }
 
-    /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the
-    /// wanted cells that the plan does not read, and what is computed on the way to them.
+    /// Returns the cells whose buffers [`Recovery::run`] overwrites with their true content,
+    /// ascending: the wanted cells that the plan does not read, and the intermediate ones.
     ///
-    /// The latter may be lost or not: a cell that survives may cost less to compute than to read.
+    /// An intermediate cell may be lost or not: computing a surviving cell may cost less than
+    /// reading it.
     pub fn written(&self) -> Vec<CellIndex> {
         self.0.written()
     }
@@ -49,22 +50,22 @@ impl Recovery {
         self.0.program.run(cells).map_err(StripeError::of_cells)
     }
 
-    /// As [`Recovery::run`], with buffers of which each may be used as far as it says: what
-    /// [`Recovery::use_of`] calls unused may be absent, what is read need not be writable.
+    /// Runs as [`Recovery::run`], with buffers of limited use: a cell that [`Recovery::use_of`]
+    /// calls unused may be absent, and one that is only read need not be writable.
     ///
     /// Errors: also [`StripeError::CellGiven`]; nothing is then written.
     pub fn run_given(&self, cells: &mut [Buffer<'_>]) -> Result<(), StripeError> {
         self.0.program.run_given(cells).map_err(StripeError::of_cells)
     }
 
-    /// What a run does with a cell. Panics if the code has no such cell.
+    /// Returns the use of a cell in a run. Panics if the code has no such cell.
     ///
-    /// What is written was wanted, or is needed on the way ([`Recovery::written`]).
+    /// A written cell was wanted, or is intermediate ([`Recovery::written`]).
     pub fn use_of(&self, cell: CellIndex) -> Use {
         self.0.program.use_of(cell.usize())
     }
 
-    /// The same recovery for columns of packets.
+    /// Returns the same recovery for columns of packets.
     pub(crate) fn in_packets(self, packets: &Packets) -> PacketRecovery {
         let Compiled { plan, request, program } = self.0;
         PacketRecovery(Compiled { plan, request, program: laid_out(program, packets) })
@@ -106,7 +107,7 @@ pub(crate) struct Compiled<P> {
     pub(crate) program: P,
 }
 
-/// What a program computes that was made without a plan.
+/// The losses that a program made without a plan recovers; the plan is made from them on demand.
 #[derive(Debug)]
 struct Unplanned {
     code: Code,
@@ -129,8 +130,8 @@ impl<P: AsRef<Program>> Compiled<P> {
             let Some(Unplanned { code, lost }) = &self.request else {
                 unreachable!("a recovery has its plan or can make it")
             };
-            // What the program reads determines every cell in one way only, so that a plan from
-            // these cells reads what the program needs.
+            // The cells that the program reads determine every cell in one way only, so a plan from
+            // these cells reads all of them.
             let unread = unread(code, lost);
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let costs = Costs::uniform();

@@ -1,5 +1,4 @@
-//! Shards: whole columns as somebody who embeds a code stores them, one buffer or one stream for
-//! each.
+//! Shards: whole columns, as a storage system keeps them, one buffer or one stream for each.
 //!
 //! A shard is the cells of one column, in row order, each of one *element length*: for a code of
 //! one row per column the shard is its one cell. User data fill the data cells in user order, the
@@ -7,7 +6,7 @@
 //! zeros. A stream of more data than one stripe is cut into stripes, and a shard is then its part
 //! of each stripe, one after the other.
 //!
-//! Who knows the code, the element length and the length of the data can read shards back; nothing
+//! Shards can be read back with the code, the element length and the length of the data; nothing
 //! else is stored.
 
 use crate::checked::{Check, Checked, Doubt, Lengths, Purpose, Stripes};
@@ -36,7 +35,7 @@ pub enum ShardError {
         column: usize,
         /// Its length in bytes.
         have: usize,
-        /// What it must be: rows times the element length, which the first shard that is there
+        /// The required length: rows times the element length, which the first present shard
         /// decides.
         need: usize,
     },
@@ -62,7 +61,7 @@ pub enum ShardError {
     Shard {
         /// The column.
         column: usize,
-        /// What the system says.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -117,7 +116,7 @@ impl From<StripeError> for ShardError {
     }
 }
 
-/// What a codec says of buffers that were counted and measured here.
+/// Turns a codec's error on buffers that were counted and measured here into one on shards.
 fn of_shards(error: StripeError) -> ShardError {
     match error {
         StripeError::ColumnCount { have, need } => ShardError::Count { have, need },
@@ -173,11 +172,11 @@ impl Codec {
         Ok(data)
     }
 
-    /// Makes the shards that are lost (`None`) anew from those that are there.
+    /// Rebuilds the lost shards (`None`) from the others.
     ///
-    /// Errors: as many are lost that the code cannot make them; the shards are not of one stripe.
+    /// Errors: more shards are lost than the code can recover; the shards are not of one stripe.
     /// Nothing is changed then. Cost: memory for the lost shards; plan and program are kept for the
-    /// next call with the same ones lost.
+    /// next call with the same losses.
     pub fn restore(&self, shards: &mut [Option<Vec<u8>>]) -> Result<(), ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| shard.as_ref().map(Vec::len)))?;
         let lost: Vec<usize> = (0..shards.len()).filter(|&column| shards[column].is_none()).collect();
@@ -191,11 +190,10 @@ impl Codec {
         Ok(self.reconstruct(&mut cells, &lost)?)
     }
 
-    /// Whether all shards of a stripe are there and fit one another.
+    /// True if all shards of a stripe fit one another.
     ///
-    /// `false` says that at least one of them is wrong; [`Codec::checker`] says which, where that
-    /// can be known. Errors: the shards are not of one stripe. Cost: one encoding's worth of
-    /// products; no copy.
+    /// `false`: at least one shard is wrong; [`Codec::checker`] names it if the code can. Errors:
+    /// the shards are not of one stripe. Cost: products of one encoding; no copy.
     pub fn verify<S: AsRef<[u8]>>(&self, shards: &[S]) -> Result<bool, ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| Some(shard.as_ref().len())))?;
         let cells: Vec<&[u8]> = self.views(shards, element).collect();
@@ -209,12 +207,12 @@ impl Codec {
         stripes.saturating_mul(self.code().rows(column) as u64).saturating_mul(element_len as u64)
     }
 
-    /// Encodes a stream: reads data to its end and writes each shard's part of stripe after stripe;
-    /// the bytes of data.
+    /// Encodes a stream to its end, and writes each shard's part of stripe after stripe; returns
+    /// the number of data bytes.
     ///
     /// Shape: one writer per column. The last stripe is filled up with zeros; no data make no
-    /// stripe. Errors: reading or writing fails; what was written by then stays. Cost: memory for
-    /// one stripe.
+    /// stripe. Errors: reading or writing fails; bytes written before stay. Cost: memory for one
+    /// stripe.
     pub fn encode_stream(
         &self,
         data: &mut dyn Read,
@@ -260,9 +258,9 @@ impl Codec {
     ///
     /// Each stripe is checked before it is written. Errors: too much is lost, a stripe has an error
     /// that is not located ([`ShardError::Doubt`]), a shard ends before the data do, reading or
-    /// writing fails; what was written by then stays. Cost: memory for one stripe; all shards are
-    /// read, and the check is one encoding. [`Check::Off`] saves it, and reads no shard that
-    /// decoding does not need.
+    /// writing fails; bytes written before stay. Cost: memory for one stripe; all shards are read,
+    /// and the check costs one encoding. [`Check::Off`] saves it, and reads only the shards that
+    /// decoding needs.
     pub fn decode_stream_with(
         &self,
         shards: &mut [Option<&mut dyn Read>],

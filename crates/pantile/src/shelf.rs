@@ -1,9 +1,8 @@
-//! What was made once per set of columns, found again without a lock.
+//! A map from sets of columns to compiled values, read without a lock.
 //!
-//! A hash table of linked lists in which every link is written once and never again: to look
-//! something up is to follow pointers that no writer moves. So nothing is ever thrown away, and
-//! therefore the number of entries is bounded, and what they fill; what finds no room is not kept
-//! here.
+//! It is a hash table of linked lists in which every link is written once. A reader follows
+//! pointers that no writer moves, so entries are never removed. The number of entries and their
+//! bytes are bounded; a value without room is not kept here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,9 +17,9 @@ pub(crate) struct Shelf<V> {
     lists: [Link<V>; LISTS],
     /// Entries made or in the making.
     entries: AtomicUsize,
-    /// What they fill.
+    /// Bytes of all entries.
     bytes: AtomicUsize,
-    /// What they may fill.
+    /// The bound of `bytes`.
     bytes_most: usize,
 }
 
@@ -39,7 +38,7 @@ impl<V> Shelf<V> {
         Shelf { lists, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0), bytes_most }
     }
 
-    /// What was put here for these columns. Cost: no lock, no allocation.
+    /// Returns the value kept for these columns. Cost: no lock, no allocation.
     pub(crate) fn get(&self, columns: &[usize]) -> Option<&Arc<V>> {
         let mut link = &self.lists[list_of(columns)];
         while let Some(entry) = link.get() {
@@ -97,7 +96,7 @@ mod tests {
     const BYTES_MOST: usize = 16 << 20;
 
     #[test]
-    fn what_was_put_first_is_found_and_nothing_else() {
+    fn the_first_value_put_for_columns_is_found() {
         let shelf = Shelf::new(BYTES_MOST);
         for a in 0..30 {
             for b in 0..a {

@@ -44,7 +44,7 @@ pub enum StripeError {
         column: usize,
         /// Its length in bytes.
         have: usize,
-        /// What it must be: rows times the length of an element.
+        /// The required length: rows times the length of an element.
         need: usize,
     },
     /// A column buffer must be whole packets of each of its rows.
@@ -53,7 +53,7 @@ pub enum StripeError {
         column: usize,
         /// Its length in bytes.
         have: usize,
-        /// What it must be a multiple of: rows times the length of a packet.
+        /// The length must be a multiple of this: rows times the length of a packet.
         multiple_of: usize,
     },
     /// Packets have at least one byte.
@@ -83,7 +83,7 @@ pub enum StripeError {
     CellGiven {
         /// The cell.
         cell: usize,
-        /// Whether it is to be written, and not only to be read.
+        /// True if the buffer is written, and not only read.
         is_written: bool,
     },
     /// A finding lies outside the cells: it is of another stripe.
@@ -174,7 +174,7 @@ impl fmt::Display for StripeError {
 impl std::error::Error for StripeError {}
 
 impl StripeError {
-    /// What a program says of buffers that are cells.
+    /// Turns a program's error on buffers into one on cells.
     pub(crate) fn of_cells(error: ShapeError) -> StripeError {
         match error {
             ShapeError::BufferCount { have, need } => StripeError::CellCount { have, need },
@@ -188,7 +188,7 @@ impl StripeError {
         }
     }
 
-    /// What a program says of columns of packets.
+    /// Turns a program's error on columns of packets into one on columns.
     pub(crate) fn of_columns(error: ShapeError) -> StripeError {
         match error {
             ShapeError::BufferCount { have, need } => StripeError::ColumnCount { have, need },

@@ -4,24 +4,24 @@
 //! **Encoding.** The coefficients of the groups of data add up to those of a polynomial whose
 //! values at the origin are the parities.
 //!
-//! **Decoding.** E are the points of lost data and of all parities that are not read, T in all;
-//! L(X) is the product of X + e over E, and V the coset of 0. A stripe is such that at each x of V
-//! what the columns of data at y add, s(y) / (x + y) times each, is the parity there. So S(x), the
-//! sum of the parity that is read at x and of what the data that are left add, is what the lost
-//! data add. S L has on V the values of
+//! **Decoding.** E are the T points of lost data and of all parities that are not read; L(X) is the
+//! product of X + e over E, and V the coset of 0. In a stripe, the parity at each x of V is the sum
+//! of s(y) / (x + y) times the data column at y, over all of them. So S(x), the parity read at x
+//! plus the terms of the surviving data, is the sum of the terms of the lost data. S L has on V the
+//! values of
 //!
 //! ```text
 //! N(X) = sum over the lost data at e of c_e s(e) L(X) / (X + e),     N(e) = c_e s(e) L'(e),     deg N < T
 //! ```
 //!
-//! where parities that are not read need no values, since L is zero there. So S at V, times L, to
-//! coefficients, to values on each coset in which data are lost, over s(e) L'(e): that is what was
-//! lost, with T points for each transform instead of as many as the code has columns. Lost parities
-//! are encoded then.
+//! where parities that are not read need no values, since L is zero there. So S at V is multiplied
+//! by L, turned into coefficients, evaluated on each coset in which data are lost, and divided by
+//! s(e) L'(e). The result is the lost data, with T points for each transform instead of as many as
+//! the code has columns. Lost parities are encoded afterwards.
 //!
-//! Source: the polynomials and transforms of docs/codes/lch.md; that a product with the locator of
-//! erasures takes N from its values is Forney's algorithm at known places (G. D. Forney, "On
-//! decoding BCH codes", 1965), with values on a subspace in place of syndromes.
+//! Source: the polynomials and transforms of docs/codes/lch.md. The product with the locator of
+//! erasures, whose values give N, is Forney's algorithm at known places (G. D. Forney, "On decoding
+//! BCH codes", 1965), with values on a subspace in place of syndromes.
 
 use crate::cosets::{Coset, Cosets};
 use pantile_code::{CellIndex, Code};
@@ -142,7 +142,7 @@ impl Work<'_> {
         Work { cosets, steps: Vec::new(), slots: cosets.points(), has_states: false }
     }
 
-    /// As many slots as points, of which nothing else is.
+    /// Reserves as many slots as there are points, for one use; returns the first.
     fn new_slots(&mut self) -> usize {
         self.slots += self.cosets.points();
         self.slots - self.cosets.points()
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// What the parities should be at some bytes.
+    /// True if the parities are right at some bytes.
     fn is_encoded(code: &Code, cells: &[Vec<u8>]) -> bool {
         let k = code.data().len();
         let of_byte = |r: usize, at: usize| {

@@ -1,5 +1,4 @@
-//! What a recovery changes is what it says: true content in the cells that it names, nothing
-//! anywhere else.
+//! A recovery writes true content to the cells that it names, and to no other.
 
 use crate::common::*;
 use pantile::{CellIndex, CellSet, Codec, Costs, Recovery};

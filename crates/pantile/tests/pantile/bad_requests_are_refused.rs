@@ -1,5 +1,5 @@
-//! What names a cell, a column or a byte that is not there is an error that says so, and nothing is
-//! written.
+//! Requests with a cell, a column or a byte out of range fail with an error that names it, and
+//! write nothing.
 
 use crate::common::{painted, views};
 use pantile::plan::{Planner, Request};
@@ -89,7 +89,7 @@ fn a_recovery_takes_stripes_of_its_own_code_alone() {
 }
 
 #[test]
-fn what_lies_outside_a_stripe_is_not_written() {
+fn ranges_outside_a_stripe_are_not_written() {
     for spec in SPECS {
         let codec = Codec::parse(spec).unwrap();
         let data = codec.code().data().len();

@@ -173,7 +173,7 @@ fn pieces_longer_than_a_window_come_back() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_profiles_are_refused() {
     let refused = |name: &str, chunk| Chunks::new(&Profile::parse(name).unwrap(), chunk).unwrap_err();
     let isa = "ceph:plugin=isa k=4 m=2";
     assert_eq!(refused(isa, Some(100)), ChunkError::Multiple { given: 100, of: 32 });

@@ -5,7 +5,7 @@ use crate::common::*;
 use pantile::{CellSet, Codec};
 
 #[test]
-fn what_is_decoded_is_what_was_encoded() {
+fn decoders_give_the_encoded_data() {
     for spec in [
         "crs:3+3,w=3",
         "crs:4+2,w=3,orig",

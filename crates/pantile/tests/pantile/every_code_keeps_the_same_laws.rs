@@ -1,9 +1,9 @@
 //! One law suite for every family and for 200 code files with random equations.
 //!
-//! For each code: the proof says which sets of columns are survivable; every survivable set is lost
-//! and recovered, every fatal set is refused with nothing written; recovery plans are sound and
-//! their outputs right for lost cells of any shape; small writes keep parity true by every
-//! strategy; a flipped byte is found.
+//! For each code the proof says which sets of columns are survivable. Every survivable set is lost
+//! and recovered; every fatal set is refused with nothing written. Recovery plans are sound, and
+//! their outputs right for lost cells of any shape. Small writes keep parity true by every
+//! strategy. A flipped byte is found.
 
 use crate::common::*;
 use pantile::Tier;
@@ -72,7 +72,7 @@ fn reads_only_what_its_plan_reads(codec: &Codec, whole: &[Vec<u8>], set: &[usize
 }
 
 #[test]
-fn what_the_proof_calls_survivable_is_recovered_and_nothing_else() {
+fn exactly_the_sets_proven_survivable_are_recovered() {
     for code in all_codes(200) {
         let codec = Codec::new(&code);
         let options = ProveOptions {

@@ -8,8 +8,7 @@ use std::ops::Range;
 
 const SPECS: [&str; 5] = ["rs:4+2", "raid6:4", "rs:4+3", "shec:6,4,3", "dcode:7"];
 
-/// Errors in many stripes that lie one behind the other. What is right is zero, which every code
-/// has for a stripe.
+/// Errors in many consecutive stripes of zeros, which are a stripe of every code.
 struct Trial {
     codec: Codec,
     stripe_bytes: usize,
@@ -19,8 +18,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// The same `bytes` bytes of each stripe are wrong in as many columns, in one cell of each or
-    /// in all of them.
+    /// Makes the same `bytes` bytes of each stripe wrong in `columns` columns, in one cell of each
+    /// or in all of them.
     fn new(
         spec: &str,
         (stripes, stripe_bytes): (usize, usize),
@@ -219,7 +218,7 @@ fn one_byte_that_refutes_the_columns_refutes_them_for_the_whole_stretch() {
 }
 
 #[test]
-fn nothing_is_certain_in_a_stripe_of_which_something_is_in_doubt() {
+fn one_doubtful_error_makes_all_of_a_stripe_uncertain() {
     let wrong = [(0, 0..512), (2, 2048..2560), (3, 2050..2051), (1, 4096..4200), (4, 5000..5003)];
     let (codec, mut cells) = stripe_with("rs:4+2", 12_288, &[&wrong[..], &[(5, 8192..8300)]].concat());
     let findings = locate(&codec, &cells, 4096);

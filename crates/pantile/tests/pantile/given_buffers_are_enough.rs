@@ -1,5 +1,4 @@
-//! Whoever may not write what survives, or lacks it, hands over no more than is needed, and gets
-//! the same bytes.
+//! Calls with surviving buffers that are read-only or absent give the same bytes.
 
 use crate::common::Random;
 use pantile::{Buffer, BufferList, CellIndex, Code, Codec, StripeError, Use, split_columns};

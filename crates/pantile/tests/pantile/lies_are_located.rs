@@ -23,7 +23,7 @@ fn corrupt(
     }
 }
 
-/// What is said of columns that explain a range for certain.
+/// Returns the finding on a range that columns explain for certain.
 fn located(range: std::ops::Range<usize>, columns: Vec<usize>) -> Finding {
     Finding { range, verdict: Verdict::Located { columns, evidence_bits: 79, certain: true } }
 }
@@ -69,7 +69,7 @@ fn expect_located(codec: &Codec, whole: &[Vec<u8>], wrong: &[usize], gone: &[usi
 }
 
 #[test]
-fn as_many_lies_and_losses_as_the_distance_allows_are_named_and_repaired() {
+fn wrong_and_lost_columns_within_the_distance_are_named_and_repaired() {
     for code in all_codes(120) {
         let codec = Codec::new(&code);
         let tolerance = code.claim().tolerance;
@@ -134,7 +134,7 @@ fn different_columns_at_different_offsets_are_told_apart() {
 }
 
 #[test]
-fn what_was_written_after_it_was_located_is_not_corrected() {
+fn stripes_written_after_the_search_are_not_corrected() {
     // Short and longer than a tile; the second lie is at the far end, so that a correction tile by
     // tile has begun.
     for (spec, len) in [("rs:4+2", LEN), ("dcode:7", LEN), ("rs:6+4", 70_000)] {

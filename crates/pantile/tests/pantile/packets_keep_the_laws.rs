@@ -1,6 +1,6 @@
-//! Claim: a code in packets does to each packet what it does to a stripe whose cells are that
-//! packet of each: encode, recover any columns that can be, update, refuse. For every family and
-//! for code files with random equations.
+//! Claim: for each packet number, the packets of all elements are a stripe of the code: encode,
+//! recover any columns that can be, update, refuse. For every family and for code files with random
+//! equations.
 
 use crate::common::*;
 use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, PlanError, RecoverError, StripeError};
@@ -42,7 +42,7 @@ fn every_packet_is_a_stripe() {
         let groups = 1 + i % 3;
         let whole = encoded(&codec, groups);
         let mut columns = whole.clone();
-        // Parity anew, over garbage.
+        // Encodes again, over garbage.
         for &cell in code.parity() {
             for group in 0..groups {
                 codec.cells(&mut views(&mut columns), group).unwrap()[cell.usize()].fill(0x5a);
@@ -123,7 +123,7 @@ fn an_update_is_an_encoding_of_the_new_content() {
 }
 
 #[test]
-fn what_is_no_stripe_is_refused_and_nothing_is_written() {
+fn columns_that_are_no_stripe_are_refused_unwritten() {
     let codec = Codec::parse("dcode:5").unwrap();
     assert_eq!(codec.in_packets(0).unwrap_err(), StripeError::NoPacket);
     let codec = codec.in_packets(8).unwrap();

@@ -21,7 +21,7 @@ fn one_set_of_columns_is_planned_once_in_whatever_order_it_is_written() {
 }
 
 #[test]
-fn what_comes_again_is_planned_once_however_many_patterns_came_before() {
+fn repeated_losses_are_planned_once_after_many_other_patterns() {
     let codec = Codec::parse("rs:60+3").unwrap();
     // 1953 pairs and then some triples.
     for b in 0..63 {
@@ -41,7 +41,7 @@ fn alive<T>(all: &[Weak<T>]) -> usize {
 }
 
 #[test]
-fn what_is_kept_is_bounded_by_what_it_fills() {
+fn kept_programs_are_bounded_in_bytes() {
     // Half a MiB each, of which 32 fill what a kind may fill.
     let codec = Codec::parse("rs:128+128").unwrap();
     let lost = |i: usize| (i..i + 100).collect::<Vec<usize>>();

@@ -1,6 +1,6 @@
-//! Claim: what is split into shards is joined again, with as many shards lost as the code bears;
-//! streams give the same shards as stripes; a changed byte is seen; what is no stripe is refused,
-//! and nothing is changed then.
+//! Claim: data split into shards are joined again with as many shards lost as the code tolerates;
+//! streams give the same shards as stripes; a changed byte is seen; buffers that are no stripe are
+//! refused, and nothing is changed then.
 
 use crate::common::*;
 use pantile::{Codec, ShardError};
@@ -10,14 +10,14 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + i / 251 + 1) as u8).collect()
 }
 
-/// Columns that the code bears to lose, spread over it.
+/// Columns spread over the code, as many as it tolerates to lose.
 fn lost(codec: &Codec) -> Vec<usize> {
     let code = codec.code();
     (0..code.claim().tolerance).map(|i| i * code.columns() / code.claim().tolerance).collect()
 }
 
 #[test]
-fn what_is_split_is_joined() {
+fn split_data_are_joined() {
     for code in all_codes(40) {
         let codec = Codec::new(&code);
         let lost = lost(&codec);
@@ -94,7 +94,7 @@ impl Read for Slow<'_> {
 }
 
 #[test]
-fn what_is_no_stripe_is_refused() {
+fn shards_that_are_no_stripe_are_refused() {
     let codec = Codec::parse("dcode:5").unwrap();
     let whole = codec.split(&data(15 * 8));
     assert!(matches!(codec.join(&whole[1..], 4), Err(ShardError::Count { have: 4, need: 5 })));

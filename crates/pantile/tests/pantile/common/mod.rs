@@ -1,5 +1,5 @@
-//! What the law suites share: specs of every family, painted stripes, sets of columns, random code
-//! files.
+//! Shared parts of the law suites: specs of every family, painted stripes, sets of columns, random
+//! code files.
 
 use pantile::code::families;
 use pantile::{Code, Codec};
