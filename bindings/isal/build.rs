@@ -1,4 +1,4 @@
-//! The name by which the loader knows the library: whoever needs `libisal.so.2` is content with it.
+//! Sets the name by which the loader knows the library, for programs that need `libisal.so.2`.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

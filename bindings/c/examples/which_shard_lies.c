@@ -1,4 +1,4 @@
-/* A shard lies, and nobody knows which one: there are no checksums. */
+/* Finds a corrupt shard without checksums. */
 #include <pantile.h>
 #include <stdio.h>
 #include <stdlib.h>

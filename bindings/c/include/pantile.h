@@ -16,12 +16,11 @@
  *
  * UNITS     Every length is in bytes, as size_t: stripes beyond 4 GiB are fine. Columns, rows,
  *           cells, equations and positions count from 0.
- * ERRORS    Every call returns PANTILE_OK or says what is wrong. Whoever passes a pantile_error is
- *           told in a sentence; NULL is fine, too. After an error nothing was written, unless the
- *           call says otherwise; PANTILE_PANIC is a fault of the library, after which the bytes to
- *           be written are of unknown content. A call that makes a handle sets it to NULL if it
- *           fails. The library keeps no error of its own: there is no errno here. A message is one
- *           line.
+ * ERRORS    Every call returns PANTILE_OK or another status. A pantile_error, which may be NULL,
+ *           gets a message of one line. After an error nothing was written, unless the call is
+ *           documented otherwise; PANTILE_PANIC is a fault of the library, after which the content
+ *           of the bytes to be written is unknown. A call that makes a handle sets it to NULL if it
+ *           fails. The library keeps no error of its own: there is no errno here.
  * MEMORY    Buffers are the caller's, before and after. Handles are made by *_new, *_parse and
  *           *_from_text and given back with *_free, which takes NULL. Encoding, reconstructing,
  *           updating and verifying allocate nothing once a thread has seen the pattern of losses;
@@ -33,10 +32,10 @@
  *           no entry.
  * STRINGS   UTF-8. Input ends with a zero byte, or has its length beside it.
  * OVERLAP   Buffers that are written overlap no other buffer and no list of the call; that is
- *           checked. Where a number, a list or an error is to be put lies outside of these; that is
- *           not checked. What is only read may overlap, may lie in memory that must not be written,
- *           and may be read by other threads meanwhile. Bytes need no alignment; 64 bytes are
- *           fastest. Lists, structures and results lie as C aligns their types.
+ *           checked. Numbers, lists and errors of the call are written outside of these; that is
+ *           not checked. Buffers that are only read may overlap, may be in read-only memory, and
+ *           may be read by other threads at the same time. Bytes need no alignment; 64 bytes are
+ *           fastest. Lists, structures and results are aligned as C aligns their types.
  * THREADS   Handles never change and may be used by any number of threads at the same time. Only
  *           *_free must be the last use. There is no state beside handles that a caller can see.
  * FORK      A child may use everything, if no other thread was inside a call when it was forked.
@@ -124,7 +123,7 @@ typedef struct pantile_shape {
     size_t equations;
     /* The most cells of a column; 1 if columns are elements. */
     size_t rows_most;
-    /* Any so many columns may be lost. */
+    /* Any set of this many columns can be lost. */
     size_t tolerance;
     /* Equal codes have equal fingerprints. It does not resist a forger. */
     uint64_t fingerprint;
@@ -156,8 +155,8 @@ typedef struct pantile_term {
  * Cost: well below a millisecond for usual codes, a tenth of a second for the largest. */
 pantile_status pantile_code_parse(const char *spec, pantile_code **code, pantile_error *error);
 
-/* The code that a code file defines, of text_bytes bytes (docs/code-files.md). Text may come from
- * anybody: solving its equations takes at most `steps` steps of about a microsecond, after which
+/* The code that a code file defines, of text_bytes bytes (docs/code-files.md). The text need not
+ * be trusted: solving its equations takes at most `steps` steps of about a microsecond, after which
  * PANTILE_TOO_MUCH_WORK says how many suffice; 0 stands for 1,000,000. Limits: 4 MiB of text, 258
  * columns, 65,536 cells. */
 pantile_status pantile_code_from_text(const char *text, size_t text_bytes, uint64_t steps,
@@ -225,9 +224,9 @@ typedef struct pantile_prove_options {
 
 /* Counts which losses of columns are survivable, level by level, from one column on.
  *
- * *tolerance (or NULL): any so many columns may be lost, proved. `fatal` (or NULL) gets the columns
- * of one smallest fatal set, ascending, if it has room, and *fatal_need their number, 0 if none
- * was met. Too little room for either list is PANTILE_TOO_SMALL, and *tolerance is right all the
+ * *tolerance (or NULL): any set of this many columns can be lost, proved. `fatal` (or NULL) gets
+ * the columns of one smallest fatal set, ascending, if it has room, and *fatal_need their number, 0
+ * if none was met. Too little room for either list is PANTILE_TOO_SMALL, and *tolerance is right all the
  * same; room for as many entries as the code has columns always suffices, so that nothing is proved
  * twice. Options may be NULL. Cost: up to minutes for wide codes of large tolerance; work_most
  * bounds it: levels that cost more are sampled, and prove nothing. A call cannot be ended early. */
@@ -304,7 +303,7 @@ pantile_status pantile_update(const pantile_codec *codec, void *const *columns,
                               size_t offset, const void *new_content, size_t bytes,
                               pantile_error *error);
 
-/* As pantile_update, for parities that lie elsewhere than data: `change` is old content xor new
+/* As pantile_update, for parities stored apart from data: `change` is old content xor new
  * content, the data are not touched. A parity column that is NULL is left out, so that each keeper
  * of a parity updates its own: at least one that the element reaches must be there. */
 pantile_status pantile_update_parity(const pantile_codec *codec, void *const *columns,

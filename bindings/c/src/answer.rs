@@ -1,4 +1,4 @@
-//! What a call answers: a status, a sentence, lists. The border that no panic crosses.
+//! The answer of a call: a status, a sentence, lists. No panic crosses into C here.
 
 use pantile::code::{FileFault, Overspent};
 use pantile::{CodeError, PlanError, RecoverError, StripeError};
@@ -137,8 +137,7 @@ fn write_text(text: &str, to: &mut [c_char]) {
 /// NULL, or a handle that was made by the library and is not used any more: the header.
 pub(crate) unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() {
-        // What a destructor says is nobody's business any more.
-        // SAFETY: the caller's promise; handles are boxes.
+        // The message of a panicking destructor has no reader.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(unsafe { Box::from_raw(handle) })));
     }
 }
@@ -147,7 +146,7 @@ fn null(what: &str) -> Fault {
     Fault::new(PantileStatus::NullPointer, format!("{what} is NULL; pass one"))
 }
 
-/// What a pointer points to, if it is not NULL.
+/// Returns the value behind a pointer, which must not be NULL.
 ///
 /// # Safety
 ///
@@ -171,7 +170,7 @@ pub(crate) unsafe fn put<T>(pointer: *mut T, what: &str, value: T) -> Answer {
     Ok(())
 }
 
-/// As many values as the caller says; none may be NULL.
+/// Returns `count` values behind a pointer, which must not be NULL.
 ///
 /// # Safety
 ///

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn pantile_codec_free(codec: *mut PantileCodec) {
     unsafe { free(codec) }
 }
 
-/// Whether a column has cells of parity.
+/// True if a column has cells of parity.
 fn has_parity(code: &Code, column: usize) -> bool {
     code.column_cells(column).any(|cell| code.is_parity(cell))
 }
@@ -206,7 +206,7 @@ impl<'c> Change<'c> {
         Ok(Change { codec, stripe, position, cell, within, content })
     }
 
-    /// Whether the element reaches a cell of parity.
+    /// True if the element reaches a cell of parity.
     fn reaches(&self, cell: CellIndex) -> bool {
         let code = self.codec.code();
         let row = code.parity().iter().position(|&parity| parity == cell);

@@ -1,23 +1,23 @@
-//! The facade for C: `include/pantile.h` is the page, this is what stands behind it.
+//! The facade for C. `include/pantile.h` documents it.
 //!
-//! Nothing is decided here. A call checks what it is given, hands it to the facade and says what
-//! came of it:
+//! Nothing is decided here. A call checks its arguments, hands them to the facade and returns the
+//! result:
 //!
 //! * every function is run by [`answer::answer`], which turns a refusal into a status and a
 //!   sentence, and a panic into [`PantileStatus::Panic`]: none goes on into C;
-//! * a stripe is checked once ([`stripe::Stripe`]): counts, NULL, lengths, overlap; what is written
-//!   and what is read become slices only behind that, and only where they are used;
+//! * a stripe is checked once ([`stripe::Stripe`]): counts, NULL, lengths, overlap; columns become
+//!   slices only after that, and only where they are read or written;
 //! * lists are given by [`answer::List`]: the room, how many there are, and nothing written if it
 //!   does not fit.
 //!
-//! Invariants: a handle never changes once it is made; no state but a thread's own scratch lies
-//! outside of handles; `tests/the_header_is_true.rs` compares every function, structure and
-//! constant with the header, and `tests/abi.txt` with what was promised before.
+//! Invariants: a handle never changes once it is made; outside of handles there is only a thread's
+//! own scratch; `tests/the_header_is_true.rs` compares every function, structure and constant with
+//! the header, and `tests/abi.txt` with the interface promised before.
 //!
-//! `unsafe` is here because C is: each block relies on what the header asks of the caller, and says
-//! which sentence of it.
+//! `unsafe` is needed for C's pointers: each block relies on a requirement of the header, and says
+//! which sentence it is.
 
-// The header is the documentation of what is exported, and says what each pointer must be.
+// The header documents every export and says which pointers are valid.
 #![allow(missing_docs, clippy::missing_safety_doc, reason = "include/pantile.h documents all of it")]
 
 mod answer;

@@ -1,4 +1,4 @@
-//! Whether a stripe is true, and where it is not.
+//! Checks of a stripe, and location of errors in it.
 
 use crate::answer::{Fault, List, PantileError, PantileStatus, answer, list, put};
 use crate::codec::{PantileCodec, stripe_of};
@@ -51,7 +51,7 @@ impl PantileFinding {
         }
     }
 
-    /// What it says of a stripe with so many columns and elements of so many bytes.
+    /// Reads the finding for a stripe of `columns` columns and elements of `element` bytes.
     fn read(&self, columns: usize, element: usize) -> Result<Finding, Fault> {
         let count = usize::from(self.column_count);
         let listed = self.columns.get(..count).filter(|listed| {

@@ -25,7 +25,7 @@ pub struct PantilePlan {
     reads: Vec<PantileRange>,
     cost: u64,
     at_least: u64,
-    /// What a run does with each column.
+    /// The access of a run to each column.
     access: Vec<Access>,
 }
 

@@ -1,9 +1,9 @@
-//! A stripe as C hands it over: a pointer for each column. Checked here, once, and turned into the
-//! buffers of cells that the facade works on.
+//! A stripe of C: a pointer for each column. It is checked here, once, and turned into the buffers
+//! of cells that the facade works on.
 //!
 //! Invariants: a slice is made only of a column whose pointer is not NULL and whose length fits in
-//! memory, only of what the call reads or writes, and exclusively only of what is written, which
-//! overlaps no other column (`check_apart`).
+//! memory, and only if the call reads or writes it. It is exclusive only if the call writes it; it
+//! overlaps no other column then (`check_apart`).
 
 use crate::answer::{Answer, Fault, PantileStatus, list};
 use pantile::{Buffer, BufferList, CellIndex, Code};
@@ -15,10 +15,10 @@ use std::ops::Range;
 /// Columns by number, or something of each: no code has more than 258.
 pub(crate) type Columns<T> = SmallVec<[T; 512]>;
 
-/// What a call does with a column.
+/// The access of a call to a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing; the pointer is not looked at.
+    /// None; the pointer is not read.
     None,
     Read,
     Write,
@@ -87,9 +87,9 @@ impl<'s> Stripe<'s> {
         (0..self.columns.len()).filter(|&column| !self.is_there(column)).collect()
     }
 
-    /// Refuses a column that is NULL, or does not fit in memory from where it begins, or overlaps
-    /// something where one of both is written: another column, what is `beside` them, or the list
-    /// of the columns itself, which is read as long as the call lasts.
+    /// Refuses a column that is NULL, or whose length does not fit in memory. Refuses an overlap of
+    /// two ranges of which one is written: columns, `beside`, and the list of the columns, which is
+    /// read as long as the call lasts.
     pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
         let mut spans: SmallVec<[Span; 512]> = beside.iter().copied().collect();
         spans.push(Span::of(self.columns));
@@ -119,8 +119,8 @@ impl<'s> Stripe<'s> {
     ///
     /// # Safety
     ///
-    /// `check` was told that the column is read or written, and the caller of C that the columns
-    /// are valid as the header says; nothing writes to it while it is borrowed.
+    /// `check` accepted the column as read or written; the caller of C keeps the columns valid, as
+    /// the header requires; nothing writes to it while it is borrowed.
     pub(crate) unsafe fn read(&self, column: usize, row: usize, within: &Range<usize>) -> &'s [u8] {
         // SAFETY: the caller's promise: rows x element bytes, of which this is a part.
         unsafe { std::slice::from_raw_parts(self.pointer(column, row, within.start), within.len()) }
@@ -130,9 +130,8 @@ impl<'s> Stripe<'s> {
     ///
     /// # Safety
     ///
-    /// `check` was told that the column is written, and so that it overlaps nothing; this part of
-    /// it is borrowed once only; the caller of C says that the columns are valid as the header
-    /// says.
+    /// `check` accepted the column as written, so it overlaps nothing; this part of it is borrowed
+    /// once only; the caller of C keeps the columns valid, as the header requires.
     pub(crate) unsafe fn write(&self, column: usize, row: usize, within: &Range<usize>) -> &'s mut [u8] {
         // SAFETY: the caller's promise: rows x element bytes, of which this is a part.
         unsafe { std::slice::from_raw_parts_mut(self.pointer(column, row, within.start), within.len()) }
@@ -176,7 +175,7 @@ impl<'s> Stripe<'s> {
                 for (cell, column, row) in self.cells() {
                     buffers.push(match give(cell, column) {
                         Given::Nothing => Buffer::Absent,
-                        // SAFETY: whoever says so has had the column checked for it.
+                        // SAFETY: `check` accepted the column for this use.
                         Given::Read => Buffer::Read(unsafe { self.read(column, row, &part) }),
                         // SAFETY: as above; each cell comes once.
                         Given::Write => Buffer::Write(unsafe { self.write(column, row, &part) }),
@@ -196,7 +195,7 @@ impl<'s> Stripe<'s> {
     }
 }
 
-/// What a run gets of a cell.
+/// The buffer of a cell in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Given {
     Nothing,
@@ -206,7 +205,7 @@ pub(crate) enum Given {
     Aside,
 }
 
-/// What a thread keeps between calls, so that they allocate nothing.
+/// Memory that a thread keeps between calls, so that they allocate nothing.
 #[derive(Default)]
 struct Kept {
     buffers: BufferList,
@@ -217,8 +216,8 @@ thread_local! {
     static KEPT: Cell<Kept> = const { Cell::new(Kept { buffers: BufferList::new(), scratch: Vec::new() }) };
 }
 
-/// What a thread keeps for cells that the caller does not give, unless there are so many that each
-/// would have less than [`TILE_BYTES_LEAST`].
+/// Bytes that a thread keeps for cells without a buffer of the caller, unless there are so many
+/// that each would have less than [`TILE_BYTES_LEAST`].
 const SCRATCH_BYTES: usize = 1 << 20;
 
 /// Less is slow.
@@ -227,7 +226,7 @@ const TILE_BYTES_LEAST: usize = 4096;
 /// Refuses memory that is written and overlaps other memory. No allocation, sorts in place.
 fn check_apart(spans: &mut [Span]) -> Answer {
     spans.sort_unstable_by_key(|span| span.start);
-    // The ends of what was passed so far: of all, and of what is written.
+    // The ends of the spans passed so far: of all, and of those written.
     let (mut all, mut written): (Option<Span>, Option<Span>) = (None, None);
     for span in spans.iter().filter(|span| span.len > 0) {
         let Some(end) = span.start.checked_add(span.len) else {

@@ -1,6 +1,6 @@
 //! Claim: encoding, reconstructing, updating, verifying and running a plan allocate nothing once a
-//! thread has seen the pattern, whatever the code; eight threads share a codec, whose caches stay
-//! within their bound; a child that was forked may use all of it.
+//! thread has seen the pattern, for every code. Eight threads share a codec, whose caches stay
+//! within their bound. A forked child may use all of it.
 //!
 //! A program of its own: it counts what its threads allocate.
 
@@ -156,7 +156,8 @@ impl Drop for Embedded {
     }
 }
 
-/// What is held is counted of all threads, and a fork wants nobody else inside a call.
+/// Serializes the tests: memory is counted over all threads, and a fork must find no other thread
+/// inside a call.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {

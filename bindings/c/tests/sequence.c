@@ -1,7 +1,8 @@
 /* A sequence of calls, right ones and wrong ones, from a seed: sequence SEED ROUNDS.
  *
- * Every buffer has its exact length, so that valgrind or AddressSanitizer sees a byte outside; what
- * is right is held to a copy of the stripe, what is wrong must be refused and change nothing. */
+ * Every buffer has its exact length, so that valgrind or AddressSanitizer sees a byte outside.
+ * Results of right calls are compared with a copy of the stripe; wrong calls must be refused and
+ * change nothing. */
 #include <pantile.h>
 #include <stdio.h>
 #include <stdlib.h>

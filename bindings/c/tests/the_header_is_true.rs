@@ -1,9 +1,9 @@
-//! Claim: `pantile.h` says what is there. Its functions, structures and constants are those of the
-//! Rust side, and those of `abi.txt`, which holds what was promised before; the library exports
-//! nothing else.
+//! Claim: `pantile.h` is true. Its functions, structures and constants are those of the Rust side,
+//! and those of `abi.txt`, which has the interface promised before. The library exports no other
+//! symbol.
 //!
-//! `PANTILE_WRITE_ABI=1 cargo test -p pantile-c the_promise` writes `abi.txt` anew: for what was
-//! added. What is changed or taken away needs another soname.
+//! `PANTILE_WRITE_ABI=1 cargo test -p pantile-c the_promise` writes `abi.txt` again, after
+//! additions. A changed or removed entry needs another soname.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -212,7 +212,7 @@ fn shouted(name: &str) -> String {
     out
 }
 
-/// What is promised: functions, types with their sizes, constants.
+/// The promised interface: functions, types with their sizes, constants.
 fn promise() -> String {
     let mut out =
         String::from("# What programs that are linked to libpantile.so.0 rely on; written by a test.\n");
@@ -253,7 +253,7 @@ fn the_promise_is_kept() {
     }
     assert!(
         promise == read("tests/abi.txt"),
-        "the header promises something else than tests/abi.txt. If something was only added, write it anew:\n\
+        "the header promises something else than tests/abi.txt. If the change only adds, write it again:\n\
          PANTILE_WRITE_ABI=1 cargo test -p pantile-c the_promise"
     );
 }
@@ -271,7 +271,7 @@ fn constants_are_those_of_the_library() {
 
 /// `bindings/c/test` says where the library is: a test alone does not build it.
 #[test]
-fn nothing_else_is_exported() {
+fn the_library_exports_no_other_symbol() {
     let Some(library) = std::env::var_os("PANTILE_LIBRARY") else {
         return println!("PANTILE_LIBRARY names no library: left out");
     };

@@ -175,7 +175,7 @@ impl Matrix<'_> {
         // SAFETY: products are new memory.
         unsafe { self.dot().apply_raw(&[source], &made, len) };
         for (product, &output) in products.chunks_exact(len).zip(outputs) {
-            // SAFETY: valid, and looked at by nobody else until the next output.
+            // SAFETY: valid, and not read until the next output.
             let output = unsafe { std::slice::from_raw_parts_mut(output, len) };
             pantile_kernel::xor_into(output, product);
         }
@@ -199,7 +199,7 @@ pub fn first_nonzero(bytes: &[u8]) -> Option<usize> {
     pantile_kernel::first_nonzero(bytes, 0)
 }
 
-/// Whether no output shares bytes with a source or with another output.
+/// True if no output shares bytes with a source or with another output.
 fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool {
     outputs.iter().enumerate().all(|(number, output)| {
         let far = |other: usize| other.abs_diff(output.addr()) >= len;

@@ -49,7 +49,7 @@ pub fn warn(k: usize, parity: usize) {
     ));
 }
 
-/// Block numbers: not more than anybody reads.
+/// Block numbers, of which a message shows the first few.
 struct Blocks<'a>(&'a [usize]);
 
 impl std::fmt::Display for Blocks<'_> {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_called_fatal_is() {
+    fn losses_called_fatal_are_fatal() {
         for (k, parity) in [(22, 4), (6, 5), (5, 6), (5, 9), (4, 22), (100, 30), (300, 2), (2, 256)] {
             let lost = fatal_losses(k, parity).expect("not MDS");
             assert!(lost.len() <= parity && !survives(&lost, k, parity), "{k} {parity} {lost:?}");
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_survives_everything() {
+    fn matrices_without_fatal_losses_survive_every_loss() {
         for (k, parity) in [(21, 4), (5, 5), (4, 21), (3, 24), (30, 3), (30, 2), (40, 1)] {
             assert_eq!(fatal_losses(k, parity), None);
             subsets(k + parity, parity, 0, &mut Vec::new(), &mut |lost| {

@@ -11,7 +11,7 @@ use crate::compiled::{Matrix, Origin, first_nonzero};
 use crate::refuse;
 use crate::trace::{Call, count};
 
-/// What is wrong, or 0.
+/// The result of a call: 0 is success.
 type Status = c_int;
 
 /// Bytes that a check computes before it looks: a page of each vector stays near.

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-/// Says on standard error what is wrong with a call and what to do.
+/// Prints a message on standard error: the fault of a call and its remedy.
 pub fn say(what: std::fmt::Arguments<'_>) {
-    // A program without standard error cannot be told.
+    // An error here has no other place to be reported.
     let _ = writeln!(std::io::stderr(), "pantile-isal: {what}");
 }
 

@@ -8,10 +8,10 @@
 //!   multiplies by c with. libisal after 2.31 on processors with GFNI.
 //! * *packed matrices*, 8 bytes a coefficient, the rest of the 32 unwritten. libisal 2.31 there.
 //!
-//! A table of nibbles cannot be taken for one of matrices: each word of nibbles has a first byte
-//! that is zero or a zero row where a matrix of a non-zero c, which is invertible, has none, and
-//! zero is written as zeros in every form. Matrices and packed matrices can be confused in one way,
-//! which is refused: four packed coefficients in a row are equal and what follows is zeros.
+//! Nibbles cannot be confused with matrices. Zero is written as zeros in every form. A matrix of a
+//! non-zero c is invertible; where it has none, each word of nibbles has a first byte that is zero
+//! or a zero row. Matrices and packed matrices can be confused in one way, which is refused: four
+//! packed coefficients in a row are equal and followed by zeros.
 
 use crate::refuse;
 use pantile_gf::Gf;
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_no_form_or_of_two_is_refused() {
+    fn tables_of_no_form_or_of_two_are_refused() {
         let mut table = in_matrices(&[3, 4]);
         table[9] ^= 1;
         table[40] ^= 1;

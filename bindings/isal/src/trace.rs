@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($name:ident),* $(,)?) => {
-        /// What is counted: a function and its forms for one instruction set are one.
+        /// The counted functions: a function and its forms for one instruction set are one.
         #[derive(Clone, Copy)]
         #[allow(non_camel_case_types, reason = "ISA-L's own names")]
         #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "nothing is passed on there"))]
@@ -43,7 +43,7 @@ fn is_on() -> bool {
     *ON.get_or_init(|| std::env::var_os("PANTILE_ISAL_TRACE").is_some_and(|value| value == "1"))
 }
 
-/// Counts a call, if anybody asked.
+/// Counts a call if `PANTILE_ISAL_TRACE` asks for it.
 pub fn count(call: Call) {
     if is_on() {
         CALLS[call as usize].fetch_add(1, Relaxed);

@@ -210,19 +210,20 @@ impl Code {
         self.inner.cells().map(|cell| (place(&self.inner, cell), of(cell).collect())).collect()
     }
 
-    /// Any so many columns may be lost, as the construction claims; ``prove`` counts.
+    /// Any set of this many columns can be lost, as the construction claims; ``prove``
+    /// counts.
     #[getter]
     fn tolerance(&self) -> usize {
         self.inner.claim().tolerance
     }
 
-    /// Whether no code does better at this rate.
+    /// True if no code does better at this rate.
     #[getter]
     fn is_mds(&self) -> bool {
         self.inner.claim().mds
     }
 
-    /// Whether every coefficient is 1.
+    /// True if every coefficient is 1.
     #[getter]
     fn is_xor(&self) -> bool {
         self.inner.is_xor()
@@ -311,7 +312,7 @@ impl Code {
     }
 }
 
-/// What the system says, without the number that Python says beside it.
+/// Returns the message of the system, without the number that Python shows beside it.
 fn system_words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()
@@ -321,7 +322,7 @@ fn system_words(error: &std::io::Error) -> String {
 #[pyclass(frozen, get_all, module = "pantile")]
 #[derive(Clone)]
 pub struct Equation {
-    /// What it is called in drawings.
+    /// Its name in drawings.
     label: String,
     /// The parity cell that it defines.
     parity: Option<Place>,
@@ -365,20 +366,20 @@ impl Level {
     }
 }
 
-/// What has been proved of a code.
+/// The proof of a code's tolerance.
 #[pyclass(frozen, get_all, module = "pantile")]
 pub struct Proof {
     /// The canonical spec.
     code: String,
-    /// Any so many columns may be lost, proved exactly.
+    /// Any set of this many columns can be lost, proved exactly.
     tolerance: usize,
-    /// What the construction claims.
+    /// The tolerance that the construction claims.
     claimed: usize,
-    /// Whether no set within the claim was found fatal.
+    /// True if no set within the claim was found fatal.
     holds: bool,
-    /// Whether every level was counted exactly.
+    /// True if every level was counted exactly.
     is_exact: bool,
-    /// Whether higher levels were left out, as asked.
+    /// True if higher levels were left out, as asked.
     is_cut: bool,
     /// Level by level, from one lost column.
     levels: Vec<Level>,

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
 /// A shard is one column: its cells in row order, all of one length. Shards are given as a list
-/// with one entry for each column, ``None`` where it is lost; an entry is whatever has a contiguous
-/// buffer. The interpreter's lock is released while bytes move: nobody else may write to the
-/// buffers then. Calls of this library that would are refused with ``BusyError``.
+/// with one entry for each column, ``None`` where it is lost; an entry is any object with a
+/// contiguous buffer. The interpreter's lock is released while bytes move: other threads must not
+/// write to the buffers then. Calls of this library that would are refused with ``BusyError``.
 ///
 /// A code that must not store is refused unless ``for_study`` is true.
 ///
@@ -138,7 +138,7 @@ impl Codec {
         self.inner.code()
     }
 
-    /// Whether a column has a cell of parity.
+    /// True if a column has a cell of parity.
     fn has_parity(&self, column: usize) -> bool {
         self.code().column_cells(column).any(|cell| self.code().is_parity(cell))
     }
@@ -202,11 +202,11 @@ impl Codec {
         py.detach(|| self.inner.encode_given(&mut cells)).map_err(error::of_stripe)
     }
 
-    /// All shards, those that are lost (``None``) made anew from those that are there.
+    /// Returns all shards, with the lost ones (``None``) rebuilt from the others.
     ///
-    /// What is there comes back as the same object. With ``wanted`` only those columns are made,
-    /// and the other lost ones stay ``None``. ``into`` has writable buffers, by column, that are
-    /// filled instead of new ``bytes``. ``NotRecoverable`` where too much is lost.
+    /// Present shards are returned as the same objects. With ``wanted`` only those columns are
+    /// rebuilt, and the other lost ones stay ``None``. ``into`` has writable buffers, by column,
+    /// that are filled instead of new ``bytes``. Raises ``NotRecoverable`` if too much is lost.
     ///
     /// >>> codec = pantile.Codec("dcode:5")
     /// >>> shards = codec.encode(b"a" * 100)
@@ -235,7 +235,7 @@ impl Codec {
             return Ok(shards);
         }
         let recovery = py.detach(|| self.inner.decoder_of(&lost, &wanted)).map_err(error::of_plan)?;
-        // What is computed on the way to what is wanted needs room, too.
+        // Intermediate cells on the way to the wanted ones need room, too.
         let is_made = |column: usize| {
             wanted.contains(&column) || code.column_cells(column).any(|c| recovery.use_of(c) != Use::Unused)
         };
@@ -335,7 +335,7 @@ impl Codec {
         py.detach(|| self.inner.update_given(&mut part, position, new)).map_err(error::of_stripe)
     }
 
-    /// Whether all shards of a stripe fit one another.
+    /// Returns true if all shards of a stripe fit one another.
     ///
     /// >>> codec = pantile.Codec("rs:4+2")
     /// >>> codec.verify(codec.encode(b"abcdefgh"))
@@ -411,7 +411,7 @@ impl Codec {
     }
 }
 
-/// What is known of a byte range that does not add up.
+/// The finding on a byte range that fails a check.
 #[pyclass(frozen, get_all, module = "pantile")]
 #[derive(Clone)]
 pub struct Finding {
@@ -425,7 +425,7 @@ pub struct Finding {
     columns: Vec<usize>,
     /// A larger error looks so with a chance of at most one in 2 to this power.
     evidence_bits: u32,
-    /// Whether it may be repaired without a guess.
+    /// True if it can be repaired without a guess.
     is_certain: bool,
     /// Two explanations, if it is ambiguous.
     examples: Vec<Vec<usize>>,

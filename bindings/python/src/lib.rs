@@ -1,8 +1,8 @@
-//! `pantile._pantile`: what the Python package `pantile` is made of.
+//! `pantile._pantile`: the compiled part of the Python package `pantile`.
 //!
-//! This module translates: arguments in, results and exceptions out. What is computed is the
-//! facade's, what is sealed `pantile-seal`'s, what is compared and drawn the laboratory's. Bytes
-//! move while the interpreter's lock is released; [`memory`] says what makes that sound.
+//! This module translates: arguments in, results and exceptions out. The facade computes,
+//! `pantile-seal` seals, and the laboratory compares and draws. Bytes move while the interpreter's
+//! lock is released; [`memory`] says why that is sound.
 
 #![deny(unsafe_code)]
 

@@ -2,15 +2,15 @@
 //! interpreter's lock.
 //!
 //! An object that has exported its buffer neither moves nor frees it until the export is released:
-//! a `bytearray` refuses to be resized, a `memoryview` to be released. What it does not refuse is
-//! that somebody writes to it. Three things are held here:
+//! a `bytearray` refuses to be resized, a `memoryview` to be released. Other code can still write
+//! to it. The rules here:
 //!
 //! * within a call no buffer that is written overlaps another one ([`Borrows::new`]);
 //! * between calls of this module, of any threads, the same: what one writes no other reads or
 //!   writes at the same time; the later one is refused ([`BusyError`]);
 //! * other code that writes to a buffer while a call works on it is the caller's to prevent, as
-//!   with any library that releases the lock. Lengths and addresses are fixed, so that no memory
-//!   outside the buffers is touched; what the call computes is then anything.
+//!   with any library that releases the lock. Lengths and addresses are fixed, so no memory outside
+//!   the buffers is touched; the result of the call is then undefined.
 #![allow(unsafe_code)]
 
 use crate::error::{BusyError, ShapeError};
@@ -78,7 +78,7 @@ impl Bytes {
     }
 }
 
-/// What a call does with one of its buffers.
+/// The access of a call to one of its buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Reads it.
@@ -165,9 +165,9 @@ impl<'b> Borrows<'b> {
         let lend = |(bytes, access): &(Bytes, Access)| match access {
             // SAFETY: as in `read`.
             Access::Read => Lent::Read(unsafe { std::slice::from_raw_parts(bytes.start(), bytes.len()) }),
-            // SAFETY: the buffer is not read-only (whoever asks for `Write` has checked it), it
-            // overlaps no other of this call or of another one under way, and self is lent
-            // exclusively, so that neither `read` nor `split` gives it out a second time.
+            // SAFETY: the buffer is not read-only (requests for `Write` check it), and it overlaps
+            // no other of this call or of another one under way. Self is lent exclusively, so that
+            // neither `read` nor `split` gives it out a second time.
             Access::Write => {
                 Lent::Write(unsafe { std::slice::from_raw_parts_mut(bytes.start(), bytes.len()) })
             }
@@ -191,7 +191,7 @@ pub enum Lent<'b> {
     Write(&'b mut [u8]),
 }
 
-/// `bytes` objects that are filled before anybody sees them.
+/// New `bytes` objects, filled before any other code sees them.
 pub struct NewBytes<'py> {
     objects: Vec<Bound<'py, PyBytes>>,
     lens: Vec<usize>,
@@ -221,10 +221,10 @@ impl<'py> NewBytes<'py> {
                 // All empty objects are one.
                 return &mut [][..];
             }
-            // SAFETY: an object of more than one byte that was just made is known to nobody else,
-            // and its content may be filled before it is; one of one byte is made anew, too, where
-            // no content was given. It has `len` bytes, which memory from C's allocator holds, and
-            // lives as long as self, which is lent exclusively.
+            // SAFETY: a new object of more than one byte has no other reference, so its content may
+            // be filled; an object of one byte is made here, too, without given content. It has
+            // `len` bytes, which memory from C's allocator holds, and lives as long as self, which
+            // is lent exclusively.
             unsafe { std::slice::from_raw_parts_mut(ffi::PyBytes_AsString(object.as_ptr()).cast(), len) }
         };
         self.objects.iter().zip(&self.lens).map(content).collect()

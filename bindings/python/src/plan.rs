@@ -1,4 +1,4 @@
-//! What to read for what is lost, and codes side by side.
+//! Plans of cheapest reads, and comparisons of codes.
 
 use crate::code::{CodeLike, Place, Term, place, terms, threads};
 use crate::error;
@@ -76,7 +76,7 @@ fn effort(text: &str) -> PyResult<Effort> {
     }
 }
 
-/// What to read and what to compute from it.
+/// The cells to read, and the computation from them.
 #[pyclass(frozen, get_all, module = "pantile")]
 pub struct Plan {
     /// The cells to read, as (row, column).
@@ -99,7 +99,7 @@ pub struct Plan {
 
 #[pymethods]
 impl Plan {
-    /// Whether no plan costs less.
+    /// True if no plan costs less.
     #[getter]
     fn is_exact(&self) -> bool {
         self.cost == self.cost_least
@@ -112,11 +112,11 @@ impl Plan {
     }
 }
 
-/// Plans the cheapest way to have what is lost, or what is wanted.
+/// Plans the cheapest reads to recover the lost or the wanted cells.
 ///
-/// ``lost`` and ``wanted`` name columns by number and cells as (row, column); ``costs`` is what
-/// reading a cell of a column costs, 1 unless given. Without ``wanted`` it is all that is lost.
-/// ``NotRecoverable`` says what cannot be had.
+/// ``lost`` and ``wanted`` name columns by number and cells as (row, column). ``costs`` is the cost
+/// of reading a cell of a column, 1 unless given. Without ``wanted`` every lost cell is recovered.
+/// Raises ``NotRecoverable``, which names the cells that cannot be recovered.
 ///
 /// >>> pantile.plan("lrc:12,2,2", lost=[3])
 /// Plan(6 cells read, 1 computed, cost 6)
@@ -144,7 +144,7 @@ pub fn plan(
         check_column(&code, column)?;
         if cost > Costs::MOST {
             return Err(PyValueError::new_err(format!(
-                "column {column} costs {cost}; a cell costs {} at the most",
+                "column {column} costs {cost}, more than the limit of {} for a cell",
                 Costs::MOST
             )));
         }
