@@ -68,7 +68,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------- errors */
 
-/* What a call answers. */
+/* The status of a call. */
 typedef enum pantile_status {
     PANTILE_OK = 0,
     /* A pointer is NULL that must not be. */
@@ -81,7 +81,7 @@ typedef enum pantile_status {
     PANTILE_BAD_CODE = 4,
     /* Reading a code file costs more than was allowed. */
     PANTILE_TOO_MUCH_WORK = 5,
-    /* Too much is lost: the code cannot make what was asked for. */
+    /* Too much is lost: the code cannot recover the wanted columns. */
     PANTILE_NOT_RECOVERABLE = 6,
     /* The list or text has more entries than there is room for; *need says how many. */
     PANTILE_TOO_SMALL = 7,
@@ -111,7 +111,7 @@ const char *pantile_status_name(int status);
 /* A code: shape and equations. */
 typedef struct pantile_code pantile_code;
 
-/* What a code is. The caller sets struct_bytes to sizeof(pantile_shape). */
+/* The shape and the claim of a code. The caller sets struct_bytes to sizeof(pantile_shape). */
 typedef struct pantile_shape {
     size_t struct_bytes;
     /* Columns, and cells of all of them. */
@@ -181,7 +181,7 @@ pantile_status pantile_code_shape(const pantile_code *code, pantile_shape *shape
 pantile_status pantile_code_rows(const pantile_code *code, size_t column, size_t *rows,
                                  pantile_error *error);
 
-/* Where a cell is and what it holds. */
+/* The place of a cell, and its kind. */
 pantile_status pantile_code_cell(const pantile_code *code, size_t cell, pantile_cell *place,
                                  pantile_error *error);
 
@@ -194,7 +194,7 @@ pantile_status pantile_code_equation(const pantile_code *code, size_t equation,
                                      pantile_term *terms, size_t room, size_t *need,
                                      pantile_error *error);
 
-/* What drawings call an equation, such as "3" or "B": a text with its zero. */
+/* The name of an equation in drawings, such as "3" or "B": a text with its zero. */
 pantile_status pantile_code_label(const pantile_code *code, size_t equation, char *text,
                                   size_t room, size_t *need, pantile_error *error);
 
@@ -210,7 +210,7 @@ typedef struct pantile_level {
 } pantile_level;
 
 /* How far a proof goes. The caller sets struct_bytes to sizeof(pantile_prove_options); in every
- * other field 0 stands for what is usual. */
+ * other field 0 stands for the default. */
 typedef struct pantile_prove_options {
     size_t struct_bytes;
     /* The most columns lost; usually until nothing survives. */
@@ -237,24 +237,24 @@ pantile_status pantile_prove(const pantile_code *code, const pantile_prove_optio
 
 /* ------------------------------------------------------------------------------ moving bytes */
 
-/* A code ready for bytes, with what it has learnt of patterns of losses. */
+/* A code ready for bytes, with the programs kept for patterns of losses. */
 typedef struct pantile_codec pantile_codec;
 
 /* How results are stored. */
 typedef enum pantile_stores {
     /* As the size of the stripe suggests. */
     PANTILE_STORES_AUTO = 0,
-    /* Through the caches: for what is read again at once. */
+    /* Through the caches: for results that are read again at once. */
     PANTILE_STORES_CACHED = 1,
-    /* Past the caches: for what goes to a device. */
+    /* Past the caches: for results that go to a device. */
     PANTILE_STORES_STREAMING = 2
 } pantile_stores;
 
 /* How a codec works. The caller sets struct_bytes to sizeof(pantile_codec_options). */
 typedef struct pantile_codec_options {
     size_t struct_bytes;
-    /* What is kept for patterns of losses, in bytes, of each of four kinds: reconstructions, more
-     * of these, plans, checks. PANTILE_NONE stands for 16 MiB. */
+    /* The bound, in bytes, of each of four caches of programs for patterns of losses:
+     * reconstructions, more of these, plans, checks. PANTILE_NONE stands for 16 MiB. */
     size_t cache_bytes;
     pantile_stores stores;
 } pantile_codec_options;
@@ -274,9 +274,9 @@ void pantile_codec_free(pantile_codec *codec);
 pantile_status pantile_encode(const pantile_codec *codec, void *const *columns,
                               size_t column_count, size_t element_bytes, pantile_error *error);
 
-/* What there is of a column when others are to be made. */
+/* The state of a column when others are rebuilt. */
 typedef enum pantile_column_state {
-    /* Lost, and not wanted: its pointer is not looked at. */
+    /* Lost, and not wanted: its pointer is not read. */
     PANTILE_COLUMN_ABSENT = 0,
     /* There: read, if it is needed, and never written. */
     PANTILE_COLUMN_PRESENT = 1,
@@ -286,9 +286,9 @@ typedef enum pantile_column_state {
 
 /* Makes the wanted columns of the present ones; `states` has a pantile_column_state per column.
  *
- * Reads what is fast to compute with, not the least: see pantile_plan_new for that.
+ * Reads the columns that are fastest to compute with. For the fewest reads see pantile_plan_new.
  * Errors: PANTILE_NOT_RECOVERABLE. Cost: the first call for a pattern plans for microseconds to
- * some milliseconds; those that follow find that without a lock. */
+ * some milliseconds; later ones find the plan without a lock. */
 pantile_status pantile_reconstruct(const pantile_codec *codec, void *const *columns,
                                    size_t column_count, size_t element_bytes,
                                    const uint8_t *states, pantile_error *error);
@@ -319,7 +319,7 @@ pantile_status pantile_verify(const pantile_codec *codec, const void *const *col
                               size_t column_count, size_t element_bytes, size_t *fault,
                               pantile_error *error);
 
-/* What is known of bytes that do not add up. */
+/* The finding on bytes that fail a check. */
 typedef enum pantile_verdict {
     /* These columns, and no others, explain every byte. */
     PANTILE_LOCATED = 0,
@@ -351,8 +351,8 @@ pantile_status pantile_locate(const pantile_codec *codec, const void *const *col
                               pantile_finding *findings, size_t room, size_t *need,
                               pantile_error *error);
 
-/* Corrects what pantile_locate found, where it is certain, after having looked again; the same
- * columns must be NULL. *corrected (or NULL) gets the bytes of an element that were corrected.
+/* Corrects the certain findings of pantile_locate, after checking them again; the same columns
+ * must be NULL. *corrected (or NULL) gets the bytes of an element that were corrected.
  * No other thread may read the columns meanwhile. Allocates. */
 pantile_status pantile_correct(const pantile_codec *codec, void *const *columns,
                                size_t column_count, size_t element_bytes,
@@ -377,7 +377,7 @@ pantile_status pantile_join(const pantile_codec *codec, const void *const *colum
 
 /* ------------------------------------------------------------------------------ cheapest reads */
 
-/* What to read to have some ranges of columns while others are lost, and how to compute them. */
+/* The reads for some ranges of columns while others are lost, and the computation from them. */
 typedef struct pantile_plan pantile_plan;
 
 /* Bytes of a column. */
@@ -389,8 +389,8 @@ typedef struct pantile_range {
 
 /* Plans the cheapest reads for the wanted ranges of a stripe while `lost` columns cannot be read.
  *
- * `costs` has what a byte of each column costs, 0 to 1,000,000, or is NULL for 1 each: a slow
- * device is made expensive. A wanted range of a column that is not lost is read, unless the others
+ * `costs` has the cost of a byte of each column, 0 to 1,000,000, or is NULL for 1 each: give a
+ * slow device a high cost. A wanted range of a column that is not lost is read, unless the others
  * yield it for less. Errors: PANTILE_NOT_RECOVERABLE. Limit: 1,024 ranges. Cost: microseconds for
  * codes of one row, up to some milliseconds for others; once for each pattern. */
 pantile_status pantile_plan_new(const pantile_codec *codec, size_t element_bytes,
@@ -401,7 +401,7 @@ pantile_status pantile_plan_new(const pantile_codec *codec, size_t element_bytes
 /* Gives a plan back; NULL is fine. */
 void pantile_plan_free(pantile_plan *plan);
 
-/* What to read: ranges, ascending by column and offset, none of which touches another. */
+/* The reads: ranges, ascending by column and offset, none of which touches another. */
 pantile_status pantile_plan_reads(const pantile_plan *plan, pantile_range *reads, size_t room,
                                   size_t *need, pantile_error *error);
 
@@ -413,7 +413,7 @@ pantile_status pantile_plan_cost(const pantile_plan *plan, uint64_t *cost, uint6
 /* Computes the wanted ranges in place.
  *
  * Pointer c is where byte 0 of column c is, or would be: only ranges that are read or wanted are
- * touched. Columns with neither may be NULL. What is wanted and also read is left as it is. */
+ * touched. Columns with neither may be NULL. Wanted ranges that are also read stay as they are. */
 pantile_status pantile_plan_run(const pantile_plan *plan, void *const *columns,
                                 size_t column_count, pantile_error *error);
 

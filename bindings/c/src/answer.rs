@@ -98,7 +98,7 @@ impl From<CodeError> for Fault {
     }
 }
 
-/// Runs a call and says what came of it, in the caller's error, too, if there is one.
+/// Runs a call and returns its status, with a message in the caller's error if there is one.
 pub(crate) fn answer(error: *mut PantileError, call: impl FnOnce() -> Answer) -> PantileStatus {
     let fault = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => Fault::new(PantileStatus::Ok, ""),
@@ -130,7 +130,7 @@ fn write_text(text: &str, to: &mut [c_char]) {
     }
 }
 
-/// Frees what a handle holds.
+/// Frees a handle.
 ///
 /// # Safety
 ///

@@ -162,7 +162,7 @@ pub unsafe extern "C" fn pantile_reconstruct(
     })
 }
 
-/// A small write: where it goes, and what it needs.
+/// A small write: its place, and the program that it needs.
 struct Change<'c> {
     codec: &'c Codec,
     stripe: Stripe<'c>,

@@ -98,8 +98,8 @@ fn checker(codec: &PantileCodec, stripe: &Stripe<'_>) -> Result<Arc<Checker>, Fa
     Ok(checker)
 }
 
-/// Adds the cells of a stripe of which a column is there; another one stands for what is absent,
-/// as nobody looks at it.
+/// Adds the cells of a stripe. An absent column is replaced by a present one, because its bytes are
+/// never read.
 fn add_cells<'s>(stripe: &Stripe<'s>, to: &mut Vec<&'s [u8]>) {
     let whole = 0..stripe.element();
     let any = stripe.cells().find(|&(_, column, _)| stripe.is_there(column));
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn pantile_correct(
     })
 }
 
-/// Corrects what is certain; zeros stand for the cells that are absent, as nobody looks at them.
+/// Corrects the certain findings; absent cells are zeros here, because they are never read.
 fn correct(checker: &Checker, stripe: &Stripe<'_>, findings: &[Finding]) -> Result<usize, Fault> {
     let absent = stripe.cells().filter(|&(_, column, _)| !stripe.is_there(column)).count();
     let mut stand_in = vec![0; absent * stripe.element()];

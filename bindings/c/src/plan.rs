@@ -38,7 +38,7 @@ pub struct PantileRange {
     pub bytes: usize,
 }
 
-/// A byte range of the elements, and what is wanted of it.
+/// A byte range of the elements, and the cells wanted of it.
 struct Piece {
     within: Range<usize>,
     wanted: CellSet,

@@ -145,8 +145,8 @@ impl<'s> Stripe<'s> {
         (0..).map(CellIndex).zip(places).map(|(cell, (column, row))| (cell, column, row))
     }
 
-    /// Runs something on the cells of a byte range of the elements, some of which the caller of C
-    /// does not give: `give` says what each is, `run` gets the buffers.
+    /// Runs a program on the cells of a byte range of the elements, some of which have no buffer of
+    /// the caller. `give` returns the kind of each cell, and `run` gets the buffers.
     ///
     /// What is not given and is written all the same goes to memory of the thread, of which a MiB
     /// is kept: the range is then done in tiles.

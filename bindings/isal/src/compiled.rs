@@ -1,9 +1,9 @@
 //! Coefficients compiled for the machine, found again by content: the one module that calls the
 //! kernels.
 //!
-//! Each thread keeps what it used last, so nothing is locked, shared or inherited half-made by a
-//! child process. Bounds: [`KEPT_MOST`] matrices and [`KEPT_BYTES_MOST`] bytes of their tables for
-//! each thread, but the last one whatever its size.
+//! Each thread keeps the matrices that it used last, so nothing is locked, shared or inherited
+//! half-made by a child process. Bounds for each thread: [`KEPT_MOST`] matrices and
+//! [`KEPT_BYTES_MOST`] bytes of their tables, except that the last one is kept at any size.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -33,7 +33,7 @@ pub fn fatal_losses(k: usize, parity: usize) -> Option<Vec<usize>> {
     Some(part.blocks.iter().copied().chain(lost_parity).collect())
 }
 
-/// Says once per process that a code is not what its user will think it is.
+/// Warns once per process that a code tolerates fewer losses than its parities suggest.
 pub fn warn(k: usize, parity: usize) {
     static SAID: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
     let Some(losses) = fatal_losses(k, parity) else { return };

@@ -62,7 +62,7 @@ unsafe fn generate(call: &'static str, origin: Origin<'_>, parities: usize, vect
     unsafe { matrix.apply(as_sources(sources), outputs, len) }
 }
 
-/// The first byte at which a parity is not what it should be, and which one: P before Q.
+/// Returns the first byte at which a parity is wrong, and which one: P before Q.
 ///
 /// # Safety
 ///

@@ -1,9 +1,9 @@
-//! Which coefficients a table stands for.
+//! The coefficients that a table stands for.
 //!
-//! Three forms are in use, a table is in one of them as a whole:
+//! Three forms are in use, and a table is in one of them as a whole:
 //!
-//! * *nibbles*, 32 bytes a coefficient c: c times 0..16, then c times 0, 16, .. 240. What
-//!   `ec_init_tables` writes here and in every libisal up to 2.30.
+//! * *nibbles*, 32 bytes a coefficient c: c times 0..16, then c times 0, 16, .. 240. Written by
+//!   `ec_init_tables` here and in every libisal up to 2.30.
 //! * *matrices*, 32 bytes a coefficient: four times the 8 x 8 matrix of bits that `vgf2p8affineqb`
 //!   multiplies by c with. libisal after 2.31 on processors with GFNI.
 //! * *packed matrices*, 8 bytes a coefficient, the rest of the 32 unwritten. libisal 2.31 there.

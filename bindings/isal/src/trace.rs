@@ -1,4 +1,4 @@
-//! `PANTILE_ISAL_TRACE=1`: what was called, printed when the process ends. It is how a test knows
+//! `PANTILE_ISAL_TRACE=1`: counts of calls, printed when the process ends. Tests use them to prove
 //! that these functions ran and not those of another library.
 
 use std::sync::OnceLock;

@@ -202,7 +202,7 @@ impl Code {
         .collect()
     }
 
-    /// The labels of the equations that each cell is in, by cell: what a drawing writes into it.
+    /// The labels of the equations that each cell is in, by cell, as drawings show them.
     #[getter]
     fn labels(&self) -> std::collections::BTreeMap<Place, Vec<String>> {
         let labels = Labels::new(&self.inner);
@@ -302,7 +302,7 @@ impl Code {
         hasher.finish()
     }
 
-    /// A code is pickled as what makes it again: its spec, or the text of its file.
+    /// A code is pickled as its spec, or as the text of its file.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let class = py.get_type::<Code>();
         match self.inner.definition() {

@@ -34,7 +34,7 @@ type Shards<'py> = Vec<Option<Bound<'py, PyAny>>>;
 
 /// The shards of a call.
 struct Given {
-    /// The buffers, with what is done to them.
+    /// The buffers, and the access to each.
     buffers: Vec<(Bytes, Access)>,
     /// By column: which buffer.
     of_column: Vec<Option<usize>>,
@@ -43,7 +43,7 @@ struct Given {
 }
 
 impl Given {
-    /// Takes shards as the code has them, and to each what is done to it.
+    /// Takes the shards of a code, and the access to each.
     fn new(code: &pantile::Code, shards: &Shards<'_>, access: impl Fn(usize) -> Access) -> PyResult<Given> {
         let need = code.columns();
         if shards.len() != need {
@@ -349,11 +349,11 @@ impl Codec {
         py.detach(|| self.inner.verify(&columns)).map_err(error::of_shards)
     }
 
-    /// Every byte range, the same in every cell, in which the shards do not fit one another, and
-    /// what explains it; empty where they do.
+    /// Returns every byte range, the same in every cell, in which the shards do not fit one
+    /// another, with its explanation; empty where they do.
     ///
-    /// Shards that are ``None`` are left out of it. Repair what is certain by ``reconstruct``
-    /// without the columns that are named.
+    /// Shards that are ``None`` are left out. Repair certain findings by ``reconstruct`` without
+    /// the columns that are named.
     ///
     /// >>> codec = pantile.Codec("rs:6+4")
     /// >>> shards = codec.encode(bytes(60_000))

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How long a signal, and what is said of progress, may wait.
+/// The longest delay of a signal and of a report of progress.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Does the work, which is to end soon once the flag that it is given is set.

@@ -6,8 +6,9 @@
 //! to it. The rules here:
 //!
 //! * within a call no buffer that is written overlaps another one ([`Borrows::new`]);
-//! * between calls of this module, of any threads, the same: what one writes no other reads or
-//!   writes at the same time; the later one is refused ([`BusyError`]);
+//! * between calls of this module, of any threads, the same: a buffer that one call writes is
+//!   neither read nor written by another at the same time; the later call is refused
+//!   ([`BusyError`]);
 //! * other code that writes to a buffer while a call works on it is the caller's to prevent, as
 //!   with any library that releases the lock. Lengths and addresses are fixed, so no memory outside
 //!   the buffers is touched; the result of the call is then undefined.
@@ -28,7 +29,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The bytes of an object that is called `what` in the sentence that refuses it.
+    /// Returns the bytes of an object, which a refusal calls `what`.
     ///
     /// Errors: it has no buffer (`TypeError`), or one that is not in one piece (`ShapeError`).
     pub fn of(object: &Bound<'_, PyAny>, what: impl Fn() -> String) -> PyResult<Bytes> {
@@ -214,7 +215,7 @@ impl<'py> NewBytes<'py> {
         Ok(NewBytes { objects, lens })
     }
 
-    /// Their content, to be written as a whole: it is whatever C left there.
+    /// Returns their content, to be written as a whole: it is undefined before.
     pub fn contents(&mut self) -> Vec<&mut [u8]> {
         let content = |(object, &len): (&Bound<'py, PyBytes>, &usize)| {
             if len == 0 {

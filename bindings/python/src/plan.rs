@@ -81,7 +81,7 @@ fn effort(text: &str) -> PyResult<Effort> {
 pub struct Plan {
     /// The cells to read, as (row, column).
     reads: Vec<Place>,
-    /// The sums, in an order in which they can be done: the target, and what it is the sum of.
+    /// The sums, in an order in which they can be done: the target, and its terms.
     steps: Vec<(Place, Vec<Term>)>,
     /// The cells that were asked for.
     outputs: Vec<Place>,

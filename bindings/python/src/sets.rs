@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How far the work is: what is being done, bytes done, bytes in all.
+/// The progress of the work: its phase, bytes done, bytes in all.
 type Far = (&'static str, u64, u64);
 
 /// Tells the caller's thread how far the work is, and hears from it that it is to end.
