@@ -92,7 +92,7 @@ impl Arena {
 
     /// The first `len` bytes of the first `count` buffers, appended to a list, to be written.
     ///
-    /// For whoever keeps the list. Panics if there are fewer buffers or bytes.
+    /// For callers that keep the list. Panics if there are fewer buffers or bytes.
     pub fn heads_mut<'a>(&'a mut self, count: usize, len: usize, into: &mut Vec<&'a mut [u8]>) {
         assert!(count <= self.count && len <= self.len, "{count} buffers of {len} bytes");
         into.extend((0..count).map(|i| {

@@ -1,7 +1,6 @@
-//! What a run does with each of its buffers, and buffers that are given for that alone.
+//! The use of each buffer in a run, and buffers given for that use only.
 //!
-//! Whoever reads from memory that others read too, or that must not be written, hands over what is
-//! read as such; what is neither read nor written need not be there.
+//! Buffers in shared or read-only memory are passed for reading only; unused buffers may be absent.
 
 use std::mem::take;
 
@@ -10,14 +9,14 @@ use crate::error::ProgramError;
 /// Buffers of a program: far more than any code has cells, and few enough to be noted one by one.
 const BUFFERS_MOST: usize = 1 << 24;
 
-/// What a run may do with a buffer.
+/// A buffer, with the access that a run may have.
 #[derive(Debug)]
 pub enum Buffer<'b> {
-    /// There is none: nothing.
+    /// No buffer, and no access.
     Absent,
-    /// Read it. Others may read it, too, and what is read may lie in several buffers.
+    /// Read only. Other threads may read it, too, and such buffers may overlap.
     Read(&'b [u8]),
-    /// Read it, and write it.
+    /// Read and write.
     Write(&'b mut [u8]),
 }
 
@@ -31,7 +30,7 @@ impl Buffer<'_> {
         }
     }
 
-    /// To be dereferenced as far as [`Buffer`] says, if at all.
+    /// Returns a pointer, to be used as this variant allows.
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         match self {
             Buffer::Absent => std::ptr::null_mut(),
@@ -41,20 +40,20 @@ impl Buffer<'_> {
     }
 }
 
-/// What a program does with a buffer.
+/// The use of a buffer in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Nothing.
+    /// Neither read nor written.
     Unused,
-    /// It reads it and does not change it.
+    /// Read and not changed.
     Read,
-    /// It overwrites it, whatever its content, and may read that then.
+    /// Overwritten, and perhaps read afterwards.
     Written,
 }
 
-/// What a program does with each of its buffers.
+/// The use of each buffer in a program.
 ///
-/// Two bits each; those of most codes need no memory of their own.
+/// Two bits for each; most codes need no memory on the heap.
 #[derive(Debug)]
 pub(crate) struct Uses {
     buffers: usize,
@@ -120,9 +119,9 @@ impl Uses {
     }
 }
 
-/// A list of buffers, kept between runs by whoever may not allocate in each.
+/// A list of buffers that keeps its capacity between runs, so that runs do not allocate.
 ///
-/// What it is filled with goes before the borrow ends; the room stays.
+/// The list is cleared when the borrow ends; its capacity is kept.
 #[derive(Debug, Default)]
 pub struct BufferList {
     room: Vec<Buffer<'static>>,
@@ -153,8 +152,8 @@ pub(crate) fn check_count(buffers: usize) -> Result<(), ProgramError> {
     }
 }
 
-/// Checks that buffers exist and that what is written is written once, and not read; what is done
-/// with each.
+/// Checks that buffers exist, and that written ones are written once and not read; returns their
+/// uses.
 pub(crate) fn check_buffers(
     buffers: usize,
     reads: impl IntoIterator<Item = usize>,

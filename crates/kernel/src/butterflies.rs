@@ -20,7 +20,7 @@ pub(crate) struct Butterflies<E: FftEngine> {
     points: usize,
     /// Leave states.
     states: FftKernel<E::Coefficient>,
-    /// Through the cache and past it; the same for columns that lie far.
+    /// Through the cache and past it; then the same for far columns.
     finish: [FftKernel<E::Coefficient>; 2],
     far: [Option<FftKernel<E::Coefficient>>; 2],
     /// As in [`FftJob`].
@@ -39,7 +39,7 @@ pub(crate) struct Butterflies<E: FftEngine> {
 impl<E: FftEngine> Butterflies<E> {
     /// `None` if the engine has no kernels for it.
     pub(crate) fn new(engine: E, fft: &Fft) -> Option<Box<Butterflies<E>>> {
-        assert!(fft.has_points() && fft.has_outputs(), "whoever compiles it looks at its shape first");
+        assert!(fft.has_points() && fft.has_outputs(), "the caller checks the shape of the FFT");
         let points = fft.points;
         let half = points / 2;
         let mut outputs = [None; POINTS_MOST];
@@ -234,17 +234,17 @@ impl<E: FftEngine> Butterflies<E> {
     }
 }
 
-/// What one kernel call does.
+/// The work of one kernel call.
 struct Part<'a> {
     groups: Range<usize>,
     start: Option<&'a [*const u8; POINTS_MOST]>,
-    /// Whether it makes the outputs, and reads what is at the origin.
+    /// True if the call makes the outputs, and reads the columns at the origin.
     is_last: bool,
     outputs: &'a [*mut u8],
     len: usize,
 }
 
-/// What those groups have of a list with so much for each.
+/// Returns the entries of some groups in a list with `each` entries for every group.
 fn some<'a, T>(list: &'a [T], groups: &Range<usize>, each: usize) -> &'a [T] {
     &list[groups.start * each..groups.end * each]
 }
@@ -295,8 +295,8 @@ mod tests {
         FftGroup { columns: [None; POINTS_MOST], factors }
     }
 
-    /// So many groups, of which every third lacks a column and every fifth a half; values, or so
-    /// many rows.
+    /// An FFT of `groups` groups, of which every third lacks a column and every fifth a half, with
+    /// values as outputs or with `rows` rows.
     fn fft(points: usize, groups: usize, rows: Option<usize>) -> Fft {
         let column = |g: usize, i: usize| match (g % 3, g % 5) {
             (2, _) if i == 1 => None,

@@ -1,5 +1,5 @@
-//! Horner's rule compiled for one tier: its kernels, called over columns that may be many, and what
-//! is made of the states.
+//! Horner's rule compiled for one tier: its kernels, called over columns that may be many, and the
+//! outputs computed from the states.
 
 use crate::dispatch::horner_engine;
 use crate::dot::Dot;
@@ -16,8 +16,8 @@ use crate::tier::Tier;
 /// half a cache.
 const TILE_BYTES: usize = 1024;
 
-/// The same where few columns are read at a time: 12 of them fill a tenth of a second-level cache.
-/// 4 KiB are as good, 16 lose a sixth.
+/// Bytes of a tile of every state when few columns are read at a time: 12 of them fill a tenth of a
+/// second-level cache. 4 KiB are as good, 16 lose a sixth.
 const FEW_TILE_BYTES: usize = 8 * 1024;
 
 const NO_SOLUTION: Solution<'static> = Solution { outputs: &[], left: 0, uses: 0, matrices: &[] };
@@ -44,7 +44,7 @@ enum To {
     Solved { dot: Dot, at_once: Option<AtOnce>, adds: Vec<Option<usize>>, outputs: Vec<usize> },
 }
 
-/// What makes outputs of states while these are in registers.
+/// Kernels that compute outputs from states while these are in registers.
 #[derive(Debug)]
 struct AtOnce {
     /// Through the cache and past it.
@@ -304,14 +304,14 @@ mod tests {
     use crate::arch::x86_64::cpu::{Kind, tests::on};
     use crate::horner::HornerStep;
 
-    /// What is made of states.
+    /// The outputs of a test program.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum Made {
-        /// Nothing.
+        /// The states themselves.
         States,
         /// Outputs that are no blocks.
         Rows,
-        /// Blocks, of which the third is what those before leave of the first state.
+        /// Blocks, of which the third is the first state less the others.
         Blocks,
         /// Two blocks, from all states but the second.
         OfSome,

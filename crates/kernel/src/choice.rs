@@ -28,7 +28,7 @@ impl Tier {
         Tier::ALL.into_iter().filter(|tier| tier.is_available()).collect()
     }
 
-    /// Whether this machine can run the tier.
+    /// True if this machine can run the tier.
     pub fn is_available(self) -> bool {
         dispatch::is_available(self)
     }

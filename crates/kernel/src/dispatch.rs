@@ -11,8 +11,8 @@ use crate::system::System;
 use crate::tier::Tier;
 use crate::xor_rows::{self, XorRows};
 
-/// What is made by the engine of a tier; `None` if that is the portable one, or this machine lacks
-/// it. For functions that return an option.
+/// Makes a value with the engine of a tier; `None` for the portable tier, or if this machine lacks
+/// the engine. For functions that return an option.
 macro_rules! made_by_engine {
     ($tier:expr, $kind:ident, $engine:ident => $made:expr) => {
         for_engines!(made_by_one_of($tier, $kind, $engine => $made))
@@ -83,7 +83,7 @@ impl Program {
         }
     }
 
-    /// Whether all outputs are computed in one sweep over their sources.
+    /// True if all outputs are computed in one sweep over their sources.
     pub(crate) fn is_one_pass(&self) -> bool {
         with_made!(self, Program or Portable, it => it.is_one_pass())
     }
@@ -164,7 +164,7 @@ macro_rules! is_one_of {
     };
 }
 
-/// Whether this machine can run the tier.
+/// True if this machine can run the tier.
 pub(crate) fn is_available(tier: Tier) -> bool {
     tier == Tier::Portable || for_engines!(is_one_of(tier))
 }
@@ -232,8 +232,8 @@ impl Sweep {
         }
     }
 
-    /// Puts what is new in the place of what was, and adds the difference to each target, on the
-    /// bytes of a walk. `new` has the packets one after another.
+    /// Replaces the old content by the new, and adds the difference to each target, on the bytes of
+    /// a walk. `new` has the packets one after another.
     ///
     /// # Safety
     ///

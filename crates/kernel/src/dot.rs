@@ -46,7 +46,7 @@ impl Dot {
         Ok(Dot { program, sources, outputs: rows.len(), stores: Stores::Auto, streams })
     }
 
-    /// The same matrix with another store policy; the results do not depend on it.
+    /// Returns the same matrix with another store policy; the results do not depend on it.
     pub fn with_stores(self, stores: Stores) -> Dot {
         Dot { stores, ..self }
     }
@@ -136,7 +136,7 @@ impl Dot {
         unsafe { self.program.run(mode, streaming, source, output, len) }
     }
 
-    /// Whether all outputs are computed in one sweep over their sources.
+    /// True if all outputs are computed in one sweep over their sources.
     pub(crate) fn is_one_pass(&self) -> bool {
         self.program.is_one_pass()
     }

@@ -1,8 +1,8 @@
-//! What an instruction set gives: kernels, and what they are asked to do.
+//! The interface of an instruction set: kernels, and the jobs that they do.
 //!
-//! An [`Engine`] picks a kernel by the shape of a computation and by where its streams come from
-//! and go to; `schedule.rs` makes passes of rows, `solve.rs` systems, and `terms.rs` calls the
-//! kernels of both.
+//! An [`Engine`] picks a kernel by the shape of a computation and by the place of its streams;
+//! `schedule.rs` makes passes of rows, `solve.rs` systems, and `terms.rs` calls the kernels of
+//! both.
 //!
 //! Invariants: kernels of one shape give the same bytes; a kernel that stores past the cache is
 //! given aligned outputs.
@@ -28,8 +28,8 @@ pub(crate) trait Engine: Copy {
     /// The alignment that streaming stores need.
     const STREAM_ALIGN_BYTES: usize;
 
-    /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply
-    /// it: worth it where products bound the speed.
+    /// True if a source that all sums add without a product comes first, so that a kernel need not
+    /// multiply it: worth it if products limit the speed.
     const PLAIN_FIRST: bool = false;
 
     /// The cost of a vector of a source in one pass more that reads it, in the same halves: of
@@ -51,25 +51,26 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// The kernel for a system whose last output is what the others leave of a sum of ones, over
-    /// all that it reads ([`Job::rest`]): as many products, and none of sums that were just made.
-    /// Stores as those of [`Engine::kernel`]. `None` if the engine solves such systems as fast, or
-    /// has none for so many outputs.
+    /// Returns the kernel for an expanded system ([`Job::rest`]): all outputs are sums of products
+    /// of sources and starts, and the last one is the sum of ones less others. It has as many
+    /// products as solving, and none of sums that were just made. Stores as those of
+    /// [`Engine::kernel`]. `None` if the engine solves such systems as fast, or has none for this
+    /// number of outputs.
     fn expanded_kernel(self, _streaming: bool, _outputs: usize) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each
-    /// source than of the source before it, and the last as it is: a doubling of the sum for each
-    /// source takes the place of a product, and nobody looks at the coefficients. What `start` has
-    /// of the second output is doubled, too. `None` if products are as cheap.
+    /// Returns the kernel for two outputs by doubling. The first output is of ones. The second has
+    /// a power of 2 for each source, falling by one from source to source to 1 for the last. A
+    /// doubling of the sum for each source replaces a product, and coefficients are not read. The
+    /// `start` of the second output is doubled, too. `None` if products are as cheap.
     fn doubling_kernel(self, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel
-    /// fetches them itself, or leaves the processor more to see of them. `None` if the engine has
-    /// none for so many outputs.
+    /// Returns a kernel as [`Engine::kernel`], for far streams that are too many for the
+    /// prefetchers: the kernel fetches them itself, or reads fewer columns at a time. `None` if the
+    /// engine has none for this number of outputs.
     fn far_kernel(self, _streaming: bool, _shape: Summing) -> Option<Kernel<Self::Coefficient>> {
         None
     }
@@ -79,49 +80,49 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the
-    /// cache, as groups leave them for one another: the kernel fetches what it reads next. `None`
-    /// if the engine has none for so many outputs.
+    /// Returns a kernel as [`Engine::kernel`] with cached stores, for one group of sources from
+    /// memory, whose sums stay in the cache for the next group: the kernel prefetches the lines
+    /// that it reads next. `None` if the engine has none for this number of outputs.
     fn group_kernel(self, _shape: Summing) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// The kernel of an update: source 1 takes the place of source 0, which is valid for writes,
-    /// and each output has its coefficient of what that changes added to it; the first one without
-    /// a product if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the
-    /// engine has none for so many outputs.
+    /// Returns the kernel of an update. Source 1 replaces source 0, which is valid for writes, and
+    /// each output has its coefficient times the difference added; the first one without a product
+    /// if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the engine has
+    /// none for this number of outputs.
     fn change_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// How what streams is read, if the processor follows few streams.
+    /// Limits for many streams, if the processor follows few.
     fn few_streams(self) -> Option<FewStreams>;
 
     /// Orders streaming stores before everything that follows.
     fn fence(self);
 }
 
-/// The shape of what a kernel sums.
+/// The shape of the sums of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summing {
     /// Sums, and outputs, in `1..=MAX_OUTPUTS`.
     pub(crate) outputs: usize,
-    /// Whether output 0 is the plain sum of the sources and has no coefficients.
+    /// True if output 0 is the plain sum of the sources and has no coefficients.
     pub(crate) ones: bool,
     /// Sources, and starts of sums if there always are some.
     pub(crate) reads: usize,
 }
 
-/// The shape of what a kernel solves.
+/// The shape of the systems that a kernel solves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Solving {
     /// Sums, and outputs.
     pub(crate) outputs: usize,
-    /// Whether sum 0 is of ones.
+    /// True if sum 0 is of ones.
     pub(crate) ones: bool,
-    /// Whether the last output has no row in the solution, but is what others leave of sum 0.
+    /// True if the last output has no row in the solution: it is sum 0 less the others.
     pub(crate) last_by_sum: bool,
-    /// Whether the solution has zeros: a kernel may look for them.
+    /// True if the solution has zeros: a kernel may look for them.
     pub(crate) has_zeros: bool,
     /// Sources, and starts of sums.
     pub(crate) reads: usize,
@@ -145,13 +146,13 @@ pub(crate) struct Job<'a, C> {
     pub(crate) rest: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
-    /// Whether the first source is added to each sum as it is. Its coefficients are ones all the
-    /// same.
+    /// True if the first source is added to each sum without a product. Its coefficients are still
+    /// there, as ones.
     pub(crate) first_is_plain: bool,
     /// The sums so far; `None` means zero, and so does null to the kernels of an engine that
     /// solves, if they do not double.
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
-    /// For kernels that solve: output by output, what it has of each sum.
+    /// For kernels that solve: for each output, its coefficient of each sum.
     pub(crate) solution: &'a [C],
     /// For kernels that solve, expanded or not: the outputs that are taken from sum 0 to leave the
     /// last output.

@@ -73,11 +73,11 @@ pub enum ShapeError {
         /// The length of the first buffer in bytes.
         need: usize,
     },
-    /// A buffer is not there that is needed, or must not be written and is to be.
+    /// A needed buffer is absent, or one to be written is read-only.
     BufferGiven {
         /// Which buffer.
         index: usize,
-        /// Whether it is to be written, and not only to be read.
+        /// True if the buffer is written, and not only read.
         is_written: bool,
     },
     /// A source differs in length from the first output.
@@ -104,7 +104,7 @@ pub enum ShapeError {
         index: usize,
         /// Its length in bytes.
         have: usize,
-        /// What its length must be a multiple of, in bytes: 0 if it has no buffers.
+        /// Its length must be a multiple of this, in bytes: 0 if it has no buffers.
         multiple_of: usize,
     },
 }
@@ -184,7 +184,7 @@ pub enum ProgramError {
     ShiftOutOfRange {
         /// The state whose step it is.
         state: usize,
-        /// What it shifts by.
+        /// The planes by which it shifts.
         by: usize,
         /// Planes of an element.
         planes: usize,

@@ -1,9 +1,8 @@
-//! A system over all that it reads: each output a sum of products of sources and of starts.
+//! A system expanded over all its reads: each output is a sum of products of sources and of starts.
 //!
-//! A system that is solved ([`crate::solve`]) has as many products, for what it saves of the
-//! sources it spends on the sums, and reads each of them again as soon as it is made. Where a
-//! product is two look-ups and registers are few, that is what bounds it. One output is what the
-//! others leave of the sum of ones, here as there.
+//! Solving ([`crate::solve`]) takes as many products: it saves some of the sources and spends them
+//! on the sums, each of which is read as soon as it is made. That limits the speed where a product
+//! is two look-ups and registers are few. One output is the sum of ones less others, in both forms.
 //!
 //! Invariants: the outputs are those of the system.
 
@@ -22,7 +21,7 @@ pub(crate) struct Expanded<C> {
     cached: Kernel<C>,
     /// `None` where from memory a system that is solved is faster.
     streaming: Option<Kernel<C>>,
-    /// What is in the sum of ones, and then the starts of other sums.
+    /// The terms of the sum of ones, and then the starts of other sums.
     sources: Vec<u32>,
     in_ones: usize,
     /// Those of all outputs but the last, source after source.

@@ -1,17 +1,18 @@
-//! The additive FFT of four or eight points over columns: what lets a Reed-Solomon code whose
-//! points lie in cosets of a subspace do with a fraction of the products of a dense matrix.
+//! The additive FFT of four or eight points over columns. It saves most products of a Reed-Solomon
+//! code whose points are in cosets of a subspace, compared with a dense matrix.
 //!
-//! Columns are taken in *groups* of T = 4 or 8, the values of a polynomial of degree less than T at
-//! y + 0, y + 1, y + b, y + b + 1 (and the same with b' added). log2 T levels of T / 2 butterflies,
-//! (lo, hi) -> (lo + f (lo + hi), lo + hi), turn them into its coefficients in the basis of Lin,
-//! Chung and Han: 1, X, X^2 + X, X (X^2 + X) for T = 4. That is a product for a column where T = 4,
-//! and three for two columns where T = 8. The coefficients of all groups add up to T *states*, in
-//! registers; every column is read once. Outputs are the values of the states at the points of the
-//! *origin*, the coset of 0, or rows of coefficients of the states: what is lost.
+//! Columns are taken in *groups* of T = 4 or 8. They are the values of a polynomial of degree less
+//! than T at y + 0, y + 1, y + b, y + b + 1 (and the same with b' added). Butterflies, (lo, hi) ->
+//! (lo + f (lo + hi), lo + hi), turn them into coefficients, in log2 T levels of T / 2 each. These
+//! are in the basis of Lin, Chung and Han: 1, X, X^2 + X, X (X^2 + X) for T = 4. That is a product
+//! for a column where T = 4, and three for two columns where T = 8. The coefficients of all groups
+//! add up to T *states*, in registers; every column is read once. Outputs are the values of the
+//! states at the points of the *origin*, the coset of 0, or rows of coefficients of the states, for
+//! lost columns.
 //!
-//! Nothing here relies on what the points are: any factors are carried out as told above, and
-//! [`Fft::expanded`] is what they come to. Kernels want those of the origin as they are in a Cantor
-//! basis, b^2 + b = 1 and b'^2 + b' = b: most are zero then.
+//! The points are not assumed: any factors are carried out as above, and [`Fft::expanded`] is the
+//! matrix of the result. Kernels want those of the origin as they are in a Cantor basis, b^2 + b =
+//! 1 and b'^2 + b' = b: most are zero then.
 
 use crate::engine::Engine;
 use crate::portable::product;
@@ -19,13 +20,13 @@ use crate::portable::product;
 /// Points of a group, and states, at most.
 pub(crate) const POINTS_MOST: usize = 8;
 
-/// The same of a group whose states can be solved.
+/// Points of a group whose states can be solved.
 pub(crate) const POINTS: usize = 4;
 
 /// Factors of a group: of level 0, half as many as points, then of each level half as many.
 pub(crate) const FACTORS_MOST: usize = POINTS_MOST - 1;
 
-/// States of columns, and what is made of them.
+/// States of columns, and the outputs computed from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fft {
     /// Points of each group: 4 or 8. What a group has beyond is not looked at.
@@ -34,7 +35,7 @@ pub struct Fft {
     pub groups: Vec<FftGroup>,
     /// Columns at the origin, and its factors, which [`FftOutputs::Values`] have, too.
     pub origin: FftGroup,
-    /// What the states become.
+    /// The outputs computed from the states.
     pub outputs: FftOutputs,
 }
 
@@ -43,12 +44,12 @@ pub struct Fft {
 pub struct FftGroup {
     /// The buffers, point by point; `None` is a column of zeros.
     pub columns: [Option<usize>; POINTS_MOST],
-    /// The factors of butterflies, level by level. Those of level 0 are of neighbours; each later
-    /// one is of pairs that lie twice as far apart as those before.
+    /// The factors of butterflies, level by level. Butterflies of level 0 are of neighbours; each
+    /// later level doubles the distance.
     pub factors: [u8; FACTORS_MOST],
 }
 
-/// What becomes of the states.
+/// The outputs computed from the states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FftOutputs {
     /// The values at the points of the origin, of those that have a buffer.
@@ -73,7 +74,7 @@ impl Fft {
         self.groups.iter().chain([&self.origin])
     }
 
-    /// What a column of a group adds to each state.
+    /// Returns the term that a column of a group adds to each state.
     fn states_of(&self, group: &FftGroup, column: usize) -> [u8; POINTS_MOST] {
         let mut states = std::array::from_fn(|i| u8::from(i == column));
         for (lo, hi, factor) in butterflies(self.points) {
@@ -137,12 +138,12 @@ impl Fft {
         values.iter().flatten().copied().chain(rows.iter().map(|row| row.0))
     }
 
-    /// Whether it has 4 or 8 points.
+    /// True if it has 4 or 8 points.
     pub(crate) fn has_points(&self) -> bool {
         matches!(self.points, 4 | 8)
     }
 
-    /// Whether there are outputs, and no more than states.
+    /// True if there are outputs, and no more than states.
     pub(crate) fn has_outputs(&self) -> bool {
         (1..=self.points).contains(&self.writes().count())
     }
@@ -158,7 +159,7 @@ impl Fft {
     }
 }
 
-/// What a kernel makes of the states.
+/// The results of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
     /// They are stored as they are.
@@ -213,7 +214,7 @@ impl Column {
 /// finishes.
 pub(crate) type FftKernel<C> = unsafe fn(&FftJob<'_, C>);
 
-/// What a kernel of T points is given.
+/// The arguments of a kernel of T points.
 pub(crate) struct FftJob<'a, C> {
     /// T columns of each group.
     pub(crate) wholes: &'a [Column],
@@ -250,8 +251,8 @@ pub(crate) trait FftEngine: Engine {
         finish: Finish,
     ) -> Option<FftKernel<Self::Coefficient>>;
 
-    /// As [`FftEngine::fft_kernel`], for columns that lie far and are too many to be followed;
-    /// `None` if that one serves.
+    /// Returns a kernel as [`FftEngine::fft_kernel`], for far columns that are too many for the
+    /// prefetchers; `None` if that one serves.
     fn far_fft_kernel(
         self,
         _streaming: bool,

@@ -2,15 +2,15 @@
 //! in as many planes.
 //!
 //! A *state* per parity is carried from the last column to the first: state = step * state +
-//! column. The step is a byte's product on every plane, a shift of the planes with a product for
-//! each, or the product with the root of a quadratic polynomial; so a column costs one product per
-//! plane and state (two planes of the quadratic step: two), however large the powers would be.
-//! Engines to which a product by one or two is less have kernels for the [`classes`] of factors
+//! column. The step is one of three: a byte's product on every plane, a shift of the planes with a
+//! product for each, or the product with the root of a quadratic polynomial. So a column costs one
+//! product per plane and state (two planes of the quadratic step: two), however large the powers
+//! would be. Engines with cheap products by one or two have kernels for the [`classes`] of factors
 //! that codes have. All states of all planes stay in registers, and every column is read once.
 //!
-//! A lost column is a column of zeros. Then the states are sums that a small matrix turns into what
-//! was lost: the second half, while they are still in registers if the engine can, or else over
-//! tiles of scratch.
+//! A lost column is a column of zeros. Then the states are sums from which a small matrix computes
+//! the lost columns. This second half is done while the states are in registers if the engine can,
+//! or else over tiles of scratch.
 
 use crate::streams::FewStreams;
 
@@ -20,10 +20,10 @@ pub(crate) const STATES: usize = 4;
 /// Planes of an element at most.
 pub(crate) const PLANES_MOST: usize = 3;
 
-/// What a state is multiplied by from column to column.
+/// The factor of a state from column to column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HornerStep {
-    /// Nothing: the state is the plain sum.
+    /// One: the state is the plain sum.
     One,
     /// A byte on every plane.
     Byte(u8),
@@ -57,7 +57,7 @@ pub struct Horner {
     pub outputs: HornerOutputs,
 }
 
-/// What becomes of the states.
+/// The outputs computed from the states.
 #[derive(Clone, Debug)]
 pub enum HornerOutputs {
     /// They are stored in these buffers.
@@ -105,9 +105,9 @@ pub(crate) const fn kinds(of: [u32; STATES]) -> u32 {
     of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12
 }
 
-/// The kinds that kernels have: of two planes, whose last state is multiplied by the root of a
-/// quadratic polynomial; of three, whose last two are shifted by one plane and by two; the same, by
-/// two and by one.
+/// The kinds that kernels have. Two planes: the last state is multiplied by the root of a quadratic
+/// polynomial. Three planes: the last two states are shifted by one plane and by two, or by two and
+/// by one.
 pub(crate) const SQUARE: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
 pub(crate) const CUBE: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
 pub(crate) const CUBE_BACK: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
@@ -171,7 +171,7 @@ pub(crate) type Planes<P> = [P; STATES * PLANES_MOST];
 /// many planes as the kernel was chosen for; stores are aligned to a vector if the kernel streams.
 pub(crate) type HornerKernel = unsafe fn(&HornerJob<'_>);
 
-/// What a kernel is given.
+/// The arguments of a kernel.
 pub(crate) struct HornerJob<'a> {
     /// Last first, planes apart, null for zeros.
     pub(crate) columns: &'a [[*const u8; PLANES_MOST]],
@@ -179,11 +179,11 @@ pub(crate) struct HornerJob<'a> {
     pub(crate) factors: &'a [[u64; PLANES_MOST]; STATES],
     /// The states before the columns; all null for zeros.
     pub(crate) start: &'a Planes<*const u8>,
-    /// What is added after them; null for nothing.
+    /// The columns added after them; null for none.
     pub(crate) adds: &'a Planes<*const u8>,
     /// Where the states go, if they are stored.
     pub(crate) states: &'a Planes<*mut u8>,
-    /// What is made of them, if they are not.
+    /// The outputs computed from the states, if these are not stored.
     pub(crate) solution: Solution<'a>,
     /// Bytes of every buffer.
     pub(crate) len: usize,
@@ -202,13 +202,13 @@ pub(crate) struct Solution<'a> {
     pub(crate) matrices: &'a [u64],
 }
 
-/// A kernel and how it takes a coefficient.
+/// The kernels of an engine, and its form of a coefficient.
 pub(crate) struct HornerEngine {
     pub(crate) cached: HornerKernel,
-    /// The same for columns from memory, some at a time.
+    /// For columns from memory, some at a time.
     pub(crate) group: HornerKernel,
     pub(crate) streaming: HornerKernel,
-    /// What solves as well, through the cache and past it: where that was measured.
+    /// Kernels that solve as well, through the cache and past it, if they were measured.
     pub(crate) solving: Option<[HornerKernel; 2]>,
     pub(crate) few_streams: Option<FewStreams>,
     pub(crate) factor: fn(u8) -> u64,

@@ -1,10 +1,10 @@
-//! What kernels are measured with: a clock that stands still while others run, and the limit that
-//! they are held against.
+//! Tools to measure kernels: a clock that stands still while other threads run, and a speed limit
+//! to compare with.
 //!
-//! The limit of a computation is an XOR kernel that reads every source once and writes every output
-//! once, in the same buffers: it does no arithmetic worth the name, so what it takes is the price
-//! of moving the bytes. No single order of moving them is the best everywhere, so there are
-//! several, and the limit is the fastest of them.
+//! The limit of a computation is the speed of an XOR kernel that reads every source once and writes
+//! every output once, in the same buffers. It does almost no arithmetic, so its time is the cost of
+//! moving the bytes. No single order of moving them is the best everywhere, so there are several,
+//! and the limit is the fastest of them.
 
 use crate::order::reading_order;
 use crate::{ShapeError, Stores};
@@ -49,7 +49,7 @@ pub struct LimitOrder {
     pub in_sequence: bool,
     /// Outputs go past the cache.
     pub streaming: bool,
-    /// What is read of each source at a time. Only if shared.
+    /// Bytes read of each source at a time. Only if shared.
     pub visit: Visit,
 }
 
@@ -127,7 +127,7 @@ impl XorLimit {
         orders
     }
 
-    /// Reads every source and writes every output once. The outputs are not what anybody wants.
+    /// Reads every source and writes every output once. The outputs have no meaning.
     ///
     /// Bytes past the last multiple of 64 are left alone; outputs that are not aligned to 64 are
     /// not streamed. Errors: a count or a length is wrong; nothing is written then.
@@ -175,11 +175,11 @@ impl XorLimit {
     }
 }
 
-/// What a limit that goes slice by slice reads of a buffer at a time.
+/// Bytes of a buffer that a limit in slices reads at a time.
 const SLICE_BYTES: usize = 512;
 
-/// So many sources leave nothing to gain by reading more of each at a time: a line of each fits a
-/// set of any first-level cache.
+/// The most sources for which larger visits gain nothing: a line of each fits a set of any
+/// first-level cache.
 const FEW_SOURCES: usize = 8;
 
 /// How a limit sums.

@@ -36,9 +36,9 @@ const LEVELS_MOST: u32 = 4;
 /// Lanes of a kernel at most.
 pub(crate) const LANES_MOST: usize = 1 << LEVELS_MOST;
 
-/// What the slots of a tile may fill if it is not shorter than the shortest: few slots stay in the
-/// first-level cache, many in the second, which is the lesser evil: what a step does beside bytes
-/// costs more. NOTES.md has the figures.
+/// The most bytes of the slots of a tile, if a tile is longer than the shortest. Few slots stay in
+/// the first-level cache, many in the second: shorter tiles would cost more, by the fixed work of
+/// each step. NOTES.md has the figures.
 const SLOTS_BYTES: usize = 64 * 1024;
 
 /// The shortest tile, and the longest.
@@ -50,13 +50,13 @@ const TILE_BYTES_MOST: usize = 2048;
 pub struct Network {
     /// Slots, numbered from 0.
     pub slots: usize,
-    /// What is done, in this order.
+    /// The steps, in this order.
     pub steps: Vec<NetworkStep>,
 }
 
-/// One step of a [`Network`]. T is one more than its factors, which are those of level 0, T / 2 of
-/// them, then of each later level half as many: factor j of level i is of the butterflies of points
-/// that lie 2^i apart, from point j 2^(i+1) on.
+/// One step of a [`Network`]. T is one more than the number of factors. The factors are those of
+/// level 0, T / 2 of them, then half as many for each later level. Factor j of level i is of the
+/// butterflies of points that are 2^i apart, from point j 2^(i+1) on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkStep {
     /// From values at T points to coefficients.
@@ -67,7 +67,7 @@ pub enum NetworkStep {
         factors: Vec<u8>,
         /// The first of T slots.
         to: usize,
-        /// Whether the coefficients are added to what is in the slots, instead of taking its place.
+        /// True if the coefficients are added to the slots, instead of replacing their content.
         adds: bool,
     },
     /// From T coefficients to values.
@@ -76,14 +76,14 @@ pub enum NetworkStep {
         from: usize,
         /// T - 1 of them.
         factors: Vec<u8>,
-        /// The values. What has no buffer is not computed, where that saves work.
+        /// The values. A lane without a buffer is not computed, if that saves work.
         to: Lanes,
     },
     /// Each lane times its factor.
     Scale {
-        /// The first slot of so many as there are factors; `None` is zeros.
+        /// The first of the slots, one for each factor; `None` is zeros.
         from: Option<usize>,
-        /// What is added before: a buffer, or nothing, for each lane.
+        /// The buffer added before the product, or none, for each lane.
         plus: Vec<Option<usize>>,
         /// One for each lane.
         factors: Vec<u8>,
@@ -92,18 +92,17 @@ pub enum NetworkStep {
     },
 }
 
-/// Where values lie, lane by lane.
+/// The places of values, lane by lane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lanes {
     /// From this slot on.
     Slots(usize),
-    /// In buffers; `None` is zeros where it is read, and not stored where it is written.
+    /// In buffers; `None` reads as zeros, and is not stored.
     Buffers(Vec<Option<usize>>),
 }
 
 impl NetworkStep {
-    /// The slots that are read, from the first to the one after the last: what comes in, and what
-    /// is added to.
+    /// Returns the slots that are read, as ranges: the input, and the slots that are added to.
     fn slots_read(&self) -> impl Iterator<Item = Range<usize>> {
         let firsts = match self {
             NetworkStep::Inverse { from, to, adds, .. } => {
@@ -232,8 +231,8 @@ impl Network {
         Ok(uses)
     }
 
-    /// How many products of one sum of products take as long, for each byte of a buffer; whoever
-    /// has such sums for the same outputs can choose.
+    /// Returns the number of products of a dense sum of products that take as long, for each byte
+    /// of a buffer, so that callers can choose between both.
     ///
     /// An estimate: measured in the first-level and second-level caches, codes of 24 to 256
     /// columns, within a third (NOTES.md).
@@ -256,7 +255,7 @@ impl Network {
         quarters.sum::<usize>() / 4
     }
 
-    /// Whether a step after this one reads some of these slots before they are written.
+    /// True if a step after this one reads some of these slots before they are written.
     fn is_read_later(&self, step: usize, slots: &Range<usize>) -> bool {
         slots.clone().any(|slot| {
             for later in &self.steps[step + 1..] {
@@ -276,13 +275,13 @@ impl Network {
 ///
 /// # Safety
 ///
-/// What the kernel reads is valid for reads and what it writes for writes of `len` bytes: slots of
-/// `from` and `to`, and of buffers from `at` on. What is written overlaps nothing but what is read
-/// at the same lane. The machine has the engine that made the kernel; outputs are aligned to 64
-/// bytes if it stores past the cache.
+/// The places that the kernel reads are valid for reads, and those that it writes for writes, of
+/// `len` bytes: slots of `from` and `to`, and of buffers from `at` on. Written places overlap only
+/// places read at the same lane. The machine has the engine that made the kernel; outputs are
+/// aligned to 64 bytes if it stores past the cache.
 pub(crate) type NetworkKernel<C> = unsafe fn(&NetworkJob<'_, C>);
 
-/// What a kernel is given. Which of the places it looks at depends on what it is for.
+/// The arguments of a kernel. Its kind decides which places it reads.
 pub(crate) struct NetworkJob<'a, C> {
     /// The first slot that is read, and bytes from one to the next.
     pub(crate) from: *const u8,
@@ -395,7 +394,7 @@ enum Place {
     Again(usize),
 }
 
-/// What one kernel does in each tile.
+/// The work of one kernel in each tile.
 struct Pass<C> {
     /// Through the cache, and past it if that may be.
     kernels: [NetworkKernel<C>; 2],
@@ -803,8 +802,8 @@ unsafe fn portable_scale<const SLOTS: bool, const TO_SLOTS: bool>(job: &NetworkJ
         }
         let plus = job.column(lane);
         for i in 0..job.len {
-            // SAFETY: what is read is valid for `len` bytes and what is written for writes of them,
-            // by the caller's promise.
+            // SAFETY: the caller promises `len` valid bytes for every place that is read or
+            // written.
             unsafe {
                 let from = if SLOTS { *job.slot(lane).wrapping_add(i) } else { 0 };
                 *to.wrapping_add(i) = product(factor, from ^ *plus.wrapping_add(i));
@@ -833,8 +832,8 @@ mod tests {
         }
     }
 
-    /// By any tier, and under Miri: what is transformed there and back, added to and scaled is what
-    /// it was, past the end of a tile and of a vector.
+    /// A transform there and back, added to and scaled, gives the input, on any tier, under Miri,
+    /// and past the end of a tile and of a vector.
     #[test]
     fn there_and_back_is_where_it_began() {
         let sizes = [(2usize, TILE_BYTES_MOST + 70), (8, 333), (32, 333)];

@@ -9,7 +9,7 @@ use crate::tier::Tier;
 pub(crate) enum Code {}
 
 impl Code {
-    /// Whether code can be expected to be had.
+    /// Returns false: there is no code.
     pub(crate) fn is_to_be_had() -> bool {
         false
     }

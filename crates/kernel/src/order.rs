@@ -1,13 +1,12 @@
 //! The order in which kernels read their sources.
 //!
-//! A loop over sources reads all of them by the same few instructions. Processors watch what an
-//! instruction reads, and when its addresses rise by equal steps they fetch what would come next.
-//! The buffers of a stripe mostly lie equally far apart: read in their order they look like one
-//! such stride, and what is fetched ahead is of buffers that are read anyway, or of none, while the
-//! lines that do come next are left to be waited for. So sources are read in an order without equal
-//! steps, as in Welch's Costas arrays: the powers of a primitive root modulo a prime, less those
-//! that are no source. From memory that is up to three times as fast (NOTES.md, Zen 5), and costs
-//! nothing.
+//! A loop over sources reads all of them by the same few instructions. Processors watch the
+//! addresses that an instruction reads. If these rise by equal steps, they prefetch the next one.
+//! The buffers of a stripe mostly begin at equal distances. Read in their order they look like one
+//! such stride: the prefetcher then fetches from buffers that are read anyway, or from none, and
+//! the next lines of the sources come late. So sources are read in an order without equal steps, as
+//! in Welch's Costas arrays: the powers of a primitive root modulo a prime, less those that are no
+//! source. From memory that is up to three times as fast (NOTES.md, Zen 5), and costs nothing.
 //!
 //! Invariants: each source once, the first of them first; no step twice in a row, whether a loop
 //! takes one source per round or two.
@@ -73,7 +72,7 @@ const fn powers(modulus: usize, root: usize, count: usize) -> Option<[u8; MAX_SO
     if power == 1 && found == count { Some(order) } else { None }
 }
 
-/// Whether who takes every `lag`-th makes two equal steps in a row.
+/// True if every `lag`-th entry makes two equal steps in a row.
 const fn has_equal_steps(order: &[u8; MAX_SOURCES], count: usize, lag: usize) -> bool {
     let mut i = 2 * lag;
     while i < count {

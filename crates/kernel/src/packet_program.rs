@@ -5,9 +5,9 @@ use crate::packets::Packets;
 use crate::program::Program;
 
 impl Program {
-    /// The same program for columns in which buffers are interleaved.
+    /// Returns the same program for columns in which buffers are interleaved.
     ///
-    /// Errors: the columns have not as many buffers together as the program.
+    /// Errors: the columns have another number of buffers together than the program.
     pub fn in_packets(self, packets: Packets) -> Result<PacketProgram, ProgramError> {
         PacketProgram::new(self, packets)
     }
@@ -43,9 +43,9 @@ impl PacketProgram {
     pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         let groups = self.packets.groups(columns)?;
         let base = columns.as_mut_ptr();
-        // SAFETY: `column` is called with numbers of columns only, of which there are as many as
-        // slices, by `groups`. Each call borrows that one slice anew, and the pointer stays valid
-        // because nothing else touches the slices until we return.
+        // SAFETY: `column` is called only with numbers of columns, of which there are as many as
+        // slices, by `groups`. Each call borrows one slice, and the pointer stays valid because the
+        // slices are not used otherwise until the return.
         let column = move |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
         // SAFETY: columns are apart from one another, and hold so many groups.
         unsafe { self.program.run_packets(&self.packets, column, groups) };
@@ -53,7 +53,7 @@ impl PacketProgram {
     }
 }
 
-/// What it was made of.
+/// The program that it was made of.
 impl AsRef<Program> for PacketProgram {
     fn as_ref(&self) -> &Program {
         &self.program

@@ -2,13 +2,13 @@
 //! second, and so on, then the next packet of its first.
 //!
 //! A column of an array code has a dozen buffers. With each of them in one piece, a stripe of 13
-//! columns is 169 streams, of which a pass takes a line or two at a time: more than a processor
-//! follows, a pointer to look up for each, and as many places that may fall on one set of a cache.
-//! In packets it is 13 streams, each read from its beginning to its end, and where a buffer lies in
-//! its column is known when a program is compiled.
+//! columns is 169 streams, of which a pass takes a line or two at a time. These are more than a
+//! processor follows, each has a pointer to look up, and many may fall on one set of a cache. In
+//! packets it is 13 streams, each read from its beginning to its end, and the places of buffers in
+//! their columns are known when a program is compiled.
 //!
-//! Invariants: every column has as many packets of each of its buffers as every other one; bytes of
-//! a buffer keep their order.
+//! Invariants: every column has the same number of packets of each of its buffers; bytes of a
+//! buffer keep their order.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,14 +28,14 @@ pub(crate) struct Walk {
     pub(crate) bytes: usize,
 }
 
-/// What a vector loop does with a change: what is new takes the place of what was, and the
-/// difference is added to each target, on the bytes of the walk, which are of its width, from byte
-/// number `from` of each packet on. Packets of what is new begin so many bytes apart.
+/// A vector loop that applies a change: it replaces the old content by the new, and adds the
+/// difference to each target. It takes the bytes of the walk, which are of its width, from byte
+/// `from` of each packet on. Packets of the new content begin at the given distance.
 ///
 /// # Safety
 ///
 /// The machine has the instructions. The changed buffer and the targets are valid for reads and
-/// writes of those bytes and what is new for reads of as many, and all are apart.
+/// writes of those bytes, and the new content for reads, and all are apart.
 pub(crate) type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
 
 /// How columns are made of buffers. Cheap to clone.
@@ -86,8 +86,8 @@ impl Packets {
         (column as usize, row as usize)
     }
 
-    /// What a column has of one packet of each of its buffers, in bytes. Panics if there is no such
-    /// column.
+    /// Returns the bytes of a column from one packet of each of its buffers. Panics if there is no
+    /// such column.
     pub fn group_bytes(&self, column: usize) -> usize {
         self.rows[column].saturating_mul(self.bytes.get())
     }
@@ -116,7 +116,7 @@ impl Packets {
         }
     }
 
-    /// Whether packets are whole lines of the cache, in columns that begin there.
+    /// True if packets are whole lines of the cache, in columns that begin at a line.
     pub(crate) fn has_lines(&self, columns: impl IntoIterator<Item = *const u8>) -> bool {
         let is_line = |bytes: usize| bytes.is_multiple_of(LINE_BYTES);
         is_line(self.bytes()) && columns.into_iter().all(|column| is_line(column.addr()))

@@ -8,9 +8,9 @@
 //! A sum of products is computed by Horner's rule over the bits of the coefficients: from bit 7
 //! down, the sum so far is doubled, and every source whose coefficient has the bit is added. That
 //! takes XORs and seven doublings for any number of sources, on tiles of bytes that compilers turn
-//! into whatever vectors there are; a byte at a time, by table, for what is left. It deliberately
-//! knows no schedule: rows are evaluated in the order in which the caller wrote them, so that a
-//! mistake in the schedule of the fast tiers cannot be shared with their judge.
+//! into vector code. The bytes left over are taken one at a time, by table. It deliberately knows
+//! no schedule: rows are evaluated in the caller's order, so that a mistake in the schedule of the
+//! fast tiers cannot be shared with their judge.
 
 use crate::stores::Mode;
 

@@ -2,11 +2,11 @@
 //! number of stripes.
 //!
 //! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone is carried
-//! out in the form that pays (`xor.rs`). What a step writes, later steps may read.
+//! out in the fastest form (`xor.rs`). Later steps may read the targets of earlier ones.
 //!
-//! Invariants: a run allocates nothing but the scratch of its thread, once, and what a program of
-//! XORs is made into, once for each of its forms, for which it also takes a lock that no run holds
-//! longer than to take or map some pages; it writes the targets of its steps and no other buffer.
+//! Invariants: a run allocates only the scratch of its thread, once, and the compiled forms of a
+//! program of XORs, once for each form. For a form it also takes a lock, which a run holds only to
+//! take or map some pages. It writes the targets of its steps and no other buffer.
 
 use crate::buffers::{Buffer, Use, Uses, check_buffers, check_count};
 use crate::carried::Carried;
@@ -125,8 +125,8 @@ impl Program {
         Ok(Program { stages: Stages::One(Stage::Solve(solver)), uses, stores: Stores::Auto })
     }
 
-    /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and
-    /// steps must do.
+    /// Compiles Horner's rule for [`Tier::best`]. Returns `None` if the tier has no kernel for it;
+    /// use steps then.
     ///
     /// Errors: as [`Program::new`], or a step shifts by no plane or by all.
     pub fn horner(buffers: usize, horner: &Horner) -> Result<Option<Program>, ProgramError> {
@@ -166,7 +166,7 @@ impl Program {
         }
     }
 
-    /// The same program with another store policy; the results do not depend on it.
+    /// Returns the same program with another store policy; the results do not depend on it.
     pub fn with_stores(self, stores: Stores) -> Program {
         Program { stores, ..self }
     }
@@ -181,7 +181,7 @@ impl Program {
         self.uses.buffers()
     }
 
-    /// What a run does with a buffer. Panics if there is no such buffer.
+    /// Returns the use of a buffer in a run. Panics if there is no such buffer.
     pub fn use_of(&self, buffer: usize) -> Use {
         self.uses.of(buffer)
     }
@@ -199,9 +199,9 @@ impl Program {
         }
         let streaming = self.stores.streams(self.uses.streams(), len);
         let base = buffers.as_mut_ptr();
-        // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to.
-        // Each call borrows that one slice anew, and the pointer stays valid because nothing else
-        // touches the slices until we return.
+        // SAFETY: `buffer` is called only with numbers below `buffers.len()`, as `check` made sure.
+        // Each call borrows one slice, and the pointer stays valid because the slices are not used
+        // otherwise until the return.
         let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
         // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
         unsafe { self.run_stages(streaming, buffer, len) };
@@ -233,8 +233,8 @@ impl Program {
         let base = buffers.as_mut_ptr();
         // SAFETY: as in `run`.
         let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
-        // SAFETY: every buffer that is read or written is there, of `len` bytes, by the check of
-        // `uses`, which holds what the stages do; what is written is borrowed exclusively, and so
+        // SAFETY: every used buffer is present, of `len` bytes, by the check of `uses`, which has
+        // the reads and writes of the stages. Written buffers are borrowed exclusively, and so
         // apart from all others.
         unsafe { self.run_stages(streaming, buffer, len) };
         Ok(())
@@ -351,7 +351,7 @@ impl Stage {
     }
 }
 
-/// Whether all steps are plain sums, and more than one.
+/// True if all steps are plain sums, and more than one.
 fn is_xor_alone(steps: &[Step]) -> bool {
     steps.len() > 1 && steps.iter().all(|step| step.terms.iter().all(|&(_, c)| c == 1))
 }
@@ -400,7 +400,7 @@ fn groups(steps: &[Step]) -> Vec<Vec<&Step>> {
     groups
 }
 
-/// Whether a step may be computed with a group: it uses none of its results, and mostly its
+/// True if a step may be computed with a group: it uses none of its results, and mostly its
 /// sources.
 fn belong_together(group: &[&Step], step: &Step) -> bool {
     let uses = |buffer: usize| step.terms.iter().any(|term| term.0 == buffer);
@@ -422,7 +422,7 @@ fn group_of(tier: Tier, steps: &[&Step]) -> Result<Group, DotError> {
     Ok(Group { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })
 }
 
-/// Checks what a run relies on; what it does with each buffer.
+/// Checks the assumptions of a run; returns the use of each buffer.
 fn check(buffers: usize, steps: &[Step]) -> Result<Uses, ProgramError> {
     check_count(buffers)?;
     let mut uses = Uses::new(buffers);

@@ -1,11 +1,10 @@
-//! Where bytes stop being zero, and plain XOR.
+//! The first byte that is not zero, and plain XOR.
 //!
 //! Written as folds over blocks, a shape that the compiler turns into vector code on every target.
 //! On x86-64 the same code is compiled a second time for AVX2, which needs no intrinsics and cannot
 //! differ. A block is examined byte by byte only once it is known to hold the answer.
 
-/// What one step of a scan looks at: four cache lines, so that the test for zero is a small part of
-/// it.
+/// Bytes of one step of a scan: four cache lines, so that the test for zero is a small part of it.
 const BLOCK_BYTES: usize = 256;
 
 /// Calls the AVX2 copy of `$body` if the machine has AVX2, and `$body` itself if not.

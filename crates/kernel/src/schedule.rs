@@ -1,13 +1,12 @@
-//! From rows of coefficients to passes of a vector engine: what every instruction set shares.
+//! From rows of coefficients to passes of a vector engine, shared by every instruction set.
 //!
 //! A *pass* computes up to [`MAX_OUTPUTS`] outputs in one sweep over the union of their sources,
 //! with all sums in registers. Rows share a pass if reading the sources once saves more than the
 //! zero coefficients cost that fill the gaps. A row of ones over the whole pass comes first and is
 //! plain XOR.
 //!
-//! One pass takes the whole length at once; several take it tile by tile, so that the sources that
-//! they share stay in the first-level cache. How a pass reads streams that are many is told in
-//! `terms.rs`.
+//! One pass takes the whole length at once. Several take it tile by tile, so that shared sources
+//! stay in the first-level cache. `terms.rs` describes how a pass reads many streams.
 //!
 //! Invariants: each output belongs to exactly one pass or is empty.
 
@@ -19,7 +18,7 @@ use crate::portable::product;
 use crate::stores::Mode;
 use crate::terms::{Terms, far_kernel, group_kernel};
 
-/// What the sources and outputs of a tile may fill together when several passes share them.
+/// The most bytes of the sources and outputs of a tile that several passes share.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
 
 /// Rows compiled into passes.
@@ -36,10 +35,10 @@ struct Pass<E: Engine> {
     cached: Kernel<E::Coefficient>,
     group: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
-    /// The cached and the streaming one for streams that lie far.
+    /// The cached and the streaming kernel for far streams.
     far: [Option<Kernel<E::Coefficient>>; 2],
-    /// The same of kernels that double, for outputs that are not added to; sources stand in their
-    /// order.
+    /// The cached and the streaming kernel that double, for outputs that are not added to; sources
+    /// are in their order.
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
@@ -63,7 +62,7 @@ impl<E: Engine> Schedule<E> {
         Schedule { engine, passes, empty, streams }
     }
 
-    /// Whether all outputs are computed in one sweep over their sources.
+    /// True if all outputs are computed in one sweep over their sources.
     pub(crate) fn is_one_pass(&self) -> bool {
         self.passes.len() == 1 && self.empty.is_empty()
     }
@@ -246,8 +245,8 @@ impl<E: Engine> Pass<E> {
     }
 }
 
-/// Whether coefficients are 1, 2, 4 and so on from the first to the last, or from the last to the
-/// first; `None`: neither.
+/// Returns true if coefficients are 1, 2, 4 and so on from the first to the last, false if from the
+/// last to the first, `None` otherwise.
 fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
     let powers = || std::iter::successors(Some(1), |&power| Some(product(power, 2)));
     let coefficients = || row.iter().map(|term| term.1);
@@ -438,7 +437,7 @@ mod tests {
         check_over(engine, sources, rows, len, len.next_multiple_of(4096));
     }
 
-    /// The same, over buffers that begin `pitch` bytes apart.
+    /// Compares with the portable tier, over buffers that begin `pitch` bytes apart.
     fn check_over<E: Engine>(engine: E, sources: usize, rows: &Rows, len: usize, pitch: usize) {
         let memory: Vec<u8> =
             (0..(sources + rows.len() + 1) * pitch + 4096).map(|i| (i % 251) as u8).collect();

@@ -1,11 +1,11 @@
 //! Sums of products, and a small system solved before anything is stored: how an MDS code decodes.
 //!
-//! Lost buffers follow from as many parities: the sum of what is left under each parity, the parity
-//! itself added, is the same sum over the lost ones; its matrix is m x m. Solved in registers, (k -
-//! m) m + m^2 products take the place of the k m of final coefficients for each source; a parity of
-//! ones saves m of the k - m and, because the last lost buffer is what the others leave of it, m of
-//! the m^2. With such a parity it is (m - 1) k either way, and some engines are faster with final
-//! coefficients ([`crate::expand`]).
+//! Lost buffers follow from an equal number of parities. The sum of the surviving sources under
+//! each parity, with the parity added, equals the sum over the lost ones; its matrix is m x m.
+//! Solving in registers takes (k - m) m + m^2 products for each source instead of the k m of final
+//! coefficients. A parity of ones saves m of the k - m. The last lost buffer is then the sum of
+//! ones less the others, which saves m of the m^2. With such a parity it is (m - 1) k either way,
+//! and some engines are faster with final coefficients ([`crate::expand`]).
 
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::expand::Expanded;
@@ -24,7 +24,7 @@ pub(crate) struct Solve<E: Engine> {
     group: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
-    /// The cached and the streaming one for streams that lie far.
+    /// The cached and the streaming kernel for far streams.
     far: [Option<Kernel<E::Coefficient>>; 2],
     /// Sums, and outputs.
     count: usize,
@@ -45,10 +45,10 @@ pub(crate) struct Solve<E: Engine> {
 }
 
 impl<E: Engine> Solve<E> {
-    /// `None` if the engine has no kernel for such a system, which is whole. Boxed where it is
-    /// made: to move what was just written takes longer than to write it.
+    /// Returns `None` if the engine has no kernel for such a system, which must be whole. Boxed
+    /// where it is made: a move takes longer than writing it.
     pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Box<Solve<E>>> {
-        assert!(system.is_whole(), "whoever compiles a system looks at its shape first");
+        assert!(system.is_whole(), "the caller checks the shape of the system");
         let count = system.starts.len();
         if count == 0 || count > MAX_OUTPUTS {
             return None;
@@ -190,12 +190,11 @@ impl<E: Engine> std::fmt::Debug for Solve<E> {
     }
 }
 
-/// An output that is the sum `ones` less other outputs, and a bit for each of these; the last one
-/// that can be had so.
+/// Returns the last output that is the sum `ones` less other outputs, and a bit for each of these.
 ///
 /// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. +
-/// x_m = s, so the rows of the solution do too. Which outputs these are is found by trying all sets
-/// of them, of which there are few.
+/// x_m = s, so the rows of the solution do too. The set of these outputs is found by trying all
+/// sets, of which there are few.
 fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
     let count = system.outputs.len();
     if count > 6 {
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sum_of_ones_leaves_is_expanded_where_that_is_faster() {
+    fn sums_of_ones_are_expanded_where_that_is_faster() {
         let Some(engine) = Avx2::new() else { return println!("this machine has no AVX2: left out") };
         // Whether runs through the cache take it expanded, and those past it; and whether any is
         // left to be solved.

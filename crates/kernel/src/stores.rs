@@ -1,12 +1,11 @@
-//! How outputs are written: through the cache or past it, anew or on top of what is there.
+//! The ways to write outputs: through the cache or past it, in place of the content or added to it.
 
 use crate::arch::native::cpu;
 
-/// How outputs are written.
+/// The way to store outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stores {
-    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached
-    /// below that.
+    /// Streaming if sources and outputs together exceed a second-level cache, otherwise cached.
     #[default]
     Auto,
     /// Through the cache: for outputs that are read again at once.
@@ -16,7 +15,7 @@ pub enum Stores {
 }
 
 impl Stores {
-    /// Whether outputs go past the cache where so many buffers of `len` bytes are read or written.
+    /// True if outputs go past the cache when `buffers` buffers of `len` bytes are read or written.
     pub(crate) fn streams(self, buffers: usize, len: usize) -> bool {
         match self {
             Stores::Cached => false,
@@ -26,11 +25,11 @@ impl Stores {
     }
 }
 
-/// What happens to the bytes that an output held before.
+/// The treatment of an output's old content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// They are overwritten.
+    /// It is overwritten.
     Apply,
-    /// The sum is added to them.
+    /// The sum is added to it.
     Accumulate,
 }

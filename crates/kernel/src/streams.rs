@@ -1,13 +1,13 @@
-//! How many streams a processor follows, and how much it keeps near: limits of its prefetchers and
-//! of its caches.
+//! The number of streams that a processor follows, and the bytes that it keeps near: limits of its
+//! prefetchers and of its caches.
 
 /// Auto streams above this footprint, unless an architecture knows better: the largest second-level
 /// cache of the machines in NOTES.md.
 pub(crate) const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
 
-/// How processors read what streams whose prefetchers lose the thread of many streams: groups few
-/// enough to be followed, for many pages at a time, with the sums in a quarter of a second-level
-/// cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
+/// Limits of processors whose prefetchers fail with many streams: groups small enough to be
+/// followed, for many pages at a time, with the sums in a quarter of a second-level cache. Measured
+/// on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
 pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     most: 13,
     most_apart: 16,
@@ -28,41 +28,41 @@ pub(crate) struct Groups {
     pub(crate) tile_bytes: usize,
 }
 
-/// When streams are too many for a processor, and what is done then.
+/// The limits above which streams are too many for a processor, and the remedies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FewStreams {
     /// Streams that it follows while it reads them, wherever they begin.
     pub(crate) most: usize,
-    /// As many if they begin at different places of their pages, so that few of their lines share a
-    /// set of the first-level cache.
+    /// As `most`, for streams that begin at different places of their pages, so that few of their
+    /// lines share a set of the first-level cache.
     pub(crate) most_apart: usize,
-    /// The same of kernels that double
+    /// As `most_apart`, for kernels that double
     /// ([`doubling_kernel`](crate::engine::Engine::doubling_kernel)).
     pub(crate) most_apart_doubling: usize,
-    /// Shorter streams are read as they come: finding those of each group anew takes longer than it
-    /// gains.
+    /// Shorter streams are read without groups: finding the streams of each group costs more than
+    /// it gains.
     pub(crate) len_least: usize,
     pub(crate) groups: Groups,
-    /// Streams that it follows while they come from afar, apart as above.
+    /// Streams that it follows while they come from afar, if they begin apart as above.
     pub(crate) most_far: usize,
-    /// As many need not be apart for that, where outputs are stored through the cache and past it:
-    /// its first-level cache keeps a line of each.
+    /// Up to this many far streams need not begin apart, where outputs are stored through the cache
+    /// and past it: the first-level cache keeps a line of each.
     pub(crate) ways: [usize; 2],
-    /// Streams are far if they are more bytes than these together: where they do not stay in a
-    /// second-level cache they lie behind it, though not in memory.
+    /// Streams are far if they are more bytes together: they do not stay in a second-level cache,
+    /// but may be in the third.
     pub(crate) far_bytes: usize,
-    /// Streams that are more bytes together than these come from farther still, and are followed.
+    /// Streams of more bytes together come from memory, and are followed.
     pub(crate) most_far_bytes: usize,
 }
 
 impl FewStreams {
-    /// Whether so many reads of so many bytes are more than the processor follows.
+    /// True if `reads` reads of `len` bytes are more than the processor follows.
     pub(crate) fn loses(self, reads: usize, len: usize) -> bool {
         reads > self.most && len >= self.len_least
     }
 }
 
-/// Whether at most 4 streams begin in any sixteenth of a page.
+/// True if at most 4 streams begin in any sixteenth of a page.
 pub(crate) fn are_apart(mut streams: impl Iterator<Item = *const u8>) -> bool {
     // Sixteen counts of four bits.
     let mut counts = 0u64;

@@ -2,7 +2,7 @@
 
 use crate::sums::{NONE, SharedSums, Sum};
 
-/// Sums, and for each place who makes it and who reads it.
+/// Sums, with the maker and the readers of each place.
 pub(crate) struct SumGraph<'s> {
     pub(crate) sums: &'s [Sum],
     /// Places below this are buffers.

@@ -91,8 +91,8 @@ pub(crate) fn odd(mut terms: Vec<u32>) -> Vec<u32> {
 /// Work on common parts that a program is worth, in words of 64 places that are compared.
 const SHARING_EFFORT: usize = 1 << 24;
 
-/// Computes once what several sums have in common, the largest common part first. New sums are
-/// numbered from `next`.
+/// Computes common parts of several sums once, the largest first. New sums are numbered from
+/// `next`.
 ///
 /// Cost: O(sums^2) comparisons of bit sets, and O(sums) more for each sum that a common part
 /// changes.
@@ -100,7 +100,7 @@ fn shared(sums: Vec<Sum>, next: u32) -> Vec<Sum> {
     shared_within(SHARING_EFFORT, sums, next)
 }
 
-/// The same with another limit, at which it stops with what it has.
+/// Computes common parts within a limit of work, at which it stops with the sums found so far.
 fn shared_within(effort: usize, sums: Vec<Sum>, next: u32) -> Vec<Sum> {
     if sums.len() * sums.len() / 2 * (next as usize / 64 + 1) > effort {
         return sums;
@@ -114,9 +114,9 @@ fn shared_within(effort: usize, sums: Vec<Sum>, next: u32) -> Vec<Sum> {
     outs.into_iter().zip(0..).map(|(out, row)| Sum { out, terms: bits(sets.row(row)).collect() }).collect()
 }
 
-/// What each sum has in common with others, kept up while sums change.
+/// The common parts of each sum with others, updated while sums change.
 struct CommonParts {
-    /// What each sum is to be, in their order.
+    /// The target of each sum, in their order.
     outs: Vec<u32>,
     /// The terms of each sum.
     sets: Sets,
@@ -278,7 +278,7 @@ impl Sets {
         self.words[row * self.stride + place as usize / 64] ^= 1 << (place % 64);
     }
 
-    /// Whether a row has all of a set.
+    /// True if a row has all of a set.
     #[inline(always)]
     fn has(&self, row: usize, set: &[u64]) -> bool {
         self.row(row).iter().zip(set).all(|(word, part)| part & !word == 0)
@@ -350,7 +350,7 @@ mod tests {
         set.get(term as usize / 64).is_some_and(|word| word >> (term % 64) & 1 == 1)
     }
 
-    /// The same, every pair compared anew for every common part.
+    /// The reference: finds common parts by comparing every pair each time.
     fn shared_plainly(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
         loop {
             let sets: Vec<Vec<u64>> = sums.iter().map(|sum| set_of(&sum.terms)).collect();
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_up_is_what_is_found_anew() {
+    fn updated_common_parts_equal_those_found_by_comparing_all_pairs() {
         let mut random = crate::sum_graph::tests::below(7);
         let mut below = |n: u32| random(n as usize) as u32;
         let (mut parts, mut lent) = (0, 0);
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn what_becomes_too_much_work_stops_with_sums_that_are_right() {
+    fn sums_are_right_at_every_limit_of_work() {
         // Sums of the bits of their numbers, three places for each bit.
         let (count, bits) = (30u32, 5u32);
         let places = |i: u32| (0..3 * bits).filter(move |place| i >> (place / 3) & 1 == 1);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_work_is_left_as_it_is() {
+    fn sums_beyond_the_limit_of_work_are_left_unchanged() {
         let sums = (0..6000).map(|i| Sum { out: 10 + i, terms: vec![0, 1, 2, 3] }).collect();
         assert!(shared(sums, 6010).iter().all(|sum| sum.terms == [0, 1, 2, 3]));
     }

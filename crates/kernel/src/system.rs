@@ -21,7 +21,7 @@ pub struct System<'a> {
 }
 
 impl System<'_> {
-    /// Whether there are as many sums as outputs, and as many coefficients as both ask for.
+    /// True if there are as many sums as outputs, and the right number of coefficients for both.
     pub(crate) fn is_whole(&self) -> bool {
         let count = self.starts.len();
         self.outputs.len() == count

@@ -16,13 +16,13 @@ use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::scratch::with_scratch;
 use crate::streams::{FewStreams, Groups, are_apart};
 
-/// What the sums of a tile may fill.
+/// The most bytes of the sums of a tile.
 pub(crate) const SUMS_BYTES: usize = 256 * 1024;
 
 /// Groups of sources that are merely many.
 pub(crate) const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
 
-/// The kernel for streams that lie far, if so many may be too many for the processor.
+/// Returns the kernel for far streams, if `streams` may be too many for the processor.
 pub(crate) fn far_kernel<E: Engine>(
     engine: E,
     streams: usize,
@@ -31,15 +31,15 @@ pub(crate) fn far_kernel<E: Engine>(
     engine.few_streams().filter(|few| streams > few.most_far).and_then(|_| kernel())
 }
 
-/// The kernel of groups that stream. Who follows many streams has groups of very many, which
-/// prefetchers are left to.
+/// Returns the kernel for groups of streams. Processors that follow many streams have large groups,
+/// and their own prefetchers suffice.
 pub(crate) fn group_kernel<E: Engine>(engine: E, shape: Summing) -> Kernel<E::Coefficient> {
     let fetching = engine.few_streams().and_then(|_| engine.group_kernel(shape));
     fetching.unwrap_or_else(|| engine.kernel(false, shape))
 }
 
-/// What kernels take in one call or in several: the terms of a pass, or of a system that is solved
-/// at the end.
+/// The terms of a pass, or of a system that is solved at the end, which kernels take in one call or
+/// in several.
 pub(crate) struct Terms<'a, C> {
     pub(crate) sources: &'a [usize],
     /// As in a [`Job`].
@@ -48,17 +48,17 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) first_is_plain: bool,
     /// Coefficients per source.
     pub(crate) width: usize,
-    /// How many sums there are, and outputs.
+    /// The number of sums, and of outputs.
     pub(crate) outputs: usize,
-    /// Whether kernels double.
+    /// True if kernels double.
     pub(crate) doubles: bool,
-    /// All that a stripe has of buffers: sources, starts and outputs, each once.
+    /// All buffers of a stripe: sources, starts and outputs, each once.
     pub(crate) streams: usize,
     /// Leaves sums.
     pub(crate) sum: Kernel<C>,
     /// Adds the last of the terms and makes the outputs.
     pub(crate) finish: Kernel<C>,
-    /// The same for streams that lie far, if the engine has it: [`Engine::far_kernel`].
+    /// As `finish`, for far streams, if the engine has it: [`Engine::far_kernel`].
     pub(crate) far: Option<Kernel<C>>,
     /// As in a [`Job`], for the last kernel.
     pub(crate) solution: &'a [C],
@@ -195,9 +195,9 @@ impl<C> Terms<'_, C> {
     }
 }
 
-/// Whether the processor loses the thread of so many streams that lie far: of `streams` buffers,
-/// from which there are so many reads. Those that share sets of the first-level cache would evict
-/// what is fetched.
+/// True if the far streams of `streams` buffers, with `reads` reads, are too many for the
+/// processor's prefetchers. Streams that share sets of the first-level cache would evict prefetched
+/// lines, so they do not count.
 #[inline(never)]
 pub(crate) fn are_lost(
     engine: impl Engine,
@@ -215,8 +215,8 @@ pub(crate) fn are_lost(
     })
 }
 
-/// The groups in which the processor follows so many reads, if it does not follow all of them at
-/// once.
+/// Returns the groups in which the processor follows `reads` reads, if it does not follow all of
+/// them at once.
 #[inline(never)]
 pub(crate) fn groups_that_gain(
     engine: impl Engine,

@@ -10,8 +10,8 @@ use crate::scratch::with_scratch;
 use crate::stores::Mode;
 use crate::tier::Tier;
 
-/// Bytes of a tile where steps follow one another: the old content, the new one and eight targets
-/// of it lie in the first-level cache together.
+/// Bytes of a tile for consecutive steps: the old content, the new one and eight of its targets are
+/// in the first-level cache together.
 const TILE_BYTES: usize = 2048;
 
 /// Replaces one buffer and adds coefficients times the change to others.
@@ -23,7 +23,8 @@ pub struct Update {
     changed: usize,
     targets: Vec<usize>,
     how: How,
-    /// What carries the change through packets, if it is added to targets as it is.
+    /// The loop that carries the change through packets, if it is added to targets without a
+    /// product.
     plain: Option<Sweep>,
 }
 
@@ -91,7 +92,7 @@ impl Update {
         }
         let base = buffers.as_mut_ptr();
         // SAFETY: called with the changed buffer and targets only, which exist; each call borrows
-        // that one slice anew.
+        // one slice.
         let buffer = |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
         // SAFETY: these are as long as `new`, and borrowed exclusively beside it, so no two
         // overlap: no target is named twice or is the changed buffer.
@@ -157,11 +158,11 @@ impl Update {
         Ok(())
     }
 
-    /// As [`Update::run`], of buffers that lie in columns of packets. `new` is the new content in
-    /// one piece.
+    /// Runs as [`Update::run`], on buffers in columns of packets. `new` is the new content in one
+    /// piece.
     ///
-    /// Errors: as [`Packets::groups`]; the columns have not as many buffers as this was made for;
-    /// `new` is not as long as a buffer. Nothing is written then.
+    /// Errors: as [`Packets::groups`]; the columns have another number of buffers than this was
+    /// made for; `new` is not as long as a buffer. Nothing is written then.
     pub fn run_packets(
         &self,
         packets: &Packets,
@@ -176,8 +177,7 @@ impl Update {
             return Err(ShapeError::SourceLen { index: 0, have: new.len(), need: groups * bytes });
         }
         let base = columns.as_mut_ptr();
-        // SAFETY: called with columns that exist, by `groups`; each call borrows that one slice
-        // anew.
+        // SAFETY: called with columns that exist, by `groups`; each call borrows one slice.
         let column = |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
         if let Some(sweep) = self.plain {
             let (walks, walk) = packets.walks(groups);

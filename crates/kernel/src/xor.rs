@@ -164,7 +164,7 @@ impl Xor {
     }
 }
 
-/// What is there, or is made. Whoever makes it beside us may be first: what either made is as good.
+/// Returns the kept value, or makes it. If another thread makes it first, its value is as good.
 fn get_or_make<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     if let Some(made) = place.get() {
         return made;

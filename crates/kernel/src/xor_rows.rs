@@ -15,8 +15,8 @@ use crate::sums::{NONE, SharedSums};
 /// Bytes of a slice: eight vectors of the narrowest engine, four of the widest.
 pub(crate) const SLICE_BYTES_MOST: usize = 256;
 
-/// What a vector loop does with rows: `visits` slices of its width. The table is left at what
-/// follows.
+/// A vector loop over rows: `visits` slices of its width. The table then points to the bytes after
+/// them.
 ///
 /// # Safety
 ///
@@ -41,7 +41,7 @@ pub(crate) struct XorRows {
 pub(crate) struct Row {
     /// Its places in the words.
     pub(crate) sources: u32,
-    /// Whether the sum of the row before is added: it is still in registers.
+    /// True if the sum of the row before is added: it is still in registers.
     pub(crate) carries: bool,
     pub(crate) to: Goal,
 }
@@ -51,7 +51,7 @@ pub(crate) struct Row {
 pub(crate) struct Goal {
     /// A buffer or a slot.
     pub(crate) place: u32,
-    /// Whether nothing reads it again, so that it may go past the cache.
+    /// True if it is not read again, so that it may go past the cache.
     pub(crate) is_last: bool,
 }
 
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sums_have_in_common_is_computed_once() {
+    fn common_parts_of_sums_are_computed_once() {
         let steps = [(5, vec![0, 1, 2, 3]), (6, vec![0, 1, 2, 4]), (7, vec![0, 1, 2])];
         let program = XorRows::new(&SharedSums::new(&steps));
         // 0 + 1 + 2 into a slot; then it is still in registers, and twice it is read.

@@ -1,11 +1,11 @@
 //! Claim: no kernel reads or writes a byte outside its buffers, at any small length, at either end
 //! of a page.
 //!
-//! Every buffer ends where a page begins, or begins where a page ends, that may not be touched: a
-//! load or a store one byte too far ends the process. Where Miri cannot be had this is what covers
-//! the vector tiers; it covers the portable one and the helpers as well.
+//! Every buffer ends or begins at a page that must not be accessed: a load or a store one byte too
+//! far ends the process. Without Miri this test covers the vector tiers; it covers the portable one
+//! and the helpers as well.
 //!
-//! A file of its own: whoever ends the process is named by the program that has ended.
+//! A file of its own, so that a crash names its program.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 
@@ -77,8 +77,8 @@ fn everywhere(count: usize, mut each: impl FnMut(&mut [&mut [u8]])) {
     }
 }
 
-/// The same with lengths from `len` on, which take other ways, over buffers that begin together in
-/// their pages or apart.
+/// Calls `each` with lengths from `len` on, which take other kernels, over buffers that begin
+/// together in their pages or apart.
 fn from_len_on(count: usize, len: usize, mut each: impl FnMut(&mut [&mut [u8]])) {
     let mut fenced = Fenced::new(count, len.next_multiple_of(PAGE_BYTES) + 2 * PAGE_BYTES);
     for len in [0, 1, 63, 64, 65, 127, 128, 129, 200, 255, 256, 257, 511].map(|more| len + more) {
@@ -139,7 +139,7 @@ fn by_programs_of_every_kind() {
         for stores in STORES {
             for (buffers, steps) in [&(24, grid.clone())].into_iter().chain(&zig_zags) {
                 let new = || Program::with_tier(tier, *buffers, steps).unwrap().with_stores(stores);
-                // What runs first, what runs once much was done, and what is made to last.
+                // The first form, the form after much work, and the prepared form.
                 everywhere(*buffers, |views| new().run(views).unwrap());
                 let program = new();
                 everywhere(*buffers, |views| program.run(views).unwrap());
@@ -192,8 +192,8 @@ fn by_programs_of_every_kind() {
     }
 }
 
-/// What a system has beside products: a sum of ones; an output that is what others leave of it;
-/// zeros and ones in the solution.
+/// The variants of a system: a sum of ones; an output that is the sum of ones less others; zeros
+/// and ones in the solution.
 const KINDS: [(bool, bool, bool); 5] = [
     (false, false, false),
     (true, false, false),
@@ -254,7 +254,7 @@ fn by_programs_for_columns_of_packets() {
                 let program = Program::with_tier(tier, buffers, &steps).unwrap().with_stores(stores);
                 program.in_packets(packets.clone()).unwrap()
             };
-            // What runs first, and what is made to last.
+            // The first form, and the prepared form.
             let (first, lasting) = (new(), new());
             lasting.prepare();
             let mut fenced =

@@ -26,7 +26,7 @@ fn run(tier: Tier) -> (Program, Vec<Vec<u8>>) {
     (program, cells)
 }
 
-/// The same with all buffers in one column.
+/// Runs the program with all buffers in one column.
 fn run_in_packets(tier: Tier) -> Vec<Vec<u8>> {
     let (buffers, steps) = zig_zag(7, 14);
     let packets = Packets::new(&[buffers], NonZeroUsize::new(PACKET_BYTES).unwrap()).unwrap();

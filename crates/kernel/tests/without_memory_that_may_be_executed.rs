@@ -31,7 +31,7 @@ fn run(program: &Program) -> Vec<Vec<u8>> {
     cells
 }
 
-/// Whether this process may still do what is forbidden later.
+/// True if this process can still execute written memory.
 fn may_execute_what_was_written() -> bool {
     // SAFETY: a mapping of this test's own, which nobody writes to or executes.
     unsafe {

@@ -22,7 +22,7 @@ pub(crate) mod cpu {
         work()
     }
 
-    /// Nothing is stored past the cache.
+    /// Does nothing: no store bypasses the cache.
     pub(crate) fn fence() {}
 }
 

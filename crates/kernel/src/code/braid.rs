@@ -1,17 +1,16 @@
-//! XOR programs whose sums registers hold all at once, and finish link by link: what straight-line
-//! code is made of.
+//! XOR programs whose sums are all in registers at once, and are finished link by link; compiled to
+//! straight-line code.
 //!
 //! Held and swept sums ([`super::meetings`]) form a grid: a row per swept and a column per held
 //! sum. The whole grid is code (`xor_code.rs` of an architecture), made for the program once it is
-//! worth it: every cell has instructions of its own, and nothing is looked up but pointers. More
-//! held sums than [`Vectors::held_most`] are swept in *batches*, between which the sums of rows
-//! wait in slots, as do those held sums that are not of the last batch. What needs other sums (the
-//! zig-zag of a double recovery) is then finished in *links*, one for each held sum and for each
-//! swept sum that needs others, in an order in which each mostly adds the link before it, which is
-//! still in registers.
+//! worth it: every cell has instructions of its own, and only pointers are looked up. More held
+//! sums than [`Vectors::held_most`] are swept in *batches*. Between batches the sums of rows wait
+//! in slots, as do the held sums that are not of the last batch. Sums that need other sums (the
+//! zig-zag of a double recovery) are then finished in *links*, one for each held sum and for each
+//! swept sum that needs others. Most links add the link before them, which is still in registers.
 //!
-//! Invariants: each buffer that lies in a swept and in a held sum is read once; each target is
-//! stored once for each slice of two vectors; a slot is written before it is read.
+//! Invariants: a buffer in a swept and in a held sum is read once; each target is stored once for
+//! each slice of two vectors; a slot is written before it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,8 +18,8 @@ use std::ops::Range;
 use crate::sum_graph::SumGraph;
 use crate::sums::{NONE, SharedSums};
 
-/// The vectors of an engine. Two are a slice of a sum; two such pairs are for what is swept and for
-/// what is read, and all others for held sums.
+/// The vectors of an engine. Two are a slice of a sum. One such pair is for the swept sum and one
+/// for the source; all others are for held sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vectors {
     /// 16 registers of 256 bits.
@@ -50,8 +49,8 @@ impl Vectors {
     }
 }
 
-/// Sums and their terms, so that the code fits a cache of instructions of 32 KiB: 45 bytes for each
-/// buffer, most of which are terms of two. Code that streams has 65 to 70, and no longer fits from
+/// The most sums and terms for which the code fits a 32 KiB instruction cache: 45 bytes for each
+/// buffer, most of which are terms of two. Streaming code has 65 to 70, and no longer fits from
 /// some 480 buffers on (the widest: 42 KB); it waits for memory.
 const TERMS_MOST: usize = 1280;
 
@@ -66,14 +65,14 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) place: Place,
-    /// Whether it may be stored past the cache: it is a buffer that nothing reads again.
+    /// True if it may be stored past the cache: a buffer that is not read again.
     pub(crate) is_last: bool,
 }
 
 /// A compiled program.
 #[derive(Debug)]
 pub(crate) struct Braid {
-    /// What it is made for.
+    /// The vectors that it is compiled for.
     pub(crate) vectors: Vectors,
     /// The buffers in use, ascending.
     pub(crate) buffers: Vec<usize>,
@@ -93,10 +92,10 @@ pub(crate) struct Batch {
     pub(crate) to: Vec<Target>,
 }
 
-/// A sum that is swept, or what a batch adds to it.
+/// A swept sum, or the part of it that a batch adds.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Terms of no held sum, and what batches before had of it.
+    /// Terms of no held sum, and the result of earlier batches.
     pub(crate) plain: Vec<Place>,
     /// Terms of each held sum of the batch.
     pub(crate) cells: Vec<Option<Place>>,
@@ -112,11 +111,11 @@ impl Row {
     }
 }
 
-/// What is finished after the sweeps.
+/// A sum finished after the sweeps.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) of: Unfinished,
-    /// Whether it adds the link before it.
+    /// True if it adds the link before it.
     pub(crate) carries: bool,
     /// Other terms.
     pub(crate) late: Vec<Place>,
@@ -302,7 +301,7 @@ fn drafts(graph: &mut SumGraph<'_>, held: &[usize], swept: &[usize]) -> Vec<Draf
     drafts
 }
 
-/// What the code of a braid does for one byte of every buffer, and of every slot.
+/// Does the work of a braid's code on one byte of every buffer, and of every slot.
 #[cfg(all(test, not(miri)))]
 fn braid_byte(braid: &Braid, buffers: &mut [u8]) {
     let mut slots = vec![0u8; braid.slots];

@@ -1,9 +1,9 @@
-//! Memory that holds code which was made at run time. What the code is, an instruction set says.
+//! Memory for code made at run time. An instruction set provides the code.
 //!
-//! Processors that must be told when code was written (x86 need not be) would have to be told here.
+//! Some processors must flush the instruction cache after code was written. x86 need not; others
+//! would do it here.
 //!
-//! Invariants: pages are written first and executed then, at no time both; nothing is written after
-//! that.
+//! Invariants: a page is first written and then executed, never both; it is not written after that.
 
 use std::io::ErrorKind;
 use std::ptr::NonNull;
@@ -14,17 +14,17 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// which tries to execute what it wrote.
 const NO_CODE_VARIABLE: &str = "PANTILE_NO_CODE";
 
-/// Pieces of code at once, in the whole process: each keeps up to 72 KiB, or a block. Whoever keeps
-/// more programs than this, for many patterns of losses, has the others done without code.
+/// The most pieces of code at once, in the whole process: each keeps up to 72 KiB, or a block.
+/// Further programs, for many patterns of losses, run without code.
 const PIECES_MOST: usize = 2048;
 
 static PIECES: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the system has ever refused to have something executed that was written.
+/// True once the system has refused to execute written memory.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// What is asked of the system at once, for several pieces: a piece with a mapping of its own takes
-/// 9 us, of which a block leaves 2 (Zen 3, in a virtual machine).
+/// Bytes requested from the system at once, for several pieces: a piece with a mapping of its own
+/// takes 9 us, of which a block leaves 2 (Zen 3, in a virtual machine).
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// The system's pages, of which each is written or executed.
@@ -102,14 +102,13 @@ fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
 }
 
 impl Executable {
-    /// Whether code can be expected to get memory, as far as is known: what nobody will execute
-    /// need not be thought out.
+    /// True if code will probably get memory: otherwise it need not be planned.
     pub(crate) fn is_to_be_had() -> bool {
         !is_unwanted() && !IS_REFUSED.load(Ordering::Relaxed) && PIECES.load(Ordering::Relaxed) < PIECES_MOST
     }
 
-    /// `None` if the system gives no memory that may be executed, there are [`PIECES_MOST`], or
-    /// [`NO_CODE_VARIABLE`] is set, for which nothing is tried.
+    /// Returns `None` if the system gives no executable memory, if there are [`PIECES_MOST`], or if
+    /// [`NO_CODE_VARIABLE`] is set; then nothing is tried.
     pub(crate) fn new(code: &[u8]) -> Option<Executable> {
         if is_unwanted() {
             return None;
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_pieces_and_no_more() {
+    fn pieces_of_code_are_limited() {
         static PIECES: AtomicUsize = AtomicUsize::new(0);
         let piece = || Executable::counted(&[0xc3], &PIECES, 3);
         let Some(first) = piece() else { return println!("this system gives none: left out") };

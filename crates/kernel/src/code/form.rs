@@ -1,9 +1,9 @@
-//! What code is made of: one of two shapes.
+//! The shape of code: one of two.
 
 use super::braid::Braid;
 use super::straight::Straight;
 
-/// What code is made of.
+/// The shape of code.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form<'a> {
     Braid(&'a Braid),

@@ -1,9 +1,9 @@
-//! Programs of XORs as machine code that is made at run time: what shape their code has
-//! ([`braid`], [`straight`]), and the memory that it lies in ([`executable`]). The instructions are
-//! the architecture's ([`crate::arch`]).
+//! Programs of XORs as machine code made at run time: the shapes of the code ([`braid`],
+//! [`straight`]), and its memory ([`executable`]). The instructions are the architecture's
+//! ([`crate::arch`]).
 //!
-//! Nothing outside names more than [`Code`]; without the feature `run-time-code`, and where there
-//! is no assembler, `no_code.rs` is in this place.
+//! Other modules use only [`Code`]. Without the feature `run-time-code`, and without an assembler
+//! for the architecture, `no_code.rs` takes its place.
 
 pub(crate) mod braid;
 pub(crate) mod executable;
@@ -29,24 +29,24 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// Whether code can be expected to be had, as far as is known: what nobody will execute need
-    /// not be thought out.
+    /// True if code will probably get memory: otherwise it need not be planned.
     pub(crate) fn is_to_be_had() -> bool {
         Executable::is_to_be_had()
     }
 
-    /// Code with the vectors of a tier that this machine has, for columns of packets if buffers
-    /// are; `None` if the system lets nothing be executed that was written, if there is no code for
-    /// such sums, if packets are not whole slices, or columns too long for an instruction to reach.
+    /// Compiles sums to code with the vectors of a tier that this machine has; for columns of
+    /// packets, `packets` describes them. `None` if the system forbids execution of written memory,
+    /// if there is no code for such sums, if packets are not whole slices, or if columns are longer
+    /// than an instruction can reach.
     pub(crate) fn new(sums: &SharedSums, tier: Tier, packets: Option<&Packets>) -> Option<Code> {
         let vectors = if tier == Tier::Avx512Gfni { Vectors::Zmm } else { Vectors::Ymm };
         let braid = || Braid::new(sums, vectors);
         let Some(packets) = packets else {
             return xor_code::Code::new(&braid()?).map(Code::Pieces);
         };
-        // A straight line for what is dense, and for sums that no buffer meets in. For columns of
-        // packets alone: a line touches buffers four times and more, and those in one piece that
-        // begin at the same place of their pages fight for one set of the first-level cache then. A
+        // Straight lines are for dense sums, and for sums without a common buffer; for columns of
+        // packets only. A line reads buffers four times and more. Separate buffers that begin at
+        // the same place of their pages would then compete for one set of the first-level cache. A
         // bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are
         // staggered) and at 5 as a braid (12).
         let braid = if is_dense(sums) { None } else { braid() };
@@ -55,7 +55,7 @@ impl Code {
         xor_code::PacketCode::new(form, packets).map(Code::Packets)
     }
 
-    /// Whether [`Code::run`] takes buffers of so many bytes.
+    /// True if [`Code::run`] takes buffers of `len` bytes.
     pub(crate) fn is_of_pieces(&self, len: usize) -> bool {
         matches!(self, Code::Pieces(code) if len >= code.slice_bytes())
     }
@@ -71,12 +71,12 @@ impl Code {
         unsafe { code.run(streaming, buffer, len) };
     }
 
-    /// Whether it is for columns of packets.
+    /// True if it is for columns of packets.
     pub(crate) fn is_of_packets(&self) -> bool {
         matches!(self, Code::Packets(_))
     }
 
-    /// Computes every sum on so many groups of packets.
+    /// Computes every sum on `groups` groups of packets.
     ///
     /// # Safety
     ///

@@ -1,15 +1,15 @@
-//! XOR programs as a straight line: sum after sum, with registers for what is needed again soonest.
+//! XOR programs as a straight line: sum after sum, with registers for the values that are needed
+//! again soonest.
 //!
-//! Bit-matrix codes have buffers that lie in ten sums and more, so no grid has few enough held sums
-//! to take them all in one sweep ([`crate::code::braid`]). Here each sum is computed by itself.
-//! What it reads stays in a register if it is read again before whatever the register would hold
-//! instead; which that is, is known, because the order of the sums is. What is not in a register is
-//! read from memory by the instruction that adds it. A sum that is no buffer is written, to a slot,
-//! only if it has to leave its register.
+//! Bit-matrix codes have buffers that are in ten sums and more, so no grid has few enough held sums
+//! to take them all in one sweep ([`crate::code::braid`]). Here each sum is computed by itself. The
+//! order of the sums is known, so the next use of each value is known, too. A register keeps the
+//! values with the nearest next uses. Other values are read from memory by the instruction that
+//! adds them. An intermediate sum is written to a slot only if it must leave its register.
 //!
-//! A slice is one vector, so that each register holds a value of its own: 16 values instead of 8
-//! are worth more than whole lines, which the first-level cache keeps from one slice to the next.
-//! Code that stores past the caches takes two, one after the other, if it needs two for a line.
+//! A slice is one vector, so that each register holds a value of its own. 16 values instead of 8
+//! gain more than whole lines, which the first-level cache keeps from one slice to the next. Code
+//! that stores past the caches takes two slices, one after the other, if a line is two vectors.
 //!
 //! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and
 //! used again only when its sum is.
@@ -21,7 +21,7 @@ use crate::sums::{NONE, Sets, SharedSums, bits};
 /// A vector register.
 pub(crate) type Register = u8;
 
-/// What an instruction does.
+/// An instruction of a straight line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     /// A register as zero.
@@ -38,9 +38,9 @@ pub(crate) enum Op {
     Store(Register, Target),
 }
 
-/// What instructions on a vector cost, in parts of 0.027 ns: found on a Zen 3 at 3.5 GHz, where
-/// loads, stores and sums add up, by leaving those of each kind out of a program of 1175 (bit
-/// matrix of 16 + 4 columns, vectors of 32 bytes).
+/// The cost of instructions on a vector, in parts of 0.027 ns. Measured on a Zen 3 at 3.5 GHz,
+/// where the costs of loads, stores and sums add up: those of each kind were left out of a program
+/// of 1175 (bit matrix of 16 + 4 columns, vectors of 32 bytes).
 pub(crate) mod cost {
     pub(crate) const MOVE: usize = 1;
     pub(crate) const SUM: usize = 3;
@@ -53,7 +53,7 @@ pub(crate) mod cost {
 /// A compiled program.
 #[derive(Debug)]
 pub(crate) struct Straight {
-    /// What it is made for.
+    /// The vectors that it is compiled for.
     pub(crate) vectors: Vectors,
     /// The buffers in use, ascending.
     pub(crate) buffers: Vec<usize>,
@@ -65,7 +65,7 @@ pub(crate) struct Straight {
 /// Instructions at most: some 9 bytes each, in a cache of 32 KiB.
 pub(crate) const OPS_MOST: usize = 3500;
 
-/// What choosing an order may take, in sums that are looked at: a few milliseconds.
+/// The most work to choose an order, in sums compared: a few milliseconds.
 const ORDERING_EFFORT: usize = 1 << 20;
 
 impl Straight {
@@ -77,8 +77,7 @@ impl Straight {
             return None;
         }
         let worth = Worth::of(shared);
-        // How much an order looks back decides what it finds together. Which is best depends on the
-        // sums.
+        // The best reach depends on the sums, so several are tried.
         let registers = vectors.registers();
         let tried = [registers / 2, registers * 3 / 4, registers].map(|reach| {
             let order = counting(
@@ -90,7 +89,7 @@ impl Straight {
         tried.into_iter().min_by_key(Straight::cost)
     }
 
-    /// What a vector of each buffer costs: see [`cost`].
+    /// Returns the cost for a vector of each buffer: see [`cost`].
     pub(crate) fn cost(&self) -> usize {
         self.ops.iter().map(|op| op.cost()).sum()
     }
@@ -130,9 +129,9 @@ impl Op {
     }
 }
 
-/// Whether what is read lies in more than three sums on average, common parts being sums of their
-/// own. Array codes have two and a little more, which a braid takes at least as well, for it
-/// touches each buffer once: Zen 3, packets of 128 bytes, 64 KiB staggered, encode: D-Code(13) 0.79
+/// True if a read place is in more than three sums on average, common parts being sums of their
+/// own. Array codes have two and a little more, which a braid takes at least as well, because it
+/// reads each buffer once: Zen 3, packets of 128 bytes, 64 KiB staggered, encode: D-Code(13) 0.79
 /// to 0.88 of the limit, as a line 0.73 to 0.82; EVENODD(13) both 0.80 to 0.87; bit matrix of 6 + 3
 /// columns 12 and 29 GB/s.
 pub(crate) fn is_dense(shared: &SharedSums) -> bool {
@@ -172,7 +171,7 @@ impl Lists {
 /// The sums with those common parts that are worth it.
 struct Worth {
     lists: Lists,
-    /// The same terms.
+    /// The terms of `lists`, as sets.
     sets: Sets,
 }
 
@@ -204,15 +203,13 @@ impl Worth {
         Worth { lists, sets: sets.of_rows(kept()) }
     }
 
-    /// Sums in an order in which each mostly adds what those before it did: next is always the one,
-    /// of those that can be computed, most of whose terms are among the `reach` places that were
-    /// used last.
+    /// Returns an order in which each sum mostly adds terms that the sums before it used. The next
+    /// sum is the computable one with the most terms among the `reach` places used last.
     ///
-    /// Cost: O(sums^2) sums looked at.
+    /// Cost: O(sums^2) sums compared.
     #[inline(always)]
     fn order(&self, reach: usize) -> Vec<usize> {
-        // As sets: places that are not made yet, those that were used last, those that one sum is
-        // left to read.
+        // As sets: places not computed yet, places used last, places that only one more sum reads.
         const UNMADE: usize = 0;
         const NEAR: usize = 1;
         const SINGLE: usize = 2;
@@ -287,7 +284,7 @@ struct Allocation {
     users: Vec<u32>,
     /// For each place, which of its users comes next, and where they end.
     next: Vec<(u32, u32)>,
-    /// What each register holds, and when that is read next.
+    /// The place that each register holds, and the time of its next read.
     holds: [u32; REGISTERS_MOST],
     due: [u32; REGISTERS_MOST],
     /// As bits: registers that hold nothing, and those that hold terms of the sum, or it.
@@ -541,8 +538,8 @@ mod tests {
     use super::*;
     use crate::sum_graph::tests::{contents, steps};
 
-    /// What the code of a straight line does for one byte of every buffer, with rubbish in
-    /// registers and slots to begin with.
+    /// Does the work of a straight line's code on one byte of every buffer, with garbage in
+    /// registers and slots at first.
     fn line_byte(straight: &Straight, buffers: &mut [u8]) {
         let mut registers = vec![0xa5u8; straight.vectors.registers()];
         let mut slots = vec![0x5au8; straight.slots];
@@ -626,7 +623,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_again_is_not_read_again_while_there_are_registers() {
+    fn values_used_again_are_not_reloaded_while_registers_suffice() {
         // Nine sums, of nine buffers each of one set of nine.
         let pairs = |i: usize| (0..9).filter(move |j| i & 1 << j != 0).collect::<Vec<_>>();
         let steps: Vec<(usize, Vec<usize>)> = (0..9).map(|i| (9 + i, pairs(37 * (i + 3)))).collect();

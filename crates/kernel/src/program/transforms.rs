@@ -5,8 +5,8 @@ use crate::fft::Fft;
 use crate::network::Network;
 
 impl Program {
-    /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it,
-    /// and steps must do: [`Fft::expanded`].
+    /// Compiles an additive FFT for [`Tier::best`]. Returns `None` if the tier has no kernels for
+    /// it; use the steps of [`Fft::expanded`] then.
     ///
     /// Errors: it has not 4 or 8 points, no output, or more outputs than points; else as
     /// [`Program::new`].
@@ -27,7 +27,7 @@ impl Program {
         Ok(Some(Program { stages: Stages::One(Stage::Fft(transform)), uses, stores: Stores::Auto }))
     }
 
-    /// What a network of transforms gives, for [`Tier::best`].
+    /// Compiles a network of transforms for [`Tier::best`].
     ///
     /// Errors: a step has not the lanes that it needs, or reads a slot that was not written; slots
     /// of one step overlap; else as [`Program::new`].

@@ -46,9 +46,9 @@ fn basis(points: usize, x: u8) -> [u8; 8] {
     })
 }
 
-/// The steps that an FFT of the group that begins with y, of such and of the origin stands for,
-/// from the definition: a column at a point z adds to the states the coefficients of the polynomial
-/// that is 1 at z and 0 at the other points of its group.
+/// Returns the steps of an FFT from the definition, for groups that begin with `ys` and the origin.
+/// A column at a point z adds to the states the coefficients of a polynomial: the one that is 1 at
+/// z and 0 at the other points of its group.
 fn steps_of_fft(fft: &Fft, ys: &[u8]) -> Vec<Step> {
     let points = fft.points;
     let xs = subspace(points);

@@ -191,7 +191,7 @@ fn check(points: usize, zeros: [bool; 2], len: usize, pitch: usize, shift: usize
     }
 }
 
-/// The same memory with what was there before, so that buffers stay where they are.
+/// Restores the content in the same memory, so that buffers keep their addresses.
 fn kept_at(mut memory: Vec<u8>, kept: &[u8]) -> Vec<u8> {
     memory.copy_from_slice(kept);
     memory
@@ -233,7 +233,7 @@ fn of_many_points_and_tiles() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_networks_are_refused() {
     let refused = |slots: usize, steps: &[NetworkStep]| {
         Program::network(8, &Network { slots, steps: steps.to_vec() }).expect_err("it cannot be done")
     };

@@ -13,7 +13,7 @@ use pantile_kernel::{
 /// Bytes around every buffer that must stay as they were painted.
 const GUARD_BYTES: usize = 64;
 
-/// What is compiled.
+/// A computation to compile.
 pub enum Computation<'a> {
     Steps(&'a [Step]),
     System(System<'a>),
@@ -127,7 +127,7 @@ fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
     (first + rows + diagonals, steps)
 }
 
-/// What is lost comes back along a chain: each step needs the one before.
+/// Lost buffers along a chain: each step needs the one before.
 fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
     let data = links * width;
     let steps = (0..links)
@@ -261,7 +261,7 @@ fn copies_empty_sums_and_doubled_terms() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_steps_are_refused() {
     let error = |steps: &[Step]| Program::new(4, steps).expect_err("bad steps");
     assert_eq!(error(&[xor(4, [0])]), ProgramError::BufferOutOfRange { step: 0, buffer: 4, buffers: 4 });
     assert_eq!(
@@ -345,7 +345,7 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     assert!(matches!(Update::new(3, 3, &[(0, 1)]), Err(ProgramError::BufferOutOfRange { .. })));
 }
 
-/// What a system borrows.
+/// The lists that a system borrows.
 struct Parts {
     sources: Vec<usize>,
     coefficients: Vec<u8>,
@@ -643,7 +643,7 @@ fn a_program_takes_no_less_than_it_needs_and_no_more() {
     assert_eq!(run(3, Some(&other)), refused(3, true));
     assert_eq!(run(1, Some(&other[1..])), Err(ShapeError::BufferLen { index: 1, have: 89, need: 90 }));
     assert_eq!(run(4, Some(&other[1..])), Err(ShapeError::BufferLen { index: 4, have: 89, need: 90 }));
-    // Nothing was written by then; one buffer may be read as two.
+    // No refused run wrote anything; one buffer may be read as two.
     assert_eq!(run(4, None), Ok(()));
     assert!(p[0] == p[89] && p[0] != 1 && q[0] != 2);
     assert_eq!(program.run_given(&mut []), Err(ShapeError::BufferCount { have: 0, need: 5 }));

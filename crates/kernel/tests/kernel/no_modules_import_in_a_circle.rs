@@ -6,7 +6,8 @@ use std::path::Path;
 /// The path of a module, such as `["arch", "x86_64", "avx2"]`; the crate's root has none.
 type Module = Vec<String>;
 
-/// What the modules of a folder say, without comments, and without tests, which stand at the end.
+/// Collects the text of the modules of a folder, without comments, and without tests, which stand
+/// at the end.
 fn modules(folder: &Path, above: &Module, all: &mut BTreeMap<Module, String>) {
     for entry in std::fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();

@@ -115,7 +115,7 @@ fn check_with(columns: impl Fn() -> Columns, steps: &[Step], packets: &Packets, 
     }
 }
 
-/// So many buffers in columns, some of which have none.
+/// Distributes buffers over columns, some of which have none.
 fn random_rows(random: &mut Random, buffers: usize) -> Vec<usize> {
     let most = [1, 2, 5, 13, 60][random.below(5)];
     let mut rows = Vec::new();

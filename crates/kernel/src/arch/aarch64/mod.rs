@@ -21,11 +21,11 @@ pub(crate) mod cpu {
         work()
     }
 
-    /// Nothing is asked for ahead.
+    /// Does nothing: no line is prefetched.
     #[cfg(feature = "fft")]
     pub(crate) fn fetch(_line: *const u8) {}
 
-    /// Nothing is stored past the cache.
+    /// Does nothing: no store bypasses the cache.
     pub(crate) fn fence() {}
 }
 

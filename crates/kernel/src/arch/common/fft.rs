@@ -1,7 +1,7 @@
 //! The loops of additive FFTs of four and of eight points ([`crate::fft`]), written once for
 //! vectors of any instruction set.
 
-/// What an additive FFT finishes: [`Finish`](crate::fft::Finish).
+/// Results of an additive FFT, as constants: [`Finish`](crate::fft::Finish).
 pub(crate) const STATES_ALONE: u8 = 0;
 pub(crate) const VALUES: u8 = 1;
 pub(crate) const ROWS: u8 = 2;

@@ -1,4 +1,4 @@
-//! What the loops of all architectures are told by constants.
+//! Constant parameters of the loops of all architectures.
 
 /// Bytes of a line of any cache, and what goes past it as a whole.
 pub(crate) const LINE: usize = crate::packets::LINE_BYTES;
@@ -12,7 +12,7 @@ pub(crate) const CACHED: u8 = 0;
 pub(crate) const SHORT: u8 = 3;
 pub(crate) const PAST: u8 = 4;
 
-/// Whether kernels store past the cache.
+/// True if kernels of this form store past the cache.
 pub(crate) const fn is_past(stores: u8) -> bool {
     stores >= PAST
 }

@@ -1,10 +1,10 @@
-//! What is written once for the vectors of every architecture that has some: loops as macros, which
-//! an engine calls with its own loads, stores, sums and products.
+//! Loops shared by all vector architectures, as macros that an engine calls with its own loads,
+//! stores, sums and products.
 //!
-//! An engine's `with_arithmetic!` gives a loop, behind what is the loop's own: the instructions
-//! that it needs, the type of coefficients, how it says which bytes count (the type, all of a
-//! vector, the first so many), zero, the sum of two vectors and of three, and a vector times a
-//! coefficient.
+//! An engine's `with_arithmetic!` passes a loop these arguments, after the loop's own: the
+//! instructions that it needs, the type of coefficients, and the form of a mask (the type, all
+//! bytes of a vector, the first few). Then come zero, the sum of two vectors and of three, and a
+//! vector times a coefficient.
 
 #[macro_use]
 mod pick;

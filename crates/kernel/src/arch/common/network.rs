@@ -6,7 +6,7 @@ pub(crate) const TO_SLOTS: u8 = 0;
 pub(crate) const TO_BUFFERS: u8 = 1;
 pub(crate) const TO_PAST: u8 = 2;
 
-/// Whether a factor is the first of its level, of so many points.
+/// True if a factor is the first of its level, in a transform of `points` points.
 pub(crate) const fn is_first(points: usize, factor: usize) -> bool {
     factor < points && (points - factor).is_power_of_two()
 }

@@ -1,8 +1,8 @@
-//! What code that streams fetches ahead: tiles of buffers that are anywhere, or lines of columns of
+//! The lines that streaming code prefetches: tiles of separate buffers, or lines of columns of
 //! packets.
 //!
-//! Invariants: what is fetched is read before it is written, and nothing twice but to fill the last
-//! tile.
+//! Invariants: lines are fetched before the code writes to them, and only once, except to fill the
+//! last tile.
 
 use std::ops::Range;
 
@@ -12,30 +12,29 @@ use super::forms::LINE;
 use crate::code::braid::Braid;
 use crate::code::form::Form;
 
-/// What a tile of all streams may hold, if it has more than the 256 bytes of each that it has at
-/// least. AVX-512, Zen 4, chunks of 1 MiB, tiles of 256, 512, 1024 bytes of each stream, share of
-/// the limit: D-Code(7) 0.75, 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88, 0.81;
-/// D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70, 0.61. Sapphire
-/// Rapids, D-Code(13), 256 bytes to 2 KiB: 0.97, 0.99, 0.94, 0.90; nothing fetched ahead: 0.77
-/// (there), 0.35 (Zen 4). AVX2, Zen 3, D-Code(13): 0.5, 0.56, 0.45; D-Code(7): 0.66, 0.6, 0.57. Ice
-/// Lake, into the first-level cache, GB/s: D-Code(13) 10.3, 12.6, 11.5; RDP(14) 11.8, 14.3, 13.1;
-/// D-Code(7) 15.3, 15.9, 14.3.
+/// Bytes of a tile of all streams, unless 256 bytes of each stream are more. AVX-512, Zen 4, chunks
+/// of 1 MiB, tiles of 256, 512, 1024 bytes of each stream, share of the limit: D-Code(7) 0.75,
+/// 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69;
+/// RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70, 0.61. Sapphire Rapids, D-Code(13), 256 bytes to
+/// 2 KiB: 0.97, 0.99, 0.94, 0.90; nothing fetched ahead: 0.77 (there), 0.35 (Zen 4). AVX2, Zen 3,
+/// D-Code(13): 0.5, 0.56, 0.45; D-Code(7): 0.66, 0.6, 0.57. Ice Lake, into the first-level cache,
+/// GB/s: D-Code(13) 10.3, 12.6, 11.5; RDP(14) 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
 const TILES_BYTES: usize = 96 * 1024;
 
-/// What a tile has of each of so many streams: as much as [`TILES_BYTES`] take.
+/// Bytes of each of `streams` streams in a tile: their share of [`TILES_BYTES`], from 256 to 1024.
 fn tile_bytes(streams: usize) -> usize {
     1 << (TILES_BYTES / streams.max(1)).clamp(256, 1024).ilog2()
 }
 
-/// What a braid fetches ahead of buffers that are anywhere: its tiles, and the buffers of which the
-/// slices of one fetch the next, slice after slice. These are all that are read before they are
-/// written.
+/// Returns the tiles that a braid prefetches of separate buffers, and a list of buffers: of each
+/// entry a slice fetches the next tile, slice after slice. Only buffers that are read before they
+/// are written are fetched.
 pub(super) fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     let made = braid.targets();
     let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !made.contains(buffer)).collect();
     let slices = tile_bytes(read.len()) / Form::Braid(braid).slice().bytes();
     let of_slice = read.len().div_ceil(slices);
-    // What is left of the list names the last one again.
+    // The end of the list repeats the last buffer.
     let ahead = (0..slices * of_slice).map(|i| read[i.min(read.len() - 1)]).collect();
     (Tile { into: fetched_into(), slices, of_slice, pointers: braid.buffers.len() }, ahead)
 }
@@ -51,21 +50,21 @@ pub(super) fn fetched_into() -> Level {
     }
 }
 
-/// What lies between what is read and what is fetched, if that is more than one packet of each
-/// buffer. Ice Lake, D-Code(13), packets of 128 bytes (22 KB), 64 KiB of each column from memory,
-/// GB/s of encode and two columns lost: one ahead 12.5 and 13.4, two 14.1 and 14.0, none 8.9 and
-/// 12.9.
+/// The least distance between the bytes being read and those being fetched, if it is more than one
+/// packet of each buffer. Ice Lake, D-Code(13), packets of 128 bytes (22 KB), 64 KiB of each column
+/// from memory, GB/s of encode and two columns lost: one packet ahead 12.5 and 13.4, two 14.1 and
+/// 14.0, none 8.9 and 12.9.
 const AHEAD_BYTES: usize = 48 * 1024;
 
 /// Packets ahead at most.
 pub(super) const AHEAD_MOST: usize = 8;
 
-/// What the slices of a packet fetch of the packets ahead.
+/// The lines of later packets that the slices of a packet fetch.
 pub(super) struct Ahead {
-    /// Of the first slice, as columns and places from where the packets of the column begin. Two
-    /// lines of each column in turn: column after column, from memory, Ice Lake, D-Code(13) in
-    /// packets of 128 bytes 14.2 -> 11.3 GB/s (encode), 16.8 -> 13.2 (two lost); AVX2 13.3 -> 11.7,
-    /// 15.7 -> 13.0.
+    /// Lines of the first slice: columns, and offsets from the start of the column's packets. Two
+    /// lines of each column in turn. Column after column is slower, from memory, Ice Lake,
+    /// D-Code(13) in packets of 128 bytes: 14.2 -> 11.3 GB/s (encode), 16.8 -> 13.2 (two lost);
+    /// AVX2 13.3 -> 11.7, 15.7 -> 13.0.
     pub(super) lines: Vec<(usize, i32)>,
     /// How much further each next slice fetches.
     pub(super) step: i32,
@@ -85,10 +84,10 @@ impl Ahead {
         Ahead { lines, step: step as i32 }
     }
 
-    /// Each slice takes whole packets, and other ones: of S slices the first takes those of rows 0,
-    /// S, 2 S, and so on, the second those of rows 1, S + 1, 2 S + 1. So memory sees runs of some
-    /// lines, where a slice reads a line or two of each packet. Rows that are mostly not read are
-    /// left out, S at a time.
+    /// Each slice fetches whole packets, other ones than the other slices: of S slices the first
+    /// fetches those of rows 0, S, 2 S, and so on, the second those of rows 1, S + 1, 2 S + 1. So
+    /// memory sees runs of some lines, where a slice reads a line or two of each packet. Of S rows
+    /// in a block, all are left out if most are not read.
     fn packets(form: Form, slice: Slice, columns: &Columns) -> (Vec<(usize, usize)>, usize) {
         let slices = columns.packet_bytes / slice.bytes();
         let is_read = rows_read(form, columns);
@@ -106,9 +105,9 @@ impl Ahead {
         (lines, columns.packet_bytes)
     }
 
-    /// Each slice takes a part of the column, the first the first, up to the last row that is read
-    /// of any: what hardware goes on with by itself. Zen 3 gives up fetches that it has no room for
-    /// (a loop of nothing else runs at 40 to 55 GB/s, loads at 17 to 20), and follows 13 streams of
+    /// Each slice fetches a part of the column, in order, up to the last row that is read of any
+    /// column; so hardware follows by itself. Zen 3 drops fetches that it has no room for (a loop
+    /// of nothing else runs at 40 to 55 GB/s, loads at 17 to 20), and follows 13 streams of
     /// ascending lines well. D-Code(13) from memory, staggered, encode and two columns lost, GB/s,
     /// a busy host, two runs: packets of 128 bytes, whole packets two ahead 8.0 and 8.5, 6.9 and
     /// 7.7, one ahead 9.5 and 11.5, 7.5 and 7.7, parts 10.9 and 11.5, 9.7 and 10.3; of 512 bytes
@@ -125,8 +124,8 @@ impl Ahead {
     }
 }
 
-/// For each row of each column, whether the code reads what is there before. What it makes itself
-/// and then reads is near.
+/// Returns, for each row of each column, true if the code reads its content from before the run.
+/// Rows that the code writes first are in a near cache.
 fn rows_read(form: Form, columns: &Columns) -> Vec<Vec<bool>> {
     let made = form.targets();
     let mut is_read: Vec<Vec<bool>> = columns.rows.iter().map(|&rows| vec![false; rows]).collect();
@@ -136,7 +135,7 @@ fn rows_read(form: Form, columns: &Columns) -> Vec<Vec<bool>> {
     is_read
 }
 
-/// What code that streams fetches.
+/// The lines that streaming code fetches.
 pub(super) enum Fetch {
     /// Tiles of buffers that are anywhere.
     Tiles { tile: Tile, spread: Spread },
@@ -144,12 +143,12 @@ pub(super) enum Fetch {
     Packets { into: Level, lines: Vec<(usize, i32)>, spread: Spread },
 }
 
-/// What a slice fetches ahead, spread evenly over what it reads. Batches differ in how much their
-/// rows read: where each row fetched as much, rows of few terms fetched in bursts that stood in the
-/// way of all loads (RDP(18), chunks of 1 MiB, tiles of 4 slices: 0.59 of the limit; evenly 0.81,
-/// with 2 slices 0.93).
+/// The fetches of a slice, spread evenly over its reads. Rows differ in their number of terms. With
+/// equally many fetches in each row, rows of few terms fetched in bursts that delayed all loads
+/// (RDP(18), chunks of 1 MiB, tiles of 4 slices: 0.59 of the limit; evenly 0.81, with 2 slices
+/// 0.93).
 pub(super) struct Spread {
-    /// How much there is to fetch.
+    /// Fetches in all.
     of: usize,
     /// Terms of all rows.
     terms: usize,
@@ -163,7 +162,7 @@ impl Spread {
         Spread { of, terms, swept: 0, done: 0 }
     }
 
-    /// What is due before one more term.
+    /// Returns the fetches due before one more term.
     fn due(&mut self) -> Range<usize> {
         self.swept += 1;
         let due = self.of * self.swept / self.terms;
@@ -259,7 +258,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_made_and_then_read_is_not_fetched() {
+    fn rows_made_by_the_code_are_not_fetched() {
         // Columns of two rows. The third is made of the first two, and the fourth of the third.
         let steps = [(4, vec![0, 2]), (5, vec![1, 3]), (6, vec![4, 0, 1, 2]), (7, vec![5, 4, 1, 0])];
         let sums = SharedSums::new(&steps);

@@ -1,21 +1,21 @@
 //! Machine code made at run time: the few instructions that sums need.
 //!
 //! Vectors are of 256 or of 512 bits; a slice has one of them or two. Registers have fixed duties.
-//! Where buffers are anywhere, `rdi` is the table of pointers, `rax` the position in the buffers,
-//! `rdx` their end, `rcx` the slots, `r9` the buffer in use; where code streams, `r8` is what a
-//! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins. Where buffers
-//! lie in columns of packets, each register but `rsp` and `rcx`, the slots, is where the code has
-//! come to in a column ([`COLUMN_REGISTERS`]); columns for which there is none are on the stack,
-//! above what is left to do.
+//! For separate buffers `rdi` is the table of pointers, `rax` the position in the buffers, `rdx`
+//! their end, `rcx` the slots, `r9` the buffer in use. In streaming code `r8` is the list of
+//! buffers that a slice fetches ahead, `r10` one of them and `r11` the start of the next tile. For
+//! columns of packets, each register but `rsp` and `rcx`, the slots, is the code's position in a
+//! column ([`COLUMN_REGISTERS`]). Columns without a register are on the stack, above the counts of
+//! slices and packets left.
 
 use crate::code::braid::{Place, Vectors};
 
-/// What code that streams fetches ahead. While it works on a tile, it fetches the next one, stream
-/// after stream: so memory sees runs of some lines, where a slice has a line or two of each of a
-/// hundred streams.
+/// The fetches of streaming code. While it works on a tile, it fetches the next one, stream after
+/// stream: so memory sees runs of some lines, where a slice has a line or two of each of a hundred
+/// streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
-    /// The cache that it is fetched into. All others between that and memory have it then, too.
+    /// The cache to fetch into. All caches between it and memory hold the line then, too.
     pub(super) into: Level,
     /// Slices of a tile, a power of two.
     pub(super) slices: usize,
@@ -32,16 +32,16 @@ pub(super) enum Level {
     Second,
 }
 
-/// What code and its loops begin at: a line of the cache.
+/// The alignment of code and of its loops: a line of the cache.
 pub(super) const CODE_ALIGN_BYTES: usize = 64;
 
-/// What most instructions take at most.
+/// Bytes of most instructions, at most.
 const INSTRUCTION_BYTES: usize = 10;
 
 /// The vector registers that a slice of a sum has, one after the other. Named by the first.
 pub(super) type Group = u8;
 
-/// What a slice is made of.
+/// The vectors of a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
     pub(super) vectors: Vectors,
@@ -62,7 +62,7 @@ pub(super) type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, usize, 
 /// Columns of packets as pointers; the packets of a buffer, one at least; the slots.
 pub(super) type PacketEntry = unsafe extern "sysv64" fn(*const *mut u8, usize, *mut u8);
 
-/// Where buffers are, if they lie in columns of packets.
+/// The places of buffers in columns of packets.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     /// For each buffer the column, and its place there.
@@ -71,26 +71,26 @@ pub(super) struct Columns {
     pub(super) rows: Vec<usize>,
     /// Whole slices.
     pub(super) packet_bytes: usize,
-    /// If what lies ahead is fetched: by how many bytes the place goes on from which one slice of a
-    /// packet fetches and the next one does.
+    /// With prefetch: bytes from the address that one slice of a packet fetches to the address that
+    /// the next slice fetches.
     pub(super) fetch_step: Option<i32>,
 }
 
-/// What points to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8 to r14, rdi
-/// and r15. `rdi` is the table to begin with.
+/// The registers that point to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8
+/// to r14, rdi and r15. `rdi` is the table at the start.
 const COLUMN_REGISTERS: [u8; 14] = [0, 2, 3, 5, 6, 8, 9, 10, 11, 12, 13, 14, RDI, R15];
 const RDI: u8 = 7;
-/// Of code that fetches, and takes several slices of a packet: by how much more than the slice the
-/// place goes on from which a slice fetches.
+/// In code that fetches, and takes several slices of a packet: the growth of the fetch position
+/// from slice to slice, less the slice.
 const R14: u8 = 14;
-/// Points to one after the other of those columns that have no register, if there are any.
+/// Points to the columns that have no register, one after the other, if there are any.
 const R15: u8 = 15;
 
 /// On the stack below such columns: slices left of a packet, and packets left.
 const COUNTS_BYTES: i32 = 16;
 
 impl Columns {
-    /// Whether each slice fetches from another place ahead.
+    /// True if each slice fetches at another distance.
     fn has_index(&self, slice: Slice) -> bool {
         self.fetch_step.is_some() && self.slices(slice) > 1
     }

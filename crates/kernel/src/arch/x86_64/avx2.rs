@@ -51,27 +51,28 @@ const VECTOR: usize = 32;
 /// Columns of a visit, by the number of its outputs.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 3, 2, 2, 1, 1, 1, 1];
 
-/// The same where they are stored past the cache, which has to be by whole lines: what is left of a
-/// line when others come between it and the rest is written to memory on its own. Two outputs gain
-/// up to 1.8 times what three columns reach, five and six twice what one does.
+/// Columns of a visit that stores past the cache. Such stores must fill whole lines: if other
+/// stores come between the parts of a line, each part is written to memory on its own. Two outputs
+/// gain up to 1.8 times the speed of three columns, five and six outputs twice that of one column.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 2, 2, 2, 2, 2, 2, 2];
 
-/// The same for a plain sum of sources from the cache that are more than [`WAYS`].
+/// Columns of a visit, for a plain sum of more than [`WAYS`] sources from the cache.
 const WIDE_COLUMNS: [usize; 2] = [0, 16];
 
 /// Columns of a visit to what wider ones leave.
 const REST_COLUMNS: usize = 4;
 
-/// Columns that [`doubled`] takes at a time: 4 of both sums, of a source and of what it is doing.
+/// Columns that [`doubled`] takes at a time: 4 vectors of both sums, of a source and of the
+/// doubling.
 const DOUBLED: usize = 4;
 
-/// What is added to a doubled byte whose highest bit was set.
+/// The term added to a doubled byte whose highest bit was set.
 const OVERFLOW: u8 = portable::product(128, 2);
 
-/// What a sum that is doubled has added to it, from first to last. A look-up gives zero for a byte
-/// whose highest bit is set, so it finds [`OVERFLOW`] for all others: each doubling adds one too
-/// many, and of this, which is a third of it, leaves this. A comparison and a mask would be an
-/// instruction more.
+/// A term that a doubled sum carries from the first doubling to the last. A look-up gives zero for
+/// a byte whose highest bit is set, so it adds [`OVERFLOW`] to all others: each doubling adds one
+/// too many. `KEPT` is a third of it, so that doubling and that excess leave `KEPT` unchanged. A
+/// comparison and a mask would be an instruction more.
 const KEPT: u8 = portable::product(OVERFLOW, 0xf4);
 
 const _: () = assert!(portable::product(KEPT, 3) == OVERFLOW);
@@ -97,12 +98,12 @@ fn stores(streaming: bool, outputs: usize) -> u8 {
     }
 }
 
-/// Whether sums of products that [`stores`] keeps in the cache are better stored past it if their
-/// many sources lie apart. Zen 3, 1 MiB staggered, two columns of raid6:16 solved, share of the
-/// limit in three runs: through the cache by three vectors 0.60, 0.65, 0.61, by two 0.91, 0.90,
-/// 0.84, past it by two 1.05, 0.90, 1.21; page-aligned 0.90, 0.96, 0.92; 0.93, 0.77, 0.83; 0.92,
-/// 0.76, 0.82. (4,2) is alike, but has too few streams to be asked: staggered 0.79, 0.83, 1.04,
-/// page-aligned 0.86, 0.79, 0.74.
+/// True if sums of products that [`stores`] keeps in the cache are better stored past it, for many
+/// sources that begin at different places of their pages. Zen 3, 1 MiB staggered, two columns of
+/// raid6:16 solved, share of the limit in three runs: through the cache by three vectors 0.60,
+/// 0.65, 0.61, by two 0.91, 0.90, 0.84, past it by two 1.05, 0.90, 1.21; page-aligned 0.90, 0.96,
+/// 0.92; 0.93, 0.77, 0.83; 0.92, 0.76, 0.82. (4,2) is alike, but has too few streams for this
+/// choice: staggered 0.79, 0.83, 1.04, page-aligned 0.86, 0.79, 0.74.
 fn is_stored_past_apart(streaming: bool, outputs: usize) -> bool {
     streaming && outputs == 2 && Kind::of_this_processor() == Kind::Zen3
 }
@@ -477,7 +478,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
         });
         return;
     }
-    // Split once for all outputs; they lie in memory, from where look-ups take them.
+    // Split once for all outputs, into memory, from where look-ups load the halves.
     let mut split = [[(nibble, nibble); C]; M];
     for_each_output!(o < M {
         for c in 0..C {
@@ -540,14 +541,14 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     })
 }
 
-/// Whether any plane of a state is doubled: all of them carry [`KEPT`] then, whose doubling leaves
-/// it where it is.
+/// True if any plane of a state is doubled: all of them carry [`KEPT`] then, which doubling leaves
+/// unchanged.
 const fn is_doubled(classes: u32, p: usize) -> bool {
     class_of(classes, p, 0) == TWO || class_of(classes, p, 1) == TWO || class_of(classes, p, 2) == TWO
 }
 
-/// Whether no state that is doubled has a product by something else, or a sum of two planes, in
-/// which [`KEPT`] would not stay what it is.
+/// True if [`KEPT`] stays unchanged in every doubled state: none has another product, or a sum of
+/// two planes.
 const fn can_be_kept(planes: usize, kinds: u32, classes: u32) -> bool {
     let mut i = 0;
     while i < STATES * planes {

@@ -45,7 +45,7 @@ const VECTOR: usize = 32;
 /// Columns of a visit, by the number of its outputs.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 3, 2, 2, 2, 1, 1];
 
-/// The same where they are stored past the cache, by whole lines (`avx2.rs`): three outputs gain a
+/// Columns of a visit that stores past the cache, by whole lines (`avx2.rs`): three outputs gain a
 /// tenth to two thirds.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 2, 2, 2, 2, 2, 2];
 
@@ -73,7 +73,7 @@ impl Engine for Avx2Gfni {
         forms::affine_matrix(c)
     }
 
-    /// Whoever wants nothing fetched ahead has AVX-512 (Zen 5): no kernels for that.
+    /// Kernels without prefetch are missing: processors that want them have AVX-512 (Zen 5).
     fn kernel(self, streaming: bool, shape: Summing) -> Kernel<u64> {
         let kernel = match forms::stores(streaming) {
             PAST | PAST_NEXT => pick_dot!(shape, PAST_NEXT by PAST_COLUMNS; 1 2 3 4 5 6 7 8),

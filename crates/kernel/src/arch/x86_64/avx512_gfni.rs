@@ -53,12 +53,12 @@ const VECTOR: usize = 64;
 /// Columns of a visit, by the number of its outputs.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
 
-/// The same for sources that hardware is to follow.
+/// Columns of a visit for sources that hardware prefetches.
 const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 
-/// The same for sources from the cache that are more than [`WAYS`] (Zen 4), or where what a visit
-/// does beside vectors tells: they are computed as fast as they are read (Zen 5), or two threads of
-/// a core share what issues instructions (Ice Lake).
+/// Columns of a visit for more than [`WAYS`] sources from the cache (Zen 4). Also used where the
+/// scalar work of a visit counts: sums are computed as fast as sources are read (Zen 5), or two
+/// threads share the issue slots of a core (Ice Lake).
 const WIDE_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 8, 8, 6, 4, 3, 2, 2, 2];
 
 /// Columns of a visit to what wider ones leave.
@@ -124,10 +124,10 @@ impl Engine for Avx512Gfni {
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
-    /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products.
-    /// While it solves two or three, Zen 4 asks for too few lines, and gains 2 to 8 % if it is told
-    /// which; of more page-aligned buffers than the first-level cache has ways these would evict
-    /// one another, and visits are wide instead.
+    /// Looking for zeros costs a dense solution 4 %. Streams from behind L2 wait for lines, not for
+    /// products. While it solves two or three outputs, Zen 4 requests too few lines, and gains 2 to
+    /// 8 % by prefetch. With more page-aligned buffers than the first-level cache has ways
+    /// prefetched lines would evict one another, and visits are wide instead.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match forms::stores(streaming) {
             PAST_NEXT => pick_solving!(shape, PAST_NEXT by FEW_COLUMNS, 0; 2 3 4),
@@ -152,10 +152,10 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses,
-    /// and so does Ice Lake. Zen 5 gains by asking for what it stores past the cache; where it
-    /// stores into it two columns are what gains. What Ice Lake stores past the cache comes from
-    /// its third one: nearer than memory, so it is asked for later.
+    /// With one or two outputs a kernel of Zen 4 waits for lines even with prefetch, and loses; so
+    /// does Ice Lake. Zen 5 gains by prefetch if it stores past the cache, and by two columns if it
+    /// stores through it. Ice Lake reads sources from its third-level cache when it stores past the
+    /// caches: that is nearer than memory, so the prefetch distance is shorter.
     fn far_kernel(self, streaming: bool, shape: Summing) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_dot!(shape, PAST_LATER by COLUMNS; 1 2 3 4),
@@ -433,12 +433,12 @@ unsafe fn load_column<const C: usize, const STORES: u8>(pointer: *const u8, c: u
     }
 }
 
-/// Vectors of each plane that [`carry`] takes at a time, by the planes: what leaves a register for
-/// each state of each plane, for each plane of a column, and for the factors of three planes, of
-/// which twice as many vectors would spill a third.
+/// Vectors of each plane that [`carry`] takes at a time, by the number of planes. They must leave a
+/// register for each state of each plane, for each plane of a column, and for factors. Twice the
+/// vectors would spill a third of the factors of three planes.
 const CARRIED: [usize; 4] = [0, 0, 2, 1];
 
-/// The same on Zen 5, where a vector of three planes at a time was not measured.
+/// Vectors on Zen 5; one vector of three planes at a time was not measured there.
 const CARRIED_ZEN5: usize = 2;
 
 /// Columns that are read at a time from memory, by their planes, each by an instruction of its own:

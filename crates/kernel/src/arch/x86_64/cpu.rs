@@ -1,11 +1,12 @@
-//! The processor at hand: which it is, what it follows and keeps near, and what it counts with.
+//! The processor at hand: its kind, the streams that it follows, its caches, and its instructions
+//! for counting bits.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::streams::{FEW_STREAMS, FewStreams, Groups, STREAMING_FOOTPRINT_BYTES};
 
-/// The same of Ice Lake.
+/// Ways of the first-level cache of Ice Lake.
 const WAYS_ICE_LAKE: usize = 12;
 
 /// Orders streaming stores before everything that follows.
@@ -14,7 +15,7 @@ pub(crate) fn fence() {
     unsafe { _mm_sfence() };
 }
 
-/// Asks for a line of what will be read soon; any address will do.
+/// Prefetches a line that will be read soon; any address is valid.
 #[cfg(feature = "fft")]
 #[inline(always)]
 pub(crate) fn fetch(line: *const u8) {
@@ -71,8 +72,8 @@ impl Kind {
 pub(super) fn few_streams() -> Option<FewStreams> {
     match Kind::of_this_processor() {
         Kind::SapphireRapids => None,
-        // No groups, but kernels for what lies in its third cache; what is more lies in memory, and
-        // is fetched far ahead.
+        // No groups, but kernels for sources in its third-level cache. Larger sources are in memory
+        // and are fetched far ahead.
         Kind::IceLake => Some(FewStreams {
             most: usize::MAX,
             ways: [WAYS_ICE_LAKE, usize::MAX],
@@ -87,15 +88,15 @@ pub(super) fn few_streams() -> Option<FewStreams> {
             ..FEW_STREAMS
         }),
         Kind::Zen4 => Some(FEW_STREAMS),
-        // Apart, no groups, but kernels for what lies far; these gain from the first-level cache
-        // on.
+        // For streams apart no groups, but kernels for far streams; these gain from the first-level
+        // cache on.
         Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, most_far: 13, far_bytes: 0, ..FEW_STREAMS }),
     }
 }
 
-/// From which footprint on outputs are stored past the cache if the caller leaves it to us: what
-/// the largest second-level cache of our machines holds, or what this one does where the third is
-/// as slow as memory is to store to.
+/// The footprint above which outputs are stored past the cache under [`Stores::Auto`]: the largest
+/// second-level cache of our machines, or that of this one if stores to its third-level cache are
+/// as slow as to memory.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     match Kind::of_this_processor() {
         Kind::IceLake => 5 << 18,
@@ -103,7 +104,7 @@ pub(crate) fn streaming_footprint_bytes() -> usize {
     }
 }
 
-/// Who made the processor. Source: Intel SDM and AMD APM volume 3, CPUID leaf 0.
+/// Returns the maker of the processor. Source: Intel SDM and AMD APM volume 3, CPUID leaf 0.
 #[allow(unused_unsafe, reason = "CPUID became a safe function after the oldest compiler that we support")]
 fn vendor() -> [u8; 12] {
     // SAFETY: every x86-64 processor has CPUID.
@@ -127,8 +128,8 @@ fn family() -> u32 {
     }
 }
 
-/// What a processor of Intel says of its second-level cache; 0 if nothing. Source: Intel SDM, CPUID
-/// leaf 4.
+/// Returns the size of the second-level cache of an Intel processor; 0 if unknown. Source: Intel
+/// SDM, CPUID leaf 4.
 #[allow(unused_unsafe, reason = "as above")]
 fn second_level_cache_bytes() -> usize {
     // SAFETY: as above.
@@ -162,7 +163,7 @@ pub(crate) mod tests {
     use super::Kind;
 
     thread_local! {
-        /// What this processor is taken for, if it is not asked.
+        /// The kind assumed in a test; `None`: the one that CPUID reports.
         pub(super) static TAKEN_FOR: Cell<Option<Kind>> = const { Cell::new(None) };
     }
 
@@ -183,7 +184,7 @@ pub(crate) mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn what_the_processor_says_is_what_the_system_names() {
+    fn cpuid_and_the_system_name_the_same_processor() {
         let said = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let named = |what: &str| {
             let rest = said.lines().find_map(|line| line.strip_prefix(what)).unwrap();

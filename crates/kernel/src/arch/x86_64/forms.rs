@@ -1,5 +1,5 @@
-//! What the kernels of these instruction sets are told by constants: forms of sums and of stores,
-//! and products as bit matrices.
+//! Constant parameters of the kernels of these instruction sets: forms of sums and of stores, and
+//! products as bit matrices.
 
 use super::cpu::Kind;
 pub(super) use crate::arch::common::forms::*;
@@ -38,39 +38,38 @@ const fn affine_matrices() -> [u64; 256] {
     matrices
 }
 
-/// What a kernel stores: its sums; what follows from them by
-/// [`Job::solution`](crate::engine::Job::solution); the same, the last output being what the others
-/// leave of sum 0. Engines may add bits of their own.
+/// The values that a kernel stores: its sums; or outputs of them by
+/// [`Job::solution`](crate::engine::Job::solution); or these, with the last output as sum 0 less
+/// the others. Engines can add bits.
 pub(super) const PLAIN: u8 = 0;
 pub(super) const SOLVED: u8 = 1;
 pub(super) const LAST_BY_SUM: u8 = 2;
 
-/// A form of its own: all sums but sum 0 are outputs, and the last output is what those taken leave
-/// of it ([`crate::expand`]).
+/// A form of its own: all sums but sum 0 are outputs, and the last output is sum 0 less the `taken`
+/// ones ([`crate::expand`]).
 pub(super) const EXPANDED: u8 = 8;
 
-/// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities
-/// are lost with data half of its products are such; whoever has none loses by looking.
+/// Added to a form: each visit looks for zeros and ones of the solution. If parities are lost with
+/// data, half of the products are such; a solution without them loses time.
 pub(super) const LOOKING: u8 = 4;
 
-/// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does
-/// not hold a line each. What comes with a line that is read is evicted before the next visit then;
-/// so a visit takes all that it can.
+/// Ways of the first-level cache of Zen 3 and Zen 4. Of more page-aligned buffers it does not hold
+/// a line each: lines are evicted before the next visit. So a visit takes whole lines.
 pub(super) const WAYS: usize = 8;
 
-/// How else a kernel stores, through the cache or past it, by what it fetches into the first-level
-/// cache while it reads: what its next visit reads, what one of the visits after it does, or what
-/// comes much later.
+/// Forms of kernels that prefetch into the first-level cache while they store through the cache or
+/// past it: the lines of the next visit, those of a visit after it, or lines that are used much
+/// later.
 pub(super) const CACHED_NEXT: u8 = 1;
 pub(super) const CACHED_LATER: u8 = 2;
 pub(super) const PAST_NEXT: u8 = 5;
 pub(super) const PAST_LATER: u8 = 6;
 pub(super) const PAST_AHEAD: u8 = 7;
 
-/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire
-/// Rapids: 16 % gained at (16,4) from memory; Ice Lake: 16 to 29), and takes from hardware that
-/// follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next,
-/// not more; or nothing at all (Zen 5).
+/// Returns the form of stores for this processor. Far prefetch helps hardware that follows many
+/// streams (Sapphire Rapids: 16 % gained at (16,4) from memory; Ice Lake: 16 to 29). It harms
+/// hardware that follows few (Zen 4: half is lost at (10,4)), which gains by prefetch of the next
+/// lines (Zen 3, Zen 4) or by none (Zen 5).
 pub(super) fn stores(streaming: bool) -> u8 {
     match (streaming, Kind::of_this_processor()) {
         (false, _) => CACHED,
@@ -80,8 +79,8 @@ pub(super) fn stores(streaming: bool) -> u8 {
     }
 }
 
-/// How far ahead a kernel fetches; 0: nothing. What twice as far gains and loses, and
-/// `prefetchnta`, is in NOTES.md.
+/// Returns the prefetch distance of a kernel; 0: none. NOTES.md has the figures for twice the
+/// distance and for `prefetchnta`.
 pub(super) const fn fetched_ahead_bytes(stores: u8) -> usize {
     match stores {
         PAST_NEXT | CACHED_NEXT => 128,

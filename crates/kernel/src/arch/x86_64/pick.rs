@@ -1,7 +1,7 @@
 //! Macros that pick a kernel by the shape of what it sums or solves.
 
-/// The `dot` of a module that stores in a given way, by so many columns for each number of outputs;
-/// `None` for numbers that are not named.
+/// Picks the `dot` of a module that stores in a given way, with a number of columns for each number
+/// of outputs; `None` for numbers that are not listed.
 macro_rules! pick_dot {
     ($shape:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones) {
@@ -14,7 +14,7 @@ macro_rules! pick_dot {
     };
 }
 
-/// The same for those that solve before they store, with bits added to their form.
+/// Picks the `dot` that solves before it stores, with bits added to its form.
 macro_rules! pick_solving {
     ($shape:expr, $stores:ident by $columns:ident, $added:expr; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
@@ -28,7 +28,7 @@ macro_rules! pick_solving {
     };
 }
 
-/// The same for those of expanded systems.
+/// Picks the `dot` of an expanded system.
 macro_rules! pick_expanded {
     ($outputs:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
         match $outputs {

@@ -1,14 +1,13 @@
 //! The code of [`crate::code::braid`] and of [`crate::code::straight`]: AVX2 or AVX-512, assembled
 //! for each program once it is worth it.
 //!
-//! A straight line says itself what each instruction is; there is code of it for columns of packets
-//! alone. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum
-//! and what is read, and later sums of rows in turn. Where what is, is known while the code is
-//! made: cells that are empty have none, a column or a row starts with its first load, a sum that a
-//! register still holds is not loaded again, and rows that are finished late wait in registers that
-//! no column needs before they wait in slots.
+//! A straight line names each instruction; it has code for columns of packets only. In a braid,
+//! held sum j is in registers 2j and 2j + 1; the last four are the swept sum and the source, and
+//! later sums of rows in turn. Places are known while the code is made. Empty cells have no code, a
+//! column or a row starts with its first load, and a sum still in a register is not loaded again.
+//! Rows that are finished late wait in registers that no column needs, or else in slots.
 //!
-//! Where the system forbids to execute memory that was written (SELinux without `execmem`,
+//! If the system forbids execution of written memory (SELinux without `execmem`,
 //! `MemoryDenyWriteExecute` of systemd), there is no code, and [`crate::xor_rows`] do the work.
 
 use super::ahead::{AHEAD_MOST, Ahead, Fetch, Spread, fetched, fetched_into};
@@ -87,7 +86,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// What it reads, before which something may be fetched.
+    /// Returns the number of reads, before which lines can be fetched.
     pub(super) fn terms(self) -> usize {
         match self {
             Form::Braid(braid) => braid.rows().map(Row::terms).sum(),
@@ -155,8 +154,8 @@ impl Code {
     }
 
     /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the
-    /// one before it: what it does again comes out the same, because whatever a slice makes it
-    /// makes before it reads it.
+    /// one before it: its work is done twice with the same result, because a slice writes each
+    /// place before it reads it.
     ///
     /// # Safety
     ///
@@ -164,7 +163,7 @@ impl Code {
     /// slice at least, and apart from the others, for every buffer of the braid.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let slice = self.slice_bytes;
-        assert!(len >= slice, "whoever runs code looks whether there is a slice");
+        assert!(len >= slice, "the caller checks that there is a whole slice");
         let streaming = streaming && self.last.iter().all(|&i| buffer(i).addr().is_multiple_of(LINE));
         let ahead = if streaming { &self.ahead[..] } else { &[] };
         with_scratch(self.buffers.len() + ahead.len(), self.slots_bytes, |pointers, slots| {
@@ -257,8 +256,8 @@ impl PacketCode {
     }
 }
 
-/// What a column may have of one packet of each of its buffers, and of some ahead: within reach of
-/// a displacement.
+/// Bytes of a column from one packet of each of its buffers, at most: this and some packets ahead
+/// are within reach of a displacement.
 const GROUP_BYTES_MOST: usize = i32::MAX as usize / (3 + AHEAD_MOST);
 
 fn pair_of(column: usize) -> Group {
@@ -273,7 +272,7 @@ fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
     assembled(form, Assembler::new(form.slice(), tile.as_ref()), streams)
 }
 
-/// The same for columns of packets, which streams if it fetches.
+/// The machine code of a form for columns of packets, which streams if it fetches.
 fn assemble_columns(form: Form, slice: Slice, columns: &Columns, ahead: Option<Ahead>) -> Vec<u8> {
     let columns = Columns { fetch_step: ahead.as_ref().map(|ahead| ahead.step), ..columns.clone() };
     let terms = form.terms() * usize::from(slice.count / form.slice().count);
@@ -410,12 +409,12 @@ struct Sums {
 }
 
 impl Sums {
-    /// What is due before a term is read.
+    /// Emits the fetches due before a term is read.
     fn fetch(&mut self) {
         self.streams.iter_mut().for_each(|streams| streams.before_a_term(&mut self.code));
     }
 
-    /// Stores a pair. What another one holds of the place is no longer what belongs there.
+    /// Stores a pair. Other pairs no longer hold the content of the place.
     fn store(&mut self, from: Group, to: Target) {
         self.kept.retain(|kept| kept.0 != to.place);
         match to.is_last && self.streams.is_some() {

@@ -1,4 +1,4 @@
-//! What more than one test of programs needs.
+//! Shared parts of the tests of programs.
 #![allow(dead_code, reason = "each test file takes its part")]
 
 use pantile_kernel::Step;
@@ -47,7 +47,7 @@ pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     (data + links, steps)
 }
 
-/// A number of the environment, for whoever wants more cases or others.
+/// Returns a number from the environment, for runs with more cases or other ones.
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -70,7 +70,7 @@ impl Random {
 }
 
 /// Sums of the rows and of the columns of a grid with holes, each with buffers of its own and with
-/// results before it: what code is made of for every program anew.
+/// results before it, for which every program gets new code.
 pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     let most = [15, 32][random.below(2)];
     let (rows, columns) = (1 + random.below(20), 1 + random.below(most));

@@ -1,8 +1,8 @@
-//! What the assembler makes, read by a disassembler that shares nothing with it (iced-x86), and
-//! carried out on sets of buffers: each sum has to come out, and nothing else may be touched.
+//! Code of the assembler, read by a disassembler that shares nothing with it (iced-x86), and
+//! carried out on sets of buffers: each sum must come out, and no other place may be written.
 //!
 //! Code is run from its first instruction to its last for one slice of one group, so no jump is
-//! taken. A vector is the set of the vectors of buffers that it is the sum of.
+//! taken. A vector is a set: the vectors of buffers whose sum it is.
 
 use super::*;
 use crate::sum_graph::tests::{dense, evaluated, steps};
@@ -13,16 +13,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// A buffer by its place, and how many bytes from its beginning.
 type Whose = (usize, i64);
 
-/// What a general register or a place of the stack holds.
+/// The content of a general register or of a place of the stack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     /// The pointers to the buffers, or to the columns.
     Table,
     Slots,
-    /// So many bytes into a buffer, or a column.
+    /// A position in a buffer, or a column, in bytes.
     In(usize, i64),
     Number(i64),
-    /// Nothing that a sum is found by.
+    /// A value of no meaning for the sums.
     Other,
 }
 
@@ -31,7 +31,7 @@ struct Machine {
     general: HashMap<Register, Value>,
     vectors: HashMap<usize, BTreeSet<Whose>>,
     stack: Vec<Value>,
-    /// What was stored, in buffers or columns and in slots.
+    /// The stored vectors, in buffers or columns and in slots.
     buffers: BTreeMap<Whose, BTreeSet<Whose>>,
     slots: BTreeMap<i64, BTreeSet<Whose>>,
     slots_bytes: i64,
@@ -100,7 +100,7 @@ impl Machine {
         }
     }
 
-    /// What an instruction reads as a number or a pointer.
+    /// Returns the number or the pointer that an instruction reads.
     fn get(&self, it: &Instruction, operand: u32) -> Value {
         match it.op_kind(operand) {
             OpKind::Register => self.value(it.op_register(operand)),
