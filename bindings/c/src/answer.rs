@@ -107,7 +107,7 @@ pub(crate) fn answer(error: *mut PantileError, call: impl FnOnce() -> Answer) ->
             let what = panic.downcast_ref::<&str>().copied();
             let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
             let what = format!("a fault of Pantile, please report it: {}", what.unwrap_or("a panic"));
-            // What is thrown may panic when it is dropped.
+            // A panic's payload may panic when it is dropped.
             std::mem::forget(panic);
             Fault::new(PantileStatus::Panic, what)
         }
@@ -121,7 +121,7 @@ pub(crate) fn answer(error: *mut PantileError, call: impl FnOnce() -> Answer) ->
     fault.status
 }
 
-/// As much of a text as there is room for, whole characters, and a zero behind it.
+/// Writes the whole characters that fit, and a zero after them.
 fn write_text(text: &str, to: &mut [c_char]) {
     let most = to.len() - 1;
     let end = (0..=most.min(text.len())).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -174,7 +174,7 @@ pub(crate) unsafe fn put<T>(pointer: *mut T, what: &str, value: T) -> Answer {
 ///
 /// # Safety
 ///
-/// NULL, or valid for reads of so many values as long as the call lasts.
+/// NULL, or valid for reads of `count` values as long as the call lasts.
 pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T], Fault> {
     if count == 0 {
         return Ok(&[]);
@@ -193,7 +193,7 @@ pub(crate) unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) ->
 ///
 /// # Safety
 ///
-/// NULL, or valid for reads and writes of so many values as long as the call lasts, and used for
+/// NULL, or valid for reads and writes of `count` values as long as the call lasts, and used for
 /// nothing else meanwhile.
 pub(crate) unsafe fn list_to_write<'a, T>(
     pointer: *mut T,
@@ -205,7 +205,7 @@ pub(crate) unsafe fn list_to_write<'a, T>(
     if read.is_empty() {
         return Ok(&mut []);
     }
-    // SAFETY: `list` has looked at pointer and length; nobody else uses it: the caller's promise.
+    // SAFETY: `list` has checked pointer and length; exclusive by the caller's promise.
     Ok(unsafe { std::slice::from_raw_parts_mut(pointer, count) })
 }
 

@@ -1,4 +1,4 @@
-//! Codes: what they are, as numbers and texts.
+//! Codes, as numbers and texts.
 
 use crate::answer::{
     Answer, Fault, List, NONE, PantileError, PantileStatus, answer, check_struct_bytes, free, given, list,
@@ -58,7 +58,7 @@ pub(crate) unsafe fn hand_out<T>(
     what: &str,
     make: impl FnOnce() -> Result<T, Fault>,
 ) -> Answer {
-    // SAFETY: the caller's promise. What is given after an error is NULL.
+    // SAFETY: the caller's promise. After an error the handle is NULL.
     unsafe { put(to, what, std::ptr::null_mut()) }?;
     let made = Box::into_raw(Box::new(make()?));
     // SAFETY: as above.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn pantile_code_from_text(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: so many bytes of text; a place for the handle.
+        // SAFETY: the header: `text_bytes` bytes of text; a place for the handle.
         unsafe {
             hand_out(code, "code", || {
                 let text = utf8(list(text.cast::<u8>(), text_bytes, "text")?, "the text")?;
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn pantile_code_text(
     need: *mut usize,
     error: *mut PantileError,
 ) -> PantileStatus {
-    // SAFETY: the header: a code; room for so many bytes.
+    // SAFETY: the header: a code; room for `room` bytes.
     answer(error, || unsafe { List { to: text, room, need }.give_text(&given(code, "code")?.code.to_text()) })
 }
 
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn pantile_code_spec(
     need: *mut usize,
     error: *mut PantileError,
 ) -> PantileStatus {
-    // SAFETY: the header: a code; room for so many bytes.
+    // SAFETY: the header: a code; room for `room` bytes.
     answer(error, || unsafe { List { to: text, room, need }.give_text(given(code, "code")?.code.spec()) })
 }
 
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn pantile_code_data(
     need: *mut usize,
     error: *mut PantileError,
 ) -> PantileStatus {
-    // SAFETY: the header: a code; room for so many cells.
+    // SAFETY: the header: a code; room for `room` cells.
     answer(error, || unsafe {
         let data = given(code, "code")?.code.data();
         List { to: cells, room, need }.give(data.iter().map(|cell| cell.usize()), "cells")
@@ -223,7 +223,7 @@ pub unsafe extern "C" fn pantile_code_equation(
         check_below(equation, code.equations().len(), "equation")?;
         let all = code.equations()[equation].terms().iter();
         let all = all.map(|&(cell, c)| PantileTerm { cell: cell.usize(), coefficient: c.0 });
-        // SAFETY: the header: room for so many terms.
+        // SAFETY: the header: room for `room` terms.
         unsafe { List { to: terms, room, need }.give(all, "terms") }
     })
 }
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn pantile_code_label(
         // SAFETY: the header: a code.
         let code = unsafe { &given(code, "code")?.code };
         check_below(equation, code.equations().len(), "equation")?;
-        // SAFETY: the header: room for so many bytes.
+        // SAFETY: the header: room for `room` bytes.
         unsafe { List { to: text, room, need }.give_text(&Labels::new(code).of[equation].text) }
     })
 }

@@ -88,7 +88,7 @@ fn has_parity(code: &Code, column: usize) -> bool {
 ///
 /// # Safety
 ///
-/// As the header says: NULL or a codec; NULL or so many columns.
+/// As in the header: NULL or a codec; NULL or `count` columns.
 pub(crate) unsafe fn stripe_of<'c>(
     codec: *const PantileCodec,
     columns: *const *mut c_void,
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn pantile_encode(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many columns.
+        // SAFETY: the header: a codec; `column_count` columns.
         let (codec, stripe) = unsafe { stripe_of(codec, columns, column_count, element_bytes)? };
         let (codec, code) = (&codec.codec, codec.codec.code());
         stripe.check(|column| if has_parity(code, column) { Access::Write } else { Access::Read }, &[])?;
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn pantile_reconstruct(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many columns, and as many states.
+        // SAFETY: the header: a codec; `column_count` columns and states.
         let (codec, stripe, states) = unsafe {
             let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
             (&codec.codec, stripe, list(states, column_count, "states")?)
@@ -327,7 +327,7 @@ pub unsafe extern "C" fn pantile_split(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many bytes of data; so many columns.
+        // SAFETY: the header: a codec; `data_bytes` bytes of data; `column_count` columns.
         let (codec, stripe, data) = unsafe {
             let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
             (&codec.codec, stripe, list(data.cast::<u8>(), data_bytes, "data")?)
@@ -349,14 +349,14 @@ pub unsafe extern "C" fn pantile_join(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many columns.
+        // SAFETY: the header: a codec; `column_count` columns.
         let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
         let (codec, code) = (&codec.codec, codec.codec.code());
         check_holds(code, element_bytes, data_bytes)?;
         let has_data = |column| code.column_cells(column).any(|cell| !code.is_parity(cell));
         let access = |column| if has_data(column) { Access::Read } else { Access::None };
         stripe.check(access, &[Span::beside(data, data_bytes, true)])?;
-        // SAFETY: the header: so many bytes, which were found apart from every column.
+        // SAFETY: the header: `data_bytes` bytes, which were found apart from every column.
         let data = unsafe { list_to_write(data.cast::<u8>(), data_bytes, "data") }?;
         let give = |_, column| if has_data(column) { Given::Read } else { Given::Nothing };
         stripe.run(0..element_bytes, give, |cells, _| Ok(codec.join_given(cells, data)?))

@@ -112,7 +112,7 @@ fn add_cells<'s>(stripe: &Stripe<'s>, to: &mut Vec<&'s [u8]>) {
 }
 
 thread_local! {
-    /// A list that keeps its room, so that verifying allocates nothing.
+    /// A list that keeps its capacity, so that verifying allocates nothing.
     static CELLS: Cell<Vec<&'static [u8]>> = const { Cell::new(Vec::new()) };
 }
 
@@ -126,14 +126,14 @@ pub unsafe extern "C" fn pantile_verify(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many columns.
+        // SAFETY: the header: a codec; `column_count` columns.
         let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
         let checker = checker(codec, &stripe)?;
         let mut cells: Vec<&[u8]> = CELLS.try_with(Cell::take).unwrap_or_default();
         add_cells(&stripe, &mut cells);
         let found = checker.first_fault(&cells);
         cells.clear();
-        // Of an empty list nothing is left to convert, and collecting in place keeps its room.
+        // The list is empty, so no element is converted; collecting in place keeps its capacity.
         let room: Vec<&'static [u8]> = cells.into_iter().map(|_| -> &[u8] { &[] }).collect();
         let _ = CELLS.try_with(|kept| kept.set(room));
         // SAFETY: the header: a place for the offset.
@@ -153,13 +153,13 @@ pub unsafe extern "C" fn pantile_locate(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many columns.
+        // SAFETY: the header: a codec; `column_count` columns.
         let (codec, stripe) = unsafe { stripe_of(codec, columns.cast(), column_count, element_bytes)? };
         let checker = checker(codec, &stripe)?;
         let mut cells = Vec::new();
         add_cells(&stripe, &mut cells);
         let found = checker.locate(&cells)?;
-        // SAFETY: the header: room for so many findings.
+        // SAFETY: the header: room for `room` findings.
         unsafe { List { to: findings, room, need }.give(found.iter().map(PantileFinding::of), "findings") }
     })
 }
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn pantile_correct(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; so many columns; so many findings.
+        // SAFETY: the header: a codec; `column_count` columns; `finding_count` findings.
         let (codec, stripe, findings) = unsafe {
             let (codec, stripe) = stripe_of(codec, columns, column_count, element_bytes)?;
             (codec, stripe, list(findings, finding_count, "findings")?)

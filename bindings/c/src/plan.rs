@@ -199,7 +199,7 @@ pub unsafe extern "C" fn pantile_plan_new(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a codec; lists of so many entries; a place for the handle.
+        // SAFETY: the header: a codec; lists of the given lengths; a place for the handle.
         unsafe {
             hand_out(plan, "plan", || {
                 let codec = &given(codec, "codec")?.codec;
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn pantile_plan_reads(
     need: *mut usize,
     error: *mut PantileError,
 ) -> PantileStatus {
-    // SAFETY: the header: a plan; room for so many ranges.
+    // SAFETY: the header: a plan; room for `room` ranges.
     answer(error, || unsafe {
         List { to: reads, room, need }.give(given(plan, "plan")?.reads.iter().copied(), "ranges")
     })
@@ -260,7 +260,7 @@ pub unsafe extern "C" fn pantile_plan_run(
     error: *mut PantileError,
 ) -> PantileStatus {
     answer(error, || {
-        // SAFETY: the header: a plan; so many columns.
+        // SAFETY: the header: a plan; `column_count` columns.
         let (plan, stripe) = unsafe {
             let plan = given(plan, "plan")?;
             check_count(&plan.code, column_count)?;

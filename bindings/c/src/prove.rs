@@ -75,12 +75,12 @@ pub unsafe extern "C" fn pantile_prove(
             is_exact: c_int::from(level.method == Method::Exact),
         });
         // Both say how much they need before either refuses.
-        // SAFETY: the header: room for so many levels.
+        // SAFETY: the header: room for `room` levels.
         let of_levels = unsafe { List { to: levels, room, need }.give(all, "levels") };
         if fatal.is_null() && fatal_need.is_null() {
             return of_levels;
         }
-        // SAFETY: the header: room for so many columns.
+        // SAFETY: the header: room for `fatal_room` columns.
         let of_columns =
             unsafe { List { to: fatal, room: fatal_room, need: fatal_need }.give(of_fatal, "columns") };
         of_levels.and(of_columns)

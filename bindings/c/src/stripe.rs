@@ -38,7 +38,7 @@ pub(crate) struct Span {
     start: usize,
     len: usize,
     is_written: bool,
-    /// The column; `None` for what is passed beside them.
+    /// The column; `None` for memory beside the columns.
     column: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ impl<'s> Stripe<'s> {
     ///
     /// # Safety
     ///
-    /// `columns` is NULL or valid for reads of so many pointers as long as the stripe lasts.
+    /// `columns` is NULL or valid for reads of its length in pointers as long as the stripe lasts.
     pub(crate) unsafe fn new(
         code: &'s Code,
         columns: *const *mut c_void,
@@ -148,8 +148,8 @@ impl<'s> Stripe<'s> {
     /// Runs a program on the cells of a byte range of the elements, some of which have no buffer of
     /// the caller. `give` returns the kind of each cell, and `run` gets the buffers.
     ///
-    /// What is not given and is written all the same goes to memory of the thread, of which a MiB
-    /// is kept: the range is then done in tiles.
+    /// Written cells without a buffer go to memory of the thread, of which a MiB is kept: the range
+    /// is then done in tiles.
     pub(crate) fn run(
         &self,
         within: Range<usize>,

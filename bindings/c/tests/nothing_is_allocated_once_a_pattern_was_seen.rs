@@ -106,8 +106,8 @@ impl Embedded {
         Stripe { columns, _buffers: buffers }
     }
 
-    /// One call of each kind, with columns lost by a pattern, as many as may be; the last of them
-    /// is not wanted.
+    /// One call of each kind, with the most columns lost by a pattern; the last of them is not
+    /// wanted.
     fn work(&self, stripe: &Stripe, pattern: usize, plan: *const PantilePlan) {
         let (columns, count) = (stripe.columns.as_ptr(), stripe.columns.len());
         let mut states = [1u8; 300];
@@ -266,7 +266,7 @@ fn in_a_child_that_was_forked() {
     let child = unsafe { fork() };
     if child == 0 {
         let worked = std::panic::catch_unwind(|| (0..60).for_each(|i| embedded.work(&stripe, i % 9, plan)));
-        // SAFETY: nothing of the parent is run.
+        // SAFETY: no code of the parent runs afterwards.
         unsafe { _exit(i32::from(worked.is_err())) };
     }
     let mut status = -1;

@@ -77,7 +77,7 @@ impl Origin<'_> {
 
 impl Matrix<'_> {
     fn dot(&self) -> Rc<Dot> {
-        // A thread that ends has nothing to keep it in.
+        // A thread that is ending keeps nothing.
         KEPT.try_with(|kept| self.find(&mut kept.borrow_mut())).unwrap_or_else(|_| Rc::new(self.compile()))
     }
 
@@ -122,7 +122,7 @@ impl Matrix<'_> {
         Dot::new(self.sources, &rows).expect("no row is longer than there are sources")
     }
 
-    /// Every output is what the matrix makes of the sources.
+    /// Computes every output from the sources.
     ///
     /// Outputs may overlap sources and one another: the sources are read as they were, the outputs
     /// written one after the other.

@@ -1,9 +1,9 @@
 //! The trap of `gf_gen_rs_matrix`: from some sizes on its code does not survive the loss of any
 //! m - k blocks.
 //!
-//! Row r of its parity is the powers of 2^r. A square part of these rows that is singular is a set
-//! of losses that cannot be recovered, in this code and in every larger one: so the smallest of
-//! them decide, and are written here. Their test finds that nothing smaller is singular.
+//! Row r of its parity is the powers of 2^r. A singular square part of these rows is a set of
+//! losses that cannot be recovered, in this code and in every larger one: so the smallest of them
+//! decide, and are listed here. A test proves that no smaller part is singular.
 
 /// Parity rows and data blocks of a singular part.
 struct Singular {

@@ -57,7 +57,7 @@ extern "C" fn print() {
     let counts = NAMES.iter().zip(&CALLS).map(|(name, calls)| (name, calls.load(Relaxed)));
     let counts = counts.filter(|&(_, calls)| calls > 0).map(|(name, calls)| format!(" {name}={calls}"));
     let counts: String = counts.collect();
-    // A child that only inherited the variable has nothing to say.
+    // A child that only inherited the variable prints nothing.
     if !counts.is_empty() {
         crate::refuse::say(format_args!("calls:{counts}"));
     }

@@ -1,4 +1,4 @@
-//! Codes and what is proved of them.
+//! Codes and their proofs.
 
 use crate::error;
 use crate::interrupt::interruptible;
@@ -339,7 +339,7 @@ impl Equation {
     }
 }
 
-/// All sets of so many lost columns.
+/// All sets of a number of lost columns.
 #[pyclass(frozen, get_all, module = "pantile")]
 #[derive(Clone)]
 pub struct Level {

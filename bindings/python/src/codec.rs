@@ -66,7 +66,7 @@ impl Given {
             });
         }
         let there = || (0..need).filter_map(|column| Some((column, buffers[of_column[column]?].0.len())));
-        // A column without cells says nothing.
+        // A column without cells does not show the length.
         let Some((first, len)) = there().find(|&(column, _)| code.rows(column) > 0) else {
             return Err(error::of_shards(ShardError::NonePresent));
         };
@@ -162,8 +162,8 @@ impl Codec {
         Code { inner: self.code().clone() }
     }
 
-    /// The length of a cell, in bytes, with which one stripe holds so many bytes of data: at least
-    /// 1.
+    /// Returns the length of a cell, in bytes, with which one stripe holds `data_len` bytes of
+    /// data: at least 1.
     fn element_len(&self, data_len: usize) -> usize {
         self.inner.element_len_for(data_len)
     }
@@ -382,7 +382,7 @@ impl Codec {
         Ok(findings.into_iter().map(Finding::of).collect())
     }
 
-    /// Puts data together from all shards of a stripe: as many bytes as were encoded.
+    /// Joins the data of all shards of a stripe: the first bytes, as many as were encoded.
     fn join<'py>(
         &self,
         py: Python<'py>,

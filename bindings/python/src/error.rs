@@ -1,4 +1,4 @@
-//! Exceptions: the library's sentence, under the name of who is to act on it.
+//! Exceptions: the library's message, under a name for each kind of cause.
 //!
 //! The classes are Python's (`pantile/_errors.py`), as most of them have two bases. They are
 //! looked up once in a process: another interpreter of the process has others, and is refused by

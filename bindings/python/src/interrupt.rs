@@ -1,8 +1,8 @@
 //! Long work that Ctrl-C ends.
 //!
 //! Signals reach Python's main thread only, and only while it runs Python. The work is done by a
-//! thread of its own; the caller's thread waits without the interpreter's lock and asks now and
-//! then whether a handler raises.
+//! thread of its own; the caller's thread waits without the interpreter's lock and checks regularly
+//! if a handler raises.
 
 use pyo3::prelude::*;
 use std::panic::resume_unwind;
@@ -15,8 +15,8 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Does the work, which is to end soon once the flag that it is given is set.
 ///
-/// `between` is called with the lock held, now and then and once at the end. Errors: what it or a
-/// handler of a signal raises, once the work has ended; its result is then dropped.
+/// `between` is called with the lock held, regularly and once at the end. Errors: any exception of
+/// it or of a handler of a signal, once the work has ended; its result is then dropped.
 pub fn interruptible<T: Send>(
     py: Python<'_>,
     work: impl FnOnce(&AtomicBool) -> T + Send,
@@ -28,7 +28,7 @@ pub fn interruptible<T: Send>(
         let (done, is_done) = channel::<()>();
         let ended = &ended;
         let worker = scope.spawn(move || {
-            // Hung up when the work is over, also where it panics.
+            // Dropped when the work is over, also by a panic.
             let _done = done;
             work(ended)
         });

@@ -205,7 +205,7 @@ impl<'py> NewBytes<'py> {
             let len = ffi::Py_ssize_t::try_from(len)
                 .map_err(|_| PyValueError::new_err("more bytes than an object of Python can have"))?;
             // SAFETY: without a source the function makes an object of this length, or returns null
-            // with an exception; what it returns is owned and of type bytes.
+            // with an exception; the result is owned and of type bytes.
             unsafe {
                 let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), len);
                 Ok(Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked())

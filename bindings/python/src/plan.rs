@@ -89,7 +89,7 @@ pub struct Plan {
     reads_per_column: Vec<usize>,
     /// The sum of the costs of the reads.
     cost: u64,
-    /// No plan costs less than this; ``cost`` itself where that was shown.
+    /// The least cost proven; ``cost`` itself if the plan is proven cheapest.
     cost_least: u64,
     /// Additions of one element to another.
     additions: usize,

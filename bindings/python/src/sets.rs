@@ -38,7 +38,7 @@ impl files::Progress for Told<'_> {
     }
 }
 
-/// Does the work, tells `progress` now and then how far it is, and gives its report as JSON.
+/// Does the work, reports its progress regularly to `progress`, and returns its report as JSON.
 fn reported<R: Serialize + Send>(
     py: Python<'_>,
     progress: Option<Bound<'_, PyAny>>,

@@ -48,7 +48,7 @@ fn main() {
         let one = rebuild(&[0], &mut views);
         let most: Vec<usize> = (0..code.claim().tolerance).collect();
         let all = rebuild(&most, &mut views);
-        // As many columns as are found with certainty, wrong in every byte.
+        // The most columns that are located with certainty, wrong in every byte.
         let checker = codec.checker(&CellSet::empty(&code)).expect("a set of this code");
         let wrong = checker.locator().errors_certain();
         let mut times = Vec::new();

@@ -110,8 +110,8 @@ pub struct Checked {
 /// Cells outside a column up to which it is worth finding out if it is a sum of them.
 const SUM_CELLS_MOST: usize = 400;
 
-/// Bytes beyond the number of cells at which a sum is tried: with so many, one cell that is not a
-/// sum looks like one by chance once in 2^128.
+/// Bytes beyond the number of cells at which a sum is tried: with these, a cell that is not a sum
+/// looks like one by chance once in 2^128.
 const SUM_BYTES_MORE: usize = 16;
 
 /// Checks stripes one after the other.
@@ -119,7 +119,7 @@ struct Watch {
     coder: Coder,
     lost: Vec<usize>,
     check: Check,
-    /// `None` if nothing is checked.
+    /// `None` if no check is done.
     checker: Option<Arc<Checker>>,
     /// Columns that were found to be no sum of the others, and so no sign of an exchange.
     no_sums: BTreeSet<usize>,
@@ -156,7 +156,7 @@ impl Watch {
         open.is_empty()
     }
 
-    /// Checks a stripe that begins at this offset of each chunk, and corrects what is wrong.
+    /// Checks a stripe that begins at this offset of each chunk, and corrects located errors.
     fn stripe(&mut self, columns: &mut [&mut [u8]], at: u64) -> Result<(), ShardError> {
         let Some(checker) = self.checker.clone() else { return Ok(()) };
         let coder = self.coder.clone();

@@ -1,9 +1,9 @@
-//! Chunks as other systems cut them: one stream for each column, byte for byte what the system of a
-//! [`Profile`] would store.
+//! Chunks as other systems cut them: one stream for each column, equal byte by byte to those of the
+//! system of a [`Profile`].
 //!
-//! The data columns of such codes hold user data and nothing else, and the data fill one chunk
-//! after another. Nothing is stored beside the chunks: who knows the profile, the length of chunks
-//! and that of the data can read them back.
+//! The data columns of such codes hold user data only, and the data fill one chunk after another.
+//! Nothing is stored beside the chunks: they can be read back with the profile, the length of
+//! chunks and that of the data.
 
 use crate::checked::{Check, Checked, Lengths, Purpose, Stripes};
 use crate::codec::Codec;
@@ -14,10 +14,10 @@ use pantile_code::foreign::{Cut, Profile, Rows};
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-/// The most bytes of a stripe, all columns together: what coding keeps in memory.
+/// The most bytes of a stripe, all columns together, which coding keeps in memory.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
 
-/// About so many bytes of each chunk are worked on at once where chunks are pieces of one stripe.
+/// Bytes of each chunk, about, that are worked on at once where chunks are pieces of one stripe.
 const WINDOW_BYTES: usize = 256 << 10;
 
 /// Why chunks cannot have a length.
@@ -141,7 +141,7 @@ impl Chunks {
         let mut data: Vec<usize> =
             profile.code.data().iter().map(|&cell| profile.code.column_of(cell)).collect();
         data.dedup();
-        // What a window must be a multiple of.
+        // A window must be a multiple of this.
         let rows = profile.code.rows_max();
         let (coder, whole) = match profile.rows {
             Rows::Pieces => (Coder::Rows(codec), rows),
@@ -190,8 +190,8 @@ impl Chunks {
         self.coder.codec().code()
     }
 
-    /// The length of a chunk of one stripe; `None` where there is one stripe of whatever length the
-    /// data have.
+    /// Returns the length of a chunk of one stripe; `None` where the data are one stripe, whatever
+    /// their length.
     pub fn chunk_len(&self) -> Option<usize> {
         match self.shape {
             Shape::Stripes { chunk, .. } => Some(chunk),
@@ -205,7 +205,8 @@ impl Chunks {
         self.chunk_len().is_none()
     }
 
-    /// Bytes of the whole chunk of a column, all stripes together, for so many bytes of data.
+    /// Returns the bytes of the whole chunk of a column, all stripes together, for `data_len` bytes
+    /// of data.
     pub fn len_of(&self, column: usize, data_len: u64) -> u64 {
         let k = self.data.len() as u64;
         match self.shape {
@@ -236,7 +237,7 @@ impl Chunks {
         (is_filled && self.len_of(0, len) == chunk_len).then_some(len)
     }
 
-    /// Bytes of a chunk in a stripe that has so many bytes of data: 0 if it has none.
+    /// Returns the bytes of a chunk in a stripe that has `have` bytes of data: 0 if it has none.
     fn len_in(&self, column: usize, have: usize) -> usize {
         match (self.shape, self.data.iter().position(|&of| of == column)) {
             (_, _) if have == 0 => 0,
@@ -249,7 +250,7 @@ impl Chunks {
         }
     }
 
-    /// The parts of so many bytes of data, in order.
+    /// Returns the parts of `data_len` bytes of data, in order.
     fn parts(&self, data_len: u64) -> impl Iterator<Item = Part> + use<> {
         let (shape, k, piece) = (self.shape, self.data.len() as u64, self.len_of(0, data_len));
         let (mut start, mut within) = (0u64, 0u64);
@@ -413,8 +414,8 @@ impl Chunks {
 
     /// Reads all chunks that are there, and reports those that are wrong.
     ///
-    /// Errors that are not located are counted, and end nothing. Errors: a chunk cannot be read or
-    /// ends too soon. Cost: as of [`Chunks::decode`].
+    /// Errors that are not located are counted, and do not end the call. Errors: a chunk cannot be
+    /// read or ends too soon. Cost: as of [`Chunks::decode`].
     pub fn verify(&self, chunks: &mut [Option<&mut dyn Read>], data_len: u64) -> Result<Checked, ShardError> {
         let mut stripes = Stripes::new(&self.coder, chunks, self.check, Purpose::Verification)?;
         let mut stripe = self.empty_stripe();

@@ -41,7 +41,7 @@ struct Inner {
     cache_bytes: usize,
     /// The powers behind the code, if there are any.
     plank: OnceLock<Option<Plank>>,
-    /// The cosets in which the points of the code lie, if they do.
+    /// The cosets of the points of the code, if it has such points.
     cosets: OnceLock<Option<Cosets>>,
     encode: OnceLock<(Plan, Program)>,
     /// For each data position: the parity cells that it reaches and the coefficients.
@@ -94,7 +94,7 @@ impl<R: Weight> Decoders<R> {
         }
     }
 
-    /// As `get`, of a list that tells one recovery from others, as it is written.
+    /// Returns the same as `get`, for a list that identifies a recovery as it is written.
     pub(crate) fn get_by_key<E>(
         &self,
         key: &[usize],
@@ -318,13 +318,14 @@ impl Codec {
         }
     }
 
-    /// The recovery of whole columns from the others in memory: what [`Codec::reconstruct`] runs.
+    /// Returns the recovery of whole columns from the others in memory, which
+    /// [`Codec::reconstruct`] runs.
     ///
     /// It is made to compute fast, and may read more than [`Codec::recovery`], which is made to
-    /// read little. Planned and compiled once per set of columns, then found without a lock if they
-    /// are given ascending: cheap enough for every stripe, and a caller that keeps the handle pays
-    /// nothing. A codec keeps a thousand sets so; those that come after are found behind a lock.
-    /// Errors: too many columns are lost, or the code lacks one of them.
+    /// read little. It is planned and compiled once per set of columns, then found without a lock
+    /// if they are given ascending: cheap enough for every stripe, and free for a caller that keeps
+    /// the handle. A codec keeps a thousand sets so; later ones are found behind a lock. Errors:
+    /// too many columns are lost, or the code lacks one of them.
     pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
         self.inner.columns.get(lost, |lost| self.decoder_anew(lost))
     }
@@ -347,10 +348,10 @@ impl Codec {
 
     /// The recovery of some of the lost columns, from others in memory that must not be written.
     ///
-    /// As [`Codec::decoder`], but of `wanted`, and what is not lost is read and never computed.
-    /// What is written beside the wanted cells ([`Recovery::use_of`]) is of lost columns. Kept with
-    /// the decoders, found without a lock and without an allocation. Errors: as of that, or a
-    /// wanted column is not lost.
+    /// Returns the same as [`Codec::decoder`] for the `wanted` columns; surviving cells are read
+    /// and never computed. Cells written beside the wanted ones ([`Recovery::use_of`]) are of lost
+    /// columns. Kept with the decoders, found without a lock and without an allocation. Errors: as
+    /// of that, or a wanted column is not lost.
     pub fn decoder_of(&self, lost: &[usize], wanted: &[usize]) -> Result<Arc<Recovery>, PlanError> {
         let mut key = Key::new();
         append_ascending(&mut key, lost);
@@ -381,7 +382,7 @@ impl Codec {
         let costs = Costs::uniform();
         let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
         let mut plan = self.inner.planner.recover(&request)?;
-        // What is at hand is read instead of computed.
+        // Present cells are read instead of computed.
         let mut at_hand: Vec<CellIndex> = Vec::new();
         plan.steps.retain(|step| {
             let is_lost = lost.contains(step.target);

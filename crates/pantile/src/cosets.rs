@@ -2,9 +2,9 @@
 //! in cosets of a subspace.
 //!
 //! T = 4, 8 .. 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0,
-//! b_1 .., numbered by the bits of their number. A code of one row and more than T / 2 parities, at
-//! most T, such that parity r of a data column at y is s(y) / (x_r + y), s being X^2 + X, applied
-//! log2 T times. Nothing is asked of the family: y follows from the first two coefficients of a
+//! b_1 .., numbered by the bits of their number. Such a code has one row and more than T / 2
+//! parities, at most T. Parity r of a data column at y is s(y) / (x_r + y), where s is X^2 + X,
+//! applied log2 T times. No family is named here: y follows from the first two coefficients of a
 //! column, b_i from another, and all are compared.
 //!
 //! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the
@@ -42,7 +42,7 @@ const OF_SUMS: usize = 28;
 /// One for each point, of few.
 type Points<T> = [T; STATES_MOST];
 
-/// Where the columns of a code lie.
+/// The places of the columns of a code in cosets.
 #[derive(Debug)]
 pub(crate) struct Cosets {
     /// x_0 .. x_{T-1}.
@@ -174,7 +174,7 @@ impl Cosets {
         }
         let mut at_origin = [None; STATES_MOST];
         at_origin.iter_mut().zip(read).for_each(|(at, read)| *at = read);
-        // What is not read: cells, and points of parities that the code does not have.
+        // The unread points: cells, and points of parities that the code does not have.
         let mut unknown = [(None, [Gf::ZERO; SOLVED_POINTS]); SOLVED_POINTS];
         let mut count = 0;
         let mut add = |cell: Option<CellIndex>, states: Points<Gf>| {
@@ -191,7 +191,7 @@ impl Cosets {
         for place in (0..SOLVED_POINTS).filter(|&place| at_origin[place].is_none()) {
             add(self.parities[place], self.states_of(self.xs[place]))?;
         }
-        // [A | I] becomes [I | A^-1], where column u of A is what the unknown u adds to the states.
+        // [A | I] becomes [I | A^-1], where column u of A has the terms of unknown u in the states.
         let mut work = [Gf::ZERO; 2 * SOLVED_POINTS * SOLVED_POINTS];
         for (state, line) in work.chunks_exact_mut(2 * SOLVED_POINTS).enumerate() {
             line.iter_mut().zip(&unknown).for_each(|(x, (_, states))| *x = states[state]);

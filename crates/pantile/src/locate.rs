@@ -1,12 +1,11 @@
-//! Clean, or where the lie is: checks over every byte, a search where they fail, repair where it is
-//! certain.
+//! Checks over every byte, a search for the wrong columns where they fail, and repair of certain
+//! findings.
 //!
 //! Evidence is judged over a whole stretch of bytes that fail a check, never a byte at a time. One
-//! set of columns must explain every byte of the stretch; one byte that it does not explain refutes
-//! it for all of them. How much it proves that a set explains so many bytes is derived in
-//! [`pantile_plan::Locator`]'s module; what proves less than [`EVIDENCE_BITS_LEAST`] bits is
-//! reported and not called certain. Nor is anything certain in a stripe of which something else is
-//! in doubt.
+//! set of columns must explain every byte of the stretch; a byte that it does not explain refutes
+//! it for all of them. [`pantile_plan::Locator`]'s module derives the evidence of a set that
+//! explains a number of bytes. Less than [`EVIDENCE_BITS_LEAST`] bits are reported and not called
+//! certain. No finding is certain in a stripe with another doubtful one.
 //!
 //! A stretch ends where at least [`GRANULE_BYTES`] bytes in a row satisfy their checks, and where a
 //! stripe does: buffers that hold several stripes one behind the other are judged one by one
@@ -116,7 +115,8 @@ impl Room {
             unreachable!("cells were cut to one length")
         };
         let found = outputs.iter().filter_map(|output| first_nonzero(output, 0)).min();
-        // Of empty lists nothing is left to convert, and collecting in place keeps their room.
+        // The lists are empty, so no element is converted; collecting in place keeps their
+        // capacity.
         sources.clear();
         self.sources = sources.into_iter().map(|_| -> &[u8] { &[] }).collect();
         outputs.clear();
@@ -192,8 +192,8 @@ impl Checker {
     /// The offset of the first byte at which the stripe does not satisfy its equations; `None` if
     /// it does.
     ///
-    /// Erased cells are not looked at. A code without a check left finds nothing. Cost: no
-    /// allocation after the first run on a thread, which keeps room for 32 KiB of each check.
+    /// Erased cells are not read. A code without a check left finds nothing. Cost: no allocation
+    /// after the first run on a thread, which keeps room for 32 KiB of each check.
     pub fn first_fault(&self, cells: &[&[u8]]) -> Result<Option<usize>, StripeError> {
         let len = element_len(self.locator.code(), cells)?;
         let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
@@ -211,18 +211,18 @@ impl Checker {
     /// the stripe is clean.
     ///
     /// The checks are computed over every byte. The search for columns runs once per stretch, and
-    /// its answer is checked on every byte of it. Cost: as encoding where the stripe is clean;
-    /// elsewhere also a search per stretch. Of sets of several columns all searches of a call try
-    /// together what [`SEARCH_PRODUCTS_MOST`] and 64 products for each byte given allow: the time
-    /// stays in proportion to the bytes, and of codes with many parities not all is located that
-    /// could be.
+    /// its result is checked on every byte of it. Cost: that of encoding if the stripe is clean;
+    /// otherwise also a search per stretch. The searches of a call have a common limit for sets of
+    /// several columns: [`SEARCH_PRODUCTS_MOST`], and 64 products for each given byte. So the time
+    /// is in proportion to the bytes, and with many parities some errors that the code could locate
+    /// are not located.
     pub fn locate(&self, cells: &[&[u8]]) -> Result<Vec<Finding>, StripeError> {
         self.locate_in_stripes(cells, usize::MAX)
     }
 
-    /// As [`Checker::locate`], for buffers that hold several stripes one behind the other: each has
-    /// so many bytes of every cell, and is judged by itself. No range reaches over the border of a
-    /// stripe.
+    /// Locates as [`Checker::locate`], in buffers that hold several stripes one behind the other:
+    /// each has `stripe_bytes` bytes of every cell, and is judged by itself. No range reaches over
+    /// the border of a stripe.
     ///
     /// Panics if a stripe has no bytes.
     pub fn locate_in_stripes(
@@ -410,9 +410,9 @@ struct Stretch {
 
 /// The columns that explain all bytes of a stretch so far.
 enum Known {
-    /// These columns, few enough that no others of as many explain any of it.
+    /// These columns, few enough that no other set of that size explains any of it.
     Columns(Vec<usize>),
-    /// These columns; others of as many could explain other bytes in the same way.
+    /// These columns; other sets of that size could explain other bytes in the same way.
     Perhaps(Vec<usize>),
     /// Several columns.
     Several([Vec<usize>; 2]),
@@ -518,7 +518,7 @@ fn part_end(syndromes: &[&[u8]], first: usize, most: usize) -> usize {
     end
 }
 
-/// Takes certainty from what is located in a stripe of which something else is in doubt.
+/// Removes the certainty of findings in a stripe with another doubtful one.
 fn without_doubtful_stripes(mut findings: Vec<Finding>, stripe_bytes: usize) -> Vec<Finding> {
     let stripe = |finding: &Finding| finding.range.start / stripe_bytes;
     for same in findings.chunk_by_mut(|a, b| stripe(a) == stripe(b)) {

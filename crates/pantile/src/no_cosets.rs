@@ -1,5 +1,5 @@
-//! Where additive FFTs are left out: no code is taken for one whose points lie in cosets, and
-//! sums of products do the work.
+//! Replaces `cosets.rs` if additive FFTs are left out: no code has cosets, and sums of products do
+//! the work.
 
 use pantile_code::Code;
 use pantile_kernel::Program;

@@ -31,9 +31,9 @@ pub const DEFAULT_PACKET_BYTES: usize = 512;
 
 /// Encodes, reconstructs and updates stripes of one code whose columns are packets.
 ///
-/// A stripe is one buffer per column, each of its rows times a whole number of packets, as many for
-/// every row. What it makes for a pattern of losses it keeps, within bounds as those that [`Codec`]
-/// names; cheap to clone and share.
+/// A stripe is one buffer per column: its rows times a whole number of packets, the same number for
+/// every row. The codec keeps its programs for each pattern of losses, within bounds as those of
+/// [`Codec`]; it is cheap to clone and share.
 ///
 /// ```
 /// use pantile::Codec;

@@ -13,8 +13,8 @@ use pantile_plan::CellSet;
 /// Parity columns of such a code.
 const PARITIES: usize = 4;
 
-/// Lost columns up to which sums of what is left take fewer products than all states: of one there
-/// are none, of two those of one output. Zen 3, AVX2, 64 KiB, share of the limit: 0.7 and 0.46
+/// Lost columns up to which sums of surviving ones take fewer products than all states: for one no
+/// products, for two those of one output. Zen 3, AVX2, 64 KiB, share of the limit: 0.7 and 0.46
 /// where states have 0.25 and 0.23; of four 0.12 and 0.17.
 const SUMMED_MOST: usize = 2;
 
@@ -79,8 +79,8 @@ impl Plank {
     /// The program that recovers whole columns, among them one of data; `None` as above for more
     /// than two, or for other losses.
     ///
-    /// Reads all data left and the first parity columns left, as many as data columns are lost; of
-    /// one lost column a plan may read less.
+    /// Reads all surviving data and the first surviving parity columns, one for each lost data
+    /// column; of one lost column a plan may read less.
     pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         let columns = lost.columns(code);
         if lost.len() != columns.len() * self.planes || columns.len() > PARITIES {
@@ -148,9 +148,9 @@ impl Plank {
         }
     }
 
-    /// Each output over the cells of columns and over what is added: the state of parity p is the
-    /// sum over columns i of G_p^i. If that of a parity of plain sums is among them, the last lost
-    /// column of data is what the others leave of it.
+    /// Returns each output as a sum over the cells of columns and of added ones: the state of
+    /// parity p is the sum over columns i of G_p^i. If a parity of plain sums is among them, the
+    /// last lost column of data is its state less the others.
     fn sums(
         &self,
         columns: &[Option<Vec<usize>>],

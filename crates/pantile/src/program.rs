@@ -57,8 +57,8 @@ fn zeros<'a, T: Copy, const N: usize>(
 struct Loss {
     known: Few<usize, 32>,
     unknown: Few<usize, 8>,
-    /// The parities whose sums are formed: first those that are used, as many as data are unknown
-    /// if so many are left; then the lost ones.
+    /// The parities whose sums are formed: first those used, one for each unknown data cell as far
+    /// as they survive; then the lost ones.
     rows: Few<usize, 8>,
 }
 
@@ -109,7 +109,7 @@ impl Loss {
             solution[u * count..].iter_mut().zip(inverse(u)).for_each(|(x, c)| *x = c.0);
         }
         for (own, &row) in self.rows.iter().enumerate().skip(used) {
-            // A lost parity: what is known under it, and the unknown data in terms of the sums.
+            // A lost parity: the known data under it, and the unknown data in terms of the sums.
             let line = &mut solution[own * count..][..count];
             for (u, &position) in self.unknown.iter().enumerate() {
                 let g = coefficient(row, position);
@@ -124,9 +124,9 @@ impl Loss {
 /// The program that recovers everything lost from the first cells that are left, if the code is MDS
 /// and of one row, and two cells or more are lost.
 ///
-/// The reads are those of the plan at uniform costs: all data left, then the first parities left.
-/// Sources: the sum under parity a of what is left is the sum over the lost data u of g_au x_u; x =
-/// A^-1 S with A the m x m matrix of these g.
+/// The reads are those of the plan at uniform costs: all surviving data, then the first surviving
+/// parities. Sources: the sum under parity a of the surviving data is the sum over the lost data u
+/// of g_au x_u; x = A^-1 S with A the m x m matrix of these g.
 ///
 /// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that is needed
 /// once should not wait for its plan longer than for its bytes.

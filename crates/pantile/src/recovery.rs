@@ -1,4 +1,4 @@
-//! Recoveries: what is read and computed to have lost cells again, compiled and ready to run.
+//! Recoveries: the reads and the computation for lost cells, compiled and ready to run.
 
 use crate::cache::{TERM_BYTES, VALUE_BYTES, Weight};
 use crate::program::unread;
@@ -25,8 +25,8 @@ impl Recovery {
         self.0.plan()
     }
 
-    /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own
-    /// for a program of XORs): for one that will.
+    /// Compiles the program of XORs to machine code now. Otherwise that is done once the recovery
+    /// has run for some MiB.
     pub fn prepare(&self) {
         self.0.program.prepare();
     }
@@ -44,8 +44,8 @@ impl Recovery {
     ///
     /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is
     /// changed. Errors: buffers that are not a stripe of the code; nothing is then written. Cost:
-    /// no lock and no allocation after the first run on a thread, but for what a program of XORs is
-    /// made into in its first runs, unless [`Recovery::prepare`] made it.
+    /// no lock and no allocation after the first run on a thread. A program of XORs is compiled in
+    /// its first runs, unless [`Recovery::prepare`] did it.
     pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         self.0.program.run(cells).map_err(StripeError::of_cells)
     }
@@ -97,7 +97,7 @@ impl PacketRecovery {
     }
 }
 
-/// A program that recovers cells, with its plan or what the plan can be made from.
+/// A program that recovers cells, with its plan or the losses from which the plan is made.
 #[derive(Debug)]
 pub(crate) struct Compiled<P> {
     /// Made when first asked for, if the program did not need it.
@@ -173,7 +173,7 @@ impl<P: AsRef<Program>> Compiled<P> {
 /// Of a step of a recovery beside its terms.
 const STEP_BYTES: usize = 128;
 
-/// Of a cell of the code, whether it is read or not.
+/// Bytes of a cell of the code: the mark that it is read or not.
 const CELL_BYTES: usize = 16;
 
 impl Weight for Recovery {

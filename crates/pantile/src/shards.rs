@@ -126,7 +126,8 @@ fn of_shards(error: StripeError) -> ShardError {
 }
 
 impl Codec {
-    /// The element length, in bytes, with which one stripe holds so many bytes of data: at least 1.
+    /// Returns the element length, in bytes, with which one stripe holds `data_len` bytes of data:
+    /// at least 1.
     pub fn element_len_for(&self, data_len: usize) -> usize {
         data_len.div_ceil(self.code().data().len()).max(1)
     }
@@ -156,7 +157,7 @@ impl Codec {
         }
     }
 
-    /// Puts data together from all shards of a stripe, as many bytes as were split.
+    /// Joins the data of all shards of a stripe: the first bytes, as many as were split.
     ///
     /// Errors: the shards are not one stripe of the code, or hold fewer bytes. Parity is not looked
     /// at.
@@ -180,7 +181,7 @@ impl Codec {
     pub fn restore(&self, shards: &mut [Option<Vec<u8>>]) -> Result<(), ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| shard.as_ref().map(Vec::len)))?;
         let lost: Vec<usize> = (0..shards.len()).filter(|&column| shards[column].is_none()).collect();
-        // Asked before anything is made, so that an error changes nothing.
+        // Checked before anything is rebuilt, so that an error changes nothing.
         self.decoder(&lost).map_err(ShardError::Plan)?;
         for &column in &lost {
             shards[column] = Some(vec![0; self.code().rows(column) * element]);
@@ -201,7 +202,8 @@ impl Codec {
         Ok(checker.first_fault(&cells).map_err(of_shards)?.is_none())
     }
 
-    /// Bytes of the shard of a column that [`Codec::encode_stream`] makes of so many bytes of data.
+    /// Returns the bytes of the shard of a column that [`Codec::encode_stream`] makes of `data_len`
+    /// bytes of data.
     pub fn shard_len(&self, column: usize, element_len: usize, data_len: u64) -> u64 {
         let stripes = data_len.div_ceil(self.stripe_len(element_len));
         stripes.saturating_mul(self.code().rows(column) as u64).saturating_mul(element_len as u64)
@@ -313,8 +315,8 @@ impl Codec {
 
     /// Reads all shards of a stream that are there, and reports those that are wrong.
     ///
-    /// Errors that are not located are counted, and end nothing. Errors: a shard ends before the
-    /// data do, or reading fails. Cost: as of [`Codec::decode_stream_with`].
+    /// Errors that are not located are counted, and do not end the call. Errors: a shard ends
+    /// before the data do, or reading fails. Cost: as of [`Codec::decode_stream_with`].
     pub fn verify_stream(
         &self,
         shards: &mut [Option<&mut dyn Read>],
@@ -362,8 +364,8 @@ impl Codec {
         self.encode_given(cells)
     }
 
-    /// Puts as many bytes of data together as there is room for. As [`Codec::join`], from and into
-    /// buffers of the caller's; cells of parity may be absent.
+    /// Fills `data` from all shards of a stripe. As [`Codec::join`], with buffers of the caller;
+    /// cells of parity may be absent.
     ///
     /// Errors: buffers that are not a stripe, or hold fewer bytes, or lack a cell of data; nothing
     /// is then written.
@@ -385,7 +387,8 @@ impl Codec {
         Ok(())
     }
 
-    /// The element length of a stripe that is given in part, if it holds so many bytes of data.
+    /// Returns the element length of a stripe of which some buffers are given, if it holds
+    /// `data_len` bytes of data.
     fn holding(&self, cells: &[Buffer<'_>], data_len: usize) -> Result<usize, StripeError> {
         let need = self.code().cell_count();
         if cells.len() != need {
@@ -447,7 +450,7 @@ impl Codec {
         }
         let rows = |column: usize| self.code().rows(column);
         let there = || lens.clone().enumerate().filter_map(|(column, len)| Some((column, len?)));
-        // A column without cells says nothing.
+        // A column without cells does not show the length.
         let Some((first, len)) = there().find(|&(column, _)| rows(column) > 0) else {
             return Err(ShardError::NonePresent);
         };

@@ -32,7 +32,7 @@ struct Entry<V> {
 }
 
 impl<V> Shelf<V> {
-    /// An empty one, of which the values may fill so many bytes.
+    /// Returns an empty shelf for values of `bytes_most` bytes together.
     pub(crate) fn new(bytes_most: usize) -> Shelf<V> {
         let lists = [const { OnceLock::new() }; LISTS];
         Shelf { lists, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0), bytes_most }
@@ -50,8 +50,8 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// Keeps a value of so many bytes, unless there is one already or no room. Whether there is one
-    /// now.
+    /// Keeps a value of `bytes` bytes, unless there is one already or no room. Returns true if
+    /// there is one now.
     pub(crate) fn put(&self, columns: &[usize], value: Arc<V>, bytes: usize) -> bool {
         let entries = self.entries.fetch_add(1, Ordering::Relaxed);
         let filled = self.bytes.fetch_add(bytes, Ordering::Relaxed);

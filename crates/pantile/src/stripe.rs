@@ -86,7 +86,7 @@ pub enum StripeError {
         /// True if the buffer is written, and not only read.
         is_written: bool,
     },
-    /// A finding lies outside the cells: it is of another stripe.
+    /// A finding is outside the cells: it is of another stripe.
     FindingOutside {
         /// The end of its range.
         end: usize,
@@ -216,7 +216,8 @@ pub(crate) fn element_len<B: AsRef<[u8]>>(code: &Code, cells: &[B]) -> Result<us
     }
 }
 
-/// Cuts one buffer per column into one per cell: element r of a column lies at r x element length.
+/// Cuts one buffer per column into one per cell: element r of a column begins at r x element
+/// length.
 ///
 /// Errors: there is not one buffer per column, or one has not rows x `element_len` bytes.
 pub fn split_columns<'b>(

@@ -1,4 +1,4 @@
-//! Codes whose points lie in cosets of more than eight points, encoded and decoded by transforms of
+//! Codes whose points are in cosets of more than eight points, encoded and decoded by transforms of
 //! all of them.
 //!
 //! **Encoding.** The coefficients of the groups of data add up to those of a polynomial whose
@@ -30,11 +30,11 @@ use pantile_kernel::{Lanes, Network, NetworkStep, Program, Tier};
 use pantile_plan::CellSet;
 
 impl Cosets {
-    /// The program that recovers everything lost, or computes every parity if nothing is; `None` if
-    /// sums of products take less time.
+    /// Returns the program that recovers every lost cell, or computes every parity if none is lost;
+    /// `None` if sums of products take less time.
     ///
-    /// There are as many parities as cells are lost. Reads all data left and the first parities
-    /// left, as many as data are lost.
+    /// The code must have a parity for each lost cell. Reads all surviving data and the first
+    /// surviving parities, one for each lost data cell.
     pub(crate) fn by_transforms(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         let network = self.network(code, lost);
         let (k, m) = (code.data().len(), code.parity().len());
@@ -61,8 +61,8 @@ impl Cosets {
         Network { slots: work.slots, steps: work.steps }
     }
 
-    /// Writes lost data, from the states of the data that are left; if these are `kept`, adds what
-    /// was recovered to them.
+    /// Writes lost data, from the states of the surviving data; if these are `kept`, adds the
+    /// recovered data to them.
     fn recover(&self, work: &mut Work<'_>, is_lost: &impl Fn(CellIndex) -> bool, kept: bool) {
         let lost_of = |coset: &Coset| buffers(&coset.columns, is_lost);
         let with_losses: Vec<&Coset> =
@@ -220,7 +220,7 @@ mod tests {
         let program = program(code, &cosets.network(code, &set));
         let mut damaged = cells.to_vec();
         lost.iter().for_each(|&i| damaged[i].fill(0x5a));
-        // What is not read need not be there either.
+        // Unread cells may be absent.
         let unread = crate::program::unread(code, &set);
         unread.iter().for_each(|cell| damaged[cell.usize()].fill(0xa5));
         run(&program, &mut damaged);

@@ -5,7 +5,7 @@
 //! ([`Rows::BitsOfWords`](pantile_code::foreign::Rows)), so its chunks are taken apart before they
 //! are coded and put together afterwards. Byte i of row r has bit r of the words 8i .. 8i + 7.
 
-/// Takes words of `bits` bits apart: `rows` are as many rows, one behind the other.
+/// Splits words of `bits` bits into rows of bits: `rows` are `bits` rows, one behind the other.
 ///
 /// # Panics
 ///

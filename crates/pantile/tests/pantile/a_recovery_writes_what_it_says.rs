@@ -5,7 +5,7 @@ use pantile::{CellIndex, CellSet, Codec, Costs, Recovery};
 
 const LEN: usize = 80;
 
-/// Runs it on a stripe of which only what the plan reads is true.
+/// Runs it on a stripe in which only the cells that the plan reads are true.
 fn run(codec: &Codec, recovery: &Recovery, wanted: &[CellIndex], what: &str) {
     let whole = painted(codec, LEN, 3);
     let reads = CellSet::of_cells(codec.code(), &recovery.plan().reads);
@@ -28,7 +28,7 @@ fn run(codec: &Codec, recovery: &Recovery, wanted: &[CellIndex], what: &str) {
 
 #[test]
 fn a_cell_that_survives_may_be_computed_rather_than_read() {
-    // Column 1 survives, and is dear; what is wanted of column 2 goes by way of it.
+    // Column 1 survives at a high cost; the wanted cells of column 2 are computed through it.
     let codec = Codec::parse("raidq:1+4").unwrap();
     let mut costs = Costs::uniform();
     costs.set(1, 0);

@@ -105,8 +105,8 @@ fn ranges_outside_a_stripe_are_not_written() {
         let correct = |cells: &mut Vec<Vec<u8>>, findings: &[Finding]| {
             checker.correct(&mut views(cells), findings, |_| true)
         };
-        // The first is of this stripe and wrong in nothing: it must not be corrected before the
-        // second is seen.
+        // The first finding is of this stripe, the second is not: the first must not be corrected
+        // before the second is checked.
         cells[0][5] ^= 1;
         let changed = cells.clone();
         for end in [LEN + 1, usize::MAX] {
@@ -196,7 +196,7 @@ fn a_loss_too_large_says_what_is_lost_and_what_the_code_survives() {
             "columns 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more have lost",
             "not any one column",
         ),
-        // What follows from cells that are read is no loss, though it is not read.
+        // Cells that follow from the read ones are not lost, though they are not read.
         (
             "lrc:12,2,2",
             vec![0, 1, 2, 3],

@@ -42,7 +42,7 @@ fn lose_every_set(codec: &Codec, lost: usize) -> (u64, Vec<Vec<usize>>) {
     (survived, fatal)
 }
 
-/// Both ways to recover whole columns, with nothing there that their plans do not read.
+/// Recovers whole columns both ways, with only the cells that the plans read in place.
 fn reads_only_what_its_plan_reads(codec: &Codec, whole: &[Vec<u8>], set: &[usize]) {
     let code = codec.code();
     let lost = CellSet::of_columns(code, set);
@@ -129,7 +129,7 @@ fn plans_for_lost_cells_of_any_shape_are_sound_and_right() {
             assert_eq!(plan.outputs, wanted, "{code}");
             let cost: u64 = plan.reads.iter().map(|&c| costs.of(code.column_of(c))).sum();
             assert_eq!(plan.cost, cost, "{code}");
-            // Only what the plan reads is there.
+            // Only the cells that the plan reads have their content.
             let mut cells = whole.clone();
             for cell in code.cells().filter(|c| !plan.reads.contains(c)) {
                 cells[cell.usize()].fill(0x5a);

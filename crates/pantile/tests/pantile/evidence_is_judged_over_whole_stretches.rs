@@ -90,7 +90,7 @@ fn fill_nonzero(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Errors of so many columns in all, in trials of some stripes each.
+/// Returns the mistakes among `errors` errors of columns, in trials of some stripes each.
 fn mistakes(
     spec: &str,
     errors: usize,
@@ -111,7 +111,7 @@ fn mistakes(
     all
 }
 
-/// No more often than the derivation says, but for what chance adds.
+/// Mistakes are as rare as derived, apart from chance.
 fn short_stretches_are_mistaken_no_more_often_than_derived(errors: usize) {
     for spec in SPECS {
         let codec = Codec::parse(spec).unwrap();
@@ -170,7 +170,7 @@ fn of_a_million_errors_of_each_kind_none_is_mistaken_beyond_what_is_derived() {
 
 #[test]
 fn pairs_of_columns_are_located_in_every_one_of_many_stripes() {
-    // Other pairs, one behind the other: what the searches of one call may cost is enough for all.
+    // Other pairs, one behind the other: the search limit of one call suffices for all.
     for (spec, stripes) in [("raidq:16+4", 4000), ("raidq:40+4", 8000)] {
         let trial = Trial::new(spec, (stripes, 64), 2, 32, &mut Random(7));
         let findings = trial.locate(&trial.checker());
@@ -231,7 +231,7 @@ fn one_doubtful_error_makes_all_of_a_stripe_uncertain() {
         [(0, false), (2048, false), (4096, false), (5000, false), (8192, true)],
         "{findings:?}"
     );
-    // Who is not asked to guess writes the last one alone.
+    // A correction without guesses writes the last one alone.
     let before = cells.clone();
     let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
     let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();

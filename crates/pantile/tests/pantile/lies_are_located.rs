@@ -1,11 +1,11 @@
-//! Silent corruption: which columns lie, per byte range, and what is repaired.
+//! Silent corruption: the wrong columns per byte range, and their repair.
 
 use crate::common::*;
 use pantile::{CellSet, Codec, Finding, Verdict};
 
 const LEN: usize = 700;
 
-/// Of any code with two checks or more, so many bytes prove enough that one column explains them.
+/// With any code of two checks or more, this number of bytes proves that one column explains them.
 const LEAST_BYTES: usize = 6;
 
 /// Changes every byte of a range in every cell of a column, each by a non-zero value.
@@ -135,8 +135,8 @@ fn different_columns_at_different_offsets_are_told_apart() {
 
 #[test]
 fn stripes_written_after_the_search_are_not_corrected() {
-    // Short and longer than a tile; the second lie is at the far end, so that a correction tile by
-    // tile has begun.
+    // Short and longer than a tile; the second error is at the far end, so that a correction tile
+    // by tile has begun.
     for (spec, len) in [("rs:4+2", LEN), ("dcode:7", LEN), ("rs:6+4", 70_000)] {
         let codec = Codec::parse(spec).unwrap();
         let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
@@ -151,7 +151,7 @@ fn stripes_written_after_the_search_are_not_corrected() {
         let before = other.clone();
         assert_eq!(checker.correct(&mut views(&mut other), &findings, |_| true), Ok(0), "{spec}");
         assert!(other == before, "{spec}: an intact column was changed");
-        // The stripe that they were found in is corrected all the same.
+        // The original stripe is still corrected.
         assert_eq!(checker.correct(&mut views(&mut cells), &findings, |_| true), Ok(len), "{spec}");
         assert!(cells == painted(&codec, len, 1), "{spec}");
     }
@@ -164,7 +164,7 @@ fn only_what_was_corrected_is_counted() {
     let whole = painted(&codec, LEN, 1);
     let finding = |columns| located(5..15, columns);
     let mut cells = whole.clone();
-    // No such column, no column, and a column in which nothing is wrong.
+    // No such column, no column, and a column without an error.
     for columns in [vec![77], vec![], vec![2], vec![2, 77]] {
         let corrected = checker.correct(&mut views(&mut cells), &[finding(columns.clone())], |_| true);
         assert_eq!(corrected, Ok(0), "{columns:?}");

@@ -5,8 +5,7 @@
 use crate::common::*;
 use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, PlanError, RecoverError, StripeError};
 
-/// Columns of so many packets, whose bytes are all different from packet to packet, encoded packet
-/// by packet.
+/// Returns columns of `groups` packets, all different, encoded packet by packet.
 fn encoded(codec: &PacketCodec, groups: usize) -> Vec<Vec<u8>> {
     let mut columns = empty(codec, groups);
     for group in 0..groups {

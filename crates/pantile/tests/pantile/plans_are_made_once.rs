@@ -42,7 +42,7 @@ fn alive<T>(all: &[Weak<T>]) -> usize {
 
 #[test]
 fn kept_programs_are_bounded_in_bytes() {
-    // Half a MiB each, of which 32 fill what a kind may fill.
+    // Half a MiB each: 32 fill a cache.
     let codec = Codec::parse("rs:128+128").unwrap();
     let lost = |i: usize| (i..i + 100).collect::<Vec<usize>>();
     let decoders: Vec<_> = (0..90).map(|i| Arc::downgrade(&decoder(&codec, &lost(i)))).collect();

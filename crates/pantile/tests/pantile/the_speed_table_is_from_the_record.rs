@@ -1,4 +1,4 @@
-//! Claim: docs/speed.md and README.md's table of speed are what the committed records say, losing
+//! Claim: docs/speed.md and README.md's table of speed agree with the committed records, losing
 //! cells included.
 
 #![cfg(not(miri))]

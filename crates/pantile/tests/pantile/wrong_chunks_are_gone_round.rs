@@ -122,7 +122,7 @@ fn chunks_in_another_order_do_not_look_like_one_wrong_parity() {
     files.swap(1, 3);
     let Err(ShardError::Doubt(doubt)) = decoded(&codec, &files, &[]) else { panic!("it is refused") };
     assert_eq!((doubt.columns, doubt.reason), (vec![6], DoubtReason::Exchange));
-    // Where only a part of a stripe is wrong, the rest says that nothing was exchanged.
+    // If only a part of a stripe is wrong, the rest proves that no chunk was exchanged.
     let (data, mut files) = encoded(&codec);
     files[6][700..900].iter_mut().for_each(|byte| *byte ^= 0x55);
     assert_eq!(decoded(&codec, &files, &[]).unwrap(), (data, vec![6]));
