@@ -122,7 +122,7 @@ impl Matrix<'_> {
         Dot::new(self.sources, &rows).expect("no row is longer than there are sources")
     }
 
-    /// Computes every output from the sources.
+    /// Every output is what the matrix makes of the sources.
     ///
     /// Outputs may overlap sources and one another: the sources are read as they were, the outputs
     /// written one after the other.
@@ -175,7 +175,7 @@ impl Matrix<'_> {
         // SAFETY: products are new memory.
         unsafe { self.dot().apply_raw(&[source], &made, len) };
         for (product, &output) in products.chunks_exact(len).zip(outputs) {
-            // SAFETY: valid, and not read until the next output.
+            // SAFETY: valid, and looked at by nobody else until the next output.
             let output = unsafe { std::slice::from_raw_parts_mut(output, len) };
             pantile_kernel::xor_into(output, product);
         }

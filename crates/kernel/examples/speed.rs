@@ -5,12 +5,12 @@
 //! [--repeats 9] [--dense]`
 //!
 //! Unit: GB/s (10^9) of source bytes, that is sources x length / time. Time is CPU time of this
-//! thread, so other jobs disturb only what is shared: caches and memory. Contenders are interleaved
-//! within every repeat; the median is printed, and the spread (interquartile range over median) of
-//! the widest contender per line. The *limit* reads the same sources, XORs them with wide vectors
-//! and writes the same outputs: what remains when a product is free. The best of cached and
-//! streaming stores counts. 4 KiB and 64 KiB use one set of buffers; larger ones rotate over 512
-//! MiB, so they come from memory. Layouts: *aligned* puts every buffer at a page boundary,
+//! thread, so other jobs disturb only shared caches and memory. Contenders are interleaved within
+//! every repeat; the median is printed, and the spread (interquartile range over median) of the
+//! widest contender per line. The *limit* reads the same sources, XORs them with wide vectors and
+//! writes the same outputs: the time of a computation whose products are free. The best of cached
+//! and streaming stores counts. 4 KiB and 64 KiB use one set of buffers; larger ones rotate over
+//! 512 MiB, so they come from memory. Layouts: *aligned* puts every buffer at a page boundary,
 //! *staggered* is [`Arena`] (huge pages if it is large). By default the first row is ones and the
 //! rest is dense (encoding with a Cauchy matrix so normalised, decoding in syndrome form); with
 //! `--dense` no row is.

@@ -159,9 +159,8 @@ fn advise_huge_pages(base: NonNull<u8>, size: usize) {
         fn madvise(address: *mut std::ffi::c_void, length: usize, advice: i32) -> i32;
     }
     const MADV_HUGEPAGE: i32 = 14;
-    // Only a hint: a kernel without huge pages refuses it, and nothing but speed depends on the
-    // answer. SAFETY: the range is memory of ours, page-aligned, and the advice never changes its
-    // contents.
+    // Only a hint: a system without huge pages refuses it, and only the speed depends on it.
+    // SAFETY: the range is memory of ours, page-aligned, and the advice never changes its contents.
     unsafe { madvise(base.as_ptr().cast(), size, MADV_HUGEPAGE) };
 }
 

@@ -93,7 +93,7 @@ impl Uses {
         self.add(buffer, READ);
     }
 
-    /// Adds one that is written. Whether it was neither read nor written before.
+    /// Adds a written buffer. Returns true if it was neither read nor written before.
     pub(crate) fn add_written(&mut self, buffer: usize) -> bool {
         self.add(buffer, WRITTEN) == 0
     }
@@ -138,7 +138,7 @@ impl BufferList {
         let mut list: Vec<Buffer<'b>> = take(&mut self.room);
         let result = use_it(&mut list);
         list.clear();
-        // Of an empty list nothing is left to convert, and collecting in place keeps its room.
+        // The list is empty, so no element is converted; collecting in place keeps its capacity.
         self.room = list.into_iter().map(|_| Buffer::Absent).collect();
         result
     }

@@ -189,7 +189,7 @@ impl<E: FftEngine> Butterflies<E> {
                     };
                     let kernel = if is_last { self.finish[usize::from(streaming)] } else { self.states };
                     // SAFETY: the caller's promise, for n bytes from `at`; scratch is ours and
-                    // apart, and the part before wrote what is read of it.
+                    // apart, and the part before wrote all of it that is read.
                     unsafe { self.run_part(kernel, part, |i| buffer(i).wrapping_add(at)) };
                 }
             }
@@ -249,7 +249,7 @@ fn some<'a, T>(list: &'a [T], groups: &Range<usize>, each: usize) -> &'a [T] {
     &list[groups.start * each..groups.end * each]
 }
 
-/// The columns of so many buffers, in a place for them.
+/// Writes the columns of some buffers to a list of the caller.
 fn written<'a>(
     place: &'a mut [MaybeUninit<Column>; MAX_SOURCES],
     buffers: &[Option<usize>],
@@ -279,7 +279,7 @@ impl<E: FftEngine> std::fmt::Debug for Butterflies<E> {
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
     //! Columns some at a time, as on processors that follow few streams, and past the cache, give
-    //! what the steps give.
+    //! the results of the steps.
 
     use super::*;
     use crate::arch::x86_64::cpu::{Kind, tests::on};

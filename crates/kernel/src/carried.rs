@@ -82,8 +82,8 @@ impl AtOnce {
     }
 }
 
-/// The block that blocks before it leave of the first state, which is a plain sum: of lost columns
-/// of data the last. As many as there are blocks: none.
+/// Returns the block that is the first state, a plain sum, less the blocks before it: the last lost
+/// column of data. Returns the number of blocks if there is none.
 fn left_block(planes: usize, rows: &[&[u8]]) -> usize {
     let total =
         |block: usize, t: usize, s: usize| (0..=block).fold(0, |total, b| total ^ rows[b * planes + t][s]);
@@ -188,7 +188,7 @@ impl Carried {
         }
     }
 
-    /// Everything from nothing to the states.
+    /// Returns a job that starts from zeros and stores the states.
     fn job<'a>(
         &'a self,
         columns: &'a [[*const u8; PLANES_MOST]],
@@ -251,7 +251,7 @@ impl Carried {
                     let adds = if is_last { &adds } else { &NOTHING };
                     let job = HornerJob { start, ..self.job(columns, adds, to, n) };
                     // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and
-                    // apart, and the group before wrote what is read of it.
+                    // apart, and the group before wrote all of it that is read.
                     unsafe { kernel(&job) };
                 }
                 if let To::Solved { dot, outputs, .. } = &self.to {
@@ -296,9 +296,9 @@ const COLUMNS_MOST: usize = 256;
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Columns some at a time, as on machines that follow few streams, and solutions made of states
-    //! in registers give what all at once and states in scratch give. The factors are such as every
-    //! engine has a kernel for.
+    //! Columns some at a time, as on machines that follow few streams, give the results of all
+    //! columns at once; solutions from states in registers give those of states in scratch. Every
+    //! engine has a kernel for these factors.
 
     use super::*;
     use crate::arch::x86_64::cpu::{Kind, tests::on};

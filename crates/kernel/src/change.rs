@@ -11,7 +11,7 @@ pub(crate) struct Change<E: Engine> {
 }
 
 impl<E: Engine> Change<E> {
-    /// `None` if the engine has no kernel for so many targets.
+    /// Returns `None` if the engine has no kernel for this number of targets.
     pub(crate) fn new(engine: E, targets: &[(usize, u8)]) -> Option<Change<E>> {
         let mut targets: Vec<(usize, u8)> = targets.iter().copied().filter(|target| target.1 != 0).collect();
         let plain = targets.iter().position(|target| target.1 == 1);
@@ -22,7 +22,7 @@ impl<E: Engine> Change<E> {
         Some(Change { kernel, coefficients, targets: targets.iter().map(|target| target.0).collect() })
     }
 
-    /// Writes `new` to `changed`, and adds what that changes to every target.
+    /// Writes `new` to `changed`, and adds the change to every target.
     ///
     /// # Safety
     ///

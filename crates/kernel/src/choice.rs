@@ -1,4 +1,4 @@
-//! Which tiers this machine has, and which one is taken if nobody says.
+//! The tiers of this machine, and the default one.
 
 use std::fmt;
 use std::sync::OnceLock;

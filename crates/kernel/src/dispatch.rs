@@ -31,8 +31,7 @@ macro_rules! made_by_one_of {
     };
 }
 
-/// Does something with what was made, by whichever engine, or by the portable one where that makes
-/// such things.
+/// Uses a value that some engine made, or the portable tier if it makes such values.
 macro_rules! with_made {
     ($made:expr, $kind:ident $(or $portable:ident)?, $it:ident => $done:expr) => {
         for_engines!(with_made_by_one_of($made, $kind $(or $portable)?, $it => $done))
@@ -48,8 +47,8 @@ macro_rules! with_made_by_one_of {
     };
 }
 
-/// Defines what is made by the engine of a tier: a variant for each engine, and one for the
-/// portable tier where that makes such things.
+/// Defines a value made by the engine of a tier: a variant for each engine, and one for the
+/// portable tier if it makes such values.
 macro_rules! define_made {
     ([$($name:ident)*] $(#[$doc:meta])* $kind:ident of $made:ident $(or $portable:ty)?) => {
         $(#[$doc])*
@@ -103,7 +102,7 @@ impl Program {
         output: impl FnMut(usize) -> *mut u8,
         len: usize,
     ) {
-        // SAFETY: every program asks for what the caller promises here.
+        // SAFETY: the promises of every program are the caller's here.
         with_made!(self, Program or Portable, it => unsafe { it.run(mode, streaming, source, output, len) })
     }
 }
@@ -136,7 +135,8 @@ for_engines! { define_made(
 ) }
 
 impl Changer {
-    /// `None` if the tier has no kernel for so many targets, or this machine not the tier.
+    /// Returns `None` if the tier has no kernel for this number of targets, or this machine not the
+    /// tier.
     pub(crate) fn new(tier: Tier, targets: &[(usize, u8)]) -> Option<Changer> {
         made_by_engine!(tier, Changer, engine => Change::new(engine, targets)?)
     }
@@ -178,7 +178,7 @@ pub(crate) struct Sweep {
 }
 
 /// Gives each loop, the widest first, the slices of its width that others have left of every
-/// packet; where what none takes begins.
+/// packet; returns the start of the bytes that no loop takes.
 fn by_width<L: Copy>(loops: &[(L, usize)], walk: Walk, mut run: impl FnMut(L, usize, Walk)) -> usize {
     let mut from = 0;
     for &(each, width) in loops {
@@ -238,7 +238,7 @@ impl Sweep {
     /// # Safety
     ///
     /// The changed buffer and the targets are valid for reads and writes of those bytes, and apart
-    /// from one another and from `new`, which has as many.
+    /// from one another and from `new`, which has the same number.
     pub(crate) unsafe fn spread(self, changed: *mut u8, targets: &[*mut u8], new: *const u8, walk: Walk) {
         let loops: &[(SpreadLoop, usize)] = native::spread_loops(self.tier);
         // SAFETY: the caller's promise; the tier is available.

@@ -9,11 +9,11 @@
 
 use crate::streams::FewStreams;
 
-/// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
+/// Outputs of one pass: the most that 16 or 32 vector registers hold beside the sources.
 pub(crate) const MAX_OUTPUTS: usize = 8;
 
-/// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams
-/// from memory lose a quarter; below it groups only cost.
+/// Sources of one kernel call. With far more, streams outnumber the entries of the TLB: 120 streams
+/// from memory lose a quarter. With fewer, groups only cost.
 pub(crate) const MAX_SOURCES: usize = 64;
 
 /// An instruction set that can run passes. A value of the type is the witness that the machine has
@@ -32,8 +32,8 @@ pub(crate) trait Engine: Copy {
     /// multiply it: worth it if products limit the speed.
     const PLAIN_FIRST: bool = false;
 
-    /// The cost of a vector of a source in one pass more that reads it, in the same halves: of
-    /// loading it, and what a pass has to do for that.
+    /// Returns the cost of a vector of a source in each further pass that reads it, in the same
+    /// halves: of the load, and of the pass's other work for it.
     fn load_cost(self) -> usize {
         2
     }
@@ -45,8 +45,8 @@ pub(crate) trait Engine: Copy {
     /// be aligned to `STREAM_ALIGN_BYTES`.
     fn kernel(self, streaming: bool, shape: Summing) -> Kernel<Self::Coefficient>;
 
-    /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None`
-    /// if the engine has none for so many outputs.
+    /// Returns a kernel as [`Engine::kernel`] that solves before it stores ([`Job::solution`]);
+    /// `None` if the engine has none for this number of outputs.
     fn solving_kernel(self, _streaming: bool, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
         None
     }
@@ -132,7 +132,7 @@ pub(crate) struct Solving {
 ///
 /// # Safety
 ///
-/// Every pointer of the job that is not null where it may be is valid for `len` bytes: sources and
+/// Every pointer of the job is valid for `len` bytes, or null where null is allowed: sources and
 /// `start` for reads, outputs for writes. An output overlaps no source and no other output;
 /// `start[o]` is `outputs[o]` or overlaps no output. The machine has the engine that made the
 /// kernel, and the job has the shape that the engine made it for.
@@ -167,13 +167,12 @@ pub(crate) struct Job<'a, C> {
 pub(crate) mod tests {
     use super::*;
 
-    /// An engine that follows so few streams, whose kernels say that they were called and touch
-    /// nothing.
+    /// An engine that follows `most` streams, whose kernels note their calls and touch no memory.
     #[derive(Clone, Copy)]
     pub(crate) struct SaysWho(pub(crate) FewStreams);
 
     thread_local! {
-        /// Kernel by kernel, what it is for.
+        /// The names of the kernels called, in order.
         static CALLED: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) };
     }
 

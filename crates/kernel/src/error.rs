@@ -1,4 +1,4 @@
-//! Why something cannot be compiled, and why buffers do not fit what was.
+//! Errors of compiling, and of buffers that do not fit the compiled program.
 
 use std::fmt;
 
@@ -171,7 +171,7 @@ pub enum ProgramError {
         /// The buffer that it writes.
         target: usize,
     },
-    /// A system has not as many sums as outputs, or not as many coefficients as both ask for.
+    /// A system has different numbers of sums and outputs, or a wrong number of coefficients.
     SystemShape {
         /// Sums, counted by their starts.
         sums: usize,
@@ -180,7 +180,7 @@ pub enum ProgramError {
         /// Sources of every sum.
         sources: usize,
     },
-    /// A step of Horner's rule shifts planes by none, or by as many as there are.
+    /// A step of Horner's rule shifts planes by none, or by all of them.
     ShiftOutOfRange {
         /// The state whose step it is.
         state: usize,
@@ -235,7 +235,7 @@ pub enum ProgramError {
         /// The slot.
         slot: usize,
     },
-    /// A step of a network writes some of the slots that it reads, but not each where it reads it.
+    /// A step of a network writes some of the slots that it reads, but in another order.
     SlotsOverlap {
         /// The step.
         step: usize,

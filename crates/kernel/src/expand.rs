@@ -32,10 +32,10 @@ pub(crate) struct Expanded<C> {
 
 impl<C: Copy> Expanded<C> {
     /// `ones` is the sum of ones, `rows` the outputs in the order in which they will be given, the
-    /// last of them what those `taken` leave of that sum.
+    /// last of them that sum less the `taken` outputs.
     ///
-    /// `None` if the engine has no kernel for so many outputs, or takes as many sources in no
-    /// single call.
+    /// Returns `None` if the engine has no kernel for this number of outputs, or takes that many
+    /// sources in no single call.
     pub(crate) fn new<E: Engine<Coefficient = C>>(
         engine: E,
         system: &System<'_>,

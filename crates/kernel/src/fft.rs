@@ -23,13 +23,13 @@ pub(crate) const POINTS_MOST: usize = 8;
 /// Points of a group whose states can be solved.
 pub(crate) const POINTS: usize = 4;
 
-/// Factors of a group: of level 0, half as many as points, then of each level half as many.
+/// Factors of a group: one for every two points at level 0, then half as many at each level.
 pub(crate) const FACTORS_MOST: usize = POINTS_MOST - 1;
 
 /// States of columns, and the outputs computed from them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fft {
-    /// Points of each group: 4 or 8. What a group has beyond is not looked at.
+    /// Points of each group: 4 or 8. Further columns of a group are not read.
     pub points: usize,
     /// The columns.
     pub groups: Vec<FftGroup>,
@@ -58,8 +58,8 @@ pub enum FftOutputs {
     Solved(Vec<(usize, [u8; POINTS_MOST])>),
 }
 
-/// The butterflies of a group of so many points, from level 0 on: the places of lo and hi, and
-/// which factor.
+/// Returns the butterflies of a group of `points` points, from level 0 on: the places of lo and hi,
+/// and the factor.
 pub(crate) fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
     (0..points.ilog2()).flat_map(move |level| {
         let (distance, first_factor) = (1 << level, points - (points >> level));
@@ -108,7 +108,7 @@ impl Fft {
         }
     }
 
-    /// Each output over the columns: what the states come to.
+    /// Returns each output as a sum over the columns: the matrix of the whole FFT.
     pub fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
         let over = |row: [u8; POINTS_MOST]| {
             let of_group = |group: &FftGroup| {
@@ -168,13 +168,12 @@ pub(crate) enum Finish {
     Values,
     /// Rows of coefficients; of four points.
     Rows,
-    /// Four rows, the last of which is what the others leave of the last state and has no
-    /// coefficients.
+    /// Four rows, the last of which is the last state less the others and has no coefficients.
     RowsAndWhatIsLeft,
 }
 
-/// Where a kernel reads a column: `mask` is all ones, and at zeros, of which there are only as many
-/// as a visit reads, nothing.
+/// A pointer to a column of a kernel: `mask` is all ones, or zero for a column of zeros, which has
+/// only the bytes of a visit.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     base: *const u8,
@@ -196,7 +195,7 @@ impl Column {
         buffer.map_or(Column::ZERO, |base| Column { base: base.cast_const(), mask: !0 })
     }
 
-    /// Where to read what is at `at`.
+    /// Returns the pointer to the bytes at `at`.
     #[inline(always)]
     pub(crate) fn at(self, at: usize) -> *const u8 {
         self.base.wrapping_add(at & self.mask)
@@ -207,11 +206,10 @@ impl Column {
 ///
 /// # Safety
 ///
-/// Columns that are not zeros and pointers that are not null where they may be are valid for `len`
-/// bytes, those of `outputs` for writes; these overlap nothing, except that `start` may be
-/// `outputs`. They are aligned to [`Engine::STREAM_ALIGN_BYTES`] if the kernel stores past the
-/// cache. The machine has the engine that made the kernel, and the job has its points, and what it
-/// finishes.
+/// Columns that are not zeros, and other pointers that are not null, are valid for `len` bytes,
+/// those of `outputs` for writes. These overlap nothing, except that `start` may be `outputs`. They
+/// are aligned to [`Engine::STREAM_ALIGN_BYTES`] if the kernel stores past the cache. The machine
+/// has the engine that made the kernel, and the job has its points and its kind of outputs.
 pub(crate) type FftKernel<C> = unsafe fn(&FftJob<'_, C>);
 
 /// The arguments of a kernel of T points.
@@ -222,9 +220,9 @@ pub(crate) struct FftJob<'a, C> {
     pub(crate) whole_factors: &'a [C],
     /// T / 2 columns of each group that has no others.
     pub(crate) halves: &'a [Column],
-    /// T / 2 - 1 of each, as of a group of so many points, and then that by which its coefficients
-    /// go into the first half of the states: that of the last level, and 1 more for the first half
-    /// of a group.
+    /// T / 2 - 1 of each, as of a group of half the points, and then the factor by which its
+    /// coefficients enter the first half of the states: that of the last level, and 1 more for the
+    /// first half of a group.
     pub(crate) half_factors: &'a [C],
     /// The four at the origin, if there are any; of four points.
     pub(crate) at_origin: Option<&'a [Column; POINTS]>,

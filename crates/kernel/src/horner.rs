@@ -1,5 +1,5 @@
-//! Horner's rule over columns: parities made of powers, also where an element is two or three bytes
-//! in as many planes.
+//! Horner's rule over columns: parities made of powers, also for elements of two or three bytes in
+//! planes.
 //!
 //! A *state* per parity is carried from the last column to the first: state = step * state +
 //! column. The step is one of three: a byte's product on every plane, a shift of the planes with a
@@ -43,7 +43,7 @@ pub enum HornerStep {
     },
 }
 
-/// Parities by Horner's rule, or what was lost by way of them.
+/// Parities by Horner's rule, or lost columns computed from them.
 #[derive(Clone, Debug)]
 pub struct Horner {
     /// Planes of an element: 2 or 3.
@@ -151,7 +151,7 @@ pub(crate) const fn class_of(classes: u32, p: usize, t: usize) -> u32 {
     classes >> (2 * (p * PLANES_MOST + t)) & 3
 }
 
-/// Of factors that nobody looks at.
+/// Stands for factors that the kernel does not depend on.
 pub(crate) const ANY_CLASSES: u32 = 0;
 
 /// The classes of the factors that RAIDq has, for states of the kinds [`SQUARE`] and [`CUBE`].
@@ -189,11 +189,11 @@ pub(crate) struct HornerJob<'a> {
     pub(crate) len: usize,
 }
 
-/// Outputs by products with all planes of states: as many as there are planes are a block.
+/// Outputs by products with all planes of states; a block has an output for each plane.
 pub(crate) struct Solution<'a> {
     /// Block by block.
     pub(crate) outputs: &'a [*mut u8],
-    /// The block that has no products: it is what the blocks before it leave of the first state.
+    /// The block without products: the first state less the blocks before it.
     pub(crate) left: usize,
     /// Bit p: state p is in use.
     pub(crate) uses: u32,

@@ -2,9 +2,9 @@
 //!
 //! One idea: everything that an erasure code does to bytes is a matrix of GF(2^8) coefficients
 //! times a column of buffers. A [`Dot`] is such a matrix compiled once for one instruction set;
-//! applying it allocates nothing. Beside it live the few scans that callers need (where bytes stop
-//! being zero, plain XOR) and the [`Arena`], which lays buffers out so that many streams
-//! do not fight for one cache set.
+//! applying it allocates nothing. There are also the few scans that callers need (the first byte
+//! that is not zero, plain XOR) and the [`Arena`], which lays buffers out so that many streams do
+//! not compete for one cache set.
 //!
 //! ```
 //! use pantile_kernel::Dot;
@@ -23,9 +23,9 @@
 //! written and executed. Without the feature `fft` there are no additive FFTs, and no networks of
 //! them; sums of products give the same bytes.
 //!
-//! It knows nothing of codes, of data and parity, or of I/O. The portable tier is the
+//! The kernel knows no codes, no data and parity, and no I/O. The portable tier is the
 //! specification: every other tier must give the same bytes for every length and alignment. This
-//! room is one of the few with `unsafe`.
+//! crate is one of the few with `unsafe`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(
@@ -45,7 +45,7 @@ mod butterflies;
 mod carried;
 mod change;
 mod choice;
-// Where it is wanted, and the processor has an assembler here.
+// Code is compiled in if it is enabled, and if the processor has an assembler here.
 #[cfg(all(feature = "run-time-code", target_arch = "x86_64", not(miri)))]
 mod code;
 #[cfg(not(all(feature = "run-time-code", target_arch = "x86_64", not(miri))))]

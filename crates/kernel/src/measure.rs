@@ -56,7 +56,7 @@ pub struct LimitOrder {
 /// How many bytes of each source a limit takes at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// 64: a line of each stream in turn is what the second-level cache of Ice Lake likes best.
+    /// 64: a line of each stream in turn is fastest in the second-level cache of Ice Lake.
     Line,
     /// 256.
     Usual,
@@ -75,7 +75,8 @@ pub struct XorLimit {
 }
 
 impl XorLimit {
-    /// The limit of what reads `sources` and writes `outputs` of `buffers` buffers.
+    /// Returns the limit of a computation that reads `sources` and writes `outputs` of `buffers`
+    /// buffers.
     ///
     /// Panics if a buffer is out of range, or an output is named twice or read.
     pub fn new(buffers: usize, sources: &[usize], outputs: &[usize]) -> XorLimit {
@@ -87,9 +88,9 @@ impl XorLimit {
         XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec(), adds: false }
     }
 
-    /// The limit of what is read and written, in columns of `rows` buffers each, moved as that many
-    /// whole columns: nothing reads fewer streams. `None` if it does not come to whole columns, or
-    /// to more than there are.
+    /// Returns the limit of reads and writes in columns of `rows` buffers each, moved as whole
+    /// columns: no computation reads fewer streams. `None` if these are not whole columns, or more
+    /// than there are.
     pub fn of_columns(columns: usize, rows: usize, reads: usize, writes: usize) -> Option<XorLimit> {
         let whole =
             |buffers: usize| buffers.is_multiple_of(rows).then(|| buffers.checked_div(rows)).flatten();
@@ -98,7 +99,8 @@ impl XorLimit {
         (from + to <= columns).then(|| XorLimit::new(columns, &list(to..to + from), &list(0..to)))
     }
 
-    /// The limit of what also reads its outputs before it writes them, as an update does.
+    /// Returns the limit of a computation that also reads its outputs before it writes them, as an
+    /// update does.
     ///
     /// Panics as [`XorLimit::new`].
     pub fn adding(buffers: usize, sources: &[usize], outputs: &[usize]) -> XorLimit {

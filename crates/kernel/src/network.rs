@@ -4,15 +4,15 @@
 //! A [`Network`] is a list of transforms between *slots*, lines of its own that are as long as a
 //! tile, and the buffers of a stripe. Each transform has T points, a power of two, and log2 T
 //! levels of T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi) from values to
-//! coefficients, and back. Up to four levels are done while columns are in registers, so a
-//! transform of 128 points reads and writes its slots twice where it has 448 products to do. All
-//! slots of a tile stay in the caches.
+//! coefficients, and back. Up to four levels are done while columns are in registers. So a
+//! transform of 128 points reads and writes its slots twice for 448 products. All slots of a tile
+//! stay in the caches.
 //!
-//! As in [`crate::fft`] nothing relies on what the points are. Where the first factor of each level
-//! is zero, as it is at the coset of 0, its products are left out.
+//! As in [`crate::fft`] the points are not assumed. Where the first factor of each level is zero,
+//! as it is at the coset of 0, its products are left out.
 //!
 //! Invariants: a run reads no slot that it has not written, and no buffer that a later step writes;
-//! every buffer is written once. What is left of a tile is done like a whole one.
+//! every buffer is written once. The rest after whole tiles is done like a tile.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -27,7 +27,7 @@ use crate::tier::Tier;
 /// Points of a transform at most: all of the field.
 const POINTS_MOST: usize = 256;
 
-/// Slots of a network at most: twice what decoding with the most points takes.
+/// Slots of a network at most: twice the number for decoding with the most points.
 const SLOTS_MOST: usize = 2048;
 
 /// Levels that a kernel does at most.
@@ -147,7 +147,7 @@ impl NetworkStep {
         buffers.iter().flatten().copied()
     }
 
-    /// Its lanes: T, or as many as factors.
+    /// Returns the number of its lanes: T, or the number of factors.
     fn lanes(&self) -> usize {
         match self {
             NetworkStep::Inverse { factors, .. } | NetworkStep::Forward { factors, .. } => factors.len() + 1,
@@ -171,7 +171,7 @@ impl NetworkStep {
 }
 
 impl Network {
-    /// Checks what a run relies on; the number of buffers in use.
+    /// Checks the assumptions of a run; returns the use of each buffer.
     pub(crate) fn check(&self, buffers: usize) -> Result<Uses, ProgramError> {
         if self.slots > SLOTS_MOST {
             return Err(ProgramError::TooManySlots { have: self.slots, most: SLOTS_MOST });
@@ -239,7 +239,7 @@ impl Network {
     pub fn products_of_sums(&self, tier: Tier) -> usize {
         let (of_product, of_lane) = match tier {
             Tier::Portable => (24, 12),
-            // Nobody measured NEON; it has the products of AVX2.
+            // NEON was not measured; it has the products of AVX2.
             Tier::Neon | Tier::Avx2 => (4, 6),
             Tier::Avx2Gfni => (6, 6),
             Tier::Avx512Gfni => (6, 16),
@@ -305,14 +305,15 @@ pub(crate) struct NetworkJob<'a, C> {
 }
 
 impl<C> NetworkJob<'_, C> {
-    /// Lane `i` of what is read from buffers, from the beginning of the job on.
+    /// Returns the address of lane `i` in the buffers that are read, from the beginning of the job
+    /// on.
     #[inline(always)]
     pub(crate) fn column(&self, i: usize) -> *const u8 {
         let buffer = self.columns[i];
         if buffer.is_null() { self.zeros } else { buffer.wrapping_add(self.at) }
     }
 
-    /// Lane `i` of what is read from slots.
+    /// Returns the address of lane `i` in the slots that are read.
     #[inline(always)]
     pub(crate) fn slot(&self, i: usize) -> *const u8 {
         self.from.wrapping_add(i * self.from_stride)
@@ -353,9 +354,9 @@ pub(crate) trait NetworkEngine: Copy {
     /// Prepares a factor.
     fn factor(f: u8) -> Self::Factor;
 
-    /// From values in buffers or in slots to coefficients in slots, which may be added to what is
-    /// there; `zeros` says that the first factor of each level is zero, which a kernel need not
-    /// look at.
+    /// Returns the kernel from values in buffers or in slots to coefficients in slots, which may be
+    /// added to their content. With `zeros` the first factor of each level is zero, and the kernel
+    /// skips its product.
     fn inverse(self, levels: u32, buffers: bool, adds: bool, zeros: bool) -> NetworkKernel<Self::Factor>;
 
     /// And back, from slots.
@@ -383,8 +384,8 @@ pub(crate) struct Flights<E: NetworkEngine> {
     past: Vec<usize>,
 }
 
-/// A buffer of a pass. Each is asked for once in a run: to ask for it again would end what the
-/// pointer before may do.
+/// A buffer of a pass. Each is requested once in a run: another request would end the validity of
+/// the first pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     None,
@@ -423,8 +424,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How many levels each pass of so many takes: as few passes as may be, and none much smaller than
-/// others.
+/// Returns the number of levels of each pass, at most `most`: the fewest passes, none much smaller
+/// than others.
 fn levels_of_passes(levels: u32, most: u32) -> impl DoubleEndedIterator<Item = (u32, u32)> {
     let passes = levels.div_ceil(most);
     (0..passes).map(move |pass| {
@@ -457,7 +458,7 @@ impl<E: NetworkEngine> Flights<E> {
             let points = what.lanes();
             match what {
                 NetworkStep::Inverse { from, factors, to, adds } => {
-                    // Between passes: where it goes, unless that must be kept to be added to.
+                    // Between passes: the target slots, unless these are to be added to.
                     let between = if *adds { network.slots } else { *to };
                     flights.inverse(Side::of(from), factors, between, *to, *adds);
                 }
@@ -557,8 +558,8 @@ impl<E: NetworkEngine> Flights<E> {
         }
     }
 
-    /// The kernels of one pass of a transform: each with its first lane and how far the next one
-    /// is, where its factors are noted, and whether the first ones are zero.
+    /// Calls `each` for every kernel of one pass of a transform: with its first lane and the
+    /// distance of the next one, the place of its factors, and true if the first ones are zero.
     fn pass_of(
         &mut self,
         points: usize,
@@ -692,14 +693,14 @@ impl<E: NetworkEngine> std::fmt::Debug for Flights<E> {
     }
 }
 
-/// Zeros, where no column of a pass is there: as many lanes as columns.
+/// Writes zeros to all lanes of a pass without any column.
 ///
 /// # Safety
 ///
 /// As [`NetworkKernel`].
 unsafe fn fill<C>(job: &NetworkJob<'_, C>) {
     for lane in 0..job.columns.len() {
-        // SAFETY: what is written is valid for `len` bytes, by the caller's promise.
+        // SAFETY: written places are valid for `len` bytes, by the caller's promise.
         unsafe { job.target(lane).write_bytes(0, job.len) };
     }
 }
@@ -751,7 +752,7 @@ unsafe fn portable_inverse<const BUFFERS: bool, const ADDS: bool>(job: &NetworkJ
         let mut values = [0; LANES_MOST];
         for lane in 0..points {
             let from = if BUFFERS { job.column(lane) } else { job.slot(lane) }.wrapping_add(i);
-            // SAFETY: what is read is valid for `len` bytes, by the caller's promise.
+            // SAFETY: read places are valid for `len` bytes, by the caller's promise.
             values[lane] = unsafe { *from };
         }
         for (lo, hi, factor) in crate::fft::butterflies(points) {
@@ -760,7 +761,7 @@ unsafe fn portable_inverse<const BUFFERS: bool, const ADDS: bool>(job: &NetworkJ
         }
         for lane in 0..points {
             let to = job.target(lane).wrapping_add(i);
-            // SAFETY: as above, for writes; what is added to was written before.
+            // SAFETY: as above, for writes; a place that is added to was written before.
             unsafe { *to = values[lane] ^ if ADDS { *to } else { 0 } };
         }
     }
@@ -774,7 +775,7 @@ unsafe fn portable_forward<const SLOTS: bool>(job: &NetworkJob<'_, u8>) {
     for i in 0..job.len {
         let mut values = [0; LANES_MOST];
         for lane in 0..points {
-            // SAFETY: what is read is valid for `len` bytes, by the caller's promise.
+            // SAFETY: read places are valid for `len` bytes, by the caller's promise.
             values[lane] = unsafe { *job.slot(lane).wrapping_add(i) };
         }
         for (lo, hi, factor) in crate::fft::butterflies(points).rev() {

@@ -90,8 +90,7 @@ const fn has_equal_steps(order: &[u8; MAX_SOURCES], count: usize, lag: usize) ->
 mod tests {
     use super::*;
 
-    /// Wherever it begins to go wrong, kernels give the same bytes and are slow: nothing else would
-    /// tell.
+    /// With equal steps kernels would give the same bytes and be slow: only this test sees it.
     #[test]
     fn each_source_is_read_once_the_first_first_and_no_step_twice_in_a_row() {
         for count in 0..=3 * MAX_SOURCES + 7 {

@@ -47,7 +47,7 @@ impl PacketProgram {
         // slices, by `groups`. Each call borrows one slice, and the pointer stays valid because the
         // slices are not used otherwise until the return.
         let column = move |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
-        // SAFETY: columns are apart from one another, and hold so many groups.
+        // SAFETY: columns are apart from one another, and hold this number of groups.
         unsafe { self.program.run_packets(&self.packets, column, groups) };
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::error::{ProgramError, ShapeError};
 /// A line of the cache, of every processor that there are kernels for.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// The bytes of each buffer that a loop takes: `bytes` of every one of so many packets, which begin
+/// The bytes of each buffer that a loop takes: `bytes` of each of `packets` packets, which begin
 /// `pitch` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
@@ -49,7 +49,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Columns of so many buffers each, in packets of `bytes` bytes.
+    /// Columns with the given numbers of buffers, in packets of `bytes` bytes.
     ///
     /// Buffers are numbered column by column. Programs of XORs are fastest with multiples of 128
     /// bytes. Errors: more columns or buffers than a program takes.
@@ -92,9 +92,9 @@ impl Packets {
         self.rows[column].saturating_mul(self.bytes.get())
     }
 
-    /// Walks over so many packets of every buffer, each from the packet with its number: one, or
-    /// one for each packet where columns have more and fewer buffers, so that packets of a buffer
-    /// are not equally far apart.
+    /// Returns the number of walks over `groups` packets of every buffer, and their shape; walk i
+    /// begins at packet i. It is one walk, or one for each packet if columns differ in their number
+    /// of buffers, because packets of a buffer are not equally far apart then.
     pub(crate) fn walks(&self, groups: usize) -> (usize, Walk) {
         let mut rows = self.rows.iter().filter(|&&rows| rows > 0);
         let first = rows.next().copied().unwrap_or(0);

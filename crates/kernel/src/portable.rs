@@ -130,7 +130,8 @@ impl Rows {
                 let sum = row.byte(|s| unsafe { source(s).add(at).read() });
                 // SAFETY: the output is valid for `len` bytes, and overlaps nothing.
                 let to = unsafe { output(o).add(at) };
-                // SAFETY: as above; what is accumulated to is initialised by the caller's promise.
+                // SAFETY: as above; when accumulating, the output is initialised by the caller's
+                // promise.
                 unsafe { to.write(if mode == Mode::Accumulate { sum ^ to.read() } else { sum }) };
             }
         }

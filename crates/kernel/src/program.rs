@@ -25,8 +25,8 @@ use crate::xor::Xor;
 #[cfg(feature = "fft")]
 mod transforms;
 
-/// Bytes of every buffer that all stages work on before the next: what one stage writes is still
-/// near when the next reads it.
+/// Bytes of every buffer that all stages work on before the next: results of one stage are still in
+/// a near cache when the next reads them.
 const TILE_BYTES: usize = 16 * 1024;
 
 /// A buffer as the sum of coefficients times buffers.
@@ -40,7 +40,7 @@ pub struct Step {
 
 /// Steps compiled for one tier.
 ///
-/// `Send + Sync` and reusable; what it computes never changes.
+/// `Send + Sync` and reusable; it always computes the same.
 #[derive(Debug)]
 pub struct Program {
     stages: Stages,
@@ -80,8 +80,8 @@ struct Group {
 impl Program {
     /// The steps, for [`Tier::best`], over `buffers` buffers.
     ///
-    /// Errors: a step names a buffer that does not exist, writes what was written or read before,
-    /// or reads its target.
+    /// Errors: a step names a buffer that does not exist, writes a buffer that was written or read
+    /// before, or reads its target.
     pub fn new(buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
         Program::with_tier(Tier::best(), buffers, steps)
     }
@@ -156,7 +156,8 @@ impl Program {
         }))
     }
 
-    /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
+    /// Compiles the program to machine code now. Otherwise that is done once it has run for some
+    /// MiB.
     ///
     /// Cost: some 60 us for a program of XORs with a hundred buffers or two, nothing for others.
     pub fn prepare(&self) {
@@ -188,9 +189,9 @@ impl Program {
 
     /// Carries out every step, in place.
     ///
-    /// Shape: buffers of one length; any length, any alignment.
-    /// Errors: a count or a length is wrong; nothing is written then.
-    /// Cost: one pass over what is read for a tape and for one group of steps.
+    /// Shape: buffers of one length; any length, any alignment. Errors: a count or a length is
+    /// wrong; nothing is written then. Cost: one pass over the read buffers for a program of XORs
+    /// and for one group of steps.
     pub fn run(&self, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         self.check_count(buffers.len())?;
         let len = buffers.first().map_or(0, |buffer| buffer.len());
@@ -211,8 +212,8 @@ impl Program {
     /// As [`Program::run`], with buffers of which each may be used as far as it says and no
     /// further.
     ///
-    /// Errors: a count or a length is wrong; a buffer is absent that is read, or not to be written
-    /// that is written ([`Program::use_of`]). Nothing is written then.
+    /// Errors: a count or a length is wrong; a read buffer is absent, or a written one is not
+    /// writable ([`Program::use_of`]). Nothing is written then.
     pub fn run_given(&self, buffers: &mut [Buffer<'_>]) -> Result<(), ShapeError> {
         self.check_count(buffers.len())?;
         let mut len = None;
@@ -247,7 +248,7 @@ impl Program {
         }
     }
 
-    /// Has what is made for the program made for such columns.
+    /// Compiles the forms of the program for such columns.
     pub(crate) fn lay_out(&mut self, packets: &Packets) {
         if let Stages::One(Stage::Xor(xor)) = &mut self.stages {
             xor.lay_out(packets);
@@ -258,9 +259,8 @@ impl Program {
     ///
     /// # Safety
     ///
-    /// The packets have as many buffers as the program. `column(c)` is valid for reads and writes
-    /// of `groups` packets of each buffer of the column, and apart from the others, for every
-    /// column.
+    /// The packets have the buffers of the program. `column(c)` is valid for reads and writes of
+    /// `groups` packets of each buffer of the column, and apart from the others, for every column.
     pub(crate) unsafe fn run_packets(
         &self,
         packets: &Packets,
@@ -308,7 +308,7 @@ impl Program {
     }
 }
 
-/// Itself, as what lies in columns of packets is of one.
+/// A program itself, as its form in columns of packets is one, too.
 impl AsRef<Program> for Program {
     fn as_ref(&self) -> &Program {
         self
@@ -332,7 +332,7 @@ impl Stage {
             Stage::Dot(group) => {
                 let Group { dot, sources, outputs } = &**group;
                 let source = |s: usize| buffer(sources[s]).cast_const();
-                // SAFETY: the caller's promise; no step reads what its group writes.
+                // SAFETY: the caller's promise; no step reads a target of its group.
                 unsafe { dot.run_streaming(Mode::Apply, streaming, source, |o| buffer(outputs[o]), len) };
             }
             // SAFETY: the caller's promise; `check_buffers` saw that outputs are not read.

@@ -60,7 +60,7 @@ pub fn xor_into(dst: &mut [u8], src: &[u8]) {
     add(dst, src);
 }
 
-/// A number of bytes at the start that are zero: whole blocks, as many as there are.
+/// Returns a number of bytes at the start that are zero: all whole blocks before another byte.
 fn leading_zero_bytes(bytes: &[u8]) -> usize {
     #[inline(always)]
     fn body(bytes: &[u8]) -> usize {

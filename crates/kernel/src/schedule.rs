@@ -89,8 +89,8 @@ impl<E: Engine> Schedule<E> {
         }
         match &self.passes[..] {
             [] => {}
-            // SAFETY: the caller promises what buffers are valid for, their disjointness and, by
-            // `Mode`, initialisation.
+            // SAFETY: the caller promises valid buffers, their disjointness and, by `Mode`,
+            // initialisation.
             [pass] => unsafe { pass.run(self.engine, mode, streaming, source, output, len) },
             // SAFETY: as above.
             _ => unsafe { self.run_tiles(mode, streaming, source, output, len) },

@@ -20,8 +20,8 @@ thread_local! {
 /// Calls `use_it` with `places` pointers and `bytes` bytes, both of unknown content. Allocates only
 /// when this thread has not needed so much before.
 pub(crate) fn with_scratch(places: usize, bytes: usize, use_it: impl FnOnce(&mut [*mut u8], &mut [Line])) {
-    // Taken out while in use, so that nothing borrows the cell; gone while the thread ends, then a
-    // fresh one does.
+    // Taken out while in use, so that the cell is not borrowed; if the thread is ending, a fresh
+    // one is used.
     let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let lines = bytes.div_ceil(size_of::<Line>());
     if scratch.table.len() < places {

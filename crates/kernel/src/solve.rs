@@ -19,7 +19,7 @@ const NO_START: u32 = u32::MAX;
 /// A system compiled for an engine.
 pub(crate) struct Solve<E: Engine> {
     engine: E,
-    /// Leaves the sums; from memory, where they stay in the cache.
+    /// Leaves the sums; for sources from memory, if the sums stay in the cache.
     sum: Kernel<E::Coefficient>,
     group: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
@@ -40,7 +40,7 @@ pub(crate) struct Solve<E: Engine> {
     started: usize,
     taken: u32,
     outputs: [u32; MAX_OUTPUTS],
-    /// In place of all that, where it is faster.
+    /// Replaces the fields above, where it is faster.
     expanded: Option<Expanded<E::Coefficient>>,
 }
 
@@ -66,7 +66,7 @@ impl<E: Engine> Solve<E> {
             rows[last..count].rotate_left(1);
         }
         let (order, rows) = (&order[..count], &rows[..count]);
-        // All others come before it, and stay where they are.
+        // All others come before it, and keep their places.
         let taken = last.map_or(0, |(_, others)| others);
         let last_by_sum = last.is_some();
         let solved = &rows[..count - usize::from(last_by_sum)];
@@ -82,7 +82,7 @@ impl<E: Engine> Solve<E> {
             expanded.and_then(|((_, taken), ones)| Expanded::new(engine, system, ones, rows, taken));
         let multiplied = &order[usize::from(ones)..];
         let mut coefficients = Vec::new();
-        // Who needs no system does not wait for one.
+        // A system that is only expanded needs no solving kernel.
         if expanded.as_ref().is_none_or(|expanded| expanded.kernel(true).is_none()) {
             coefficients.reserve_exact(system.sources.len() * multiplied.len() + count * count);
             for s in reading_order(system.sources.len()) {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn kernels_suit_where_the_streams_of_a_system_are() {
-        // Sources, then what starts each sum, then outputs.
+        // Sources, then the starts of sums, then outputs.
         let kernels = |sources: usize, count: usize, len: usize, pitch: usize, streaming: bool| {
             let system = System {
                 sources: &(0..sources).collect::<Vec<_>>(),
@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn sums_of_ones_are_expanded_where_that_is_faster() {
         let Some(engine) = Avx2::new() else { return println!("this machine has no AVX2: left out") };
-        // Whether runs through the cache take it expanded, and those past it; and whether any is
-        // left to be solved.
+        // Tells if runs through the cache take it expanded, and those past it; and if any is left
+        // to be solved.
         let ways = |sources: usize, count: usize, has_zeros: bool, adds_up: bool| {
             let mut solution: Vec<u8> = (0..count * count).map(|i| (i * 11 + 2) as u8).collect();
             solution[1] *= u8::from(!has_zeros);

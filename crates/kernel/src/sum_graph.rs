@@ -68,8 +68,8 @@ pub(crate) mod tests {
 
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`,
-    /// each sum needs the one before.
+    /// Rows and diagonals that hold the row sums: the shape of RDP's encoding. With `chain`, each
+    /// sum needs the one before.
     pub(crate) fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
         let first = rows * columns;
         let mut steps: Vec<(usize, Vec<usize>)> =
@@ -85,7 +85,7 @@ pub(crate) mod tests {
         steps
     }
 
-    /// Numbers below what is asked for, at random.
+    /// Returns a generator of random numbers below its argument.
     pub(crate) fn below(seed: u64) -> impl FnMut(usize) -> usize {
         let mut state = seed;
         move |n| {
@@ -123,7 +123,7 @@ pub(crate) mod tests {
         steps
     }
 
-    /// Each target, and what was there before that it is the sum of.
+    /// Returns each target with the original buffers that it is the sum of.
     pub(crate) fn evaluated(steps: &[(usize, Vec<usize>)]) -> BTreeMap<usize, BTreeSet<usize>> {
         let mut made: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (target, terms) in steps {

@@ -1,4 +1,4 @@
-//! Sums of buffers, with what several of them have in common computed once (EVENODD's adjuster).
+//! Sums of buffers, with the common parts of several computed once (EVENODD's adjuster).
 //!
 //! Places are numbers: the buffers in use first, then sums that are no buffers.
 
@@ -159,7 +159,7 @@ impl CommonParts {
             }
             for &user in users.iter().skip(usize::from(lends)) {
                 self.sets.row_mut(user).iter_mut().zip(&part).for_each(|(word, taken)| *word &= !taken);
-                // It may have been there already: what is added twice is gone.
+                // It may have been there already: a term added twice is gone.
                 self.sets.toggle(user, out);
             }
             if lends {
@@ -199,7 +199,7 @@ impl CommonParts {
         }
     }
 
-    /// Finds what has changed with these sums, which ascend.
+    /// Updates the entries that changed with these sums, which ascend.
     #[inline(always)]
     fn compare_again(&mut self, changed: &[usize], is_changed: &mut Vec<bool>) {
         is_changed.clear();
@@ -325,7 +325,7 @@ fn count(set: &[u64]) -> u32 {
     count
 }
 
-/// In a loop: what iterators are made of may be compiled on its own, and without the instruction
+/// A loop, because the parts of iterators may be compiled on their own, without the instruction
 /// that counts bits.
 #[inline(always)]
 fn count_common(a: &[u64], b: &[u64]) -> u32 {

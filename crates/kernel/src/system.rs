@@ -1,8 +1,8 @@
-//! A small system of sums, as decoding comes to: its shape, and what it comes to.
+//! A small system of sums, as in decoding: its shape, and its matrix.
 
 use crate::portable::product;
 
-/// Outputs that follow from as many sums, all of the same sources.
+/// Outputs that follow from an equal number of sums, all of the same sources.
 ///
 /// Borrowed, and flat: a recovery that is planned for one stripe must not take longer to compile
 /// than to run.
@@ -29,9 +29,9 @@ impl System<'_> {
             && self.solution.len() == count * count
     }
 
-    /// Each output over the sources: what the system comes to.
+    /// Returns each output as a sum over the sources: the matrix of the system.
     pub(crate) fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
-        // Nothing is left to cut where there is no sum.
+        // Without a sum there is no slice to cut.
         let count = self.starts.len().max(1);
         let over = |own: &[u8]| {
             let starts = self.starts.iter().zip(own).filter_map(|(start, &c)| Some(((*start)?, c)));

@@ -66,7 +66,7 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) taken: u32,
 }
 
-/// The sums so far, of which there are so many.
+/// The sums so far, and their number.
 type Start<'a> = (Option<&'a [*const u8; MAX_OUTPUTS]>, usize);
 
 impl<C> Terms<'_, C> {

@@ -1,11 +1,12 @@
-//! Names for what a [`crate::Dot`] is compiled for.
+//! The instruction sets for which a [`crate::Dot`] is compiled.
 
 use std::fmt;
 
 /// An instruction-set tier. The order is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tier {
-    /// No instruction that a processor might lack: every machine, and what the others are held to.
+    /// Only instructions of every processor: runs on every machine, and is the reference of the
+    /// others.
     Portable,
     /// aarch64: 16-byte vectors, products by `tbl` of nibbles.
     Neon,
@@ -32,7 +33,7 @@ impl Tier {
         }
     }
 
-    /// The tier of this name, whether or not this machine has it.
+    /// Returns the tier of this name, even if this machine lacks it.
     pub fn from_name(name: &str) -> Option<Tier> {
         Tier::ALL.into_iter().find(|tier| tier.name() == name)
     }

@@ -32,7 +32,7 @@ pub struct Update {
 enum How {
     /// By one kernel, which reads and writes everything once.
     Whole(Changer),
-    /// Step by step: what is added to the targets, of one source.
+    /// Step by step: the terms that are added to the targets, of one source.
     Steps(Dot),
 }
 
@@ -75,7 +75,7 @@ impl Update {
         Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how, plain })
     }
 
-    /// Writes `new` to the changed buffer, and adds what that changes to every target.
+    /// Writes `new` to the changed buffer, and adds the change to every target.
     ///
     /// Shape: buffers and `new` of one length; any length, any alignment. Errors: a count or a
     /// length is wrong; nothing is written then. Cost: no allocation, no lock; one pass over the
@@ -121,7 +121,7 @@ impl Update {
         self.check_given(buffers, self.targets.iter().copied(), change.len())?;
         let base = buffers.as_mut_ptr();
         for (tile, change) in change.chunks(TILE_BYTES).enumerate() {
-            // What was zero becomes the change.
+            // The zeros become the change.
             let mut changed = [0; TILE_BYTES];
             let changed_buffer = changed.as_mut_ptr();
             let buffer = |i: usize| match i == self.changed {
@@ -205,8 +205,8 @@ impl Update {
 
     /// # Safety
     ///
-    /// The changed buffer and every target are valid for reads and writes of as many bytes as `new`
-    /// has, and apart from one another and from `new`.
+    /// The changed buffer and every target are valid for reads and writes of the length of `new`,
+    /// and apart from one another and from `new`.
     unsafe fn change(&self, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
         match &self.how {
             // SAFETY: the caller's promise.
@@ -227,7 +227,7 @@ impl Update {
     unsafe fn change_by_steps(&self, dot: &Dot, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
         for (tile, new) in new.chunks(TILE_BYTES).enumerate() {
             let start = tile * TILE_BYTES;
-            // SAFETY: the changed buffer is long enough, and nothing else is borrowed from it now.
+            // SAFETY: the changed buffer is long enough, and not borrowed otherwise now.
             let changed =
                 unsafe { std::slice::from_raw_parts_mut(buffer(self.changed).add(start), new.len()) };
             xor_into(changed, new);

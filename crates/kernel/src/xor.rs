@@ -1,13 +1,12 @@
 //! Programs of XORs alone, in the form that pays.
 //!
-//! A program begins as rows, made in microseconds: each sum on its own, what several share once
-//! ([`crate::xor_rows`]). Once it has done work enough to be worth more, it becomes code of its own
-//! where the system lets code be made ([`crate::code`]). A pattern of losses
-//! that is met once is done before its code would be there; one that is met all day has it after
-//! some milliseconds.
+//! A program begins as rows, made in microseconds: each sum by itself, and common parts of several
+//! once ([`crate::xor_rows`]). After enough work it becomes machine code, if the system permits
+//! ([`crate::code`]). A pattern of losses that occurs once is done before its code would be ready;
+//! a lasting one has it after some milliseconds.
 //!
-//! Invariants: the bytes do not depend on the form; who runs a program never waits for another
-//! thread that makes one of its forms.
+//! Invariants: the bytes do not depend on the form; a run never waits for another thread that makes
+//! one of the forms.
 
 use crate::code::Code;
 use crate::dispatch::Sweep;
@@ -19,8 +18,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes read and written by rows after which code is made. That takes 60 us for D-Code(13), most
-/// of them the system's for new pages: what code saves over rows in 8 to 12 MiB of chunks of 64
-/// KiB.
+/// of them the system's for new pages: code saves the same time over rows in 8 to 12 MiB of chunks
+/// of 64 KiB.
 const CODE_AFTER_BYTES: u64 = 8 << 20;
 
 /// Sums compiled for one engine.
@@ -36,8 +35,7 @@ pub(crate) struct Xor {
     packets: Option<Packets>,
     sums: OnceLock<SharedSums>,
     rows: OnceLock<XorRows>,
-    /// None if the system lets nothing be executed that was written, or there is no code for such
-    /// sums.
+    /// `None` if the system forbids execution of written memory, or there is no code for such sums.
     code: OnceLock<Option<Code>>,
 }
 
@@ -65,7 +63,7 @@ impl Xor {
         get_or_make(&self.rows, || XorRows::new(self.sums()))
     }
 
-    /// Makes its code now, or its rows where there is none.
+    /// Makes its code now, or its rows if there is no code.
     pub(crate) fn prepare(&self) {
         if get_or_make(&self.code, || self.make_code()).is_none() {
             self.rows();
@@ -85,7 +83,7 @@ impl Xor {
         Code::new(self.sums(), self.sweep.tier(), self.packets.as_ref())
     }
 
-    /// The code for a run of so many bytes of each buffer, if there is some by now.
+    /// Returns the code for a run of `len` bytes of each buffer, if there is some already.
     fn code(&self, len: usize) -> Option<&Code> {
         if let Some(code) = self.code.get() {
             return code.as_ref();
@@ -116,7 +114,7 @@ impl Xor {
         let code = self.code(groups * packets.bytes());
         if let Some(code) = code.filter(|code| code.is_of_packets()) {
             let columns = (0..packets.columns()).map(|c| column(c).cast_const());
-            // What is stored past the cache are whole lines.
+            // Stores past the cache are whole lines.
             let by_lines = streaming && packets.has_lines(columns);
             // SAFETY: the caller's promise; code is made for tiers of this machine only, and
             // streams by lines.
@@ -199,7 +197,7 @@ mod tests {
         if !Code::is_to_be_had() {
             return no_code();
         }
-        // A grid, and one sum alone with a copy: nothing meets.
+        // A grid, and one sum alone with a copy, without a common buffer.
         for steps in [steps(4, 7, false), vec![(8, (0..7).collect()), (9, vec![7])]] {
             let mut xor = of(steps, sweep);
             let bytes = NonZeroUsize::new(128).unwrap();
@@ -267,7 +265,7 @@ mod tests {
                 let mut after_run = |xor: &Xor| {
                     memory.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * i / 7 % 251) as u8);
                     let base = memory[begin..].as_mut_ptr();
-                    // SAFETY: columns lie side by side, and hold that many groups.
+                    // SAFETY: columns are side by side, and hold this number of groups.
                     unsafe { xor.run_packets(streaming, &packets, |c| base.wrapping_add(c * pitch), groups) };
                     memory.clone()
                 };

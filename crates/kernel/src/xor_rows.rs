@@ -1,9 +1,9 @@
 //! Sums one after the other, in a loop over small slices of all buffers: how XORs run until they
 //! have code of their own.
 //!
-//! Each sum is a *row*: a list of sources and one target. What several sums have in common
-//! (EVENODD's adjuster) is a sum of its own in a slot, and a row adds the sum of the row before
-//! while that is still in registers.
+//! Each sum is a *row*: a list of sources and one target. A common part of several sums (EVENODD's
+//! adjuster) is a sum of its own in a slot, and a row adds the sum of the row before while that is
+//! still in registers.
 //!
 //! Invariants: all rows are done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most,
 //! before the next slice; a slot is written before it is read; every target is stored once per
@@ -22,7 +22,7 @@ pub(crate) const SLICE_BYTES_MOST: usize = 256;
 ///
 /// The machine has the instructions. The table has the places of the rows. Buffers are valid for
 /// reads and writes of all slices and apart from one another, slots for those of one slice; goals
-/// that nothing reads again are aligned to a vector if the loop streams.
+/// that are not read again are aligned to a vector if the loop streams.
 pub(crate) type RowLoop = unsafe fn(&XorRows, &mut [*mut u8], usize);
 
 /// Compiled sums. Places are numbers in a table of pointers: the buffers in use, then the slots.
@@ -104,8 +104,8 @@ impl XorRows {
     }
 }
 
-/// Carries out the rows on `len` bytes at the places of the table, a byte at a time: for what
-/// vectors leave over.
+/// Carries out the rows on `len` bytes at the places of the table, a byte at a time: for the rest
+/// after vectors.
 ///
 /// # Safety
 ///

@@ -21,7 +21,7 @@ use pantile_kernel::{
 };
 use std::num::NonZeroUsize;
 
-/// The memory of `count` buffers of so many bytes, a forbidden page before each and after the last.
+/// The memory of `count` buffers, a forbidden page before each and after the last.
 struct Fenced {
     base: *mut u8,
     count: usize,
@@ -45,9 +45,8 @@ impl Fenced {
         Fenced { base, count, bytes }
     }
 
-    /// Buffers of `len` bytes that end, or that begin, at a forbidden page, if `shift` is nothing:
-    /// as many bytes before it or behind it for the first, twice as many for the second, and so on
-    /// up to a page.
+    /// Buffers of `len` bytes that end, or begin, at a forbidden page: buffer i at a distance of i
+    /// times `shift` bytes, modulo a page.
     fn views(&mut self, len: usize, at_end: bool, shift: usize) -> Vec<&mut [u8]> {
         let start = |i: usize| {
             let shift = i * shift % PAGE_BYTES;
@@ -290,7 +289,8 @@ fn by_changes_in_columns_of_packets() {
             let mut fenced = Fenced::new(7, (8 * bytes).next_multiple_of(PAGE_BYTES));
             for (groups, at_end) in (0..4).flat_map(|groups| [(groups, false), (groups, true)]) {
                 let mut views = fenced.views(2 * groups * bytes, at_end, 0);
-                // What is new is half as long as a column, and begins or ends where that does.
+                // The new content is half as long as a column, and begins or ends where the column
+                // does.
                 let new = views.pop().unwrap();
                 let new = if at_end { &new[groups * bytes..] } else { &new[..groups * bytes] };
                 views.truncate(5);
@@ -386,7 +386,7 @@ mod transforms {
         }
     }
 
-    /// Every kind of step between buffers and slots, of so many points, with a buffer in three
+    /// Every kind of step between buffers and slots, with `points` points, and every third buffer
     /// missing.
     fn network(points: usize) -> Network {
         let factors: Vec<u8> = (0..points - 1).map(|i| (i * 57 + 8) as u8).collect();
@@ -410,8 +410,8 @@ mod transforms {
         Network { slots: 2 * points, steps }
     }
 
-    /// An FFT of whole groups but for one that has a column less and one that is a half, of four
-    /// columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.
+    /// An FFT of whole groups except one that lacks a column and one that is a half, of four
+    /// columns at the origin, and of its outputs. If a tier has no kernels, its steps.
     fn transform(tier: Tier, points: usize, groups: usize, rows: Option<usize>) -> Program {
         let column = |g: usize, i: usize| match g {
             1 if i == 2 => None,

@@ -1,7 +1,7 @@
 //! With `PANTILE_NO_CODE` no program becomes code, in packets neither, and all compute the same by
 //! other ways.
 //!
-//! A file of its own: what is asked here, is asked of the whole process, once.
+//! A file of its own, because the variable is read once for the whole process.
 #![cfg(not(miri))]
 
 #[path = "kernel/common/mod.rs"]
@@ -44,8 +44,8 @@ fn run_in_packets(tier: Tier) -> Vec<Vec<u8>> {
 
 #[test]
 fn no_code_is_made_if_none_is_wanted() {
-    // SAFETY: no other thread of this process looks at variables: this is its only test, and
-    // nothing has run yet.
+    // SAFETY: no other thread of this process reads variables: this is its only test, and nothing
+    // has run yet.
     unsafe { std::env::set_var("PANTILE_NO_CODE", "1") };
     let (_, wanted) = run(Tier::Portable);
     for tier in Tier::available() {

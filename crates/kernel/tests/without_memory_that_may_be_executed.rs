@@ -1,7 +1,7 @@
-//! A process that must not execute what it wrote, as systemd's `MemoryDenyWriteExecute` has it,
-//! computes the same by other ways.
+//! Claim: a process that must not execute written memory, as under systemd's
+//! `MemoryDenyWriteExecute`, computes the same by other forms.
 //!
-//! A file of its own: what is forbidden here, is forbidden for the whole process and for good.
+//! A file of its own, because the prohibition is for the whole process and cannot be undone.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 
 #[path = "kernel/common/mod.rs"]

@@ -10,14 +10,14 @@ use crate::xor_rows::RowLoop;
 #[cfg(feature = "fft")]
 mod transforms;
 
-/// A processor of which nothing is known.
+/// An unknown processor.
 pub(crate) mod cpu {
     /// From which footprint on outputs would be stored past the cache.
     pub(crate) fn streaming_footprint_bytes() -> usize {
         crate::streams::STREAMING_FOOTPRINT_BYTES
     }
 
-    /// Does what counts bits; there are no instructions for that here.
+    /// Does work that counts bits; there are no instructions for it here.
     pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
         work()
     }
@@ -49,7 +49,7 @@ pub(crate) fn spread_loops(_: Tier) -> &'static [(SpreadLoop, usize)] {
     &[]
 }
 
-/// The engine that no machine has: what is written for engines is compiled for it.
+/// An engine that no machine has, so that code for engines compiles.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoEngine {}
 

@@ -88,7 +88,7 @@ pub(crate) struct Batch {
     /// For each held sum, its first term.
     pub(crate) starts: Vec<Option<Place>>,
     pub(crate) rows: Vec<Row>,
-    /// Where the held sums go after the rows; those of the last batch stay where they are.
+    /// The targets of the held sums after the rows; those of the last batch stay in registers.
     pub(crate) to: Vec<Target>,
 }
 
@@ -139,7 +139,7 @@ struct Draft {
 }
 
 impl Braid {
-    /// Compiles sums; `None` if they have too many terms, or nothing meets.
+    /// Compiles sums; `None` if they have too many terms, or if no sums share a buffer.
     pub(crate) fn new(shared: &SharedSums, vectors: Vectors) -> Option<Braid> {
         if shared.sums().iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > TERMS_MOST {
             return None;
@@ -165,7 +165,7 @@ impl Braid {
             Some(slot) => Place::Slot(slot as usize),
         };
         let places = |places: &[u32]| places.iter().map(|&p| place(p)).collect::<Vec<Place>>();
-        // What is read again is stored to the cache.
+        // Places that are read again are stored to the cache.
         let target = |result: u32| Target {
             place: place(result),
             is_last: result < first_slot && !is_read.contains(&result),
@@ -225,7 +225,7 @@ impl Braid {
         self.written().map(|(buffer, _)| buffer).collect()
     }
 
-    /// These, and whether they may be stored past the cache.
+    /// Returns the targets, each with true if it may be stored past the cache.
     fn written(&self) -> impl Iterator<Item = (usize, bool)> {
         let targets = self.rows().map(|row| row.to).chain(self.links.iter().map(|link| link.to));
         targets.filter_map(|to| match to.place {
@@ -235,8 +235,8 @@ impl Braid {
     }
 }
 
-/// The batches of so many columns: the last one as large as can be, for what waits for it costs a
-/// store and a load.
+/// Returns the batches of a number of columns. The last one is as large as possible, because sums
+/// that wait for it cost a store and a load.
 fn batches(columns: usize, held_most: usize) -> Vec<Range<usize>> {
     let mut ends = vec![columns];
     while let Some(&end) = ends.last().filter(|&&end| end > held_most) {
@@ -272,7 +272,8 @@ fn forwards(
     swept.iter().map(of_row).collect()
 }
 
-/// The sums that are finished after the sweep, so that as many as possible add the one before.
+/// Returns the sums that are finished after the sweep, in an order in which most add the one
+/// before.
 fn drafts(graph: &mut SumGraph<'_>, held: &[usize], swept: &[usize]) -> Vec<Draft> {
     let mut open: VecDeque<usize> = (0..graph.sums.len())
         .filter(|sum| held.contains(sum) || swept.contains(sum) && graph.needs(*sum))
@@ -345,8 +346,8 @@ fn braid_byte(braid: &Braid, buffers: &mut [u8]) {
 
 #[cfg(all(test, not(miri)))]
 pub(crate) mod tests {
-    //! The braid itself, carried out a byte at a time, so that every machine can test it. Nothing
-    //! here is unsafe, and Miri would take minutes.
+    //! The braid itself, carried out a byte at a time, so that every machine can test it. There is
+    //! no unsafe code, and Miri would take minutes.
 
     use super::*;
     use crate::sum_graph::tests::{contents, steps};

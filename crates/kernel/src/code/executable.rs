@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The environment variable that, set to anything, has no code made: for systems that end a process
-/// which tries to execute what it wrote.
+/// The environment variable that, set to any value, disables code: for systems that end a process
+/// which tries to execute written memory.
 const NO_CODE_VARIABLE: &str = "PANTILE_NO_CODE";
 
 /// The most pieces of code at once, in the whole process: each keeps up to 72 KiB, or a block.
@@ -42,7 +42,7 @@ struct Block {
 /// A block of which pages are left.
 struct Open {
     block: Arc<Block>,
-    /// Where they begin.
+    /// The bytes in use.
     taken: usize,
 }
 
@@ -50,13 +50,13 @@ struct Open {
 pub(crate) struct Executable {
     start: NonNull<u8>,
     len: usize,
-    /// Where it is.
+    /// Keeps the block alive.
     _block: Arc<Block>,
     /// Those among which it is counted.
     pieces: &'static AtomicUsize,
 }
 
-// SAFETY: the memory is ours, and nobody writes to it once a piece is there.
+// SAFETY: the memory is ours, and is not written once a piece is there.
 unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
@@ -82,20 +82,20 @@ fn is_unwanted() -> bool {
     *IS_UNWANTED.get_or_init(|| std::env::var_os(NO_CODE_VARIABLE).is_some_and(|value| !value.is_empty()))
 }
 
-/// Pages that are nobody else's, in a block.
+/// Returns pages of a block that no other piece uses.
 fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
     if len > BLOCK_BYTES / 4 {
         let block = Block::new(len)?;
         let start = block.start;
         return Some((block, start));
     }
-    // What a thread leaves that panics here is whole.
+    // A thread that panics here leaves the block whole.
     let mut open = BLOCK.lock().unwrap_or_else(PoisonError::into_inner);
     if open.as_ref().is_none_or(|open| open.taken + len > BLOCK_BYTES) {
         *open = Some(Open { block: Block::new(BLOCK_BYTES)?, taken: 0 });
     }
     let Open { block, taken } = open.as_mut()?;
-    // SAFETY: so many bytes from there on are in the block.
+    // SAFETY: the block has `len` bytes from there on.
     let start = unsafe { block.start.add(*taken) };
     *taken += len;
     Some((block.clone(), start))
@@ -129,11 +129,11 @@ impl Executable {
     fn placed(code: &[u8], pieces: &'static AtomicUsize) -> Option<Executable> {
         let len = code.len().max(1).checked_next_multiple_of(PAGE_BYTES)?;
         let (block, start) = pages(len)?;
-        // SAFETY: the pages have so many bytes, can be written still, and are ours alone.
+        // SAFETY: the pages have this number of bytes, can still be written, and are ours alone.
         unsafe { start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
-        // From here on nobody writes there, and if the system refuses, nobody does anything.
+        // The pages are not written from here on, and if the system refuses, they are not used.
         if let Err(error) = system::let_execute(start, len) {
-            // Where there is no memory, there may be some later.
+            // If memory is missing now, there may be some later.
             let is_refused = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported);
             IS_REFUSED.fetch_or(is_refused, Ordering::Relaxed);
             return None;
@@ -187,24 +187,24 @@ mod system {
         let flags = PRIVATE | ANONYMOUS | POPULATE;
         // SAFETY: a new mapping, wherever the system puts it.
         let at = unsafe { mmap(std::ptr::null_mut(), len, READ | WRITE, flags, -1, 0) };
-        // What failed has the last address there is.
+        // A failed mapping has the last address.
         NonNull::new(at.cast::<u8>()).filter(|start| start.addr().get() != usize::MAX)
     }
 
     /// Of whole pages of ours, which can then be executed and no longer be written; `false` if the
     /// system does not allow that.
     pub(super) fn let_execute(start: NonNull<u8>, len: usize) -> io::Result<()> {
-        // SAFETY: the pages are ours, and what was written to them is code.
+        // SAFETY: the pages are ours, and hold only code.
         match unsafe { mprotect(start.as_ptr().cast(), len, READ | EXECUTE) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// Of what `map` gave, with the same length, and nobody uses.
+    /// Unmaps pages of `map`, with the same length, that are not in use.
     pub(super) fn give_back(start: NonNull<u8>, len: usize) {
-        // SAFETY: the mapping is ours. A system that has no room to note the gap keeps the pages;
-        // nobody can help that here.
+        // SAFETY: the mapping is ours. A system without room to note the gap keeps the pages; there
+        // is no remedy.
         unsafe { munmap(start.as_ptr().cast(), len) };
     }
 }
@@ -235,7 +235,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     fn pieces_are_apart_and_stay_while_others_come_and_go() {
         static PIECES: AtomicUsize = AtomicUsize::new(0);
-        // mov eax, ..; and as many bytes that are never reached.
+        // The instruction mov eax, .., and bytes that are never reached.
         let code = |number: u32, len: usize| {
             let mut code = [&[0xb8][..], &number.to_le_bytes(), &[0xc3]].concat();
             code.resize(code.len() + len, 0xcc);

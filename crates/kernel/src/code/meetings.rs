@@ -1,9 +1,9 @@
 //! Which sums are best held in registers, and where the others meet them.
 //!
 //! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched
-//! twice. So the sums are parted into two sets such that a buffer lies in one sum of each, if
-//! possible: sums that are *held*, all at once, in registers, and sums that are *swept*, one after
-//! the other. Where a held and a swept sum share a buffer, they meet: the buffer is loaded once and
+//! twice. So the sums are parted into two sets such that a buffer is in one sum of each, if
+//! possible. *Held* sums are all in registers at once; *swept* sums are computed one after the
+//! other. Where a held and a swept sum share a buffer, they meet: the buffer is loaded once and
 //! added to both ([`super::braid`]).
 
 use std::collections::HashMap;
@@ -84,9 +84,8 @@ impl SumGraph<'_> {
     }
 }
 
-/// Moves sums of a component to the other side as long as more buffers then lie in a sum of either:
-/// a local maximum cut. Where two sides suffice nothing is left to move, and each buffer is met
-/// once.
+/// Moves sums of a component to the other side as long as more buffers are then in a sum of either:
+/// a local maximum cut. If two sides suffice no sum moves, and each buffer is met once.
 ///
 /// Cost: each move meets one buffer more, so there are no more moves than shared buffers.
 fn cut(neighbours: &[Vec<usize>], component: &[usize], side: &mut [Option<bool>]) {

@@ -143,7 +143,7 @@ pub(crate) fn is_dense(shared: &SharedSums) -> bool {
 /// Sums as lists of places.
 pub(crate) struct Lists {
     pub(crate) outs: Vec<u32>,
-    /// The terms of each, one after the other, and where they end.
+    /// The terms of each sum, one after the other, and their ends.
     terms: Vec<u32>,
     ends: Vec<usize>,
     /// Of buffers, and of sums that are none.
@@ -151,7 +151,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Of nothing yet, on so many places.
+    /// Empty lists, for `places` places.
     pub(crate) fn new(places: usize) -> Lists {
         Lists { outs: Vec::new(), terms: Vec::with_capacity(4 * places), ends: Vec::new(), places }
     }
@@ -176,8 +176,8 @@ struct Worth {
 }
 
 impl Worth {
-    /// Without parts that cost more than they save: a part of t terms in u sums takes t + u terms
-    /// where there would be t u, and a store.
+    /// Removes common parts that cost more than they save: a part of t terms in u sums takes t + u
+    /// terms instead of t u, and a store.
     fn of(shared: &SharedSums) -> Worth {
         let (sums, buffers) = (shared.sums(), shared.buffers());
         let mut sets = Sets::of(sums, shared.places());
@@ -282,19 +282,19 @@ struct Allocation {
     buffers: u32,
     /// The sums that read a place, by when they are computed, place after place.
     users: Vec<u32>,
-    /// For each place, which of its users comes next, and where they end.
+    /// For each place, its next user, and the end of its users.
     next: Vec<(u32, u32)>,
     /// The place that each register holds, and the time of its next read.
     holds: [u32; REGISTERS_MOST],
     due: [u32; REGISTERS_MOST],
-    /// As bits: registers that hold nothing, and those that hold terms of the sum, or it.
+    /// As bits: free registers, and those that hold terms of the sum, or it.
     free: u32,
     pinned: u32,
     /// The register that holds a place, or [`NOWHERE`].
     register_of: Vec<Register>,
     /// Where each place is that is no buffer, if it was stored.
     slot_of: Vec<u32>,
-    /// Slots whose sum nobody reads any more.
+    /// Slots whose sums are not read any more.
     free_slots: Vec<u32>,
     slots: u32,
     registers: usize,
@@ -372,7 +372,7 @@ impl Allocation {
         apart.map(|register| (self.due[register], register as Register)).max()
     }
 
-    /// A register that holds nothing.
+    /// Returns a free register.
     fn free(&self) -> Option<Register> {
         (self.free != 0).then(|| self.free.trailing_zeros() as Register)
     }
@@ -386,7 +386,7 @@ impl Allocation {
         self.register_of[place as usize] = register;
     }
 
-    /// Has a register hold nothing.
+    /// Frees a register.
     fn release(&mut self, register: Register) {
         self.register_of[self.holds[register as usize] as usize] = NOWHERE;
         self.free |= 1 << register;
@@ -428,8 +428,8 @@ impl Allocation {
                 }
             }
         }
-        // The sum begins in the register of a term that nobody else needs, in a free one, or in
-        // that which is needed last.
+        // The sum begins in the register of a term without another use, in a free one, or in the
+        // one whose value is needed last.
         let begun = self.held.iter().position(|&t| self.next_use(t) == NEVER);
         let begun = begun.map(|at| self.held.swap_remove(at));
         let to = match begun {
@@ -448,8 +448,8 @@ impl Allocation {
         };
         self.vacate(to);
         self.hold(to, out);
-        // What is read again soon is kept, the soonest first; nothing that this sum adds leaves its
-        // register for that.
+        // Values are kept by the time of their next read, the nearest first; the values that this
+        // sum adds do not leave their registers for that.
         self.read.sort_unstable();
         for at in 0..self.read.len() {
             let (next, term) = self.read[at];
@@ -597,7 +597,7 @@ mod tests {
         let mut below = crate::sum_graph::tests::below(seed);
         (0..sums)
             .map(|i| {
-                // A sum of nothing now and then, and some of sums before.
+                // Sometimes an empty sum, and some of sums before.
                 let from = if below(4) == 0 { buffers + i } else { buffers };
                 (buffers + i, (0..from).filter(|_| below(sparse) == 0).collect())
             })
@@ -638,8 +638,8 @@ mod tests {
 
     #[test]
     fn a_part_that_saves_nothing_is_no_sum() {
-        // Two terms in two sums cost as much each on their own; in three sums they do not, nor
-        // three terms in two.
+        // A common part of two terms in two sums saves nothing; in three sums it does, and so does
+        // one of three terms in two.
         let sums = |steps: &[(usize, Vec<usize>)]| {
             let shared = SharedSums::new(steps);
             Worth::of(&shared).lists.outs.len()

@@ -1,5 +1,5 @@
 //! Claim: for every additive FFT, length, alignment and store policy, every tier of this machine
-//! writes what the definition says, and no byte beside that; and one that cannot be is refused.
+//! writes the bytes of the definition, and no byte beside them; an invalid FFT is refused.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -22,7 +22,7 @@ fn subspace(points: usize) -> Vec<u8> {
     (0..points).map(|n| bits(n).fold(0, |x, bit| x ^ CANTOR[bit])).collect()
 }
 
-/// The factors of the group of so many points that begins with y.
+/// Returns the factors of the group of `points` points that begins with y.
 fn factors(points: usize, y: u8) -> [u8; 7] {
     let xs = subspace(points);
     let mut factors = [0; 7];
@@ -137,7 +137,7 @@ fn an_fft_gives_what_its_definition_says() {
                 let mut rows: Vec<(usize, [u8; 8])> =
                     (0..count).map(|o| (output(o), row(&mut random))).collect();
                 if kind == 1 {
-                    // The last is what the others leave of the last state.
+                    // The last row is the last state less the others.
                     rows[3].1 = std::array::from_fn(|state| {
                         u8::from(state == 3) ^ rows[0].1[state] ^ rows[1].1[state] ^ rows[2].1[state]
                     });

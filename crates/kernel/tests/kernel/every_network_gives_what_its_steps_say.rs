@@ -1,5 +1,5 @@
 //! Claim: for every network, length, alignment and store policy, every tier of this machine writes
-//! what the steps say, each carried out on whole columns, and no byte beside that; and a network
+//! the bytes of its steps, each carried out on whole columns, and no byte beside them; a network
 //! that cannot be carried out is refused.
 
 // Miri has no tier to compare with, and takes long for the portable one.
@@ -18,8 +18,7 @@ fn products() -> Vec<u8> {
     (0..=255).flat_map(|a| (0..=255).map(move |b| times(a, b))).collect()
 }
 
-/// Carries a network out, step by step on whole columns and level by level, and says what the
-/// buffers are then.
+/// Carries a network out, step by step on whole columns and level by level; returns the buffers.
 fn carried_out(network: &Network, buffers: &[Vec<u8>], products: &[u8]) -> Vec<Vec<u8>> {
     let mut buffers = buffers.to_vec();
     let len = buffers[0].len();
@@ -97,9 +96,9 @@ fn carried_out(network: &Network, buffers: &[Vec<u8>], products: &[u8]) -> Vec<V
     buffers
 }
 
-/// All that a step can be, with transforms of so many points: buffers, gaps in them and whole
-/// blocks of gaps, results that are read again, in place and not. The buffers, and the network;
-/// where `zeros`, the first factor of level 0, and of each later level, is zero, and else none is.
+/// Returns a network with steps of every kind, with transforms of `points` points: buffers, gaps in
+/// them and whole blocks of gaps, results that are read again, in place and not. Also the number of
+/// buffers. `zeros`: the first factor of level 0, and of each later level, is zero.
 fn everything(points: usize, zeros: [bool; 2]) -> (usize, Network) {
     let factors = |seed: usize| -> Vec<u8> {
         let mut factors: Vec<u8> =

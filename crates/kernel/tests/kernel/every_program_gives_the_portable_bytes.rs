@@ -33,7 +33,7 @@ fn check(
     compare(buffers, Computation::Steps(steps), len, distance, shift, what);
 }
 
-/// Of each buffer as much as the program needs.
+/// Returns each buffer with only the access that the program needs.
 fn given<'b>(program: &Program, views: Vec<&'b mut [u8]>) -> Vec<Buffer<'b>> {
     let give = |(i, view): (usize, &'b mut [u8])| match program.use_of(i) {
         Use::Unused => Buffer::Absent,
@@ -110,7 +110,7 @@ pub fn compare(
     }
 }
 
-/// A code in which each buffer lies in a row and in a diagonal; the diagonals hold the row parities
+/// A code in which each buffer is in a row and in a diagonal; the diagonals hold the row parities
 /// as well.
 fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
     let data = |row: usize, column: usize| row * columns + column;
@@ -278,7 +278,7 @@ fn impossible_steps_are_refused() {
     assert_eq!(b, [2; 6], "nothing is written on error");
 }
 
-/// With nothing but what is written, and of the change alone, an update writes the same.
+/// An update writes the same with only its written buffers present, and with the change alone.
 fn check_given(
     update: &Update,
     targets: &[(usize, u8)],
@@ -312,8 +312,8 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
     let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
     for tier in Tier::available() {
-        // All numbers of targets, of which the first one, a later one or none takes the change as
-        // it is, and one nothing.
+        // All numbers of targets, of which the first one, a later one or none has coefficient 1,
+        // and one coefficient 0.
         for (outputs, first) in (0..=9).flat_map(|outputs| [(outputs, 0), (outputs, 3), (outputs, 6)]) {
             let targets: Vec<(usize, u8)> =
                 (0..outputs).map(|o| (o + 2, coefficients[(first + o) % coefficients.len()])).collect();
@@ -323,7 +323,7 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
                 let new = paint(100, len);
                 let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
                 update.run(&mut views, &new).expect("one length");
-                // What the portable tier makes of the change.
+                // The result of the portable tier for the change.
                 let change: Vec<u8> = paint(1, len).iter().zip(&new).map(|(a, b)| a ^ b).collect();
                 check_given(&update, &targets, &cells, (&new, &change), &paint);
                 for (i, cell) in cells.iter().enumerate() {

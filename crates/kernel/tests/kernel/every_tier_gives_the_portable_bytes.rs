@@ -65,7 +65,7 @@ struct Painted {
 }
 
 impl Painted {
-    /// `distance` is what the starts of neighbours are apart before `shift(i)` is added to start i.
+    /// `distance` is between the starts of neighbours, before `shift(i)` is added to start i.
     fn new(
         count: usize,
         len: usize,
@@ -133,7 +133,7 @@ fn fast_tiers() -> Vec<Tier> {
     Tier::available().into_iter().filter(|&tier| tier != Tier::Portable).collect()
 }
 
-/// Where the buffers of a case lie.
+/// The places of the buffers of a case.
 struct Layout<'a> {
     len: usize,
     distance: usize,

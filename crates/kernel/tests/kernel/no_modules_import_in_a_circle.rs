@@ -87,8 +87,7 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
     };
     let of_tests: Vec<Module> = texts.keys().filter(|module| !declared(module)).cloned().collect();
     of_tests.iter().for_each(|module| drop(texts.remove(module)));
-    // `arch::native` stands for x86.
-    // What the root hands on lies in the module it comes from.
+    // `arch::native` stands for x86. An item that the root re-exports belongs to its own module.
     let mut handed_on = BTreeMap::new();
     for line in root.split("pub use ").skip(1) {
         let mut found = Vec::new();
@@ -119,7 +118,7 @@ fn imports() -> BTreeMap<Module, BTreeSet<Module>> {
 fn no_modules_import_in_a_circle() {
     let mut left = imports();
     assert!(left.len() > 40 && left.values().map(BTreeSet::len).sum::<usize>() > 100, "{left:?}");
-    // Modules that import nothing that is left are taken away until there are none.
+    // Modules that import no remaining module are removed, as long as there are any.
     while let Some(free) =
         left.iter().find(|(_, used)| used.iter().all(|m| !left.contains_key(m))).map(|(m, _)| m.clone())
     {

@@ -1,6 +1,6 @@
-//! Claim: on columns of packets every program and every update writes, on every tier of this
-//! machine, what the portable tier writes to the same buffers in one piece each, and no byte beside
-//! them; and columns that are none are refused.
+//! Claim: on columns of packets every program and every update writes the same bytes, on every tier
+//! of this machine, as the portable tier on the same buffers in one piece each, and no byte beside
+//! them; invalid columns are refused.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -98,7 +98,7 @@ fn check_with(columns: impl Fn() -> Columns, steps: &[Step], packets: &Packets, 
             let program: PacketProgram = program.in_packets(packets.clone()).unwrap();
             for when in ["at first", "prepared"] {
                 let mut have = columns();
-                // Whatever lies before the first line differs from run to run.
+                // The bytes before the first line differ from run to run.
                 program.run(&mut have.views()).unwrap();
                 let of = |columns: &Columns| {
                     let (first, last) =
@@ -153,9 +153,9 @@ fn for_random_bits_in_random_columns() {
         let rows = random_rows(&mut random, buffers);
         let bytes = [32, 64, 96, 128, 256, 512, 33][random.below(7)];
         let packets = packets(&rows, bytes);
-        // More than fit beside one another in what is copied, now and then.
+        // Sometimes more groups than fit in a copy.
         let groups = if random.below(8) == 0 { 40 } else { random.below(5) };
-        // Where columns begin at the same place of their pages, and where they do not.
+        // Columns that begin at the same place of their pages, and others.
         let (pitch, shift) = ([64, 4096][random.below(2)], random.below(2) * random.below(64));
         let shift = |c: usize| if pitch == 64 { shift * c % 64 } else { shift };
         let columns = || Columns::with_pitch(pitch, &packets, groups, shift);
@@ -202,8 +202,8 @@ fn for_zig_zags_and_products() {
 
 #[test]
 fn an_update_goes_to_every_packet() {
-    // Products; a change added as it is, in columns of as many rows, and of more and fewer; to more
-    // targets than one kernel takes, and to none.
+    // Products; a change added with coefficient 1, in columns of equal and of different numbers of
+    // rows; to more targets than one kernel takes, and to none.
     let products: &[(usize, u8)] = &[(0, 1), (4, 0x8e), (8, 3)];
     let many: Vec<(usize, u8)> = (4..16).map(|target| (target, 1)).collect();
     let none: &[(usize, u8)] = &[];

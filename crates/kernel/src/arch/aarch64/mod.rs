@@ -9,14 +9,14 @@ use crate::packets::SpreadLoop;
 use crate::tier::Tier;
 use crate::xor_rows::RowLoop;
 
-/// A processor of which nothing was measured.
+/// A processor without measurements.
 pub(crate) mod cpu {
     /// From which footprint on outputs would be stored past the cache.
     pub(crate) fn streaming_footprint_bytes() -> usize {
         crate::streams::STREAMING_FOOTPRINT_BYTES
     }
 
-    /// Does what counts bits; the instructions for that are always there.
+    /// Does work that counts bits; the instructions for it are always available.
     pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
         work()
     }

@@ -1,10 +1,10 @@
 //! NEON: a product is two table look-ups of 16 entries, `tbl` by the low and by the high nibbles.
 //!
 //! The nibbles of a source are split once and shared by all outputs. Thirty-two registers: M times
-//! [`COLUMNS`] sums, twice as many nibbles as columns, two tables and a product in flight. Nothing
-//! is stored past the cache. There are no kernels that solve or double: what those of x86-64 do
-//! comes to sums of products here. Nobody has measured its speed; its bytes are held to the
-//! portable ones under emulation (`tools/aarch64.sh`).
+//! [`COLUMNS`] sums, two nibbles for each column, two tables and a product in flight. No store
+//! bypasses the cache. There are no kernels that solve or double: sums of products do their work.
+//! The speed was not measured; the bytes are compared with the portable ones under emulation
+//! (`tools/aarch64.sh`).
 
 use std::arch::aarch64::*;
 
@@ -20,7 +20,8 @@ use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
-/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+/// Defines a loop that is common to architectures: its own arguments, then this engine's
+/// arithmetic.
 macro_rules! with_arithmetic {
     ($define:ident!($($own:tt)*)) => {
         $define!(
@@ -273,8 +274,8 @@ fn zero() -> uint8x16_t {
     vdupq_n_u8(0)
 }
 
-/// The kernel that carries states of these kinds over elements of `planes` planes, for the factors
-/// that RAIDq has; nothing is solved before it is stored.
+/// Returns the kernel that carries states of these kinds over elements of `planes` planes, for the
+/// factors of RAIDq; it only stores states.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
     let carry = match (planes, kinds_of_states, classes_of_factors) {
         (2, SQUARE, SQUARE_CLASSES) => {

@@ -2,8 +2,8 @@
 //! to which a product by two is as dear as any other.
 
 /// Defines `carry::<D, C, U, K, F, STORES, SOLVES>`, a
-/// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of
-/// each plane, then single ones, then what is left. `live` is as in `define_change`.
+/// [`HornerKernel`](crate::horner::HornerKernel): visits of C vectors of each plane, then single
+/// ones, then the rest. `live` is as in `define_change`.
 macro_rules! define_carry {
     ($again:path, $load:path, $store:path, |$x:ident, $c:ident| $product:expr; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$_x:ident, $_m:ident| $_product:expr) => {
         /// # Safety
@@ -85,7 +85,7 @@ macro_rules! define_carry {
             for_each_state!(p {
                 for t in 0..D {
                     if !job.adds[p * D + t].is_null() {
-                        // SAFETY: what is added is valid for the live bytes.
+                        // SAFETY: the added column is valid for the live bytes.
                         let y: [_; C] = unsafe { $again(job.adds[p * D + t], at, live) };
                         for c in 0..C {
                             state[p][t][c] = $xor(state[p][t][c], y[c]);

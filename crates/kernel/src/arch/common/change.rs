@@ -1,8 +1,8 @@
 //! The loop of changes ([`crate::change`]), written once for vectors of any instruction set.
 
 /// Defines `change::<M, ONES>`, the kernel of
-/// [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of so many columns, then
-/// single ones, then what is left. `live` is how an engine says which bytes count.
+/// [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of some columns, then
+/// single ones, then the rest. `live` is the engine's mask of the bytes that count.
 macro_rules! define_change {
     ($columns:literal, $load:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
         /// # Safety
@@ -42,8 +42,8 @@ macro_rules! define_change {
             at: usize,
             live: $live,
         ) {
-            // SAFETY: the caller's promise: two sources, M outputs and as many coefficients, less
-            // one if ONES.
+            // SAFETY: the caller's promise: two sources, M outputs and M coefficients, less one if
+            // ONES.
             unsafe {
                 let changed = *job.sources.get_unchecked(0);
                 let new = $load(*job.sources.get_unchecked(1), at, live);

@@ -9,7 +9,7 @@ pub(crate) const ROWS_AND_LEFT: u8 = 3;
 
 /// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`,
 /// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
-/// column, then single ones, then what is left. `live` is as in [`define_change`].
+/// column, then single ones, then the rest. `live` is as in [`define_change`].
 macro_rules! define_fft {
     ($again:path, $load_column:path, $store:path; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         define_fft!(@visits fft, fft_visit, $feature, $coefficient, $live, $whole, |$left| $rest);
@@ -106,7 +106,7 @@ macro_rules! define_fft {
             if FINISH == VALUES || FINISH == STATES_ALONE {
                 for_each_state!(p {
                     if FINISH == STATES_ALONE || !job.outputs[p].is_null() {
-                        // SAFETY: there are four outputs; what is there is valid for the live
+                        // SAFETY: there are four outputs; present ones are valid for the live
                         // bytes, and aligned if STORES go past the cache.
                         unsafe { $store(job.outputs[p], at, live, states[p]) };
                     }
@@ -203,7 +203,7 @@ macro_rules! define_fft {
             }
             for_each_output!(p < POINTS_MOST {
                 if FINISH == STATES_ALONE || !job.outputs[p].is_null() {
-                    // SAFETY: there are eight outputs; what is there is valid for the live bytes,
+                    // SAFETY: there are eight outputs; present ones are valid for the live bytes,
                     // and aligned if STORES go past the cache.
                     unsafe { $store(job.outputs[p], at, live, states[p]) };
                 }
@@ -291,8 +291,8 @@ macro_rules! add_half {
     };
 }
 
-/// The `fft` or `fft8` of a module that stores in a given way, by so many columns for each number
-/// of points; `None` for what it does not finish.
+/// Picks the `fft` or `fft8` of a module that stores in a given way, with a number of columns for
+/// each number of points; `None` for other results.
 macro_rules! pick_fft {
     ($points:expr, $finish:expr, $stores:ident by $columns:ident) => {
         match ($points, $finish) {

@@ -11,10 +11,10 @@ pub(crate) const fn is_first(points: usize, factor: usize) -> bool {
     factor < points && (points - factor).is_power_of_two()
 }
 
-/// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and `scale::<SLOTS,
-/// TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
-/// [`NetworkEngine`](crate::network::NetworkEngine) that has them for up to so many levels: vector
-/// by vector, which have nothing to do with one another. `live` is as in [`define_change`].
+/// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and
+/// `scale::<SLOTS, TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
+/// [`NetworkEngine`](crate::network::NetworkEngine) that has them for a number of levels. They go
+/// vector by vector, each independent of the others. `live` is as in [`define_change`].
 macro_rules! define_network {
     ($engine:ident, $levels:literal $(, $most:literal)?, $load:ident, $store:ident, $past:ident; $feature:literal, $coefficient:ty, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
         impl NetworkEngine for $engine {
@@ -95,7 +95,7 @@ macro_rules! define_network {
                 std::array::from_fn(|i| if BUFFERS { job.column(i) } else { job.slot(i) });
             let targets: [*mut u8; P] = std::array::from_fn(|i| job.target(i));
             each_vector!(job.len, $whole, |$left| $rest, |at, live| {
-                // SAFETY: so many bytes are left.
+                // SAFETY: this number of bytes is left.
                 unsafe { inverse_visit::<P, BUFFERS, ADDS, ZEROS, STORES>(job, &columns, &targets, at, live) };
             });
         }
@@ -132,7 +132,8 @@ macro_rules! define_network {
             for_each_lane!(i < P {
                 let to = targets[i];
                 if ADDS {
-                    // SAFETY: what is added to was written before, and is valid for the live bytes.
+                    // SAFETY: the slots that are added to were written before, and are valid for
+                    // the live bytes.
                     let [before] = unsafe { $load::<1, STORES>(to, at, live) };
                     v[i] = $xor(v[i], before);
                 }
@@ -150,7 +151,7 @@ macro_rules! define_network {
             let targets: [*mut u8; P] =
                 std::array::from_fn(|i| if TO == TO_SLOTS { job.target(i) } else { job.output(i) });
             each_vector!(job.len, $whole, |$left| $rest, |at, live| {
-                // SAFETY: so many bytes are left.
+                // SAFETY: this number of bytes is left.
                 unsafe { forward_visit::<P, TO, ZEROS, STORES>(job, &columns, &targets, at, live) };
             });
         }
@@ -184,7 +185,7 @@ macro_rules! define_network {
             for_each_lane!(i < P {
                 let to = targets[i];
                 if TO == TO_SLOTS || !to.is_null() {
-                    // SAFETY: what is there is valid for the live bytes, and aligned if a whole
+                    // SAFETY: present outputs are valid for the live bytes, and aligned if a whole
                     // vector goes past the cache.
                     unsafe {
                         if TO == TO_PAST && STORES != SHORT {
@@ -209,8 +210,8 @@ macro_rules! define_network {
                 }
                 let (from, plus) = (job.slot(lane), job.column(lane));
                 each_vector!(job.len, $whole, |$left| $rest, |at, live| {
-                    // SAFETY: what is read and written is valid for the live bytes, and aligned if
-                    // a whole vector goes past the cache.
+                    // SAFETY: the places read and written are valid for the live bytes, and aligned
+                    // if a whole vector goes past the cache.
                     unsafe {
                         let [plus] = $load::<1, STORES>(plus, at, live);
                         let $x = if SLOTS { $xor($load::<1, STORES>(from, at, live)[0], plus) } else { plus };
@@ -226,8 +227,8 @@ macro_rules! define_network {
     };
 }
 
-/// Does something to each whole vector of so many bytes, and to what is left: at a place, of which
-/// so much is live, STORES being as kernels that store through the cache have it.
+/// Runs `$done` on each whole vector of `$len` bytes, and on the rest: `$at` is the position,
+/// `$live` the mask, and STORES the form of kernels that store through the cache.
 macro_rules! each_vector {
     ($len:expr, $whole:expr, |$left:ident| $rest:expr, |$at:ident, $live:ident| $done:expr) => {
         let mut $at = 0;

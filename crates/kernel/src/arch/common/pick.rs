@@ -1,4 +1,4 @@
-//! Macros that write out loops over outputs, and pick a kernel by the shape of what it does.
+//! Macros that write out loops over outputs, and pick a kernel by the shape of its work.
 
 /// A loop over outputs 0..M that is written out. The compiler stops unrolling nested loops of this
 /// size, and then keeps the sums in memory instead of registers: 31 instead of 55 GB/s with four

@@ -32,8 +32,8 @@ macro_rules! define_xor_loops {
         ///
         /// # Safety
         ///
-        /// The places of the table are valid for them; goals that nothing reads again are aligned
-        /// if STREAMING.
+        /// The places of the table are valid for the live bytes; goals that are not read again are
+        /// aligned if STREAMING.
         #[inline]
         #[target_feature(enable = $feature)]
         unsafe fn slice_of_rows<const C: usize, const STREAMING: bool>(
@@ -47,9 +47,9 @@ macro_rules! define_xor_loops {
                 if !row.carries {
                     sums = [$zero(); C];
                 }
-                // SAFETY: the words hold what the rows count, and name places of the table. Places
-                // of slots are moved back as `at` advances, so that `at` may be added to every
-                // place.
+                // SAFETY: the words hold the counted sources of the rows, which name places of the
+                // table. Places of slots are moved back as `at` advances, so that `at` may be added
+                // to every place.
                 unsafe {
                     for _ in 0..row.sources / 2 {
                         let x = table.get_unchecked(*words as usize).wrapping_add(at);

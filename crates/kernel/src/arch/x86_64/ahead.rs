@@ -157,7 +157,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// So much, over so many terms.
+    /// Spreads `of` fetches over `terms` terms.
     pub(super) fn new(of: usize, terms: usize) -> Spread {
         Spread { of, terms, swept: 0, done: 0 }
     }
@@ -171,7 +171,7 @@ impl Spread {
 }
 
 impl Fetch {
-    /// Fetches what is due before a term is read.
+    /// Emits the fetches due before a term is read.
     pub(super) fn before_a_term(&mut self, code: &mut Assembler) {
         match self {
             Fetch::Tiles { tile, spread } => spread.due().for_each(|which| code.fetch(tile, which)),

@@ -154,16 +154,16 @@ pub(super) struct Assembler {
 #[derive(Clone, Copy)]
 enum Operand {
     Register(u8),
-    /// `r9 + rax`, and so many vectors.
+    /// `r9 + rax`, and a number of vectors.
     Buffer(i32),
-    /// A register, and so many bytes.
+    /// A register, and a number of bytes.
     Cell(u8, i32),
-    /// `rcx`, and so many vectors.
+    /// `rcx`, and a number of vectors.
     Slot(i32),
 }
 
-/// A vector instruction: the prefix as a number (1 is 66, 2 is F3), whether its elements have 64
-/// bits where that is asked, the opcode.
+/// A vector instruction: the prefix as a number (1 is 66, 2 is F3), true if its elements have 64
+/// bits (where that matters), the opcode.
 #[derive(Clone, Copy)]
 struct Vector(u8, bool, u8);
 
@@ -250,7 +250,7 @@ impl Assembler {
         self.put(&[0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper; ret
     }
 
-    /// Goes on by so many bytes in each column.
+    /// Moves the position in each column forward by its number of bytes.
     fn go_on(&mut self, columns: &Columns, registers: &[u8], bytes: impl Fn(usize) -> i32) {
         for column in 0..columns.rows.len() {
             match registers.get(column) {
@@ -302,9 +302,8 @@ impl Assembler {
         }
     }
 
-    /// Fetches the line of a column that is so many bytes from where its packets begin, and for
-    /// each slice after the first of these as much further on as the columns say: of code for
-    /// columns that fetches.
+    /// Fetches a line of a column, `at` bytes from the start of its packets. For each slice after
+    /// the first the distance grows by the step of the columns. For code for columns that fetches.
     pub(super) fn fetch_line(&mut self, level: Level, column: usize, at: i32) {
         let (has_index, base) = match &self.buffers {
             Buffers::InColumns(c) => {
@@ -346,7 +345,7 @@ impl Assembler {
         if self.half.is_some() { 1 } else { self.slice.count }
     }
 
-    /// Makes room for so many instructions more.
+    /// Reserves room for this number of further instructions.
     pub(super) fn reserve(&mut self, instructions: usize) {
         self.bytes.reserve(instructions * INSTRUCTION_BYTES);
     }
@@ -550,7 +549,7 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn instructions_are_those_of_an_assembler() {
-        // Line by line what GNU as 2.40 makes of it, the 61 bytes before the loop left out.
+        // The output of GNU as 2.40, line by line, without the 61 bytes before the loop.
         let golden = [
             "48 89 f0", // mov rax,rsi
             "49 89 c0", // mov r8,rax
@@ -653,7 +652,7 @@ mod tests {
         "48 89 d1", // mov rcx,rdx
     ];
 
-    /// Columns into registers, but for rdi, which was the table, and r15.
+    /// Columns into registers, except rdi, which was the table, and r15.
     #[rustfmt::skip]
     const LOADS: [&str; 12] = [
         "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]

@@ -24,7 +24,8 @@ use crate::streams::FewStreams;
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
-/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+/// Defines a loop that is common to architectures: its own arguments, then this engine's
+/// arithmetic.
 macro_rules! with_arithmetic {
     ($define:ident!($($own:tt)*)) => {
         $define!(
@@ -59,7 +60,7 @@ const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 2, 2, 2, 2, 2, 2, 2];
 /// Columns of a visit, for a plain sum of more than [`WAYS`] sources from the cache.
 const WIDE_COLUMNS: [usize; 2] = [0, 16];
 
-/// Columns of a visit to what wider ones leave.
+/// Columns of a visit to the rest after wider ones.
 const REST_COLUMNS: usize = 4;
 
 /// Columns that [`doubled`] takes at a time: 4 vectors of both sums, of a source and of the
@@ -89,8 +90,9 @@ impl Avx2 {
     }
 }
 
-/// As [`forms::stores`], for so many sums of products. Zen 3 loses by storing several past the
-/// cache, a line or less of each in turn: page-aligned, a sixth to a half.
+/// Returns the form of stores, as [`forms::stores`], for a number of sums of products. Zen 3 loses
+/// by storing several sums past the cache, a line or less of each in turn: page-aligned, a sixth to
+/// a half.
 fn stores(streaming: bool, outputs: usize) -> u8 {
     match Kind::of_this_processor() {
         Kind::Zen3 if streaming && outputs > 1 => CACHED_LATER,
@@ -142,10 +144,10 @@ fn product((low_table, high_table): (__m256i, __m256i), (low, high): (__m256i, _
     _mm256_xor_si256(_mm256_shuffle_epi8(low_table, low), _mm256_shuffle_epi8(high_table, high))
 }
 
-/// Columns with a product added, unless it is nothing; if looking, as it is if it is the sum
-/// itself. Lost parities have such products, and the branches go the same way in each visit. The
-/// first is looked for everywhere: three that are solved without it are 13 % slower, for what the
-/// compiler makes of them.
+/// Adds a product to columns. A kernel that looks skips a product by zero, and adds the columns
+/// unchanged for a product by one. Lost parities have such products, and the branches go the same
+/// way in each visit. The first column is checked everywhere: solving three without the check is 13
+/// % slower, by the compiler's choices.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn with_product<const C: usize, const FORM: u8>(
@@ -220,7 +222,7 @@ impl Engine for Avx2 {
         match stores(streaming, outputs) {
             CACHED => pick_expanded!(outputs, CACHED by COLUMNS; 2 3 4),
             CACHED_LATER => pick_expanded!(outputs, CACHED_LATER by COLUMNS; 3 4),
-            // Nobody measured what is stored past the cache.
+            // Stores past the cache were not measured.
             _ => None,
         }
     }
@@ -644,7 +646,7 @@ unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: 
                 state[p][t] = _mm256_xor_si256(state[p][t], kept);
             }
             if !job.adds[p * D + t].is_null() {
-                // SAFETY: what is added is valid for the live bytes.
+                // SAFETY: the added column is valid for the live bytes.
                 let [y] = unsafe { partial::load::<1, CACHED>(job.adds[p * D + t], at, live) };
                 state[p][t] = _mm256_xor_si256(state[p][t], y);
             }

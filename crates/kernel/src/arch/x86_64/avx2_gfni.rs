@@ -18,7 +18,8 @@ use crate::horner::{
 use crate::streams::FewStreams;
 use crate::tier::Tier;
 
-/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+/// Defines a loop that is common to architectures: its own arguments, then this engine's
+/// arithmetic.
 macro_rules! with_arithmetic {
     ($define:ident!($($own:tt)*)) => {
         $define!(

@@ -26,7 +26,8 @@ use crate::streams::{FewStreams, Groups};
 use crate::tier::Tier;
 use crate::xor_rows::XorRows;
 
-/// Defines a loop that is common to architectures: what it is given, then this engine's arithmetic.
+/// Defines a loop that is common to architectures: its own arguments, then this engine's
+/// arithmetic.
 macro_rules! with_arithmetic {
     ($define:ident!($($own:tt)*)) => {
         $define!(
@@ -61,7 +62,7 @@ const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 /// threads share the issue slots of a core (Ice Lake).
 const WIDE_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 8, 8, 6, 4, 3, 2, 2, 2];
 
-/// Columns of a visit to what wider ones leave.
+/// Columns of a visit to the rest after wider ones.
 const REST_COLUMNS: usize = 4;
 
 /// a ^ b ^ c as the truth table of `vpternlogq`.
@@ -301,8 +302,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     // are exactly that long. The loads stay inside the sources by the caller's promise.
     unsafe {
         let mut rounds = job.sources.len() / 2;
-        // Two streams that take turns in one instruction are what prefetchers follow worst: see
-        // `order.rs`.
+        // Prefetchers do worst with two streams that take turns in one instruction: see `order.rs`.
         if rounds == 2 {
             take_two!();
             rounds = 1;
@@ -441,10 +441,10 @@ const CARRIED: [usize; 4] = [0, 0, 2, 1];
 /// Vectors on Zen 5; one vector of three planes at a time was not measured there.
 const CARRIED_ZEN5: usize = 2;
 
-/// Columns that are read at a time from memory, by their planes, each by an instruction of its own:
-/// so many streams that they are still followed. What has to be taken in one order cannot be read
-/// in one that does not mislead the processor (`order.rs`). Two planes gain nothing on Zen 4, and
-/// lose on Ice Lake, which gains 5 % from three in the cache.
+/// Columns read at a time from memory, by the number of planes, each by an instruction of its own:
+/// few enough streams to be followed. Horner's rule fixes the order of columns, so `order.rs`
+/// cannot help. Two planes gain nothing on Zen 4, and lose on Ice Lake, which gains 5 % from three
+/// in the cache.
 const WRITTEN_OUT: [usize; 4] = [0, 0, 1, 4];
 const WRITTEN_OUT_ZEN5: [usize; 4] = [0, 0, 6, 5];
 

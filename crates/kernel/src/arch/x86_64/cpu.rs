@@ -20,17 +20,17 @@ pub(crate) fn fence() {
 #[inline(always)]
 pub(crate) fn fetch(line: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: SSE is part of x86-64; a prefetch of what is not there does nothing.
+    // SAFETY: SSE is part of x86-64; a prefetch of an invalid address does nothing.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
 }
 
 /// The processors whose memory was measured. Any other is taken for the one that is most like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Of Intel and all other makers: follows as many streams as there are.
+    /// Intel and all other makers: follows all streams.
     SapphireRapids,
-    /// Of Intel, with AVX-512 and less than 2 MiB of second-level cache: follows as many, and has a
-    /// slow cache behind that.
+    /// Intel, with AVX-512 and less than 2 MiB of second-level cache: follows all streams, and has
+    /// a slow third-level cache.
     IceLake,
     /// Of AMD, without AVX-512: follows few streams, and has 512 KiB of second-level cache.
     Zen3,
@@ -68,7 +68,7 @@ impl Kind {
     }
 }
 
-/// How what streams is read here.
+/// Returns the limits for many streams on this processor.
 pub(super) fn few_streams() -> Option<FewStreams> {
     match Kind::of_this_processor() {
         Kind::SapphireRapids => None,
@@ -94,7 +94,7 @@ pub(super) fn few_streams() -> Option<FewStreams> {
     }
 }
 
-/// The footprint above which outputs are stored past the cache under [`Stores::Auto`]: the largest
+/// The footprint above which outputs are stored past the cache under `Stores::Auto`: the largest
 /// second-level cache of our machines, or that of this one if stores to its third-level cache are
 /// as slow as to memory.
 pub(crate) fn streaming_footprint_bytes() -> usize {
@@ -141,8 +141,8 @@ fn second_level_cache_bytes() -> usize {
     })
 }
 
-/// Does what counts bits with the instructions for that, if the machine has them. Only what is
-/// inlined has them: loops, not iterators.
+/// Does work that counts bits with the instructions for it, if the machine has them. Only inlined
+/// code has them: loops, not iterators.
 #[inline]
 pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
     #[target_feature(enable = "popcnt,bmi1,bmi2")]

@@ -34,8 +34,8 @@ macro_rules! for_engines {
 }
 pub(crate) use for_engines;
 
-/// The kernel of a tier for states of these kinds, with the factors of these classes where it looks
-/// at them; `None` if it has none, or this machine not the tier.
+/// Returns the kernel of a tier for states of these kinds, and of these classes of factors if it
+/// depends on them; `None` if the tier has none, or this machine not the tier.
 pub(crate) fn horner_engine(tier: Tier, planes: usize, kinds: u32, classes: u32) -> Option<HornerEngine> {
     match tier {
         Tier::Avx2 => Avx2::new().and_then(|_| avx2::horner(planes, kinds, classes)),

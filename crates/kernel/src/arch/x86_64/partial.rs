@@ -7,8 +7,8 @@ use super::forms::{fetched_ahead_bytes, is_past};
 /// Bytes of a vector.
 const VECTOR: usize = 32;
 
-/// C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. May prefetch
-/// what follows.
+/// Loads C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. May
+/// prefetch later ones.
 ///
 /// # Safety
 ///

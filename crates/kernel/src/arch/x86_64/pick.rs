@@ -1,4 +1,4 @@
-//! Macros that pick a kernel by the shape of what it sums or solves.
+//! Macros that pick a kernel by the shape of its sums or its system.
 
 /// Picks the `dot` of a module that stores in a given way, with a number of columns for each number
 /// of outputs; `None` for numbers that are not listed.

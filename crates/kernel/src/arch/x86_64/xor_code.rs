@@ -21,7 +21,7 @@ use crate::code::straight::{OPS_MOST, Op, Straight};
 use crate::packets::Packets;
 use crate::scratch::with_scratch;
 
-/// The pairs that no column has: of the row, and of what is read.
+/// The pairs that no column has: of the row, and of the source.
 fn own_pairs(vectors: Vectors) -> [Group; 2] {
     [pair_of(vectors.held_most()), pair_of(vectors.held_most() + 1)]
 }
@@ -104,8 +104,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// `None` if the system gives no memory that may be executed, or the process has as many pieces
-    /// of code as it may.
+    /// Returns `None` if the system gives no executable memory, or the process has its most pieces
+    /// of code.
     fn new(mut storing: Vec<u8>, streaming: Vec<u8>) -> Option<Functions> {
         let second = storing.len().next_multiple_of(CODE_ALIGN_BYTES);
         storing.resize(second, 0xcc); // int3
@@ -172,9 +172,9 @@ impl Code {
             let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
             let function = self.entry(streaming);
             let whole = len / slice * slice;
-            // SAFETY: the caller's promise for the buffers, of which those that are stored past the
-            // cache start a line; the slots are ours, and start one. The code touches nothing else
-            // but registers that a function may.
+            // SAFETY: the caller's promise for the buffers, of which those stored past the cache
+            // start at a line; the slots are ours, and start at one. The code uses only registers
+            // that a function may change.
             unsafe { function(pointers, 0, whole, slots) };
             if streaming {
                 super::cpu::fence();
@@ -187,7 +187,7 @@ impl Code {
     }
 
     fn entry(&self, streaming: bool) -> Entry {
-        // SAFETY: both functions are of this type, and nobody writes to them any more.
+        // SAFETY: both functions are of this type, and are not written any more.
         unsafe { std::mem::transmute::<*const u8, Entry>(self.functions.start(streaming)) }
     }
 }
@@ -232,22 +232,21 @@ impl PacketCode {
     ///
     /// # Safety
     ///
-    /// The machine has the vectors. `column(c)` is valid for reads and writes of so many packets of
-    /// each of its buffers, and apart from the others, for every column in which a sum has a
-    /// buffer. What streams has lines: [`Packets::has_lines`].
+    /// The machine has the vectors. `column(c)` is valid for reads and writes of `groups` packets
+    /// of each of its buffers, and apart from the others, for every column in which a sum has a
+    /// buffer. Streaming code gets whole lines: [`Packets::has_lines`].
     pub(crate) unsafe fn run(&self, streaming: bool, column: impl Fn(usize) -> *mut u8, groups: usize) {
         if groups == 0 {
             return;
         }
         with_scratch(self.columns.len(), self.slots_bytes, |pointers, slots| {
             pointers.iter_mut().zip(&self.columns).for_each(|(pointer, &c)| *pointer = column(c));
-            // SAFETY: both functions are of this type, and nobody writes to them any more.
+            // SAFETY: both functions are of this type, and are not written any more.
             let function =
                 unsafe { std::mem::transmute::<*const u8, PacketEntry>(self.functions.start(streaming)) };
-            // SAFETY: the caller's promise for the columns, which start lines where they are stored
-            // past the cache; the slots are ours, and start one. The code touches nothing else but
-            // its stack, of some hundred bytes, and registers that it gives back where a function
-            // must.
+            // SAFETY: the caller's promise for the columns, which start at lines if they are stored
+            // past the cache; the slots are ours, and start at one. The code uses only its stack,
+            // of some hundred bytes, and registers that it restores where a function must.
             unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
             if streaming {
                 super::cpu::fence();
@@ -301,8 +300,8 @@ fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fe
     let halves = code.slice().count;
     // Not where slices are no whole lines, of which the rest would come too late.
     let stores_past = streams.is_some() && code.slice().bytes().is_multiple_of(LINE);
-    // Where a slice has two vectors, what is made of the first waits in slots past the line's own,
-    // and is read there.
+    // Where a slice has two vectors, the results of the first wait in slots past the line's own,
+    // and are read there.
     let waiting = if halves > 1 { straight.targets() } else { Vec::new() };
     let slot_of = |buffer: usize| waiting.iter().position(|&target| target == buffer);
     let place = |place: Place| match place {
@@ -396,14 +395,14 @@ fn braided(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
     sums.code.finished()
 }
 
-/// Code in the making, and what registers hold while it runs.
+/// Code in the making, and the content of registers while it runs.
 struct Sums {
     code: Assembler,
-    /// Of code that streams: what it fetches.
+    /// The fetches of streaming code.
     streams: Option<Fetch>,
-    /// Sums by where they belong: of columns for good, of rows until their pair is taken again.
+    /// Sums by their places: of columns to the end, of rows until their pair is taken again.
     kept: Vec<(Place, Group)>,
-    /// The pairs of the row and of what is read.
+    /// The pairs of the row and of the source.
     row: Group,
     read: Group,
 }
@@ -433,21 +432,21 @@ impl Sums {
         }
     }
 
-    /// Notes that a pair holds what belongs to a place, and nothing else does: a row that nobody
-    /// outside wants goes back to where it waited.
+    /// Notes that only this pair holds the content of a place: a row that is not an output goes
+    /// back to the slot where it waited.
     fn keep(&mut self, place: Place, pair: Group) {
         self.kept.retain(|kept| kept.0 != place);
         self.kept.push((place, pair));
     }
 
-    /// Leaves the sum of a row in the pair of the row, and adds its cells to their columns. What is
-    /// read first stays where it is read to.
+    /// Leaves the sum of a row in the pair of the row, and adds its cells to their columns. The
+    /// first source stays in the register into which it is read.
     fn sweep(&mut self, row: &Row, held: &mut [bool]) {
         let (row_pair, read_pair) = (self.row, self.read);
         let mut has_sum = false;
         for &term in &row.plain {
             self.fetch();
-            // Nothing is kept yet of what a row reads: rows of several batches wait in slots.
+            // The reads of a row are not kept yet: rows of several batches wait in slots.
             self.code.sum(row_pair, has_sum.then_some(row_pair), term);
             has_sum = true;
         }

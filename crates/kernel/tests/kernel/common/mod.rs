@@ -19,8 +19,8 @@ const PERIODS: [u8; 2 * 251] = {
     periods
 };
 
-/// Paints bytes with period 251, the first as byte `at` of the painting. A period at a time:
-/// painting is most of what these tests do.
+/// Paints bytes with period 251, the first as byte `at` of the painting. A period at a time,
+/// because painting takes most of the time of these tests.
 pub fn paint(bytes: &mut [u8], at: usize) {
     for part in bytes.chunks_mut(251) {
         part.copy_from_slice(&PERIODS[at % 251..][..part.len()]);
@@ -106,8 +106,8 @@ pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     (first + steps.len(), steps)
 }
 
-/// Sums of many buffers each, which have much in common, and of results before them: what bit
-/// matrices are.
+/// Sums of many buffers each, with large common parts, and of results before them, as in bit
+/// matrices.
 pub fn random_bits(random: &mut Random) -> (usize, Vec<Step>) {
     let (buffers, sums) = (1 + random.below(90), 2 + random.below(40));
     let (percent, before) = (15 + random.below(60), random.below(3));

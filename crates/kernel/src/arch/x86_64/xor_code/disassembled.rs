@@ -179,8 +179,8 @@ fn decoded(code: &[u8]) -> Vec<Instruction> {
     instructions
 }
 
-/// Checks that code makes the sums of some steps, for one slice, and stores nothing else. `cells`:
-/// for each buffer in use, in which buffer or column of the table it is, and at which byte.
+/// Checks that code makes the sums of some steps, for one slice, and has no other stores. `cells`
+/// has, for each buffer in use, its buffer or column in the table, and its byte there.
 fn check(
     steps: &[(usize, Vec<usize>)],
     form: Form,
@@ -242,7 +242,7 @@ fn a_disassembler_finds_the_sums_in_columns_and_nothing_else() {
         let sums = SharedSums::new(steps);
         let (braid, straight) = (Braid::new(&sums, vectors), Straight::new(&sums, vectors));
         let forms = [braid.as_ref().map(Form::Braid), straight.as_ref().map(Form::Straight)];
-        // One column of all, two, so many that some lie on the stack, and one for each buffer.
+        // One column of all, two, so many that some are on the stack, and one for each buffer.
         for (form, count) in
             forms.into_iter().flatten().flat_map(|form| [1, 2, 17, usize::MAX].map(|count| (form, count)))
         {
