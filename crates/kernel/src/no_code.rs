@@ -10,7 +10,7 @@ pub(crate) enum Code {}
 
 impl Code {
     /// Returns false: there is no code.
-    pub(crate) fn is_to_be_had() -> bool {
+    pub(crate) fn is_possible() -> bool {
         false
     }
 

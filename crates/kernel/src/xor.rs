@@ -77,7 +77,7 @@ impl Xor {
     }
 
     fn make_code(&self) -> Option<Code> {
-        if !Code::is_to_be_had() {
+        if !Code::is_possible() {
             return None;
         }
         Code::new(self.sums(), self.sweep.tier(), self.packets.as_ref())
@@ -194,7 +194,7 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        if !Code::is_to_be_had() {
+        if !Code::is_possible() {
             return no_code();
         }
         // A grid, and one sum alone with a copy, without a common buffer.
@@ -240,7 +240,7 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        if !Code::is_to_be_had() {
+        if !Code::is_possible() {
             return no_code();
         }
         // Dense sums, and a grid whose sums go to columns of their own.
@@ -288,7 +288,7 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        if !Code::is_to_be_had() {
+        if !Code::is_possible() {
             return no_code();
         }
         let xor = || of(steps(4, 7, false), sweep);

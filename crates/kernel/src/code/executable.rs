@@ -103,7 +103,7 @@ fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
 
 impl Executable {
     /// True if code will probably get memory: otherwise it need not be planned.
-    pub(crate) fn is_to_be_had() -> bool {
+    pub(crate) fn is_possible() -> bool {
         !is_unwanted() && !IS_REFUSED.load(Ordering::Relaxed) && PIECES.load(Ordering::Relaxed) < PIECES_MOST
     }
 

@@ -30,8 +30,8 @@ pub(crate) enum Code {
 
 impl Code {
     /// True if code will probably get memory: otherwise it need not be planned.
-    pub(crate) fn is_to_be_had() -> bool {
-        Executable::is_to_be_had()
+    pub(crate) fn is_possible() -> bool {
+        Executable::is_possible()
     }
 
     /// Compiles sums to code with the vectors of a tier that this machine has; for columns of
