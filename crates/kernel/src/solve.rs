@@ -267,8 +267,8 @@ mod tests {
     #[test]
     fn sums_of_ones_are_expanded_where_that_is_faster() {
         let Some(engine) = Avx2::new() else { return println!("this machine has no AVX2: left out") };
-        // Tells if runs through the cache take it expanded, and those past it; and if any is left
-        // to be solved.
+        // True if runs through the cache take it expanded; the same for those past it; true if any
+        // is left to be solved.
         let ways = |sources: usize, count: usize, has_zeros: bool, adds_up: bool| {
             let mut solution: Vec<u8> = (0..count * count).map(|i| (i * 11 + 2) as u8).collect();
             solution[1] *= u8::from(!has_zeros);

@@ -146,8 +146,8 @@ fn product((low_table, high_table): (__m256i, __m256i), (low, high): (__m256i, _
 
 /// Adds a product to columns. A kernel that looks skips a product by zero, and adds the columns
 /// unchanged for a product by one. Lost parities have such products, and the branches go the same
-/// way in each visit. The first column is checked everywhere: solving three without the check is 13
-/// % slower, by the compiler's choices.
+/// way in each visit. The first column is checked everywhere: solving three without the check is
+/// 13 % slower, by the compiler's choices.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn with_product<const C: usize, const FORM: u8>(

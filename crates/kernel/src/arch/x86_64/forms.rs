@@ -53,8 +53,9 @@ pub(super) const EXPANDED: u8 = 8;
 /// data, half of the products are such; a solution without them loses time.
 pub(super) const LOOKING: u8 = 4;
 
-/// Ways of the first-level cache of Zen 3 and Zen 4. Of more page-aligned buffers it does not hold
-/// a line each: lines are evicted before the next visit. So a visit takes whole lines.
+/// Ways of the first-level cache of Zen 3 and Zen 4. It does not hold a line of each of more
+/// page-aligned buffers: lines that come with a read one are evicted before the next visit. So a
+/// visit is as wide as possible.
 pub(super) const WAYS: usize = 8;
 
 /// Forms of kernels that prefetch into the first-level cache while they store through the cache or
