@@ -1,4 +1,4 @@
-/* A disk is lost, another one is slow: what to read for 4 KiB, and how to compute them. */
+/* Plans the reads for 4 KiB of a lost disk while another disk is slow, and computes them. */
 #include <pantile.h>
 #include <stdio.h>
 #include <stdlib.h>

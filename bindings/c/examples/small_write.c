@@ -47,7 +47,7 @@ int main(void)
     if (fault != PANTILE_NONE)
         return 1;
 
-    /* Data, P and Q have keepers of their own: each gets the change and nothing else. */
+    /* Data, P and Q are stored apart: each store gets the change only. */
     memset(new_content, 0x33, sizeof new_content);
     for (i = 0; i < sizeof change; i++)
         change[i] = (unsigned char)(shards[5][i] ^ new_content[i]);

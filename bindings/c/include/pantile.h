@@ -127,7 +127,7 @@ typedef struct pantile_shape {
     size_t tolerance;
     /* Equal codes have equal fingerprints. It does not resist a forger. */
     uint64_t fingerprint;
-    /* 1 if nothing could survive more with as little redundancy; else 0. */
+    /* 1 if no code survives more losses with this redundancy; else 0. */
     int is_mds;
     /* 1 if every coefficient is 1; else 0. */
     int is_xor;
@@ -198,7 +198,7 @@ pantile_status pantile_code_equation(const pantile_code *code, size_t equation,
 pantile_status pantile_code_label(const pantile_code *code, size_t equation, char *text,
                                   size_t room, size_t *need, pantile_error *error);
 
-/* All sets of so many lost columns. */
+/* All sets of a number of lost columns. */
 typedef struct pantile_level {
     size_t lost;
     /* How many sets there are, how many were looked at, and how many of these survive. */
@@ -213,7 +213,7 @@ typedef struct pantile_level {
  * other field 0 stands for the default. */
 typedef struct pantile_prove_options {
     size_t struct_bytes;
-    /* The most columns lost; usually until nothing survives. */
+    /* The most columns lost; by default until no set survives. */
     size_t lost_most;
     /* Threads; usually 1, at most 1024, and fewer where the system has no more. The answer does not
      * depend on it. */
@@ -226,10 +226,11 @@ typedef struct pantile_prove_options {
  *
  * *tolerance (or NULL): any set of this many columns can be lost, proved. `fatal` (or NULL) gets
  * the columns of one smallest fatal set, ascending, if it has room, and *fatal_need their number, 0
- * if none was met. Too little room for either list is PANTILE_TOO_SMALL, and *tolerance is right all the
- * same; room for as many entries as the code has columns always suffices, so that nothing is proved
- * twice. Options may be NULL. Cost: up to minutes for wide codes of large tolerance; work_most
- * bounds it: levels that cost more are sampled, and prove nothing. A call cannot be ended early. */
+ * if none was met. Too little room for either list is PANTILE_TOO_SMALL, and *tolerance is right
+ * all the same; room for as many entries as the code has columns always suffices, so that nothing
+ * is proved twice. Options may be NULL. Cost: up to minutes for wide codes of large tolerance;
+ * work_most bounds it: levels that cost more are sampled, and prove nothing. A call cannot be
+ * ended early. */
 pantile_status pantile_prove(const pantile_code *code, const pantile_prove_options *options,
                              size_t *tolerance, pantile_level *levels, size_t room, size_t *need,
                              size_t *fatal, size_t fatal_room, size_t *fatal_need,
@@ -284,7 +285,7 @@ typedef enum pantile_column_state {
     PANTILE_COLUMN_WANTED = 2
 } pantile_column_state;
 
-/* Makes the wanted columns of the present ones; `states` has a pantile_column_state per column.
+/* Rebuilds the wanted columns from the others; `states` has a pantile_column_state per column.
  *
  * Reads the columns that are fastest to compute with. For the fewest reads see pantile_plan_new.
  * Errors: PANTILE_NOT_RECOVERABLE. Cost: the first call for a pattern plans for microseconds to
@@ -311,7 +312,7 @@ pantile_status pantile_update_parity(const pantile_codec *codec, void *const *co
                                      size_t offset, const void *change, size_t bytes,
                                      pantile_error *error);
 
-/* Whether a stripe satisfies its equations; a column that is NULL is absent.
+/* Checks if a stripe satisfies its equations; a column that is NULL is absent.
  *
  * *fault is the first offset within an element at which it does not, or PANTILE_NONE.
  * Errors: PANTILE_NOTHING_TO_CHECK. Cost: as encoding. */
@@ -325,7 +326,7 @@ typedef enum pantile_verdict {
     PANTILE_LOCATED = 0,
     /* Others would explain it as well: the columns are one of the explanations. */
     PANTILE_AMBIGUOUS = 1,
-    /* No columns explain it that are few enough, or the search for them was cut short. */
+    /* No set of columns small enough explains it, or the search was cut short. */
     PANTILE_UNLOCATABLE = 2
 } pantile_verdict;
 

@@ -286,7 +286,7 @@ static void text(void)
     free(written);
 }
 
-/* Calls that must be refused, and change nothing. */
+/* Calls that must be refused, with all buffers unchanged. */
 static void wrong(void)
 {
     uint8_t states[PANTILE_COLUMNS_MOST];
@@ -381,6 +381,6 @@ int main(int argc, char **argv)
         }
         end();
     }
-    printf("%lu calls and what they were held to, seed %lu\n", steps, seed);
+    printf("%lu calls checked, seed %lu\n", steps, seed);
     return 0;
 }

@@ -150,7 +150,7 @@ class Comparison:
         self.same(f"ec_encode_data{suffix} and its like, k={k} rows={rows} len={length}", run)
 
     def foreign_tables(self):
-        """What this library makes of the other one's tables is what the other makes of them."""
+        """This library and the other one compute the same from the other one's tables."""
         ours, real = self.libraries
         k, rows, length = self.random.randint(1, 20), self.random.randint(1, 6), self.random.randint(64, 5000)
         self.shift = 0

@@ -1,4 +1,4 @@
-"""What the tests share: where the repository is, and small stripes of many codes."""
+"""Shared parts of the tests: the place of the repository, and small stripes of many codes."""
 
 import pathlib
 

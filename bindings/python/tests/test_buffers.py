@@ -1,4 +1,4 @@
-"""Whatever has a buffer is taken; what cannot be used is refused with a sentence, and nothing is written."""
+"""Every object with a buffer is taken; other ones are refused with a message, and nothing is written."""
 
 import array
 import threading
@@ -31,7 +31,7 @@ def test_every_kind_of_buffer_is_taken():
     assert CODEC.join(CODEC.reconstruct([None, *shards[1:5], None]), 200) == bytes(range(200))
 
 
-def test_results_go_where_they_are_told():
+def test_results_go_to_the_given_buffers():
     shards = stripe()
     into = {1: numpy.zeros(50, dtype=numpy.uint8), 5: memoryview(bytearray(50))}
     lost = [None if i in into else bytes(shard) for i, shard in enumerate(shards)]

@@ -1,4 +1,4 @@
-"""What the pages show works as shown: docstrings, docs/python.md, and the notebook."""
+"""Examples on the pages work as shown: docstrings, docs/python.md, and the notebook."""
 
 import ast
 import contextlib
@@ -56,7 +56,7 @@ def test_the_page_works(tmp_path):
 
 
 def shown(value):
-    """What a notebook shows of a value: by type, in lines."""
+    """The text that a notebook shows for a value: by type, in lines."""
     data = {"text/plain": repr(value)}
     for kind, method in [("image/svg+xml", "_repr_svg_"), ("text/html", "_repr_html_")]:
         if hasattr(value, method):
@@ -83,7 +83,7 @@ def run_cell(source, names):
 
 
 def test_the_notebook_works():
-    """Run again, every cell gives what the file has; ``PANTILE_BLESS=1`` writes it anew."""
+    """Run again, every cell gives what the file has; ``PANTILE_BLESS=1`` writes it again."""
     path = ROOT / "bindings/python/examples/which-code.ipynb"
     notebook = json.loads(path.read_text())
     names, count = {}, 0

@@ -17,7 +17,7 @@ quick = settings(deadline=None, max_examples=60, derandomize=True, suppress_heal
 
 @quick
 @given(any_codec, st.binary(max_size=2000), st.data())
-def test_what_is_lost_comes_back(codec, data, draw):
+def test_lost_columns_are_recovered(codec, data, draw):
     code = codec.code
     shards = codec.encode(data)
     assert codec.join(shards, len(data)) == data and codec.verify(shards) and codec.locate(shards) == []
@@ -34,7 +34,7 @@ def test_what_is_lost_comes_back(codec, data, draw):
 
 @quick
 @given(any_codec, st.binary(min_size=1, max_size=2000), st.data())
-def test_an_update_is_an_encoding_of_what_is_new(codec, data, draw):
+def test_an_update_equals_encoding_the_new_content(codec, data, draw):
     element = codec.element_len(len(data))
     position = draw.draw(st.integers(0, len(codec.code.data) - 1))
     offset = draw.draw(st.integers(0, element))

@@ -1,4 +1,4 @@
-"""Sealed files by way of Python, and long calls that end when they are told to."""
+"""Sealed files by way of Python, and long calls that end on request."""
 
 import signal
 import subprocess
@@ -49,7 +49,7 @@ def test_originals_are_healed_where_they_are_named(folder):
     assert (folder / "photos" / "2.raw").read_bytes() == whole
 
 
-def test_what_progress_raises_ends_the_work(folder):
+def test_exceptions_of_progress_end_the_work(folder):
     class Enough(Exception):
         pass
 

@@ -106,10 +106,11 @@ def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclu
     date.
 
     ``code`` is needed the first time. ``mode`` is ``"full"`` (data and parity, the default) or
-    ``"beside"`` (parity alone, the originals stay the data). ``exclude`` has patterns as in a
-    ``.gitignore`` of what is left out from now on; a set keeps them, and ``[]`` ends it. ``progress`` is called with what is being
-    done, bytes done and bytes in all, some times a second. Ctrl-C ends it at a safe point, by
-    ``KeyboardInterrupt``; what was sealed before is then as it was.
+    ``"beside"`` (parity alone, the originals stay the data). ``exclude`` has patterns of
+    files to leave out from now on, as in a ``.gitignore``; a set keeps them, and ``[]`` removes them.
+    ``progress`` is called with the current phase, bytes done and bytes in all, several times a
+    second. Ctrl-C ends the call at a safe point, by ``KeyboardInterrupt``; files sealed before are
+    unchanged then.
 
     >>> import pathlib, tempfile
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -131,9 +132,9 @@ def seal(sources, out, code=None, *, name=None, mode=None, checksums=None, exclu
 
 
 def verify(paths, *, name=None, disks={}, pin=None, ignore_checksums=False, progress=None):
-    """Reads everything and says what is missing, wrong or changed: ``clean``, ``recoverable``.
+    """Reads everything and reports missing, wrong and changed files: ``clean``, ``recoverable``.
 
-    ``paths`` are directories of shards, or shards; ``disks`` where the disks of the set are now
+    ``paths`` are directories of shards, or shards; ``disks`` are the current places of the set's disks
     (``{"films": "/mnt/disk2"}``), if not where they were sealed; ``pin`` a pin that the set must fit.
     """
     return _report(_pantile.verify(_set(paths, name, disks, pin), ignore_checksums, progress))
@@ -141,20 +142,20 @@ def verify(paths, *, name=None, disks={}, pin=None, ignore_checksums=False, prog
 
 def heal(paths, *, name=None, disks={}, pin=None, ignore_checksums=False, out=None, guess=False,
          modes=False, progress=None):
-    """Repairs what ``verify`` finds, as far as the code can; ``SealError`` if something remains.
+    """Repairs the findings of ``verify``, as far as the code can; ``SealError`` if some remain.
 
-    Originals (mode ``beside``) are written to only if ``disks`` names their disks. Shards that are lost
-    entirely are made anew in ``out``, or where the others lie. Originals that are made anew get no
-    more permissions than the umask leaves, with ``modes`` those that were sealed.
+    Originals (mode ``beside``) are written to only if ``disks`` names their disks. Lost shards are
+    rebuilt in ``out``, or beside the others. Rebuilt originals get the permissions that the umask
+    allows, with ``modes`` those that were sealed.
     """
     return _report(_pantile.heal(_set(paths, name, disks, pin), ignore_checksums, out, guess, modes,
                                  progress))
 
 
 def unseal(paths, target, *, name=None, pin=None, overwrite=False, patterns=(), modes=False, progress=None):
-    """Restores the sealed tree, or what fits ``patterns``, to the directory ``target``.
+    """Restores the sealed tree, or the files that match ``patterns``, to the directory ``target``.
 
-    Files get no more permissions than the umask leaves, with ``modes`` those that were sealed.
+    Files get the permissions that the umask allows, with ``modes`` those that were sealed.
     """
     return _report(_pantile.unseal(_set(paths, name, {}, pin), target, overwrite, list(patterns), modes,
                                    progress))

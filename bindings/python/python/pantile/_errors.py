@@ -2,7 +2,7 @@
 
 
 class Error(Exception):
-    """What the library refuses or cannot do."""
+    """A request that the library refuses or cannot carry out."""
 
 
 class CodeError(Error, ValueError):
@@ -14,7 +14,7 @@ class ShapeError(Error, ValueError):
 
 
 class NotRecoverable(Error):
-    """More is lost than the code can bear."""
+    """More is lost than the code can recover."""
 
 
 class BusyError(Error):
