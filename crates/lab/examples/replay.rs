@@ -1,8 +1,8 @@
 //! Requests per second of replays on one core, by the time of this thread: `cargo run --release -p
 //! pantile-lab --example replay`.
 //!
-//! Counted: plans multiplied, requests in memory. Read: the same from the bytes of a trace. Driven:
-//! the engine, policy wcl.
+//! Counted: plans multiplied, requests in memory. Read: the same from the bytes of a trace.
+//! Driven: the engine, policy wcl.
 
 use pantile_code::{Code, Placement};
 use pantile_kernel::measure::thread_cpu_ns;

@@ -1,5 +1,5 @@
-//! Bars as SVG text: what each device bears, stacked by cause, and how much of something remains,
-//! with a remark.
+//! Bars as SVG text: the load of each device, stacked by cause, and the share of something that
+//! remains, with a remark.
 
 use crate::figure::{Picture, WIDTH_MOST, colour, cut, escape, number, width_of};
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use std::fmt::Write;
 pub struct Stacks {
     /// The heading.
     pub title: String,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
-    /// What is stacked, from the bottom: the legend. Each has a colour of its own; those that
-    /// nowhere occur are not shown.
+    /// Names of the stacked parts from the bottom up: the legend. Each has its own colour; parts
+    /// that never occur are not shown.
     pub parts: Vec<String>,
     /// The groups.
     pub panels: Vec<Panel>,
@@ -32,22 +32,22 @@ pub struct Panel {
 pub struct Shares {
     /// The heading.
     pub title: String,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
-    /// What a row is, what a share means, what the words say: the head of the data.
+    /// Headings of the data table: the row, the share, the remark.
     pub head: [String; 3],
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub rows: Vec<Share>,
 }
 
 /// A row of shares.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// What it belongs to; rows of the same group stand together.
+    /// Group that the row belongs to; rows of one group stand together.
     pub group: String,
     /// Its heading within the group.
     pub name: String,
-    /// From 0 to 1.
+    /// Share from 0 to 1.
     pub share: f64,
     /// Words beside it.
     pub remark: String,
@@ -57,7 +57,7 @@ const BARS_HEIGHT: f64 = 84.0;
 const LEFT: f64 = 76.0;
 
 impl Stacks {
-    /// The parts that occur, by number.
+    /// Returns the numbers of the parts that occur.
     fn occurring(&self) -> Vec<usize> {
         let occurs = |&part: &usize| {
             let mut bars = self.panels.iter().flat_map(|panel| &panel.bars);
@@ -66,7 +66,7 @@ impl Stacks {
         (0..self.parts.len()).filter(occurs).collect()
     }
 
-    /// Names of the parts in as many lines as they need, and how high these are.
+    /// Returns the names of the parts, in as many lines as they need, and their height.
     fn legend(&self, width: f64) -> (String, f64) {
         let (mut svg, mut x, mut y) = (String::new(), 8.0, 16.0);
         for (i, name) in self.occurring().into_iter().map(|part| (part, &self.parts[part])) {
@@ -127,7 +127,7 @@ impl Picture for Stacks {
                     short(value)
                 );
             }
-            // As many numbers as there is room for.
+            // Numbers are left out where they would overlap.
             let every = (width_of(&panel.bars.len().to_string()) / slot).ceil().max(1.0) as usize;
             for (b, bar) in panel.bars.iter().enumerate() {
                 let x = LEFT + slot * b as f64;
@@ -172,14 +172,14 @@ impl Picture for Stacks {
     }
 }
 
-/// Two to four of it make so much: 1, 2 or 5 and zeros.
+/// Returns a step of 1, 2 or 5 times a power of ten, so that the axis has two to four of them.
 fn round_step(most: f64) -> f64 {
     let power = 10f64.powf((most / 4.0).log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|x| x * power);
     steps.into_iter().find(|step| *step >= most / 4.0 * (1.0 - 1e-9)).unwrap_or(most)
 }
 
-/// A round number on an axis: 20 k, 1.5 M.
+/// Returns a round number of an axis as text: 20 k, 1.5 M.
 fn short(value: f64) -> String {
     match value {
         v if v >= 1e9 => format!("{} G", number(v / 1e9)),
@@ -250,7 +250,7 @@ impl Picture for Shares {
     }
 }
 
-/// The first tag of a picture of our own.
+/// Returns the opening tag of a hand-written picture.
 pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \

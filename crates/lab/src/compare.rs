@@ -1,6 +1,6 @@
-//! Codes side by side, by what they cost and what they bear.
+//! Codes side by side, by cost and tolerated losses.
 //!
-//! Every number is counted from equations and plans, the same that store data, not taken from a
+//! Every number is counted from the equations and plans that also store data. None is taken from a
 //! paper.
 
 use crate::words::{self, rounded};
@@ -11,33 +11,33 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// How much is counted.
+/// Extent of the counting.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How long to look for a cheaper rebuild of each column.
+    /// Effort of the search for a cheaper rebuild of each column.
     pub effort: Effort,
-    /// Plans the rebuild of every column, however large the stripe is. Of a stripe of more than
-    /// 1500 cells some columns of each kind are planned otherwise.
+    /// Plans the rebuild of every column, however large the stripe is. Otherwise, above 1500
+    /// cells, only some columns of each kind are planned.
     pub all_columns: bool,
-    /// Proves how many columns may be lost, up to one more than is claimed.
+    /// Proves how many lost columns are tolerated, up to one more than claimed.
     pub proves: bool,
-    /// Threads; the result does not depend on it.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
 }
 
-/// What is under way.
+/// Stage of the work under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Rebuilds are planned, column by column.
     Rebuilds,
-    /// Sets of so many lost columns are decided.
+    /// Sets of `lost` columns are decided.
     Sets {
         /// Columns lost.
         lost: usize,
     },
 }
 
-/// Hears what is under way, how much of it is done, and of how much; `false` ends the comparison.
+/// Receives the stage, the work done of it and the work in all; `false` ends the comparison.
 pub type Hear<'h> = dyn Fn(Stage, u64, u64) -> bool + Sync + 'h;
 
 /// One code.
@@ -55,36 +55,36 @@ pub struct Line {
     pub overhead: f64,
     /// User data per byte stored.
     pub rate: f64,
-    /// Columns that may be lost, as claimed.
+    /// Tolerance that the code claims.
     pub claim: Claim,
-    /// The same, proved, if that was asked for.
+    /// Tolerance that was proved, if a proof was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proved: Option<Proved>,
     /// Parity elements changed by one data element.
     pub parities_updated: MeanAndMost,
-    /// What rebuilding one column reads.
+    /// Elements read to rebuild one column.
     pub rebuild: Rebuild,
-    /// What encoding computes.
+    /// Work to encode.
     pub encode: Encode,
 }
 
-/// What was proved of it.
+/// Result of a proof.
 #[derive(Clone, Debug, Serialize)]
 pub struct Proved {
-    /// Any so many columns may be lost, proved exactly.
+    /// Lost columns that are always tolerated, proved exactly.
     pub tolerance: usize,
-    /// Whether every level was counted.
+    /// True if every level was counted.
     pub exact: bool,
-    /// Whether the claim was not contradicted.
+    /// True if the claim was not contradicted.
     pub holds: bool,
 }
 
-/// Over all data elements.
+/// Mean and maximum over all data elements.
 #[derive(Clone, Debug, Serialize)]
 pub struct MeanAndMost {
     /// The mean.
     pub mean: f64,
-    /// The most.
+    /// The maximum.
     pub most: usize,
 }
 
@@ -93,21 +93,21 @@ pub struct MeanAndMost {
 pub struct Rebuild {
     /// Mean over all columns.
     pub mean_reads: f64,
-    /// The same as a share.
+    /// Mean reads as a share.
     pub mean_share: f64,
-    /// The column that takes most.
+    /// Column whose rebuild reads most.
     pub worst_column: usize,
-    /// What it takes.
+    /// Elements read to rebuild that column.
     pub worst_reads: usize,
-    /// The same as a share.
+    /// Reads of that column as a share.
     pub worst_share: f64,
     /// All columns were planned, and no plan reads less.
     pub exact: bool,
     /// Some plan may read more than is needed.
     pub bound: bool,
-    /// How many columns were planned; fewer than there are: the numbers are a sample's.
+    /// Columns planned; if fewer than the code has, the numbers are of a sample.
     pub planned: usize,
-    /// Whether each of them can be rebuilt.
+    /// True if each planned column can be rebuilt.
     pub rebuildable: bool,
 }
 
@@ -120,18 +120,18 @@ pub struct Encode {
     pub multiplications_per_element: f64,
 }
 
-/// What is claimed of it.
+/// Tolerance that a code claims.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Claim {
-    /// Any so many columns may be lost.
+    /// Lost columns that are always tolerated.
     pub tolerance: usize,
-    /// Whether nothing could do better at this rate.
+    /// True if no code tolerates more at this rate.
     pub mds: bool,
 }
 
-/// Counts one code; `None` if the hearer ended it.
+/// Returns the line of one code; `None` if `hear` ended it.
 ///
-/// Cost: a plan for each column, and with a proof about a second of one core for each level.
+/// Cost: a plan for each column; with a proof, about one second of one core for each level.
 pub fn line(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Line> {
     let ended = AtomicBool::new(false);
     let hear = |stage, done, of| {
@@ -165,17 +165,17 @@ pub fn line(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Line> {
     })
 }
 
-/// Columns of the same height with as many parity cells, which cost about the same to rebuild: all
-/// of them, and those that are planned.
+/// Columns of equal height and equal number of parity cells, which cost about the same to rebuild:
+/// all of them, and the planned ones.
 struct Alike {
     columns: Vec<usize>,
     planned: Vec<usize>,
 }
 
-/// The columns in groups, and of each group those that there is time for, evenly spread.
+/// Returns the columns in groups, and of each group the planned ones, evenly spread.
 fn alike(code: &Code, all: bool) -> Vec<Alike> {
-    // A plan takes about as long as the stripe has cells: all columns are planned up to a stripe of
-    // 39 by 39.
+    // A plan takes time proportional to the cells of the stripe: all columns are planned up to a
+    // stripe of 39 by 39.
     const CELLS_MOST: usize = 60_000;
     const OF_EACH_LEAST: usize = 2;
     let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
@@ -195,8 +195,7 @@ fn alike(code: &Code, all: bool) -> Vec<Alike> {
     groups.into_values().map(|columns| Alike { planned: spread(&columns), columns }).collect()
 }
 
-/// Plans the rebuild of each column, or of as many as there is time for, on all cores. `None` if
-/// the hearer ended it.
+/// Plans the rebuild of the chosen columns on all cores. `None` if `hear` ended it.
 fn rebuild(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Rebuild> {
     let planner = Planner::new(code);
     let costs = Costs::uniform();
@@ -233,7 +232,7 @@ fn rebuild(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Rebuild> {
     let data = code.data().len() as f64;
     let known: Vec<(usize, bool)> = plans.iter().copied().flatten().collect();
     let reads = |column: usize| plans[column].map_or(0, |p| p.0);
-    // Each planned column stands for as many of its group as were left out.
+    // Each planned column is weighted by the columns that it stands for.
     let (mut sum, mut weights) = (0.0, 0.0);
     for group in &groups {
         let weight = group.columns.len() as f64 / group.planned.len() as f64;
@@ -260,8 +259,7 @@ fn rebuild(code: &Code, options: &Options, hear: &Hear<'_>) -> Option<Rebuild> {
 fn proved(code: &Code, threads: usize, hear: &Hear<'_>) -> Proved {
     let options = ProveOptions {
         lost_most: Some(code.claim().tolerance + 1),
-        // A line of a table is not worth the work of a proof: a second or so of one core for each
-        // level.
+        // The line of a table gets a short proof: about one second of one core for each level.
         sets_most: 5_000_000,
         work_most: 1_000_000_000,
         fatal_most: 1,

@@ -29,7 +29,7 @@ const CHARACTERS_BESIDE: usize = 84;
 /// And of one that stands below, which may make the picture wider.
 const CHARACTERS_BELOW: usize = 124;
 
-/// The picture.
+/// Returns the picture of the stripe of a code.
 pub fn stripe(code: &Code) -> String {
     let labels = Labels::new(code);
     let picture = Picture::new(code, &labels);
@@ -60,7 +60,7 @@ pub fn stripe(code: &Code) -> String {
     out
 }
 
-/// The lines under the name.
+/// Returns the lines below the name.
 fn facts(code: &Code) -> Vec<String> {
     let (mean, most) = words::update_cost(code);
     vec![
@@ -77,7 +77,7 @@ fn facts(code: &Code) -> Vec<String> {
     ]
 }
 
-/// Where everything stands.
+/// Positions of all parts of the picture.
 struct Picture<'c> {
     code: &'c Code,
     labels: &'c Labels,
@@ -146,7 +146,7 @@ impl<'c> Picture<'c> {
         picture
     }
 
-    /// The equations of the legend in its order, each in at most so many characters.
+    /// Returns the equations of the legend in its order, each in at most `characters` characters.
     fn equations(&self, characters: usize) -> impl Iterator<Item = (usize, String)> {
         let mut order: Vec<usize> = (0..self.code.equations().len()).collect();
         order.sort_by_key(|&e| (self.labels.of[e].set, self.labels.of[e].index));
@@ -192,7 +192,8 @@ impl<'c> Picture<'c> {
         out.push_str("}\n@media print{.paper{fill:none}}\n</style>\n");
     }
 
-    /// The hues of one set go once around the circle; the sets are turned against each other.
+    /// Returns a hue: those of one set go once around the circle; the sets are turned against each
+    /// other.
     fn hue(&self, equation: usize) -> f64 {
         let label = &self.labels.of[equation];
         let count = self.labels.sets[label.set].max(1);
@@ -349,7 +350,7 @@ impl<'c> Picture<'c> {
     }
 }
 
-/// As much of a sum as fits into so many characters.
+/// Returns the longest form of a sum that fits into `characters` characters.
 fn fitting(code: &Code, terms: &[(CellIndex, pantile::gf::Gf)], characters: usize) -> String {
     let mut most = terms.len();
     loop {
@@ -361,7 +362,7 @@ fn fitting(code: &Code, terms: &[(CellIndex, pantile::gf::Gf)], characters: usiz
     }
 }
 
-/// A colour of the OKLCH space as #rrggbb; what lies outside sRGB is clipped.
+/// Returns a colour of the OKLCH space as #rrggbb; colours outside sRGB are clipped.
 ///
 /// Source: B. Ottosson, "A perceptual color space for image processing", 2020.
 fn oklch(lightness: f64, chroma: f64, hue_degrees: f64) -> String {

@@ -1,11 +1,12 @@
-//! The volume's own engine over devices in virtual time: it is asked, acts, and is answered.
+//! The volume's own engine over devices in virtual time: requests go in, answers come out.
 //!
-//! There is one driver, [`Engine`]; what it drives is a value: a volume, or the
-//! [standard](crate::standard) RAID that volumes are compared with. So are the devices. [`Held`]
-//! devices keep contents, so that what is read can be compared: those of `pantile_sim`'s world, one
-//! queue each, and how long an operation takes, the caller says. The [ledger](crate::replay) of a
-//! trace has none, so that a volume may be long. Computing takes no time in either. So every number
-//! found here is exact and the same on every machine.
+//! [`Engine`] is the only driver. It drives a machine, which is a volume or the
+//! [standard](crate::standard) RAID that volumes are compared with, on devices, which are of two
+//! kinds. [`Held`] devices keep contents, so that reads can be verified: they are those of
+//! `pantile_sim`'s world, with one queue each and service times set by the caller. The
+//! [ledger](crate::replay) of a trace keeps no contents, so that a volume can be large. Computing
+//! takes no time in either. Every number found here is therefore exact and the same on every
+//! machine.
 
 use pantile_format::FormatError;
 use pantile_format::volume::HistoryId;
@@ -17,24 +18,24 @@ use pantile_volume::{
 use std::collections::HashMap;
 use std::fmt;
 
-/// Devices, and whoever asked: they take the actions of a volume.
+/// Devices that perform the actions of a volume, and the receiver of its answers.
 pub(crate) trait Devices {
-    /// Why an action cannot be performed.
+    /// Reason why an action cannot be performed.
     type Fault;
 
-    /// Takes an action; gives the event of what takes no time.
+    /// Performs an action; returns the event of an action that takes no time.
     fn perform(&mut self, action: Action) -> Result<Option<Event>, Self::Fault>;
 
-    /// Goes on until the next operation ends; `None` if nothing is under way.
+    /// Advances to the end of the next operation; `None` if nothing is under way.
     fn step(&mut self) -> Option<Event>;
 
     /// Virtual time: nanoseconds since the beginning.
     fn now_ns(&self) -> u64;
 }
 
-/// A machine that is told events and gives actions.
+/// A machine that handles events and returns actions.
 pub(crate) trait Machine {
-    /// Takes an event.
+    /// Handles an event.
     fn handle(&mut self, event: Event);
 
     /// Returns the next action, until there is none.
@@ -61,7 +62,7 @@ impl Machine for Box<dyn Machine> {
     }
 }
 
-/// Returns a volume, all of whose devices are there: [`Engine::rest`] lets it be opened.
+/// Returns a volume with all of its devices present; [`Engine::rest`] completes its opening.
 pub(crate) fn opened(geometry: &Geometry) -> Volume {
     let there = vec![true; geometry.slots()];
     Volume::open(geometry.clone(), &there, HistoryId([2; 16]))
@@ -74,7 +75,7 @@ pub(crate) struct Engine<D, M = Volume> {
 }
 
 impl<D: Devices, M: Machine> Engine<D, M> {
-    /// Tells the volume what happened, and performs what it wants at once.
+    /// Passes an event to the machine and performs the actions that follow at once.
     pub(crate) fn tell(&mut self, event: Event) -> Result<(), D::Fault> {
         self.volume.handle(event);
         self.act()
@@ -89,7 +90,7 @@ impl<D: Devices, M: Machine> Engine<D, M> {
         Ok(())
     }
 
-    /// Goes on until the next thing has happened; false if nothing is under way.
+    /// Advances to the next event; false if nothing is under way.
     fn step(&mut self) -> Result<bool, D::Fault> {
         match self.devices.step() {
             Some(event) => self.tell(event).map(|()| true),
@@ -97,7 +98,7 @@ impl<D: Devices, M: Machine> Engine<D, M> {
         }
     }
 
-    /// Goes on until nothing is under way.
+    /// Advances until nothing is under way.
     pub(crate) fn rest(&mut self) -> Result<(), D::Fault> {
         self.act()?;
         while self.step()? {}
@@ -105,7 +106,7 @@ impl<D: Devices, M: Machine> Engine<D, M> {
     }
 }
 
-/// The engine did what it may not do, or refused what it should do: a fault of it.
+/// A fault of the engine: it did something forbidden, or refused something valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineFault(pub String);
 
@@ -117,23 +118,23 @@ impl fmt::Display for EngineFault {
 
 impl std::error::Error for EngineFault {}
 
-/// Sees every action before it is performed.
+/// Observer of every action before it is performed.
 pub(crate) trait Watch {
     fn sees(&mut self, action: &Action);
 }
 
-/// Nobody looks.
+/// Observes nothing.
 impl Watch for () {
     fn sees(&mut self, _: &Action) {}
 }
 
-/// Devices with contents, who asked for what, and who watches.
+/// Devices with contents, the requesters, and an observer.
 pub(crate) struct Held<W> {
     pub(crate) world: World,
     pub(crate) watch: W,
-    /// Requests under way, and whose they are.
+    /// Requests under way, each with its requester.
     waiting: HashMap<RequestId, u64>,
-    /// Who was answered since somebody last looked.
+    /// Requesters answered since the list was last taken.
     pub(crate) answered: Vec<u64>,
     /// The epoch that was begun last.
     pub(crate) begun: Option<EpochId>,
@@ -168,9 +169,10 @@ impl<W: Watch> Devices for Held<W> {
 }
 
 impl<W: Watch, M: Machine> Engine<Held<W>, M> {
-    /// Returns a machine on devices that hold a volume that nobody has written to.
+    /// Returns a machine on devices that hold a fresh volume.
     ///
-    /// `service_ns` says how long a device takes for so many blocks from one on.
+    /// `service_ns` returns the time that a device takes for a number of blocks from a first block
+    /// on.
     ///
     /// Errors: no volume has this shape.
     pub(crate) fn new(
@@ -205,7 +207,7 @@ impl<W: Watch, M: Machine> Engine<Held<W>, M> {
         Ok(Engine { volume, devices })
     }
 
-    /// Writes all of it once, whole stripes at a time, each block with what `content` says.
+    /// Writes the whole volume once, in whole stripes, each block with the value of `content`.
     pub(crate) fn fill(
         &mut self,
         geometry: &Geometry,
@@ -221,19 +223,19 @@ impl<W: Watch, M: Machine> Engine<Held<W>, M> {
         self.rest()
     }
 
-    /// Asks for something in somebody's name.
+    /// Submits a request of requester `who`.
     pub(crate) fn ask(&mut self, who: u64, ask: &Ask) -> Result<(), EngineFault> {
         let (id, event) = self.devices.world.ask(ask);
         self.devices.waiting.insert(id, who);
         self.tell(event)
     }
 
-    /// Whether nobody waits.
+    /// Returns true if no request is waiting.
     pub(crate) fn is_answered(&self) -> bool {
         self.devices.waiting.is_empty()
     }
 
-    /// Goes on until the next thing happens.
+    /// Advances to the next event.
     pub(crate) fn step_on(&mut self) -> Result<(), EngineFault> {
         match self.step()? {
             true => Ok(()),
@@ -241,7 +243,7 @@ impl<W: Watch, M: Machine> Engine<Held<W>, M> {
         }
     }
 
-    /// Goes on until everybody is answered.
+    /// Advances until every request is answered.
     pub(crate) fn answers(&mut self) -> Result<(), EngineFault> {
         while !self.is_answered() {
             self.step_on()?;

@@ -1,9 +1,9 @@
 //! Pictures as SVG text: charts, heat maps. Each carries its data, so that a table can stand
 //! beneath it.
 //!
-//! Text and axes take the colour of the page around them, so that a picture is right on a dark
-//! screen and on paper; series have colours of even lightness and a mark of their own each. No
-//! font, script or network is needed.
+//! Text and axes take the colour of the page around them, so that a picture is legible on a dark
+//! screen and on paper. Each series has a colour of even lightness and its own mark. No font,
+//! script or network is needed.
 
 use crate::bars::{Shares, Stacks, open};
 use crate::matrix::Matrix;
@@ -22,7 +22,7 @@ pub enum Figure {
     Stacks(Stacks),
     /// Shares with words beside them.
     Shares(Shares),
-    /// A stripe with what is lost.
+    /// A stripe with its lost cells.
     Matrix(Matrix),
     /// Named points, the best of them marked.
     Points(Points),
@@ -34,12 +34,12 @@ pub enum Figure {
 
 pub use crate::points::{Point, Points};
 
-/// A table that is shown as such, without a picture.
+/// A table without a picture.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// The heading.
     pub title: String,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
     /// Headings of the columns; one that starts with '>' is aligned to the right, as numbers are.
     pub head: Vec<String>,
@@ -47,12 +47,12 @@ pub struct Listing {
     pub rows: Vec<Vec<String>>,
 }
 
-/// Lines of a program, as they stand there.
+/// Lines of a program, verbatim.
 #[derive(Clone, Debug)]
 pub struct Quote {
     /// The heading.
     pub title: String,
-    /// Where it is from, and what to know when reading it.
+    /// Source of the lines, and an explanation.
     pub caption: String,
     /// The lines.
     pub lines: Vec<String>,
@@ -63,17 +63,17 @@ pub struct Quote {
 pub struct Chart {
     /// The heading.
     pub title: String,
-    /// What the horizontal axis means, with its unit.
+    /// Label of the horizontal axis, with its unit.
     pub x: String,
-    /// What the vertical axis means, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y: String,
     /// The values.
     pub series: Vec<Series>,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
-    /// Whether the horizontal axis is logarithmic.
+    /// True if the horizontal axis is logarithmic.
     pub logarithmic_x: bool,
-    /// Whether points are not joined.
+    /// True if points are not joined.
     pub is_scatter: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Series {
     pub name: String,
     /// The values, by ascending x.
     pub points: Vec<(f64, f64)>,
-    /// Whether it is what the others are compared with; drawn thin.
+    /// True for the reference that the others are compared with; it is drawn thin.
     pub is_reference: bool,
 }
 
@@ -93,11 +93,11 @@ pub struct Series {
 pub struct Heat {
     /// The heading.
     pub title: String,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
     /// Headings of the columns.
     pub columns: Vec<String>,
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub rows: Vec<HeatRow>,
 }
 
@@ -106,9 +106,9 @@ pub struct Heat {
 pub struct HeatRow {
     /// Its heading.
     pub name: String,
-    /// The numbers; none leaves a place empty.
+    /// The numbers; `None` leaves a place empty.
     pub values: Vec<Option<f64>>,
-    /// How dark each is, from 0 to 1.
+    /// Darkness of each, from 0 to 1.
     pub shades: Vec<Option<f64>>,
 }
 
@@ -124,22 +124,22 @@ pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0x7c, 0x7f, 0x8a),
 ];
 
-/// A colour as pages write it.
+/// Returns a colour as #rrggbb.
 pub(crate) fn colour(i: usize) -> String {
     let RGBColor(red, green, blue) = COLOURS[i % COLOURS.len()];
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// The width of the page's column: a wider picture would be made smaller, and its text too small to
-/// read.
+/// Width of the page's column in pixels; a wider picture would be scaled down until its text is
+/// too small.
 pub(crate) const WIDTH_MOST: f64 = 900.0;
 
-/// About how wide a text is, in pixels, at 12 px.
+/// Returns the approximate width of a text in pixels, at 12 px.
 pub(crate) fn width_of(text: &str) -> f64 {
     7.3 * text.chars().count() as f64
 }
 
-/// A text of at most so many characters, its middle left out.
+/// Returns a text of at most `most` characters, its middle left out.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= most {
@@ -153,14 +153,14 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 const PLOT_WIDTH: u32 = 520;
 const HEIGHT: u32 = 360;
 
-/// plotters divides the size that it is given by 1.24: this is 12.5 px.
+/// 12.5 px: plotters divides the given size by 1.24.
 const FONT: (&str, f64) = ("sans-serif", 15.5);
 
 /// Letters of a name in the legend.
 const NAME_MOST: usize = 40;
 
 impl Chart {
-    /// Lines through marked points.
+    /// Returns lines through marked points.
     pub fn lines(
         title: impl Into<String>,
         x: impl Into<String>,
@@ -179,7 +179,7 @@ impl Chart {
         }
     }
 
-    /// Points.
+    /// Returns unjoined points.
     pub fn scatter(
         title: impl Into<String>,
         x: impl Into<String>,
@@ -205,7 +205,7 @@ impl Chart {
     {
         let mut svg = String::new();
         {
-            // A legend as wide and as high as its names.
+            // The legend is as wide and as high as its names.
             let longest = self.series.iter().map(|s| width_of(&cut(&s.name, NAME_MOST))).fold(0.0, f64::max);
             // Capitals are wider than the mean of letters.
             let width = PLOT_WIDTH + 48 + (1.25 * longest) as u32;
@@ -240,7 +240,7 @@ impl Chart {
                     let width = if series.is_reference { 1 } else { 2 };
                     chart.draw_series(LineSeries::new(points.clone(), colour.stroke_width(width))).ok()?;
                 }
-                // The shape tells series apart where colours do not.
+                // Shapes distinguish series that have the same colour.
                 match i % 3 {
                     0 => chart.draw_series(points.iter().map(|&p| Circle::new(p, 3, colour.filled()))).ok(),
                     1 => chart
@@ -331,7 +331,7 @@ impl Picture for Heat {
             self.rows.iter().flat_map(|row| row.values.iter().flatten().map(|&v| width_of(&number(v))));
         let heads = self.columns.iter().map(|name| width_of(name));
         let wide = values.chain(heads).fold(34.0, f64::max) + 10.0;
-        // More columns than fit beside each other go on below.
+        // Columns that do not fit beside each other go on below.
         let per_panel = (((WIDTH_MOST - left) / wide) as usize).max(1);
         let panels = self.columns.len().div_ceil(per_panel).max(1);
         let panel = (34 + HEIGHT * self.rows.len()) as f64;
@@ -388,13 +388,13 @@ impl Picture for Heat {
     }
 }
 
-/// What every picture has.
+/// Parts that every picture has.
 pub(crate) trait Picture {
-    /// The heading, and what to know when reading it.
+    /// Returns the heading and the explanation.
     fn words(&self) -> (&str, &str);
-    /// The picture; empty if there is nothing to draw.
+    /// Returns the picture; empty if there is nothing to draw.
     fn svg(&self) -> String;
-    /// Its data as rows of text, the first the head.
+    /// Returns the data as rows of text, the head first.
     fn data(&self) -> Vec<Vec<String>>;
 }
 
@@ -441,28 +441,28 @@ impl Figure {
         }
     }
 
-    /// The heading.
+    /// Returns the heading.
     pub fn title(&self) -> &str {
         self.picture().words().0
     }
 
-    /// What to know when reading it.
+    /// Returns the explanation printed below it.
     pub fn caption(&self) -> &str {
         self.picture().words().1
     }
 
-    /// The picture; empty if there is nothing to draw.
+    /// Returns the picture; empty if there is nothing to draw.
     pub fn svg(&self) -> String {
         self.picture().svg()
     }
 
-    /// Its data as rows of text, the first the head.
+    /// Returns the data as rows of text, the head first.
     pub fn data(&self) -> Vec<Vec<String>> {
         self.picture().data()
     }
 }
 
-/// A number as people read it: four significant digits, no needless zeros.
+/// Returns a number as text: four significant digits, without trailing zeros.
 pub fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
@@ -479,12 +479,12 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// Text within XML.
+/// Escapes a text for XML.
 pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Black becomes the colour of the page's text, and the picture gets its name.
+/// Replaces black with the text colour of the page, and names the picture.
 fn of_the_page(svg: &str, title: &str) -> String {
     let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
     svg.replacen("<svg ", &named, 1).replace("#000000", "currentColor")

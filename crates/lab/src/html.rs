@@ -1,4 +1,4 @@
-//! Reports as one self-contained page: inline pictures, their data beneath, every number, the
+//! Reports as one self-contained page: inline pictures with their data, every number, and the
 //! command that made it.
 
 use crate::figure::{escape, number};
@@ -24,7 +24,7 @@ td.n, th.n { text-align: right; white-space: nowrap; } .scroll { overflow-x: aut
   details > * { display: block !important; } details.more { display: none; } h2 { break-before: page; } figure, tr { break-inside: avoid; } }
 ";
 
-/// The page. `command` and `inputs` are embedded, so that whoever reads it can make it again.
+/// Returns the page. `command` and `inputs` are embedded, so that a reader can make it again.
 pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[Report]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
@@ -55,8 +55,7 @@ pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[
     out
 }
 
-/// How near the published numbers are and what stands beside them, per report that has any, if
-/// there are several.
+/// Adds a table of how near each report is to its published numbers, if several reports have any.
 fn summary(out: &mut String, reports: &[Report]) {
     let with_published: Vec<&Report> =
         reports.iter().filter(|report| report.published().next().is_some()).collect();
@@ -132,14 +131,14 @@ fn measures(out: &mut String, measures: &[&Measure]) {
     out.push_str("</table></div>\n");
 }
 
-/// What to know of a number: the note, and the words of the document.
+/// Returns the remark on a number: its note and the words of the document.
 fn remark(measure: &Measure) -> String {
     let printed = measure.line.map(|line| format!("\u{201c}{}\u{201d}", escape(line)));
     let parts = measure.note.as_deref().map(escape).into_iter().chain(printed);
     parts.collect::<Vec<_>>().join("; ")
 }
 
-/// A deviation in per cent, with its sign; beyond a hundredfold, the factor.
+/// Returns a deviation in per cent, with its sign; beyond a hundredfold, the factor.
 pub fn deviation(share: f64) -> String {
     match share < 99.0 {
         true => format!("{:+.1} %", 100.0 * share),
@@ -182,7 +181,7 @@ fn figure(out: &mut String, figure: &Figure) {
     let numbers: Vec<bool> = (0..columns).map(|c| data.iter().skip(1).all(|row| is_number(row, c))).collect();
     for (i, row) in data.iter().enumerate() {
         let tag = if i == 0 { "th" } else { "td" };
-        // Words stand to the left, numbers to the right.
+        // Words are aligned to the left, numbers to the right.
         out.push_str("<tr>");
         for (c, cell) in row.iter().enumerate() {
             let class = if c > 0 && numbers[c.min(numbers.len() - 1)] { " class=\"n\"" } else { "" };

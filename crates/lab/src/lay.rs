@@ -1,17 +1,17 @@
-//! Which placement a code is counted with.
+//! The placement that a code is counted with.
 
 use pantile::Code;
 use pantile::code::Placement;
 use pantile_host::usual_placement;
 
-/// One placement for all codes, or what `pantile create` gives each.
+/// One placement for all codes, or the one that `pantile create` gives each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lay {
-    /// This one.
+    /// The given placement.
     As(Placement),
-    /// The placement of a volume for which nobody chooses one.
+    /// The placement of a volume that is created without one.
     Usual,
-    /// The evenest: of many groups, each with its columns on other disks.
+    /// The most even placement: many groups, each with its columns on other disks.
     Spread,
 }
 

@@ -1,23 +1,21 @@
 //! Questions with a table and a picture as the answer: which code for my disks and my workload?
 //!
-//! The lab counts plans, the same that a volume executes; it has no engine and no codes of its own.
-//! An experiment is a function from its options to a [`Report`]: what was asked, by which
-//! convention it was counted, a list of [`Measure`]s (each with its [`Kind`], and with the
-//! published value beside ours if there is one), and [`Figure`]s. [`page()`] prints reports as one
-//! self-contained page.
+//! The lab counts plans that a volume executes; it has no engine and no codes of its own. An
+//! experiment is a function from its options to a [`Report`]: the question, the convention of
+//! counting, a list of [`Measure`]s (each with its [`Kind`], and with the published value beside
+//! ours if there is one), and [`Figure`]s. [`page()`] prints reports as one self-contained page.
 //!
 //! * [`advise`]: which code for this workload;
 //! * [`durability`]: how likely a code loses data;
 //! * [`papers`]: the evaluations of four papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the fifth, on write cache layers;
-//! * [`compare`]: codes side by side, by what they cost and what they bear;
-//! * [`ceph`]: which pools of a cluster a release strands, what they bear and what they cost;
-//! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: what its parts are
-//!   called;
-//! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what
-//!   is lost;
-//! * [`delayed`]: what delayed parity buys and what it can lose, in one page;
+//! * [`compare`]: codes side by side, by cost and tolerated losses;
+//! * [`ceph`]: pools of a cluster that a release strands, with their tolerance and cost;
+//! * [`drawing`]: a stripe with its parity groups, as a picture; [`words`]: names of its parts;
+//! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: a stripe with lost
+//!   columns;
+//! * [`delayed`]: gains and risks of delayed parity, in one page;
 //! * [`html`]: the page.
 //!
 //! Everything is a function of its inputs and a seed: no clock, no threads that change a number.

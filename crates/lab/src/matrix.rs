@@ -1,16 +1,16 @@
-//! The stripe as a grid: what is lost, what is read for it, and in which order it is recovered.
+//! The stripe as a grid: the lost cells, the cells read for them, and the order of recovery.
 
 use crate::bars::open;
 use crate::figure::{Picture, WIDTH_MOST, colour, escape};
 use pantile::{Cell, CellIndex, CellSet, Code, Plan};
 use std::fmt::Write;
 
-/// One stripe of a code and a plan that recovers what is lost.
+/// One stripe of a code, and a plan that recovers its lost columns.
 #[derive(Clone, Debug)]
 pub struct Matrix {
     /// The heading.
     pub title: String,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
     code: Code,
     lost: CellSet,
@@ -22,8 +22,8 @@ const GAP: f64 = 3.0;
 const LEFT: f64 = 34.0;
 
 impl Matrix {
-    /// The stripe whose columns are lost; none if they cannot be recovered, or if nobody could read
-    /// the picture.
+    /// Returns the stripe with these columns lost; `None` if they cannot be recovered, or if the
+    /// picture would be too dense to read.
     pub fn new(code: &Code, columns: &[usize]) -> Option<Matrix> {
         const CELLS_MOST: usize = 900;
         if code.cell_count() > CELLS_MOST || columns.is_empty() {
@@ -50,7 +50,7 @@ impl Matrix {
         })
     }
 
-    /// In which step a cell is made, from 1.
+    /// Returns the step that makes a cell, from 1.
     fn step_of(&self, cell: CellIndex) -> Option<usize> {
         self.plan.steps.iter().position(|step| step.target == cell).map(|i| i + 1)
     }

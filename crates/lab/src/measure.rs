@@ -1,33 +1,34 @@
-//! What an experiment found, and what kind of number each finding is.
+//! Findings of an experiment, each with the kind of its number.
 
 use crate::Figure;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// How a number came about: the word that stands beside it everywhere.
+/// Origin of a number: the word that is printed beside it everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A document prints it; nothing here stands beside it.
+    /// A document prints it; the lab has no value for it.
     Published,
-    /// Something ran: a kernel, a volume's engine on devices or in virtual time, a file of records.
+    /// Something ran: a kernel, a volume's engine on devices or in virtual time, or a recorded
+    /// run.
     Measured,
-    /// Counted in plans, equations or requests, each of which exists.
+    /// Counted in plans, equations or requests that exist.
     Counted,
     /// A model with virtual time or chance ran; its rules are the lab's.
     Simulated,
-    /// A formula, with literals or with counted numbers put in.
+    /// A formula of literals or counted numbers.
     Computed,
-    /// A formula of which a constant was chosen so that published numbers come out.
+    /// A formula with a constant chosen so that published numbers come out.
     Fitted,
 }
 
 impl Kind {
-    /// All of them, in the order of tables.
+    /// All kinds, in the order of tables.
     pub const ALL: [Kind; 6] =
         [Kind::Measured, Kind::Counted, Kind::Simulated, Kind::Computed, Kind::Fitted, Kind::Published];
 
-    /// As tables, pages and JSON print it.
+    /// Returns the word that tables, pages and JSON print.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Published => "published",
@@ -39,58 +40,59 @@ impl Kind {
         }
     }
 
-    /// Whether nearness to a published number says something: only what ran or was counted could
-    /// have come out otherwise.
+    /// Returns true if nearness to a published number is evidence: only a measured or counted
+    /// number could have come out otherwise.
     pub fn is_evidence(self) -> bool {
         matches!(self, Kind::Measured | Kind::Counted)
     }
 }
 
-/// A number that a document prints, with its words.
+/// A number that a document prints, with its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Printed {
-    /// The number, of a percentage in per cent.
+    /// The number; a percentage in per cent.
     pub value: f64,
-    /// The line of the document that has it, or the part of the line. `docs/published.md` quotes
-    /// the line.
+    /// The line of the document that has it, or a part of the line. `docs/published.md` quotes it.
     pub line: &'static str,
 }
 
-/// A number and its line.
+/// Returns a number with its line.
 pub const fn printed(value: f64, line: &'static str) -> Printed {
     Printed { value, line }
 }
 
-/// One number: what a document prints, what came out here, how far they are apart.
+/// One number: the printed value, ours, and the deviation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measure {
     /// The experiment, as the command names it: `dcode-load`.
     pub experiment: &'static str,
-    /// What it is of: a code and the circumstances.
+    /// The code and the circumstances.
     pub case: String,
-    /// Which number of it, with its unit.
+    /// The quantity, with its unit.
     pub quantity: String,
-    /// How the value came about.
+    /// Origin of the value.
     pub kind: Kind,
-    /// The value that the document prints; none if it prints nothing.
+    /// Value that the document prints, if any.
     pub published: Option<f64>,
     /// The words in which the document prints it.
     pub line: Option<&'static str>,
-    /// Ours; none if it is infinite or does not exist, or if only the published one stands here.
+    /// Our value; `None` if it is infinite or does not exist, or if only the published one is
+    /// shown.
     pub value: Option<f64>,
     /// value / published - 1; the plain difference if the published value is 0.
     pub deviation: Option<f64>,
-    /// Why it deviates, or what it means.
+    /// Reason of the deviation, or meaning of the number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Measure {
-    /// Puts the value of a document beside ours.
+    /// Adds the value of a document.
     fn against(mut self, printed: Printed) -> Measure {
         let published = printed.value;
         (self.published, self.line) = (Some(published), Some(printed.line));
-        // Of a percentage the difference in points says more than its share of a small number.
+        // The difference of two percentages is given in points: a share of a small number would
+        // mislead.
         if let (Some(value), true) = (self.value, self.quantity.ends_with("per cent")) {
             self.note = Some(format!("{:.1} points apart", (value - published).abs()));
         }
@@ -101,12 +103,12 @@ impl Measure {
         self
     }
 
-    /// Returns the line and the value that name the printed number.
+    /// Returns the line and the value that identify the printed number.
     pub(crate) fn number(&self) -> (&'static str, u64) {
         (self.line.unwrap_or_default(), self.published.unwrap_or(f64::NAN).to_bits())
     }
 
-    /// Returns true for a speed, which says something of one machine alone.
+    /// Returns true for a speed, which holds for one machine alone.
     fn is_speed(&self) -> bool {
         self.quantity.contains("MB/s")
     }
@@ -117,29 +119,29 @@ impl Measure {
         self.note = Some(note + remark);
     }
 
-    /// Whether it stands within such a share of what is published.
+    /// Returns true if it deviates from the published value by at most `share`.
     pub fn is_within(&self, share: f64) -> bool {
         self.deviation.is_some_and(|deviation| deviation.abs() <= share)
     }
 }
 
-/// Printed numbers of reports, each counted once, and how near the evidence is.
+/// Counts of printed numbers in reports, and of those that the evidence meets.
 ///
-/// A number in a line of a document is one number, however many rows stand beside it.
+/// A number in a line of a document counts once, however many rows refer to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nearness {
     /// Numbers that a document prints.
     pub published: usize,
     /// Those of them that are speeds of the document's machines.
     pub speeds: usize,
-    /// The others beside which something measured or counted stands.
+    /// The others that have a measured or counted value.
     pub evidence: usize,
-    /// Of the evidence, numbers that a row of it meets within 3 %.
+    /// Of the evidence, numbers that a row meets within 3 %.
     pub near: usize,
 }
 
 impl Nearness {
-    /// Of these reports.
+    /// Returns the nearness of these reports.
     pub fn of<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Nearness {
         let mut sum = Nearness::default();
         let mut numbers: BTreeMap<(&str, u64), Vec<&Measure>> = BTreeMap::new();
@@ -157,7 +159,7 @@ impl Nearness {
         sum
     }
 
-    /// In one sentence.
+    /// Returns it in one sentence.
     pub fn sentence(self) -> String {
         let Nearness { published, speeds, evidence, near } = self;
         format!(
@@ -176,10 +178,9 @@ pub struct Report {
     pub experiment: &'static str,
     /// A heading for people.
     pub title: String,
-    /// What went in beside the words of the command: files, by name and content.
+    /// Inputs beside the words of the command: files, by name and content.
     pub inputs: Vec<(String, String)>,
-    /// What is asked, of which source, by which convention it is counted, and what came out:
-    /// paragraphs.
+    /// Paragraphs: the question, the source, the convention of counting, and the result.
     pub text: Vec<String>,
     /// Every number.
     pub measures: Vec<Measure>,
@@ -187,7 +188,7 @@ pub struct Report {
     pub figures: Vec<Figure>,
 }
 
-/// [`Report::row`] by the name of its kind.
+/// Defines [`Report::row`] under the name of each kind.
 macro_rules! rows {
     ($($(#[$doc:meta])* $name:ident $kind:ident;)*) => {$(
         $(#[$doc])*
@@ -204,7 +205,7 @@ macro_rules! rows {
 }
 
 impl Report {
-    /// A report without numbers yet.
+    /// Returns a report without numbers.
     pub fn new(experiment: &'static str, title: impl Into<String>) -> Report {
         Report {
             experiment,
@@ -221,12 +222,12 @@ impl Report {
         self.text.push(paragraph.into());
     }
 
-    /// Names an input.
+    /// Adds an input by name and content.
     pub fn given(&mut self, name: impl Into<String>, content: impl Into<String>) {
         self.inputs.push((name.into(), content.into()));
     }
 
-    /// Names as inputs the texts of codes that no family has.
+    /// Adds the text of each custom code to the inputs.
     pub fn given_codes<'c>(&mut self, codes: impl IntoIterator<Item = &'c pantile::Code>) {
         for code in codes {
             if let Some(text) = code.definition() {
@@ -235,7 +236,7 @@ impl Report {
         }
     }
 
-    /// Adds a number of this experiment, of the kind given, beside what a document prints of it.
+    /// Adds a number of the given kind, with the printed number of a document if there is one.
     pub fn row(
         &mut self,
         kind: Kind,
@@ -264,7 +265,7 @@ impl Report {
     }
 
     rows! {
-        /// Adds a number that ran.
+        /// Adds a measured number.
         measured Measured;
         /// Adds a number counted in plans or equations.
         counted Counted;
@@ -276,7 +277,7 @@ impl Report {
         fitted Fitted;
     }
 
-    /// Adds a number that a document prints and that nothing here stands beside, with the reason.
+    /// Adds a number that a document prints and that the lab has no value for, with the reason.
     pub fn only_published(
         &mut self,
         case: impl Into<String>,
@@ -287,12 +288,12 @@ impl Report {
         self.row(Kind::Published, case, quantity, f64::NAN, printed).note = Some(why.into());
     }
 
-    /// The numbers that a document prints.
+    /// Returns the numbers that a document prints.
     pub fn published(&self) -> impl Iterator<Item = &Measure> {
         self.measures.iter().filter(|measure| measure.published.is_some())
     }
 
-    /// The first number of a case and quantity.
+    /// Returns the first number of a case and quantity.
     pub fn find(&self, case: &str, quantity: &str) -> Option<f64> {
         let found = self.measures.iter().find(|m| m.case == case && m.quantity == quantity);
         found.and_then(|measure| measure.value)

@@ -1,9 +1,9 @@
-//! Work over all cores whose result does not depend on their number.
+//! Work over all cores, with a result that does not depend on their number.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The results of all tasks, in the order of the tasks.
+/// Returns the results of all tasks, in the order of the tasks.
 pub(crate) fn map<T: Sync, R: Send>(threads: usize, tasks: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::with_capacity(tasks.len()));

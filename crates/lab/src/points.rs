@@ -1,34 +1,34 @@
-//! Named points over two axes, those that no other beats filled and joined.
+//! Named points over two axes; points that no other beats are filled and joined.
 
 use crate::bars::open;
 use crate::figure::{Picture, escape, number};
 use std::fmt::Write;
 
-/// Named points; more is better upwards, less to the left.
+/// Named points; up is better, left is better.
 #[derive(Clone, Debug)]
 pub struct Points {
     /// The heading.
     pub title: String,
-    /// What the horizontal axis means, with its unit.
+    /// Label of the horizontal axis, with its unit.
     pub x: String,
-    /// What the vertical axis means, with its unit.
+    /// Label of the vertical axis, with its unit.
     pub y: String,
     /// The points.
     pub points: Vec<Point>,
-    /// What to know when reading it.
+    /// Explanation printed below it.
     pub caption: String,
 }
 
-/// One of them.
+/// A named point.
 #[derive(Clone, Debug)]
 pub struct Point {
     /// Its name, written beside it.
     pub name: String,
-    /// Its place.
+    /// Horizontal coordinate.
     pub x: f64,
-    /// Its place.
+    /// Vertical coordinate.
     pub y: f64,
-    /// Whether no other is better in one without being worse in the other.
+    /// True if no other point is better in one without being worse in the other.
     pub is_front: bool,
 }
 
@@ -38,10 +38,10 @@ const HEIGHT: f64 = 400.0;
 const MARGINS: [f64; 4] = [62.0, 14.0, 20.0, 48.0];
 /// The height of a name.
 const LINE: f64 = 13.0;
-/// What a name keeps away from the line of the front.
+/// Distance between a name and the line of the front.
 const LINE_ROOM: f64 = 3.0;
 
-/// A number every so often, about six of them, over a range and a margin.
+/// Returns about six round numbers over a range, with a margin.
 fn ticks(values: impl Iterator<Item = f64>) -> Option<(f64, f64, Vec<f64>)> {
     let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     if !least.is_finite() || !most.is_finite() {
@@ -62,7 +62,7 @@ impl Points {
         self.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
     }
 
-    /// Where a name covers least: right, left, above, below, or a line farther.
+    /// Returns the place where a name covers least: right, left, above, below, or a line farther.
     fn place(&self, name: &str, x: f64, y: f64, taken: &[[f64; 4]]) -> [f64; 4] {
         let width = name.chars().count() as f64 * 7.0;
         let half = LINE / 2.0;
@@ -153,8 +153,8 @@ impl Picture for Points {
             way.collect::<String>()
         );
         let mut taken: Vec<[f64; 4]> = drawn.iter().map(|p| around(at_x(p.x), at_y(p.y))).collect();
-        // The line of the front is in the way of names as well: it goes across at the height of the
-        // one, then up to the other.
+        // Names avoid the line of the front too: it runs across at the height of the first point,
+        // then up to the second.
         for pair in front.windows(2) {
             let ([x0, y0], [x1, y1]) =
                 ([at_x(pair[0].x), at_y(pair[0].y)], [at_x(pair[1].x), at_y(pair[1].y)]);
@@ -171,7 +171,7 @@ impl Picture for Points {
             let place = self.place(&point.name, x, y, &taken);
             taken.push(place);
             let weight = if point.is_front { " font-weight=\"600\"" } else { "" };
-            // A name to the left ends near its mark, however wide its letters are.
+            // A name on the left ends near its mark, however wide its letters are.
             let (at, anchor) = match place[2] < x {
                 true => (place[2], " text-anchor=\"end\""),
                 false => (place[0], ""),
@@ -197,7 +197,7 @@ impl Picture for Points {
     }
 }
 
-/// The room of a mark.
+/// Returns the area of a mark.
 fn around(x: f64, y: f64) -> [f64; 4] {
     [x - 6.0, y - 6.0, x + 6.0, y + 6.0]
 }

@@ -1,10 +1,10 @@
 //! A standard RAID for comparisons: a stripe has one place, and a small write changes it there.
 //!
 //! A write reads the old contents that the cheapest [`UpdatePlan`] needs, computes parity, writes
-//! data and parity, flushes the devices that were written, and is answered. There are no checksums,
-//! no journal and no repair after a crash: it is the baseline of the documents, not a volume. It
-//! takes the events and gives the actions of a [`Volume`](pantile_volume::Volume), so that the same
-//! devices run it.
+//! data and parity, flushes the devices that were written, and is answered. There are no
+//! checksums, no journal and no repair after a crash: this is the baseline of the documents, not a
+//! volume. It handles the events and returns the actions of a [`Volume`](pantile_volume::Volume),
+//! so that the same devices run it.
 
 use crate::engine::Machine;
 use pantile::plan::{Content, Planner, UpdatePlan};
@@ -26,7 +26,7 @@ type Placed<T> = BTreeMap<(Slot, DeviceBlock), T>;
 pub(crate) struct Standard {
     geometry: Geometry,
     planner: Planner,
-    /// By the cells of one offset that change.
+    /// Plans by the cells of one offset that change.
     plans: HashMap<Vec<CellIndex>, Arc<UpdatePlan>>,
     actions: VecDeque<Action>,
     under_way: BTreeMap<u64, Write>,
@@ -138,7 +138,7 @@ impl Standard {
         Arc::clone(plan)
     }
 
-    /// Begins the writes whose stripes no earlier write holds.
+    /// Begins the writes whose stripes are free of earlier writes.
     fn begin_what_can(&mut self) {
         let mut held: BTreeSet<u32> = self.under_way.values().flat_map(Write::stripes).collect();
         for write in std::mem::take(&mut self.waiting) {
@@ -182,7 +182,7 @@ impl Standard {
             .collect()
     }
 
-    /// Goes on to the next phase of a write when all parts of one are done.
+    /// Starts the next phase of a write when all parts of the current one are done.
     fn part_done(&mut self, number: u64) {
         let Some(mut write) = self.under_way.remove(&number) else { return };
         write.outstanding -= 1;
@@ -237,7 +237,7 @@ impl Standard {
         }
     }
 
-    /// Returns the sums that make old contents which no device is asked for, and new parity.
+    /// Returns the sums for old contents that are not read from a device, and for new parity.
     fn sums(&mut self, write: &mut Write) -> Vec<Sum> {
         let mut sums = Vec::new();
         for (stripe, offset, plan) in write.plans.clone() {
@@ -273,7 +273,7 @@ impl Write {
     }
 }
 
-/// Returns consecutive blocks of a device as one operation each.
+/// Merges consecutive blocks of a device into one operation each.
 fn runs(placed: Placed<BufferId>) -> Vec<(Slot, DeviceBlock, Vec<BufferId>)> {
     let mut runs: Vec<(Slot, DeviceBlock, Vec<BufferId>)> = Vec::new();
     for ((slot, at), buffer) in placed {

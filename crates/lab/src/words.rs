@@ -1,16 +1,16 @@
-//! What a code and its parts are called: cells, sums, shapes and claims in words, and numbers.
+//! Names of a code and its parts in words: cells, sums, shapes, claims and numbers.
 
 use pantile::code::{ColumnRole, Equation};
 use pantile::gf::Gf;
 use pantile::{CellIndex, Code};
 
-/// `D[1][3]` or `P[5][1]`, as the papers write it.
+/// Returns `D[1][3]` or `P[5][1]`, as the papers write it.
 pub fn symbol(code: &Code, cell: CellIndex) -> String {
     let kind = if code.is_parity(cell) { 'P' } else { 'D' };
     format!("{kind}{}", code.cell(cell))
 }
 
-/// One term: the symbol, after its coefficient in hex where that is not 1.
+/// Returns one term: the symbol, after its coefficient in hex unless that is 1.
 pub fn term(code: &Code, &(cell, coefficient): &(CellIndex, Gf)) -> String {
     match coefficient {
         Gf::ONE => symbol(code, cell),
@@ -18,7 +18,7 @@ pub fn term(code: &Code, &(cell, coefficient): &(CellIndex, Gf)) -> String {
     }
 }
 
-/// A sum of at most `most` terms; a longer one keeps its beginning and its end.
+/// Returns a sum of at most `most` terms; a longer one keeps its beginning and its end.
 pub fn sum(code: &Code, terms: &[(CellIndex, Gf)], most: usize) -> String {
     let written =
         |part: &[(CellIndex, Gf)]| part.iter().map(|t| term(code, t)).collect::<Vec<_>>().join(" + ");
@@ -32,8 +32,8 @@ pub fn sum(code: &Code, terms: &[(CellIndex, Gf)], most: usize) -> String {
     }
 }
 
-/// An equation solved for the cell that it defines: that cell and the sum, data first; else zero
-/// and the sum.
+/// Returns an equation solved for the cell that it defines: that cell and the sum, data first;
+/// otherwise zero and the sum.
 ///
 /// Data comes in user order, because that is how a reader looks for it in the drawing.
 pub fn solved(
@@ -55,7 +55,7 @@ pub fn solved(
     (defines.map_or_else(|| "0".to_string(), |cell| symbol(code, cell)), terms)
 }
 
-/// What stands above a column: its number, or the device that an add-on belongs to.
+/// Returns the heading of a column: its number, or the device that an add-on belongs to.
 pub fn heading(code: &Code, column: usize) -> String {
     match code.role(column) {
         ColumnRole::Device => column.to_string(),
@@ -63,7 +63,7 @@ pub fn heading(code: &Code, column: usize) -> String {
     }
 }
 
-/// Parity cells that change when one data cell does: mean and most over all data cells.
+/// Returns the parity cells that change with one data cell: mean and maximum over all data cells.
 pub fn update_cost(code: &Code) -> (f64, usize) {
     let generator = code.generator();
     let per_cell: Vec<usize> = (0..code.data().len())
@@ -73,14 +73,14 @@ pub fn update_cost(code: &Code) -> (f64, usize) {
     (sum as f64 / per_cell.len().max(1) as f64, per_cell.into_iter().max().unwrap_or(0))
 }
 
-/// Rows in words: one number, or the least and the most.
+/// Returns the rows in words: one number, or the least and the most.
 pub fn rows(code: &Code) -> String {
     let most = code.rows_max();
     let least = (0..code.columns()).map(|c| code.rows(c)).min().unwrap_or(0);
     if least == most { count(most, "row") } else { format!("{least} to {most} rows") }
 }
 
-/// The claim in words.
+/// Returns the claim in words.
 pub fn claim(code: &Code) -> String {
     let mds = if code.claim().mds { " (MDS: no code does better at this rate)" } else { "" };
     match code.claim().tolerance {
@@ -90,18 +90,17 @@ pub fn claim(code: &Code) -> String {
     }
 }
 
-/// What an equation of the code does with its members.
+/// Returns the operation of the code's equations.
 pub fn sum_word(code: &Code) -> &'static str {
     if code.is_xor() { "sum" } else { "weighted sum" }
 }
 
-/// "1 column", "2 columns".
+/// Returns "1 column" or "2 columns".
 pub fn count(number: usize, word: &str) -> String {
     if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
 }
 
-/// A number as people want to read it in JSON: six digits after the point are more than any of them
-/// means.
+/// Returns a number rounded to six digits after the point, for JSON.
 pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -1,58 +1,58 @@
-//! The codes that come into question on so many disks.
+//! Candidate codes for a number of disks.
 
 use super::target::{Target, Use};
 use pantile::Code;
 use pantile::code::{ColumnRole, families};
 use std::fmt;
 
-/// A code that comes into question.
+/// A candidate code.
 #[derive(Clone, Debug)]
 pub struct Candidate {
-    /// What it is called: a spec, or the name that the target has for it.
+    /// Its name: a spec, or the name that the target uses.
     pub name: String,
     /// The code.
     pub code: Code,
-    /// The commands that make it, words in capitals to be filled in.
+    /// Commands that make it, with placeholders in capitals.
     pub commands: Vec<String>,
-    /// A pool of Ceph takes it without the plug-in.
+    /// True if a pool of Ceph accepts it without the plug-in.
     pub is_built_in: bool,
 }
 
-/// A code that was left out.
+/// A code that was left out, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// All of them.
+/// Candidates and skipped codes.
 #[derive(Clone, Debug)]
 pub struct Candidates {
-    /// Those that are examined; where numbers are equal, the first is recommended.
+    /// Codes to examine; where numbers are equal, the first is recommended.
     pub candidates: Vec<Candidate>,
-    /// Those that are not.
+    /// Codes left out.
     pub skipped: Vec<Skipped>,
 }
 
-/// Why there are none.
+/// Reason why there are no candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoCandidate {
-    /// One disk must be left.
+    /// No disk would be left.
     TooFew {
         /// Disks.
         disks: usize,
-        /// Of which so many are to be lost.
+        /// Disks that can be lost at once.
         survive: usize,
     },
-    /// What it is for has none.
+    /// The target has no such code.
     OfTarget {
-        /// For what.
+        /// The target.
         target: Target,
         /// Disks.
         disks: usize,
-        /// Of which so many are to be lost.
+        /// Disks that can be lost at once.
         survive: usize,
     },
 }
@@ -69,7 +69,7 @@ impl fmt::Display for NoCandidate {
             ),
             NoCandidate::OfTarget { target, disks, survive } => write!(
                 out,
-                "no code for {} has {disks} disks and bears the loss of any {survive}: {}; give other --disks or a smaller --survive",
+                "no code for {} has {disks} disks and tolerates the loss of any {survive}: {}; give other --disks or a smaller --survive",
                 target.name(),
                 target.limits()
             ),
@@ -80,10 +80,11 @@ impl fmt::Display for NoCandidate {
 impl std::error::Error for NoCandidate {}
 
 impl Candidates {
-    /// Codes for a target on so many disks, any `survive` of which may be lost as the codes claim.
+    /// Returns the codes for a target on a number of disks that claim to tolerate the loss of any
+    /// `survive`.
     ///
-    /// Cost: the making of one code per family or a handful, some of which takes long where there
-    /// are many disks: about a second for 255.
+    /// Cost: one code of each family is built, or a handful; some take long on many disks: about
+    /// one second for 255.
     /// Errors: there is no such code.
     pub fn of(target: Target, disks: usize, survive: usize) -> Result<Candidates, NoCandidate> {
         if survive >= disks {
@@ -106,9 +107,9 @@ impl Candidates {
         }
     }
 
-    /// Adds a code that the user names: a spec, or a code file by its path.
+    /// Adds a code named by the user: a spec, or the path of a code file.
     ///
-    /// Errors: why it is no candidate.
+    /// Errors: the reason why it is no candidate.
     pub fn add(
         &mut self,
         name: String,
@@ -139,7 +140,7 @@ impl Candidates {
     }
 
     fn take(&mut self, name: String, own: Option<Use>, target: Target, (disks, survive): (usize, usize)) {
-        // What does not exist in this size is no candidate, and nothing to speak of.
+        // A family without a code of this size is no candidate and needs no message.
         let Ok(code) = Code::parse(&name) else { return };
         let has_long_name = target == Target::Ceph && code.definition().is_none();
         let name = if has_long_name { code.spec().to_string() } else { name };
@@ -176,10 +177,10 @@ fn devices(code: &Code) -> usize {
     (0..code.columns()).filter(|&column| code.role(column) == ColumnRole::Device).count()
 }
 
-/// Steps of a plan that are too many: some seconds for each disk.
+/// Limit of planning steps: some seconds for each disk.
 const WORK_MOST: u64 = 60_000_000;
 
-/// About how many steps a plan for one lost disk takes: an elimination among all equations where a
+/// Estimates the steps of a plan for one lost disk: an elimination over all equations where a
 /// column has several elements, else a row of products.
 fn work(code: &Code) -> u64 {
     let (cells, equations) = (code.cell_count() as u64, code.equations().len() as u64);
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_plans_too_slowly_is_skipped_with_the_reason() {
+    fn codes_that_plan_too_slowly_are_skipped_with_the_reason() {
         let found = Candidates::of(Target::Volume, 14, 4).expect("candidates");
         let clay = found.skipped.iter().find(|skipped| skipped.name == "clay:10,4,13").expect("skipped");
         assert!(clay.why.contains("3584 elements"), "{}", clay.why);

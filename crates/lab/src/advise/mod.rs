@@ -1,15 +1,14 @@
-//! Which code for this workload? Candidates on so many disks, ranked by what one trace, a lost disk
-//! and a year cost on each.
+//! Advice on a code for a workload: candidates for a number of disks, ranked by the cost of one
+//! trace, a lost disk and a year on each.
 //!
-//! * [`Candidates`]: the codes that come into question, from what the families say of themselves
+//! * [`Candidates`]: the candidate codes, from what the families declare
 //!   ([`pantile::code::families`]), for a volume, Ceph or HDFS;
 //! * the trace is replayed on all of them ([`crate::replay`]), in place;
-//! * [`Advice::of`] examines rebuild and durability, ranks, and says why.
+//! * [`Advice::of`] examines rebuild and durability, ranks, and gives reasons.
 //!
-//! A code is ranked by its score: the weighted geometric mean, over space, I/O, rebuild and
-//! durability, of how many times worse than the best candidate it is. 1 is the best of all in
-//! everything that counts. Every number is one that another command has, too: `replay`,
-//! `compare`, `durability`.
+//! A code is ranked by its score: for space, I/O, rebuild and durability, how many times worse
+//! than the best candidate it is, as a weighted geometric mean. 1 is the best in everything that
+//! counts. Every number is also printed by another command: `replay`, `compare`, `durability`.
 
 mod candidates;
 mod reasons;
@@ -33,27 +32,27 @@ use pantile::{Code, Effort};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// What is asked.
+/// Options of an advice.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What counts, and how much.
+    /// Criteria and their weights.
     pub weights: Weights,
-    /// The disks that a rebuild and a year are reckoned with; no Monte Carlo is made.
+    /// Disks assumed for a rebuild and a year; no Monte Carlo runs.
     pub durability: durability::Options,
-    /// Threads; they change no number.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
-    /// True for pools and files: many groups, each of which keeps its columns on its disks. Sets of
-    /// disks are then counted as fixed, whatever spreads the load.
+    /// True for pools and files: many groups, each of which keeps its columns on its disks. Sets
+    /// of disks are then counted as fixed, even where the load is spread.
     pub has_groups: bool,
-    /// Devices whose times make latencies.
+    /// Devices whose service times give latencies.
     pub timed: Option<Timed>,
 }
 
-/// Durability is examined with so many times less work than `durability` takes: there are some
-/// dozens of codes, and a tenth of a nine changes no order.
+/// Factor by which durability is examined with less work than in `durability`: there are dozens of
+/// codes, and a tenth of a nine changes no order.
 pub const HASTE: u64 = 10;
 
-/// More nines than these count for nothing: arrays are then lost by what no code helps against.
+/// Nines that count: beyond them, arrays are lost by causes that no code prevents.
 pub const NINES_ENOUGH: f64 = 9.0;
 
 /// One code, examined.
@@ -61,48 +60,48 @@ pub const NINES_ENOUGH: f64 = 9.0;
 pub struct Ranked {
     /// The candidate.
     pub candidate: Candidate,
-    /// Others that are alike in every number.
+    /// Other candidates that are equal in every number.
     pub same: Vec<String>,
-    /// Stored bytes per byte of users.
+    /// Stored bytes per user byte.
     pub space: f64,
-    /// Blocks that all disks read and write per block that the trace asks for.
+    /// Blocks that all disks read and write per block requested by the trace.
     pub io: f64,
-    /// Of these blocks, the share that is users' data; the rest is old content, parity, checksums.
+    /// Share of these blocks that is user data; the rest is old content, parity, checksums.
     pub user_share: f64,
-    /// What the busiest disk bears over the mean of the disks.
+    /// Load of the busiest disk over the mean of the disks.
     pub busiest: f64,
-    /// Contents of disks that are read to rebuild a lost one, mean.
+    /// Contents of disks read to rebuild a lost one, mean.
     pub rebuild_disks: f64,
-    /// Whether no plan reads less.
+    /// True if no plan reads less.
     pub rebuild_is_least: bool,
-    /// Hours to rebuild one.
+    /// Hours to rebuild a disk.
     pub rebuild_hours: f64,
-    /// How far no loss within a year is certain.
+    /// Nines of the probability that a year brings no loss.
     pub nines: f64,
     /// Mean years to a loss.
     pub mttdl_years: f64,
-    /// The code that the last two are of, if another stands for it.
+    /// Name of the stand-in code that the last two are computed for, if any.
     pub durability_of: Option<String>,
-    /// Whether they are of a sample of the sets of lost disks.
+    /// True if they are of a sample of the sets of lost disks.
     pub is_sampled: bool,
-    /// How long requests take; no part of the score.
+    /// Latencies of requests; not part of the score.
     pub timing: Timing,
-    /// Any so many disks may be lost.
+    /// Lost disks that are always tolerated.
     pub tolerance: usize,
-    /// Whether that was proved here; else it is claimed.
+    /// True if the tolerance was proved here; otherwise it is claimed.
     pub is_proved: bool,
-    /// Which column of a stripe is on which disk.
+    /// Placement of the columns of a stripe on disks.
     pub placement: Placement,
-    /// Sets of one disk more; `None`: another code stands for it.
+    /// Sets of one more lost disk; `None` if another code stands in.
     pub next: Option<Level>,
-    /// The lower the better, 1 at the least.
+    /// Score, at least 1; lower is better.
     pub score: f64,
     /// Another candidate that is no worse in any criterion and in balance, and 5 % better in one.
     pub beaten_by: Option<String>,
 }
 
 impl Ranked {
-    /// What it costs by a criterion, in its unit: the less the better.
+    /// Returns the cost by a criterion, in its unit; lower is better.
     pub fn cost(&self, criterion: Criterion) -> f64 {
         match criterion {
             Criterion::Space => self.space,
@@ -112,10 +111,10 @@ impl Ranked {
         }
     }
 
-    /// True if it is no worse in anything and better in something by more than another day's trace
-    /// would change.
+    /// Returns true if it is no worse in anything, and better in something by more than the traces
+    /// of two days differ.
     fn beats(&self, other: &Ranked) -> bool {
-        // What has to be installed takes the place of nothing that is there.
+        // A code that has to be installed does not replace one that is built in.
         if other.candidate.is_built_in && !self.candidate.is_built_in {
             return false;
         }
@@ -135,25 +134,25 @@ impl Ranked {
     }
 }
 
-/// The answer.
+/// Ranked candidates, and the codes left out.
 #[derive(Clone, Debug)]
 pub struct Advice {
-    /// Codes by score, the best first; where scores are equal, as families are listed. Codes that
-    /// Ceph has itself come before those of the plug-in, and codes that are beaten last.
+    /// Codes by score, the best first; where scores are equal, in the order of families. Codes
+    /// built into Ceph come before those of the plug-in, and beaten codes last.
     pub ranked: Vec<Ranked>,
-    /// What was left out, and why.
+    /// Codes left out, each with the reason.
     pub skipped: Vec<Skipped>,
 }
 
-/// Is told how many candidates are examined; `false` ends it.
+/// Receives the number of examined candidates; `false` ends the work.
 pub type Hear<'h> = dyn Fn(usize) -> bool + Sync + 'h;
 
 impl Advice {
-    /// Examines and ranks candidates on which a trace was replayed, in their order. `None` if the
-    /// hearer ended it.
+    /// Examines and ranks candidates that a trace was replayed on, in their order. `None` if
+    /// `hear` ended it.
     ///
-    /// Cost: a plan for each disk of each candidate, for each different durability a second at the
-    /// most, and another for latencies.
+    /// Cost: a plan for each disk of each candidate; at most one second for each distinct
+    /// durability, and another for latencies.
     pub fn of(
         candidates: Candidates,
         seen: &Seen,
@@ -188,7 +187,7 @@ impl Advice {
             let best = better.min_by(|a, b| a.score.total_cmp(&b.score));
             ranked[place].beaten_by = best.map(|best| best.candidate.name.clone());
         }
-        // Codes that the target has itself need nothing installed.
+        // Codes that the target has itself need no installation.
         ranked.sort_by(|a, b| {
             let key = |one: &Ranked| (!one.candidate.is_built_in, one.beaten_by.is_some());
             key(a).cmp(&key(b)).then(a.score.total_cmp(&b.score))
@@ -255,13 +254,13 @@ struct Durable {
     mttdl_years: f64,
     stands_for_it: Option<String>,
     is_sampled: bool,
-    /// Found here; none if another code was examined.
+    /// Proved tolerance; `None` if another code was examined.
     tolerance: Option<usize>,
     is_proved: bool,
     next: Option<Level>,
 }
 
-/// Each durability is found once: codes of which any m columns may be lost have it in common.
+/// Computes each durability once: all codes that tolerate any m lost columns share one.
 fn durable(
     (code, placement): (&Code, Placement),
     options: &Options,
@@ -269,7 +268,7 @@ fn durable(
 ) -> Durable {
     let other = durability::stand_in(code);
     let of = other.as_ref().unwrap_or(code);
-    // Of a code of which no set beyond its tolerance survives, placement changes nothing.
+    // Placement changes nothing for a code that loses data with every set beyond its tolerance.
     let placement = if of.claim().mds { Placement::Fixed } else { placement };
     let lock = || known.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let key = format!("{} {placement}", of.spec());
@@ -294,7 +293,7 @@ fn durable(
     });
     match other {
         None => found,
-        // Whether any so many may be lost is not asked of this code, but claimed by its family.
+        // The tolerance of this code is claimed by its family; the proof is of the stand-in.
         Some(other) => Durable {
             stands_for_it: Some(other.spec().to_string()),
             tolerance: None,

@@ -1,11 +1,11 @@
-//! Why a code is where it is, in plain sentences.
+//! Reasons for the rank of a code, in plain sentences.
 
 use super::{Advice, Criterion, NINES_ENOUGH, Ranked};
 use crate::figure::number;
 
 impl Advice {
-    /// Sentences about one of the ranked: of the first how it stands by each criterion, of another
-    /// what it does better and worse than the first.
+    /// Returns sentences about one ranked code: for the first, its place by each criterion; for
+    /// another, its gains and losses against the first.
     pub fn reasons(&self, place: usize) -> Vec<String> {
         let Some((first, one)) = self.ranked.first().zip(self.ranked.get(place)) else { return Vec::new() };
         match place {
@@ -16,7 +16,7 @@ impl Advice {
         }
     }
 
-    /// How a code stands by a criterion.
+    /// Returns the place of a code by a criterion, as a sentence.
     fn stands(&self, one: &Ranked, of: Criterion) -> String {
         let best = self.ranked.iter().min_by(|a, b| a.cost(of).total_cmp(&b.cost(of))).unwrap_or(one);
         let is_best = one.cost(of) <= best.cost(of) * (1.0 + 1e-9);
@@ -48,7 +48,7 @@ impl Advice {
     }
 }
 
-/// The value of a criterion as it is printed.
+/// Returns the printed value of a criterion.
 fn said(one: &Ranked, of: Criterion) -> String {
     match of {
         Criterion::Space => format!("{:.3}", one.space),
@@ -58,7 +58,7 @@ fn said(one: &Ranked, of: Criterion) -> String {
     }
 }
 
-/// A fifth more than the others is worth a word.
+/// Imbalance that is mentioned: a fifth above the mean.
 const IMBALANCE: f64 = 1.2;
 
 fn imbalance(one: &Ranked) -> Option<String> {
@@ -66,9 +66,9 @@ fn imbalance(one: &Ranked) -> Option<String> {
         .then(|| format!("Balance: its busiest disk does {:.2} times the mean of the disks.", one.busiest))
 }
 
-/// What one does better than the other, and what worse.
+/// Returns the gains and losses of one code against the first.
 fn beside(one: &Ranked, first: &Ranked) -> String {
-    /// Less is within what a trace says of another day.
+    /// Differences that the trace of another day would change.
     const ALIKE: f64 = 0.005;
     let mut better = Vec::new();
     let mut worse = Vec::new();
@@ -106,7 +106,7 @@ fn what(of: Criterion) -> &'static str {
     }
 }
 
-/// What the columns of the table mean, and what was assumed.
+/// Returns the meaning of the table's columns, and the assumptions.
 pub fn notes(advice: &Advice, weights: &super::Weights) -> Vec<String> {
     let mut notes = vec![format!(
         "score: how many times worse than the best of each column, the weighted geometric mean; weights {weights}. Nines above {NINES_ENOUGH} \
@@ -115,14 +115,14 @@ pub fn notes(advice: &Advice, weights: &super::Weights) -> Vec<String> {
     let stood_for: Vec<&Ranked> = advice.ranked.iter().filter(|one| one.durability_of.is_some()).collect();
     if !stood_for.is_empty() {
         notes.push(
-            "*: of a code of several rows, or that bears more than eight losses, nines are those of Reed-Solomon on as many disks, \
+            "*: of a code of several rows, or with a tolerance above eight, nines are those of Reed-Solomon on as many disks, \
              rebuilt from whole disks: the safe side."
                 .into(),
         );
     }
     if advice.ranked.iter().any(|one| one.is_sampled) {
         notes.push(
-            "\u{2248}: there are too many sets of lost disks to look at each here; from a sample, of which 'pantile durability CODE' draws a \
+            "\u{2248}: too many sets of lost disks to examine each here; the number is of a sample, and 'pantile durability CODE' draws a \
              larger one."
                 .into(),
         );

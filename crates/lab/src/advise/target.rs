@@ -1,11 +1,11 @@
-//! For what a code is: a volume here, a pool of Ceph, a policy of HDFS; which codes it takes, and
-//! the commands that make it.
+//! The target of a code: a volume here, a pool of Ceph, a policy of HDFS. Each has the codes that
+//! it accepts, and the commands that make it.
 
 use crate::ceph::is_vandermonde_safe;
 use pantile::Code;
 use pantile::code::{ColumnRole, Placement};
 
-/// For what.
+/// The target that a code is chosen for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// `pantile create`.
@@ -16,7 +16,7 @@ pub enum Target {
     Hdfs,
 }
 
-/// What a target calls a code of its own.
+/// The target's own name of a code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The words of a profile.
@@ -32,17 +32,17 @@ pub enum Use {
     },
 }
 
-/// Chunks of a stripe in Ceph, by docs/ceph.md.
+/// Maximum of chunks of a stripe in Ceph, see docs/ceph.md.
 const CEPH_CHUNKS_MOST: usize = 128;
 
-/// Blocks of a group in HDFS, by docs/hdfs.md.
+/// Maximum of blocks of a group in HDFS, see docs/hdfs.md.
 const HDFS_BLOCKS_MOST: usize = 16;
 
-/// Policies that every Hadoop has, with cells of 1024k.
+/// Policies that every Hadoop installation has, with cells of 1024k.
 const HDFS_BUILT_IN: [(&str, usize, usize); 4] = [("rs", 6, 3), ("rs", 3, 2), ("rs", 10, 4), ("xor", 2, 1)];
 
 impl Target {
-    /// As people call it.
+    /// Returns its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Target::Volume => "a volume",
@@ -51,7 +51,7 @@ impl Target {
         }
     }
 
-    /// What it cannot do, in words.
+    /// Returns its limits, in words.
     pub(super) fn limits(self) -> &'static str {
         match self {
             Target::Volume => "no family goes so far",
@@ -60,7 +60,7 @@ impl Target {
         }
     }
 
-    /// So many disks are no stripe of it any more.
+    /// Returns the maximum of disks in a stripe.
     pub(super) fn disks_most(self) -> usize {
         match self {
             Target::Volume => usize::MAX,
@@ -69,12 +69,13 @@ impl Target {
         }
     }
 
-    /// Whether it takes codes of every family, with [`Target::refusal`]s.
+    /// Returns true if it accepts codes of every family, except for [`Target::refusal`]s.
     pub(super) fn takes_any_code(self) -> bool {
         self != Target::Hdfs
     }
 
-    /// Codes that it has itself or by a codec of Pantile's, by the name that [`Code::parse`] takes.
+    /// Returns codes that it has itself or by a codec of Pantile's, by the name that
+    /// [`Code::parse`] reads.
     pub(super) fn own(self, disks: usize, survive: usize) -> Vec<(String, Use)> {
         let k = disks.saturating_sub(survive);
         match self {
@@ -99,7 +100,7 @@ impl Target {
         }
     }
 
-    /// Why it cannot have a code; `None` if it can.
+    /// Returns the reason why it cannot use a code; `None` if it can.
     pub(super) fn refusal(self, code: &Code) -> Option<String> {
         let has_add_ons = (0..code.columns()).any(|c| code.role(c) != ColumnRole::Device);
         if has_add_ons {
@@ -123,7 +124,7 @@ impl Target {
         }
     }
 
-    /// The commands that make it, words in capitals to be filled in.
+    /// Returns the commands that make it, with placeholders in capitals.
     pub(super) fn commands(self, name: &str, code: &Code, own: Option<Use>) -> Vec<String> {
         match (self, own) {
             (_, Some(Use::Policy { codec, k, m })) => of_hdfs(codec, k, m),
@@ -173,10 +174,10 @@ fn of_hdfs(codec: &'static str, k: usize, m: usize) -> Vec<String> {
     commands
 }
 
-/// Ceph's lrc on so many OSDs: two groups and more, with the fewest global parities that bear the
-/// losses.
+/// Returns Ceph's lrc on a number of OSDs: two groups or more, with the fewest global parities
+/// that tolerate the losses.
 fn cephs_lrc(disks: usize, survive: usize) -> Vec<String> {
-    /// Whether a set may be lost is counted, which takes long for more.
+    /// Limit of OSDs: every set of losses is counted, which takes too long for more.
     const OSDS_MOST: usize = 24;
     const GROUPS_MOST: usize = 4;
     if disks > OSDS_MOST {

@@ -1,41 +1,41 @@
-//! How long requests take on a candidate: the beginning of the trace on the volume's own engine in
-//! virtual time, as `replay --device` takes all of it.
+//! Latencies of requests on a candidate: the beginning of the trace on the volume's own engine in
+//! virtual time; `replay --device` runs all of it.
 
 use super::Candidate;
 use crate::exascale::Device;
 use crate::replay::{Circumstances, Driven, Latencies, Request, Seen, driven};
 use pantile::code::Placement;
 
-/// What a request costs, and on which devices.
+/// Devices with service times, and the volumes on them.
 #[derive(Clone, Debug)]
 pub struct Timed {
-    /// The devices.
+    /// Service times of the devices.
     pub device: Device,
     /// Bytes of an element of the volumes.
     pub element_bytes: u64,
 }
 
-/// What is known of the latencies of a candidate.
+/// Latencies of a candidate, if they were computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// Nobody asked.
+    /// Latencies were not asked for.
     #[default]
     NotAsked,
-    /// These.
+    /// Computed latencies.
     Found(Box<Latencies>),
-    /// None, and why.
+    /// Not computed, with the reason.
     NotComputed(String),
 }
 
-/// Bytes that the requests which are timed ask for, at the most: the engine does each block.
+/// Maximum of bytes that timed requests ask for: the engine moves each block.
 const BYTES_MOST: u64 = 1 << 30;
 
-/// Requests from one question to the hearer to the next.
+/// Requests between two calls of `hear`.
 const AT_A_TIME: usize = 256;
 
 impl Timed {
-    /// The requests of a trace that are timed: of the first ones that were kept, as many as ask for
-    /// a GiB.
+    /// Returns the requests of a trace that are timed: the first that were kept, up to a GiB of
+    /// requested bytes.
     pub fn sample<'s>(&self, seen: &'s Seen) -> &'s [Request] {
         let mut bytes = 0;
         let fits = |request: &&Request| {
@@ -46,10 +46,10 @@ impl Timed {
         &seen.first[..count]
     }
 
-    /// Returns the latencies on a volume of a candidate, each write durable before the next; `None`
-    /// if the hearer ended it.
+    /// Returns the latencies on a volume of a candidate, each write durable before the next;
+    /// `None` if `hear` ended it.
     ///
-    /// Cost: a second at the most for each candidate.
+    /// Cost: at most one second for each candidate.
     pub(super) fn on(
         &self,
         (candidate, placement): (&Candidate, Placement),

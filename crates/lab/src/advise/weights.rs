@@ -1,26 +1,26 @@
-//! What counts, and how much.
+//! Criteria of the ranking, and their weights.
 
 use std::fmt;
 
-/// By what codes are ranked.
+/// Criteria that codes are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Criterion {
-    /// Stored bytes per byte.
+    /// Stored bytes per user byte.
     Space,
     /// Blocks moved for the trace.
     Io,
     /// Hours to rebuild a disk.
     Rebuild,
-    /// Nines.
+    /// Nines of the probability that a year brings no loss.
     Durability,
 }
 
 impl Criterion {
-    /// All of them, in the order of tables.
+    /// All criteria, in the order of tables.
     pub const ALL: [Criterion; 4] =
         [Criterion::Space, Criterion::Io, Criterion::Rebuild, Criterion::Durability];
 
-    /// As options name it.
+    /// Returns the name that options use.
     pub fn name(self) -> &'static str {
         match self {
             Criterion::Space => "space",
@@ -36,21 +36,20 @@ impl Criterion {
 pub struct Weights([f64; 4]);
 
 impl Default for Weights {
-    /// Space and I/O are paid every day, rebuild and durability on the day on which a disk fails:
-    /// 2, 2, 1, 1.
+    /// 2, 2, 1, 1: space and I/O are paid every day, rebuild and durability when a disk fails.
     fn default() -> Weights {
         Weights([2.0, 2.0, 1.0, 1.0])
     }
 }
 
-/// Why a text has no weights.
+/// Reason why a text holds no weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WeightsError {
-    /// A part that is no `criterion=number`.
+    /// A part that is not `criterion=number`.
     Part(String),
-    /// A criterion that is named twice.
+    /// A criterion named twice.
     Twice(&'static str),
-    /// All are 0.
+    /// All weights are 0.
     Nothing,
 }
 
@@ -61,7 +60,7 @@ impl fmt::Display for WeightsError {
                 out,
                 "'{part}' is no weight; write space, io, rebuild or durability with a number from 0 to 100, such as space=2,io=1"
             ),
-            WeightsError::Twice(name) => write!(out, "{name} is weighed twice; weigh it once"),
+            WeightsError::Twice(name) => write!(out, "{name} has two weights; give one"),
             WeightsError::Nothing => write!(out, "nothing counts; give one of them a weight above 0"),
         }
     }
@@ -70,7 +69,7 @@ impl fmt::Display for WeightsError {
 impl std::error::Error for WeightsError {}
 
 impl Weights {
-    /// Reads `space=2,io=1`; what is not named does not count.
+    /// Reads `space=2,io=1`; a criterion that is not named has weight 0.
     pub fn parse(text: &str) -> Result<Weights, WeightsError> {
         let mut weights = [None; 4];
         for part in text.split(',') {
@@ -91,12 +90,12 @@ impl Weights {
         if weights.iter().sum::<f64>() > 0.0 { Ok(Weights(weights)) } else { Err(WeightsError::Nothing) }
     }
 
-    /// The weight of a criterion.
+    /// Returns the weight of a criterion.
     pub fn of(&self, criterion: Criterion) -> f64 {
         self.0[criterion as usize]
     }
 
-    /// The weighted geometric mean.
+    /// Returns the weighted geometric mean.
     pub(super) fn mean(&self, values: [f64; 4]) -> f64 {
         let sum: f64 = self.0.iter().zip(values).map(|(weight, value)| weight * value.ln()).sum();
         (sum / self.0.iter().sum::<f64>()).exp()
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_named_does_not_count() {
+    fn criteria_not_named_have_weight_0() {
         let weights = Weights::parse("io=3,space=1").expect("weights");
         assert_eq!(weights, Weights([1.0, 3.0, 0.0, 0.0]));
         assert!((weights.mean([16.0, 1.0, 9.0, 9.0]) - 2.0).abs() < 1e-12);
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_weight_is_named() {
+    fn bad_weights_are_named_in_the_message() {
         for wrong in
             ["", "space", "space=", "speed=1", "io=-1", "io=1e9", "io=nan", "io=inf", "io=101", "io=1,"]
         {

@@ -1,4 +1,4 @@
-//! The simulation and the volume held together, as tables: [`crate::exascale::cross_check`].
+//! Tables that compare the simulation with the volume: [`crate::exascale::cross_check`].
 
 use crate::Report;
 use crate::exascale::Scheme;
@@ -12,35 +12,35 @@ use std::path::Path;
 /// The name of the experiment.
 pub const NAME: &str = "cross-check";
 
-/// Seeds of the simulation, whose servers are drawn.
+/// Seeds of the simulation, which draw the servers.
 const SEEDS: u64 = 5;
 
-/// Throughput over std.
+/// Throughput relative to std.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
-    /// Of the cache layer.
+    /// Throughput of the cache layer.
     pub wcl: f64,
-    /// Of delayed parity.
+    /// Throughput of delayed parity.
     pub delayed: f64,
 }
 
-/// One code on both sides.
+/// Results of one code on both sides.
 #[derive(Clone, Debug)]
 pub struct Compared {
     /// The code.
     pub code: String,
     setup: Setup,
-    /// One request at a time: by scheme, the model, and the volume.
+    /// One request at a time: the model and the volume, by scheme.
     single: Vec<(Scheme, Ran, Ran)>,
-    /// Writers at once, in the model.
+    /// Concurrent writers, in the model.
     pub model: Ratios,
-    /// Writers at once, on the volume, by what is charged.
+    /// Concurrent writers, on the volume, by the uses that take time.
     charged: Vec<(&'static str, Ratios)>,
-    /// On throttled files: what the devices counted, and the seconds of this machine.
+    /// Throttled files: the devices' counts, and the seconds of this machine.
     files: Vec<(Scheme, Totals, f64)>,
 }
 
-/// What takes no time, from nothing but the model's operations to everything.
+/// Uses that take no time, from all that the model lacks to none.
 const FREE: [(&str, &[Use]); 4] = [
     ("volume, data and parity charged", &[Use::Header, Use::Record, Use::Flush]),
     ("and headers", &[Use::Record, Use::Flush]),
@@ -49,15 +49,15 @@ const FREE: [(&str, &[Use]); 4] = [
 ];
 
 impl Compared {
-    /// Runs both. With a folder also real volumes on throttled files there, which takes seconds of
-    /// this machine.
+    /// Runs both. With a folder it also runs real volumes on throttled files there, which takes
+    /// seconds of this machine.
     ///
     /// Errors: those of [`driven`] and [`executed`].
     pub fn new(code: &Code, folder: Option<&Path>) -> Result<Compared, CheckError> {
         let setup = Setup::small(code.clone());
         let mut single = Vec::new();
         for scheme in Scheme::ALL {
-            // A code that has no place here is refused before anything takes long.
+            // A code without a place here is refused before anything slow begins.
             let volume = driven(&setup, scheme, Coming::OneByOne, Layout::Together, Memory::None)?;
             let model = simulated(&setup, scheme, Coming::OneByOne, 1);
             single.push((scheme, model, volume));
@@ -141,8 +141,8 @@ impl Compared {
         report.figures.push(Figure::Listing(Listing {
             title: format!("{}, one request at a time: operations per write", self.code),
             caption: format!(
-                "{} writers, a block of 4 KiB each, {} rounds, an epoch a round whose end reads its data back; each write durable before the next; devices of {} us to a place and for a flush. Data and parity are the model's, to the last \
-                 block, but for parity that wcl reads in the model: a log is new places. An operation that moves data and the header beside them is one of data.",
+                "{} writers, a block of 4 KiB each, {} rounds, an epoch for each round, whose end reads its data back; each write durable before the next; devices of {} us for positioning and for a flush. Data and parity equal the model's, to the last \
+                 block, except for old parity: wcl reads it in the model only. An operation that moves data and an adjacent header counts as data.",
                 self.setup.writers(),
                 self.setup.rounds(),
                 self.setup.throttle.positioning.as_micros()
@@ -171,8 +171,8 @@ impl Compared {
         }
         report.figures.push(Figure::Listing(Listing {
             title: format!("{}, writers at once: throughput over std", self.code),
-            caption: "The same writes, each writer going on when it is answered; with std and wcl each writer has a stripe of its own. The volume gathers what waits together into one commit, and the model has every write make its own parity: \
-                      that is the difference between the first line and the second. What else a volume writes brings them nearer again."
+            caption: "The same writes, each writer continuing when it is answered; with std and wcl each writer has its own stripe. The volume gathers waiting writes into one commit, and in the model every write makes its own parity: \
+                      this is the difference between the first line and the second. The other writes of a volume reduce it."
                 .into(),
             head: ["what takes time", ">wcl", ">delayed"].map(String::from).to_vec(),
             rows,
@@ -204,16 +204,16 @@ impl Compared {
         }
         report.figures.push(Figure::Listing(Listing {
             title: format!("{}, one request at a time, on throttled files", self.code),
-            caption: "Real volumes on files that take as long as the devices above: what the devices counted, epochs keeping their data in memory. A test holds the counts to those of the engine in virtual time; the seconds are this machine's.".into(),
+            caption: "Real volumes on files as slow as the devices above: counts of the devices, with epochs that keep their data in memory. A test compares the counts with those of the engine in virtual time; the seconds are of this machine.".into(),
             head: ["scheme", ">reads", ">writes", ">blocks", ">flushes", ">seconds"].map(String::from).to_vec(),
             rows,
         }));
     }
 }
 
-/// The tables of all codes.
+/// Returns the tables of all codes.
 pub fn report(all: &[Compared]) -> Report {
-    let mut report = Report::new(NAME, "The simulation held against the volume");
+    let mut report = Report::new(NAME, "The simulation against the volume");
     report.say(
         "One small configuration runs twice: in the simulation, and on the volume's own engine over devices of the same service times, in virtual time. So every number here is exact and the same on every \
          machine. std and raid0 are standard RAIDs: they write in place, and have no checksums and no journal. Moving data back is not compared: no log fills here.",

@@ -1,12 +1,11 @@
-//! One page for a person who asks: what does delayed parity buy, what exactly can be lost, and for
-//! how long?
+//! One page on delayed parity: its gain, the data that can be lost, and for how long.
 //!
-//! Four reports: the answer ([`NAME`]); the paper's figure 3, simulated ([`crate::exascale`]); what
-//! a real volume was measured to do ([`record`]: the committed record, with the circumstances that
-//! it names); and both held together ([`compared`]).
+//! Four reports: the answer ([`NAME`]); the paper's figure 3, simulated ([`crate::exascale`]); the
+//! measurements of a real volume ([`record`]: the committed record, with its circumstances); and
+//! the comparison of both ([`compared`]).
 //!
-//! Every bound that is printed is the constant or the default that the volume uses, and the lines
-//! of the program are those of the example.
+//! Every printed bound is the constant or the default that the volume uses, and the printed
+//! program is the example.
 
 pub mod compared;
 pub mod record;
@@ -24,26 +23,26 @@ use std::path::PathBuf;
 /// The name of the experiment.
 pub const NAME: &str = "delayed";
 
-/// What to answer with.
+/// Options of the page.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The simulation.
     pub exascale: exascale::Options,
-    /// The record of a real volume; what was committed unless another is given.
+    /// Record of a real volume; by default the committed one.
     pub record: String,
-    /// The codes for which simulation and volume are held together.
+    /// Codes for which simulation and volume are compared.
     pub codes: Vec<pantile::Code>,
-    /// A folder for throttled files, on which real volumes do the same; they are some 300 MB, and
-    /// it takes seconds of this machine.
+    /// Folder for throttled files, on which real volumes do the same; it takes some 300 MB, and
+    /// seconds of this machine.
     pub folder: Option<PathBuf>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no page.
 #[derive(Debug)]
 pub enum DelayedError {
-    /// The record is none.
+    /// The record cannot be read.
     Record(RecordError),
-    /// Simulation and volume could not be held together.
+    /// Simulation and volume could not be compared.
     Check(exascale::cross_check::CheckError),
 }
 
@@ -58,7 +57,8 @@ impl fmt::Display for DelayedError {
 
 impl std::error::Error for DelayedError {}
 
-/// Simulates, compares and says it. `progress` is told what is done and of how much.
+/// Simulates, compares and returns the reports. `progress` receives the stage, the work done and
+/// the work in all.
 ///
 /// Errors: the record cannot be read; a code has no place in the simulation.
 pub fn run(
@@ -76,19 +76,19 @@ pub fn run(
     Ok(vec![answer, simulated, record.report(), compared::report(&compared)])
 }
 
-/// What it buys and what can be lost.
+/// Returns the gain and the possible losses.
 fn answer(simulated: &Report, record: &Record, compared: &[Compared]) -> Report {
-    let mut report = Report::new(NAME, "What it buys, and what can be lost");
+    let mut report = Report::new(NAME, "Gain and possible losses");
     report.say(
-        "A program that writes a checkpoint can write it again. So it may begin an epoch: until it ends the epoch, its writes are answered when the data are on the devices, and \
-         parity is owed. The end makes the parity of all of it at once and seals it with one record. Everybody else sees what was there before, until then.",
+        "A program that writes a checkpoint can write it again. So it can use an epoch: until the epoch ends, its writes are answered when the data are on the devices, and \
+         parity is pending. The end makes all parity at once and commits it with one record. Until then other clients read the old content.",
     );
     report.say(bought_in_the_model(simulated));
     report.say(bought_on_a_volume(record));
     if let Some(first) = compared.first() {
         report.say(format!(
-            "Why they differ: in the model every write makes its own parity, and a volume makes durable together what waits together. For {} the model has delayed/std {:.2} and wcl/std {:.2} where the \
-             volume, on devices of the same service times, has {:.2} and {:.2}. One request at a time both do the same operations, but for what is named below.",
+            "Why they differ: in the model every write makes its own parity, and a volume commits waiting writes together. For {} the model has delayed/std {:.2} and wcl/std {:.2} where the \
+             volume, on devices of the same service times, has {:.2} and {:.2}. One request at a time both do the same operations, with the exceptions named below.",
             first.code, first.model.delayed, first.model.wcl, first.volume().delayed, first.volume().wcl
         ));
     }
@@ -130,16 +130,16 @@ fn bought_on_a_volume(record: &Record) -> String {
     pieces.sort_by_key(|piece| piece.len());
     let lost = record.lost_cells();
     let losing = match lost.is_empty() {
-        true => "It loses nowhere.".to_string(),
-        false => format!("It loses in {} of {} cells: {}.", lost.len(), record.rows.len(), lost.join(", ")),
+        true => "Never slower.".to_string(),
+        false => format!("Slower in {} of {} cells: {}.", lost.len(), record.rows.len(), lost.join(", ")),
     };
     format!(
-        "On a real volume, beside strict wcl, every write durable: {}. {losing} \"Up to 3 times\" is not reached.",
+        "On a real volume, against strict wcl with every write durable: {}. {losing} \"Up to 3 times\" is not reached.",
         pieces.into_iter().map(range).collect::<Vec<_>>().join(", ")
     )
 }
 
-/// What a crash, lost devices, and both can cost.
+/// Returns the possible losses by a crash, by lost devices, and by both.
 fn losses(report: &mut Report) -> Listing {
     let EpochOptions { owed_bytes_max, age_max, idle_max, .. } = EpochOptions::default();
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
@@ -168,9 +168,9 @@ fn losses(report: &mut Report) -> Listing {
     Listing {
         title: "What can be lost".into(),
         caption: format!(
-            "A crash: the power fails, or the program that serves the volume is killed. Devices lost: as many as the code bears, while everything runs. Strict: each write durable before it is answered, or \
-             flushed. Whatever happens, nothing that was durable before is lost: an epoch's stripes are its own. The budget is each epoch's and can be set: {owed} owed; what is older than {seconds} gets its parity in \
-             advance, and writers wait while more is owed. An epoch that is silent for {idle} is aborted, or sealed if that was asked. Held by simulations with crashes, lost devices and planted faults: cargo \
+            "A crash: the power fails, or the program that serves the volume is killed. Devices lost: as many as the code tolerates, while everything runs. Strict: each write durable before it is answered, or \
+             flushed. Data that was durable before is never lost: an epoch's stripes are its own. Each epoch has a budget, which can be set: {owed} of pending parity. Blocks older than {seconds} get their parity in \
+             advance, and writers wait while more is pending. An epoch that is silent for {idle} is aborted, or sealed if that was asked. Held by simulations with crashes, lost devices and planted faults: cargo \
              test --release -p pantile-sim --test sim -- epochs_end_whole_or_leave_no_trace the_volume_loses_nothing."
         ),
         head: ["written how", "what happens", ">at most", "for how long", "what is lost"]
@@ -199,14 +199,14 @@ fn losses(report: &mut Report) -> Listing {
                 "a crash",
                 "the epoch",
                 "until END",
-                "the epoch as a whole: what was there before its begin is there again. A FLUSH within it does not change that",
+                "the epoch as a whole: the content from before its begin is back. A FLUSH within it does not change that",
             ]),
             row([
                 "epoch, before END",
                 "devices lost",
                 &owed,
                 &format!("{seconds}, then parity is made"),
-                "the epoch's blocks that only those devices had: no longer in memory, without parity yet; so at most their share of what is owed. The ranges are told, and END is refused until they are written again",
+                "the epoch's blocks that only those devices had: no longer in memory, without parity yet; so at most their share of the pending parity. The ranges are reported, and END is refused until they are written again",
             ]),
             row([
                 "epoch, before END",
@@ -227,7 +227,7 @@ fn losses(report: &mut Report) -> Listing {
     }
 }
 
-/// The function of the example, without its heading.
+/// Returns the function of the example, without its heading.
 fn three_lines() -> Quote {
     let from =
         pantile_host::CHECKPOINT_EXAMPLE.lines().skip_while(|line| !line.starts_with("fn checkpoint("));
@@ -240,7 +240,7 @@ fn three_lines() -> Quote {
     }
     Quote {
         title: "Three lines: begin, write, end".into(),
-        caption: "From crates/host/examples/checkpoint.rs, a program that is killed in the middle and goes on from the last checkpoint that was sealed: cargo run --release -p pantile-host \
+        caption: "From crates/host/examples/checkpoint.rs, a program that is killed in the middle and continues from the last sealed checkpoint: cargo run --release -p pantile-host \
                   --example checkpoint -- FOLDER 100. Over the control socket: pantile delayed start, end, abort, status."
             .into(),
         lines,

@@ -1,8 +1,8 @@
-//! What a real volume was measured to do with checkpoints: the text that
-//! `crates/host/examples/delayed` prints and `benches/volume` keeps.
+//! Measurements of a real volume with checkpoints: the text that `crates/host/examples/delayed`
+//! prints and `benches/volume` keeps.
 //!
-//! Lines before the table say under what circumstances; the table has a heading and a row for each
-//! code and size of a piece. Ratios are computed from the rates again, so that a record cannot
+//! Lines before the table state the circumstances. The table has a heading, and a row for each
+//! code and size of a piece. Ratios are computed again from the rates, so that a record cannot
 //! contradict itself.
 
 use crate::Report;
@@ -12,48 +12,48 @@ use std::fmt;
 /// The name of the experiment.
 pub const NAME: &str = "delayed-record";
 
-/// The record that was committed.
+/// The committed record.
 pub const COMMITTED: &str = include_str!("../../records/delayed.txt");
 
-/// Rows of a record, at the most: the program writes two for each code, and has a few dozen codes.
-/// A row becomes eight measures and lines of two figures, some hundred times its bytes.
+/// Maximum of rows in a record: the program writes two for each code, and has a few dozen codes. A
+/// row becomes eight measures and lines of two figures, some hundred times its bytes.
 pub const ROWS_MAX: usize = 2000;
 
-/// Lines before the table, at the most.
+/// Maximum of lines before the table.
 pub const CIRCUMSTANCES_MAX: usize = 200;
 
-/// A rate that no disks have: more pieces a second than a clock of nanoseconds tells apart.
+/// Upper bound of rates, in pieces a second: a clock of nanoseconds cannot measure more.
 const RATE_MAX: f64 = 1e9;
 
-/// The same the other way: one piece in days. Ratios of rates between the two are numbers to print.
+/// Lower bound of rates: one piece in days. Ratios of rates within the bounds can be printed.
 const RATE_MIN: f64 = 1e-6;
 
 /// A record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// The command, the machine, what else it did.
+    /// The command, the machine, and its other load.
     pub circumstances: Vec<String>,
-    /// By code and piece.
+    /// Rows by code and piece.
     pub rows: Vec<Row>,
 }
 
-/// Pieces a second.
+/// Rates of one code and piece size, in pieces a second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// The code.
     pub code: String,
     /// The size of a piece, as `128 KiB`.
     pub piece: String,
-    /// Without an epoch, each write durable.
+    /// Rate without an epoch, each write durable.
     pub wcl: f64,
-    /// In an epoch, its end counted in.
+    /// Rate in an epoch, including its end.
     pub delayed: f64,
-    /// The same disks without a volume.
+    /// Rate of the same disks without a volume.
     pub bare: f64,
 }
 
 impl Row {
-    /// What delayed parity buys.
+    /// Returns the gain of delayed parity.
     pub fn delayed_over_wcl(&self) -> f64 {
         self.delayed / self.wcl
     }
@@ -69,16 +69,16 @@ impl Row {
 
 const RATIOS: [&str; 2] = ["delayed/wcl", "bare disks/wcl"];
 
-/// Why a text is no record.
+/// Reason why a text is no record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordError {
     /// There is no heading, or nothing beneath it.
     Empty,
-    /// More rows, or more lines before them, than are read.
+    /// More rows, or more lines before them, than the maximum.
     TooMany {
-        /// Of what.
+        /// Rows or lines.
         what: &'static str,
-        /// How many are read.
+        /// The maximum.
         most: usize,
     },
     /// A row that cannot be read.
@@ -141,7 +141,7 @@ impl Record {
         if rows.is_empty() { Err(RecordError::Empty) } else { Ok(Record { circumstances, rows }) }
     }
 
-    /// Where delayed parity is slower than wcl.
+    /// Returns the cells in which delayed parity is slower than wcl.
     pub fn lost_cells(&self) -> Vec<String> {
         let lost = self.rows.iter().filter(|row| row.delayed < row.wcl);
         lost.map(|row| format!("{} ({:.2})", row.case(), row.delayed_over_wcl())).collect()
@@ -150,8 +150,8 @@ impl Record {
     pub(super) fn report(&self) -> Report {
         let mut report = Report::new(NAME, "A real volume, measured");
         report.say(
-            "32 writers write a checkpoint in pieces to a range that was never written; every piece is durable when it is answered: wcl with parity, delayed without until the end of \
-             the epoch, which is counted in. Bare: the same disks, each piece written and flushed, no volume. The disks are memory that takes as long as a disk: ratios hold, rates are not those of a machine.",
+            "32 writers write a checkpoint in pieces to a range that was never written; every piece is durable when it is answered. wcl makes parity at once, delayed at the end of \
+             the epoch, which is included. Bare: the same disks, each piece written and flushed, no volume. The disks are memory as slow as a disk: ratios are valid, rates are of no machine.",
         );
         self.circumstances.iter().for_each(|line| report.say(format!("The record says: {line}")));
         let lost = self.lost_cells();
@@ -176,7 +176,7 @@ impl Record {
         };
         report.figures.push(Figure::Heat(Heat {
             title: "What was measured, as ratios".into(),
-            caption: "Without shade: nothing is gained, or something lost. Bare disks keep nothing safe; they bound what a volume can do.".into(),
+            caption: "Without shade: no gain, or a loss. Bare disks have no redundancy; they bound the speed of a volume.".into(),
             columns: RATIOS.map(String::from).to_vec(),
             rows: self.rows.iter().map(heat_row).collect(),
         }));
@@ -200,7 +200,7 @@ impl Record {
     }
 }
 
-/// The longest name of a code.
+/// Maximum of the length of a code's name.
 const CODE_BYTES_MAX: usize = 64;
 
 fn row(line: &str) -> Option<Row> {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_with_its_line() {
+    fn bad_records_are_refused_with_the_bad_line() {
         assert_eq!(Record::parse(""), Err(RecordError::Empty));
         assert_eq!(Record::parse("a machine\n"), Err(RecordError::Empty));
         let head = "code piece wcl delayed bare\n";

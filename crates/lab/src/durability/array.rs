@@ -1,9 +1,9 @@
-//! One array: what each set of lost columns means. How long its rebuild takes, which further losses
-//! are fatal, how likely the rebuild meets an unreadable sector that the code cannot do without.
+//! One array and its sets of lost columns: the rebuild time of each, the further losses that are
+//! fatal, and the probability that the rebuild needs an unreadable sector.
 //!
-//! A set of lost cells is recoverable exactly when the vectors that they have in the equations are
-//! independent; so a column is fatal beside a set if its vectors are not independent of the set's,
-//! and so is a single cell.
+//! Lost cells are recoverable exactly when their vectors in the equations are independent. So a
+//! column is fatal beside a set if its vectors depend on those of the set, and so is a single
+//! cell.
 
 use super::disks::{Disks, Domains};
 use pantile::code::{ColumnRole, Placement};
@@ -17,18 +17,18 @@ use std::sync::{Arc, RwLock};
 /// Lost columns, ascending.
 pub(crate) type Columns = Box<[u16]>;
 
-/// Lost columns, and those of them that are rebuilt.
+/// Lost columns, and the rebuilt ones of them.
 type LostAndRebuilt = (Columns, Columns);
 
-/// What is known of one set of lost columns that may be lost.
+/// Consequences of losing one set of columns that the code tolerates.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Loss {
     fatal: Fatal,
-    /// How many of the other columns are fatal in addition.
+    /// Number of other columns that are fatal in addition.
     pub fatal_count: usize,
-    /// Entry j - 1: hours to rebuild the first j columns while all are lost.
+    /// Hours to rebuild the first j columns while all are lost, at index j - 1.
     pub hours: Vec<f64>,
-    /// The probability that a rebuild meets a sector that the code cannot do without.
+    /// Probability that a rebuild needs an unreadable sector.
     pub unreadable: f64,
 }
 
@@ -52,27 +52,27 @@ impl Loss {
 /// A code on disks.
 pub(crate) struct Array<'c> {
     code: &'c Code,
-    /// By turn of the placement: the column on each disk.
+    /// Column on each disk, by turn of the placement.
     turns: Vec<Vec<u16>>,
     /// Known sets of lost columns, where there are several turns.
     stripes: RwLock<HashMap<Columns, Arc<Beside>>>,
-    /// Reads of each column for lost columns, and those of them that are rebuilt; the same.
+    /// Cells read of each column for lost columns and the rebuilt ones of them.
     reads: RwLock<HashMap<LostAndRebuilt, Arc<Vec<usize>>>>,
     planner: Planner,
     pub disks: &'c Disks,
-    /// Any so many columns may be lost.
+    /// Lost columns that are always tolerated.
     pub safe: usize,
-    /// More lost columns than this count as a loss of data.
+    /// Maximum of lost columns examined; more count as a loss of data.
     pub top: usize,
-    /// Sets of one size are alike: one row per column, any k columns determine all, and none are
-    /// lost together.
+    /// True if all sets of one size are alike: one row per column, any k columns determine all,
+    /// and none are lost together.
     pub is_alike: bool,
-    /// The columns of each domain, where some domain has several; the losses of one that has one
+    /// Columns of each domain, if any domain has several; the losses of a domain with one column
     /// are those of its column.
     pub groups: Vec<Columns>,
     vectors: Vectors,
-    /// Where plans of all sets would take too long: the mean of some, by the number of columns
-    /// lost.
+    /// Mean hours by the number of lost columns, from a sample where planning all sets would take
+    /// too long.
     mean_hours: HashMap<usize, Vec<f64>>,
     known: RwLock<HashMap<Columns, Arc<Loss>>>,
 }
@@ -110,14 +110,14 @@ impl<'c> Array<'c> {
         self.code.columns()
     }
 
-    /// Failures per hour of one column that works: of its disk, and of its domain if that is its
-    /// own.
+    /// Returns the failures per hour of one working column: of its disk, and of its domain if the
+    /// column has it alone.
     pub fn failures_per_hour(&self) -> f64 {
         let own = self.disks.domains.as_ref().filter(|_| self.groups.is_empty());
         self.disks.failures_per_hour() + own.map_or(0.0, Domains::losses_per_hour)
     }
 
-    /// The columns that are lost when a domain with these is lost, too; none if that is a loss of
+    /// Returns the lost columns after the loss of a further domain; `None` if that is a loss of
     /// data.
     pub fn without(&self, lost: &[u16], group: &[u16]) -> Option<Vec<u16>> {
         let mut all: Vec<u16> = lost.iter().chain(group).copied().collect();
@@ -126,13 +126,13 @@ impl<'c> Array<'c> {
         (all.len() <= self.top && self.survives(&all)).then_some(all)
     }
 
-    /// From here on rebuilds of so many columns take this long, whichever they are.
+    /// Sets the rebuild time of every set of `lost` columns to a mean.
     pub fn take_mean_hours(&mut self, lost: usize, hours: Vec<f64>) {
         self.mean_hours.insert(lost, hours);
         self.known.get_mut().unwrap_or_else(|e| e.into_inner()).retain(|set, _| set.len() != lost);
     }
 
-    /// What a set means that may be lost; kept for the next time.
+    /// Returns the consequences of losing a tolerated set; they are kept.
     pub fn loss(&self, lost: &[u16]) -> Arc<Loss> {
         let key: Columns = match self.is_alike {
             true => (0..lost.len() as u16).collect(),
@@ -146,13 +146,13 @@ impl<'c> Array<'c> {
         found
     }
 
-    /// Whether a set may be lost.
+    /// Returns true if the code tolerates the loss of a set.
     pub fn survives(&self, lost: &[u16]) -> bool {
         let survives = |turn: &Vec<u16>| self.vectors.span(self.code, &on(turn, lost)).is_some();
         lost.len() <= self.safe || (!self.is_alike && self.turns.iter().all(survives))
     }
 
-    /// Steps of about a nanosecond that one set of so many columns takes.
+    /// Returns the steps, of about a nanosecond, that one set of `lost` columns takes.
     pub fn work(&self, lost: usize) -> u64 {
         let cells = self.code.cell_count() as u64;
         let of_set = cells * lost as u64 / self.columns() as u64;
@@ -179,7 +179,7 @@ impl<'c> Array<'c> {
         let share = vulnerable / self.code.rows_max() as f64;
         let hours = match self.mean_hours.get(&lost.len()) {
             Some(hours) => hours.clone(),
-            // With a spare for each, all are rebuilt at once and no other number is asked for.
+            // With a spare for each, all are rebuilt at once and no other number is needed.
             None => (1..=lost.len())
                 .map(|of| match of < lost.len() && self.disks.spares.is_none() {
                     true => f64::NAN,
@@ -190,15 +190,15 @@ impl<'c> Array<'c> {
         Loss { fatal, fatal_count, hours, unreadable: -(-share * self.disks.unreadable_per_disk()).exp_m1() }
     }
 
-    /// The disks that are fatal beside these, and how many single cells are: of a disk the mean
-    /// over its stripes.
+    /// Returns the disks that are fatal beside these, and the number of single cells that are, as
+    /// the mean over the stripes of a disk.
     fn fatal(&self, lost: &[u16]) -> (Fatal, f64) {
         let is_top = lost.len() >= self.top;
         if lost.len() < self.safe {
             return (if is_top { Fatal::All } else { Fatal::None }, 0.0);
         }
         let cells: usize = lost.iter().map(|&c| self.code.rows(c.into())).sum();
-        // As many unknowns as equations: whatever is lost in addition is fatal.
+        // As many unknowns as equations: any further loss is fatal.
         if self.is_alike || cells == self.code.equations().len() {
             return (Fatal::All, (self.code.cell_count() - cells) as f64);
         }
@@ -215,7 +215,7 @@ impl<'c> Array<'c> {
         (if is_top { Fatal::All } else { Fatal::Some(fatal) }, vulnerable)
     }
 
-    /// Finds columns and cells that are fatal beside lost columns of one stripe.
+    /// Returns the columns and cells that are fatal beside lost columns of one stripe.
     fn beside(&self, lost: Columns) -> Arc<Beside> {
         known_or(&self.stripes, self.turns.len() > 1, lost, |lost| {
             let Some(mut span) = self.vectors.span(self.code, lost) else {
@@ -230,7 +230,7 @@ impl<'c> Array<'c> {
                     let before = span.rank();
                     let is_independent = self.vectors.insert(&mut span, cell);
                     fatal[column] |= !is_independent;
-                    // Beside other cells of its column it may depend on those: then it is asked
+                    // Beside other cells of its column it may depend on those; it is then tested
                     // alone.
                     let is_alone = before == rank;
                     vulnerable += usize::from(match (is_independent, is_alone) {
@@ -249,9 +249,9 @@ impl<'c> Array<'c> {
         })
     }
 
-    /// Whether the reads decide, so that a plan is needed: where nothing limits their sum, and no
-    /// disk that is read holds more than the largest that is written, writing takes longest
-    /// whatever is read.
+    /// Returns true if the reads decide, so that a plan is needed. They do not if their sum has no
+    /// limit and no disk that is read holds more than the largest that is written: writing then
+    /// takes longest.
     fn is_planned(&self, lost: &[u16]) -> bool {
         let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
         let of = |is_written: bool| {
@@ -261,8 +261,8 @@ impl<'c> Array<'c> {
         self.disks.repair_bytes_per_s.is_some() || of(false) > of(true)
     }
 
-    /// Hours to rebuild the first `of` of the lost columns at once: the slowest of the disks read,
-    /// the disks written, and the limit of all.
+    /// Returns the hours to rebuild the first `of` lost columns at once: the slowest of the disks
+    /// read, the disks written, and the limit of all reads.
     fn hours(&self, lost: &[u16], of: usize) -> f64 {
         let rows_max = self.code.rows_max() as f64;
         let rebuilt: Vec<usize> = lost[..of].iter().map(|&c| c.into()).collect();
@@ -276,7 +276,7 @@ impl<'c> Array<'c> {
             let of_columns = self.reads(on(turn, lost), on(turn, &lost[..of]));
             reads.iter_mut().zip(turn).for_each(|(sum, &column)| *sum += of_columns[column as usize]);
         }
-        // A disk has as many stripes of each turn.
+        // A disk has equally many stripes of each turn.
         let stripes = self.turns.len() as f64 * rows_max;
         let most = reads.iter().max().copied().unwrap_or(0);
         let read_hours = self.disks.pass_hours(most as f64 / stripes);
@@ -284,7 +284,7 @@ impl<'c> Array<'c> {
         write_hours.max(read_hours).max(traffic_hours)
     }
 
-    /// Cells of each column that are read to rebuild some of the lost columns of one stripe.
+    /// Returns the cells read of each column to rebuild some of the lost columns of one stripe.
     fn reads(&self, lost: Columns, rebuilt: Columns) -> Arc<Vec<usize>> {
         known_or(&self.reads, self.turns.len() > 1, (lost, rebuilt), |(lost, rebuilt)| {
             let columns: Vec<usize> = lost.iter().map(|&c| c.into()).collect();
@@ -303,20 +303,20 @@ impl<'c> Array<'c> {
 
 /// Columns and cells that are fatal beside lost columns.
 struct Beside {
-    /// By column: whether its loss, too, is a loss of data.
+    /// True for each column whose loss, too, is a loss of data.
     fatal: Vec<bool>,
-    /// Single cells of which the loss is.
+    /// Number of single cells whose loss, too, is a loss of data.
     vulnerable: usize,
 }
 
-/// The columns on disks in a turn, ascending.
+/// Returns the columns on these disks in a turn, ascending.
 fn on(turn: &[u16], disks: &[u16]) -> Columns {
     let mut columns: Columns = disks.iter().map(|&disk| turn[disk as usize]).collect();
     columns.sort_unstable();
     columns
 }
 
-/// Returns the value of a key, found now or before; keeps it for the next time if `keeps`.
+/// Returns the value of a key, from the map or computed; keeps it if `keeps`.
 fn known_or<K: Eq + Hash, V>(
     known: &RwLock<HashMap<K, Arc<V>>>,
     keeps: bool,
@@ -334,7 +334,7 @@ fn known_or<K: Eq + Hash, V>(
     found
 }
 
-/// The columns of each domain, if one has several: devices in turn, each with its add-on.
+/// Returns the columns of each domain, if one has several: devices in turn, each with its add-on.
 fn groups(code: &Code, disks: &Disks) -> Vec<Columns> {
     let Some(domains) = &disks.domains else { return Vec::new() };
     let mut device_number = vec![0; code.columns()];
@@ -355,13 +355,13 @@ fn groups(code: &Code, disks: &Disks) -> Vec<Columns> {
     }
 }
 
-/// For each cell the vector that it has in the equations.
+/// The vector of each cell in the equations.
 enum Vectors {
     Bits(Vec<Vec<u64>>),
     Bytes(Vec<Vec<Gf>>),
 }
 
-/// Vectors that are independent.
+/// A set of independent vectors.
 #[derive(Clone)]
 enum Span {
     Bits(Vec<(usize, Vec<u64>)>),
@@ -387,7 +387,7 @@ impl Vectors {
         if code.is_xor() { Vectors::Bits(bits) } else { Vectors::Bytes(bytes) }
     }
 
-    /// Machine words, or bytes, of a vector.
+    /// Returns the machine words, or bytes, of a vector.
     fn words(&self) -> usize {
         match self {
             Vectors::Bits(vectors) => vectors.first().map_or(0, Vec::len),
@@ -395,8 +395,8 @@ impl Vectors {
         }
     }
 
-    /// Vectors of bytes are mostly zeros, and a step that would add nothing is left out; of bits
-    /// that is not worth asking.
+    /// Returns the factor of work saved by leaving out steps that add nothing: 8 for vectors of
+    /// bytes, which are mostly zeros; 1 for bits, where the test is not worth its cost.
     fn skipped(&self) -> usize {
         match self {
             Vectors::Bits(_) => 1,
@@ -404,7 +404,7 @@ impl Vectors {
         }
     }
 
-    /// The vectors of the columns; `None` if they are not independent.
+    /// Returns the span of the columns' vectors; `None` if they are not independent.
     fn span(&self, code: &Code, columns: &[u16]) -> Option<Span> {
         let mut span = match self {
             Vectors::Bits(_) => Span::Bits(Vec::new()),
@@ -414,7 +414,7 @@ impl Vectors {
         cells.all(|cell| self.insert(&mut span, cell)).then_some(span)
     }
 
-    /// Adds the vector of a cell; `false`, and nothing is changed, if it depends on those there.
+    /// Adds the vector of a cell; `false`, with no change, if it depends on those present.
     fn insert(&self, span: &mut Span, cell: CellIndex) -> bool {
         match (self, span) {
             (Vectors::Bits(vectors), Span::Bits(basis)) => {
@@ -454,7 +454,7 @@ impl Span {
 mod tests {
     use super::*;
 
-    /// What the planner says: whether all of these cells can be had while they are lost.
+    /// Returns true if the planner can recover all of these cells at once.
     fn is_recoverable(code: &Code, cells: &[CellIndex]) -> bool {
         let lost = CellSet::of_cells(code, cells);
         let wanted: Vec<CellIndex> = lost.iter().collect();
@@ -512,7 +512,8 @@ mod tests {
         let array = Array::new((&code, Placement::Fixed), &limit, 3, 4);
         assert!((array.loss(&[0]).hours[0] / fast.pass_hours(3.0) - 1.0).abs() < 1e-12);
         assert!((array.loss(&[9]).hours[0] / fast.pass_hours(6.0) - 1.0).abs() < 1e-12);
-        // An add-on has a fifteenth of its disk, and is read from that disk or from a mirror each.
+        // An add-on has a fifteenth of its disk, and is rebuilt from that disk or from one mirror
+        // each.
         let code = Code::parse("raidp:16").expect("a spec");
         let array = Array::new((&code, Placement::Fixed), &fast, 2, 5);
         let hours = array.loss(&[16]).hours[0];

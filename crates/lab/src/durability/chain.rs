@@ -1,23 +1,23 @@
-//! A Markov chain in continuous time with loss as its end, solved without a subtraction.
+//! A Markov chain in continuous time that ends in loss, solved without a subtraction.
 //!
-//! Rates of an array differ by twenty orders of magnitude, and a textbook elimination would find
-//! the way to a loss as the difference of two nearly equal numbers. Here states are taken out one
-//! by one, as Grassmann, Taksar and Heyman (1985) do for stationary distributions: a diagonal is
-//! never stored, it is the sum of the rates out of its state. Every operation adds, multiplies or
+//! Rates of an array differ by twenty orders of magnitude. A textbook elimination would compute
+//! the rate to loss as the difference of two nearly equal numbers. Here states are eliminated one
+//! by one, as Grassmann, Taksar and Heyman (1985) do for stationary distributions. A diagonal is
+//! never stored: it is the sum of the rates out of its state. Every operation adds, multiplies or
 //! divides numbers that are not negative, so each result has nearly all its digits, however rare
 //! the loss.
 
 /// States 0, 1, ..., of which 0 is the start, and two ways to end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
-    /// Rate from a state to another; the diagonal is not looked at.
+    /// Rate from a state to another; the diagonal is not used.
     rates: Vec<Vec<f64>>,
     /// Rates to loss, by cause.
     losses: Vec<[f64; 2]>,
 }
 
 impl Chain {
-    /// So many states and no transition.
+    /// Returns a chain of `states` states without transitions.
     pub fn new(states: usize) -> Chain {
         Chain { rates: vec![vec![0.0; states]; states], losses: vec![[0.0; 2]; states] }
     }
@@ -32,17 +32,16 @@ impl Chain {
         self.losses[from][cause] += rate;
     }
 
-    /// The mean time from state 0 to loss, and the share of the losses by cause 1.
+    /// Returns the mean time from state 0 to loss, and the share of the losses by cause 1.
     ///
     /// The time is infinite if no loss can be reached.
     /// Cost: states^3.
     pub fn mean_time(&self) -> (f64, f64) {
         let (mut rates, mut losses) = (self.rates.clone(), self.losses.clone());
-        // What one visit of a state costs, with the visits of the states already taken out that
-        // follow it.
+        // Cost of one visit of a state, including the visits of eliminated states that follow it.
         let mut visit = vec![1.0; rates.len()];
         for gone in (1..rates.len()).rev() {
-            // The last state that is left, and what leads to others from it.
+            // The last remaining state, and the rates from it.
             let (Some(row), Some(lost)) = (rates.pop(), losses.pop()) else { break };
             let out = row[..gone].iter().sum::<f64>() + lost.iter().sum::<f64>();
             if out == 0.0 {
@@ -54,7 +53,7 @@ impl Chain {
                     continue;
                 }
                 for (to, (rate, through)) in others.iter_mut().zip(&row[..gone]).enumerate() {
-                    // What returns to where it came from is no transition.
+                    // A return to the same state is no transition.
                     if to != from {
                         *rate += share * through;
                     }
@@ -68,12 +67,12 @@ impl Chain {
         (visit[0] / loss, if loss > 0.0 { sectors / loss } else { 0.0 })
     }
 
-    /// The probability of a loss within the time.
+    /// Returns the probability of a loss within the time.
     ///
-    /// The time is halved until a step is short, the step is a sum of powers of a matrix of
-    /// probabilities, and squared again as often: sums and products of numbers that are not
-    /// negative. Where the chain is so quick that this takes more than 2^26 steps it has forgotten
-    /// its start long before, and the loss comes like a Poisson event.
+    /// The time is halved until a step is short. The step is a sum of powers of a matrix of
+    /// probabilities, and is squared again as often: sums and products of numbers that are not
+    /// negative. A chain so quick that this takes more than 2^26 steps has long forgotten its
+    /// start, and its loss comes like a Poisson event.
     pub fn loss_within(&self, time: f64) -> f64 {
         const HALVINGS_MOST: f64 = 26.0;
         let states = self.rates.len();
@@ -120,7 +119,7 @@ impl Chain {
     }
 }
 
-/// One step after another; what is lost stays lost.
+/// Returns one step after another; losses are final.
 fn product(first: &[Vec<f64>], second: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let states = first.len();
     let row = |from: &Vec<f64>| {
@@ -134,7 +133,7 @@ fn product(first: &[Vec<f64>], second: &[Vec<f64>]) -> Vec<Vec<f64>> {
     first.iter().map(row).collect()
 }
 
-/// Rounding must not grow with each squaring: what is not lost is somewhere.
+/// Scales a row to the sum 1, so that rounding does not grow with each squaring.
 fn to_one(row: &mut [f64]) {
     let Some((loss, rest)) = row.split_last_mut() else { return };
     let sum: f64 = rest.iter().sum();
@@ -148,7 +147,8 @@ fn to_one(row: &mut [f64]) {
 mod tests {
     use super::*;
 
-    /// Failures at n - f times lambda, repairs one at a time at mu, loss beyond the tolerance.
+    /// Returns failures at n - f times lambda, repairs one at a time at mu, loss beyond the
+    /// tolerance.
     fn one_by_one(disks: usize, tolerance: usize, lambda: f64, mu: f64) -> Chain {
         let mut chain = Chain::new(tolerance + 1);
         for lost in 0..=tolerance {

@@ -1,41 +1,40 @@
-//! What disks are like, as rates: failures, rebuilds, unreadable sectors.
+//! Properties of disks, as rates: failures, rebuilds, unreadable sectors.
 
 /// Hours of a mean year.
 pub const HOURS_PER_YEAR: f64 = 8766.0;
 
-/// How long an unreadable sector waits where nothing scrubs: the half of five years, the life of a
-/// disk.
+/// Mean age of an unreadable sector without scrubs: half of five years, the life of a disk.
 const UNSCRUBBED_HOURS: f64 = 5.0 * HOURS_PER_YEAR / 2.0;
 
-/// The disks of an array, all alike, and what is done when one fails.
+/// The disks of an array, all alike, and the repair of a failed one.
 ///
-/// Each column of a code is a disk of its own that fails by itself; a column of fewer rows than the
-/// longest is so much smaller.
+/// Each column of a code is a disk of its own that fails independently; a column of fewer rows
+/// than the longest is a proportionally smaller disk.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disks {
-    /// The probability that a disk fails within a year, above 0 and below 1.
+    /// Probability that a disk fails within a year, above 0 and below 1.
     pub failed_per_year: f64,
-    /// What a disk holds.
+    /// Capacity of a disk, in bytes.
     pub len_bytes: f64,
-    /// What a disk reads or writes for a rebuild.
+    /// Speed at which a rebuild reads or writes a disk.
     pub bytes_per_s: f64,
-    /// What all reads of a rebuild may take together; `None`: the disks are the only limit.
+    /// Limit of all reads of a rebuild together; `None`: the disks are the only limit.
     ///
-    /// By default 600 MiB/s, half of a link of 10 Gb/s: what is read comes together on one host,
-    /// and users have the other half. A rebuild from up to four disks' contents then takes as long
-    /// as it takes to write the new disk, and what reads more takes longer.
+    /// By default 600 MiB/s, half of a link of 10 Gb/s: all reads go to one host, and users have
+    /// the other half. A rebuild that reads up to four disks' contents then takes as long as
+    /// writing the new disk; one that reads more takes longer.
     pub repair_bytes_per_s: Option<f64>,
-    /// Disks that stand ready; `None`: there is always one.
+    /// Hot spares; `None`: unlimited.
     pub spares: Option<usize>,
-    /// Mean time until a failed disk, or a spare that was used, is replaced.
+    /// Mean time until a failed disk, or a used spare, is replaced.
     pub replace_hours: f64,
     /// Unreadable bits per bit read.
     pub unreadable_per_bit: f64,
-    /// Every sector is read, and rewritten where it cannot be, once in this time; `None`: never.
+    /// Interval in which every sector is read, and rewritten if unreadable; `None`: never.
     pub scrub_hours: Option<f64>,
-    /// What users read from a disk in a year.
+    /// Bytes that users read from a disk in a year.
     pub user_bytes_per_year: f64,
-    /// What stands together and may be lost at once; `None`: disks fail one by one.
+    /// Failure domains that can be lost as a whole; `None`: disks fail one by one.
     pub domains: Option<Domains>,
 }
 
@@ -43,16 +42,16 @@ pub struct Disks {
 /// neighbours apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Domains {
-    /// One of them, for people: `host`.
+    /// Name of one domain: `host`.
     pub what: &'static str,
-    /// How many there are, at least one.
+    /// Number of domains, at least one.
     pub count: usize,
-    /// The probability that one is lost within a year for good, with all disks in it.
+    /// Probability that one is lost for good within a year, with all disks in it.
     pub lost_per_year: f64,
 }
 
 impl Domains {
-    /// Losses per hour of one domain.
+    /// Returns the losses per hour of one domain.
     pub fn losses_per_hour(&self) -> f64 {
         -(-self.lost_per_year).ln_1p() / HOURS_PER_YEAR
     }
@@ -76,28 +75,29 @@ impl Default for Disks {
 }
 
 impl Disks {
-    /// Failures per hour of one disk that works.
+    /// Returns the failures per hour of one working disk.
     pub fn failures_per_hour(&self) -> f64 {
         -(-self.failed_per_year).ln_1p() / HOURS_PER_YEAR
     }
 
-    /// Hours to read or write a share of a disk.
+    /// Returns the hours to read or write a share of a disk.
     pub fn pass_hours(&self, share: f64) -> f64 {
         share * self.len_bytes / self.bytes_per_s / 3600.0
     }
 
-    /// Hours in which so many disks' contents pass the limit of all rebuilds; 0 if there is none.
+    /// Returns the hours in which the contents of `disks` disks pass the limit of all reads; 0 if
+    /// there is none.
     pub fn traffic_hours(&self, disks: f64) -> f64 {
         self.repair_bytes_per_s.map_or(0.0, |limit| disks * self.len_bytes / limit / 3600.0)
     }
 
-    /// The mean number of unreadable sectors that a rebuild meets on the contents of one whole
-    /// disk.
+    /// Returns the mean number of unreadable sectors that a rebuild meets on the contents of one
+    /// whole disk.
     ///
-    /// Those of the rebuild's own read, and those that users' reads have left since the last scrub,
-    /// half an interval ago in the mean (Elerath and Pecht, IEEE Trans. Computers 58(3), 2009:
-    /// errors per byte read times bytes read per hour). A sector counts as one bit of the rate,
-    /// which is how the rate is specified.
+    /// They come from the rebuild's own read, and from users' reads since the last scrub, on
+    /// average half an interval ago (Elerath and Pecht, IEEE Trans. Computers 58(3), 2009: errors
+    /// per byte read times bytes read per hour). A sector counts as one bit of the rate, as the
+    /// rate is specified.
     pub fn unreadable_per_disk(&self) -> f64 {
         let age_hours =
             self.scrub_hours.map_or(UNSCRUBBED_HOURS, |hours| (hours / 2.0).min(UNSCRUBBED_HOURS));

@@ -1,12 +1,12 @@
-//! From sets of columns to the chain over their number.
+//! Reduction of sets of columns to a chain over their number.
 //!
-//! Level f stands for all sets of f columns that may be lost. Where every set of a level can be
-//! looked at, each has the weight with which failures lead to it from the level below, one not
-//! rebuilt in time for longer a greater one: the chain then loses data exactly as often as the
-//! array does that knows its sets. Sets of the same rebuild time have the same weight, and the
-//! share of fatal steps is then the one that the proof's counts give: with s(f) sets of f columns
-//! that survive, 1 - s(f+1) (f+1) / (s(f) (n-f)). Where there are too many sets, the share is taken
-//! from these counts, and the time is the mean of a seeded sample.
+//! Level f stands for all tolerated sets of f lost columns. If every set of a level can be
+//! examined, each is weighted by how often failures lead to it from the level below. A set that
+//! takes longer to rebuild therefore has a greater weight. The chain then loses data exactly as
+//! often as the array with its individual sets. Sets of equal rebuild time have equal weight, and
+//! the share of fatal steps follows from the counts of the proof: with s(f) sets of f columns that
+//! survive, 1 - s(f+1) (f+1) / (s(f) (n-f)). If there are too many sets, the share is taken from
+//! these counts, and the time is the mean of a seeded sample.
 
 use super::array::Array;
 use super::chain::Chain;
@@ -15,53 +15,53 @@ use pantile::plan::Certificate;
 use pantile_sim::Random;
 use std::collections::BTreeMap;
 
-/// How the rebuild times of a level were found.
+/// Method by which the rebuild times of a level were found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Examined {
-    /// Every set.
+    /// Every set was examined.
     Each,
-    /// One set: all are alike.
+    /// One set was examined: all are alike.
     Alike,
-    /// So many sets drawn at random.
+    /// A number of sets drawn at random.
     Drawn(usize),
 }
 
-/// All sets of so many columns that may be lost.
+/// All tolerated sets of `lost` columns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
     /// Columns lost.
     pub lost: usize,
-    /// How it was examined.
+    /// Method by which it was examined.
     pub examined: Examined,
-    /// The mean hours to rebuild all of them at once, over the sets.
+    /// Mean hours to rebuild all of them at once, over the sets.
     pub hours: f64,
-    /// The share of further losses that are fatal.
+    /// Share of further losses that are fatal.
     pub fatal_share: f64,
-    /// The probability that a rebuild meets a sector that it cannot do without.
+    /// Probability that a rebuild needs an unreadable sector.
     pub unreadable: f64,
-    /// Entry j - 1: rebuilds of j columns per hour.
+    /// Rebuilds of j columns per hour, at index j - 1.
     pub rebuilds_per_hour: Vec<f64>,
     /// Losses of whole domains per hour that lose data.
     pub fatal_domains_per_hour: f64,
-    /// Those that do not, by the columns that are lost then.
+    /// Losses of whole domains per hour that do not, by the number of columns lost afterwards.
     pub domains_per_hour: BTreeMap<usize, f64>,
 }
 
-/// By the number of lost columns: how often failures lead to each set of so many.
+/// Rate at which failures lead to each set, by the number of lost columns.
 type Weights = BTreeMap<usize, BTreeMap<Vec<u16>, f64>>;
 
-/// Work that one level may take, in steps of about a nanosecond.
+/// Maximum of work for one level, in steps of about a nanosecond.
 const WORK_MOST: u64 = 2_500_000_000;
 
-/// How sets are drawn where there are too many, and how soon there are.
+/// Method of drawing sets where there are too many.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draws {
     pub seed: u64,
-    /// A level may take so many times less work than usual.
+    /// Factor by which a level takes less work than usual.
     pub haste: u64,
 }
 
-/// Levels 0 to the highest that is looked at.
+/// Returns levels 0 to the highest that is examined.
 pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, draws: Draws) -> Vec<Level> {
     let columns = array.columns();
     let mut weights = Some(Weights::from([(0, BTreeMap::from([(Vec::new(), 1.0)]))]));
@@ -77,7 +77,7 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, draws: Dr
             _ => {
                 let sets = draws.of(array, lost);
                 if sets.is_empty() {
-                    // Hardly any set survives: none that was drawn. The next loss is taken for
+                    // Hardly any set survives, and none that was drawn: the next loss counts as
                     // fatal.
                     array.top = lost - 1;
                     if let Some(last) = levels.last_mut() {
@@ -116,7 +116,8 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, draws: Dr
     levels
 }
 
-/// The means over sets with weights; into `next` the weights of the sets that failures lead to.
+/// Returns the weighted means over sets; adds to `next` the weights of the sets that failures lead
+/// to.
 fn level(array: &Array<'_>, lost: usize, sets: &[(Vec<u16>, f64)], mut next: Option<&mut Weights>) -> Level {
     let others = (array.columns() - lost) as f64;
     let failures_per_hour = others * array.failures_per_hour();
@@ -128,7 +129,7 @@ fn level(array: &Array<'_>, lost: usize, sets: &[(Vec<u16>, f64)], mut next: Opt
     for (set, weight) in sets {
         let loss = array.loss(set);
         weights += 1.0;
-        // The share of visits that end with a failure before the rebuild does.
+        // Share of visits in which a failure comes before the end of the rebuild.
         let share = |hours: f64| failures_per_hour * hours / (failures_per_hour * hours + 1.0);
         let ends = loss.hours.last().map_or(1.0, |&hours| share(hours));
         hours += loss.hours.last().copied().unwrap_or(0.0);
@@ -140,7 +141,7 @@ fn level(array: &Array<'_>, lost: usize, sets: &[(Vec<u16>, f64)], mut next: Opt
             sums[0] += weight * share(hours);
             sums[1] += weight / (failures_per_hour * hours + 1.0);
         }
-        // A domain is lost in proportion to the time that is spent with this set.
+        // Losses of a domain are proportional to the time spent with this set.
         let hours = loss.hours.last().map_or(1.0 / failures_per_hour, |h| h / (1.0 + failures_per_hour * h));
         let (spent, flow) = (weight * hours, weight * hours * domain_per_hour);
         visited += spent;
@@ -179,7 +180,7 @@ fn level(array: &Array<'_>, lost: usize, sets: &[(Vec<u16>, f64)], mut next: Opt
 }
 
 impl Draws {
-    /// Whether every set of so many columns can be looked at.
+    /// Returns true if every set of `lost` columns can be examined.
     fn can_have_each(self, array: &Array<'_>, lost: usize) -> bool {
         let mut sets = 1u64;
         for i in 0..lost as u64 {
@@ -188,7 +189,7 @@ impl Draws {
         sets.saturating_mul(array.work(lost)) <= WORK_MOST / self.haste
     }
 
-    /// Sets of so many columns that may be lost, drawn evenly: 40 to 1000 are tried, as the work
+    /// Returns tolerated sets of `lost` columns, drawn evenly: 40 to 1000 are tried, as the work
     /// allows.
     fn of(self, array: &Array<'_>, lost: usize) -> Vec<(Vec<u16>, f64)> {
         let tries = (WORK_MOST / self.haste / 4 / array.work(lost)).clamp(40, 1000);
@@ -207,7 +208,7 @@ impl Draws {
     }
 }
 
-/// The share of fatal steps from so many lost columns by the proof's counts.
+/// Returns the share of fatal steps from `lost` columns, by the counts of the proof.
 fn counted_share(certificate: &Certificate, lost: usize) -> Option<f64> {
     let survived = |lost: usize| Some(certificate.levels.get(lost.checked_sub(1)?)?.survived_share());
     let here = if lost == 0 { 1.0 } else { survived(lost)? };
@@ -216,8 +217,7 @@ fn counted_share(certificate: &Certificate, lost: usize) -> Option<f64> {
     Some((1.0 - survived(lost + 1)? / here).clamp(0.0, 1.0))
 }
 
-/// The chain over the number of lost columns and, where spares are counted, of disks that stand
-/// ready.
+/// Returns the chain over the number of lost columns and, if spares are counted, of ready spares.
 pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
     let disks = array.disks;
     let Some(spares) = disks.spares else {
@@ -232,12 +232,11 @@ pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
         }
         return chain;
     };
-    // Of n + spares disks n - f work, some stand ready, the others are on order. No more can be
-    // ready than are not at work.
+    // Of n + spares disks n - f work, some are ready, the others are on order. At most all disks
+    // that do not work can be ready.
     let ready_most = spares + levels.len() - 1;
     let state = |f: usize, ready: usize| f * (ready_most + 1) + ready;
-    // State 0 is where the array starts: whole, with every spare ready; numbers count what is
-    // missing.
+    // State 0 is the start: whole, with every spare ready; numbers count missing disks.
     let numbered = |f: usize, ready: usize| match f {
         0 => spares - ready,
         _ => state(f, ready),
@@ -267,7 +266,8 @@ pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
     chain
 }
 
-/// `there`: the state with so many lost columns, if there is one.
+/// Adds the losses of domains; `there` returns the state with a number of lost columns, if it
+/// exists.
 fn lose_domains(chain: &mut Chain, level: &Level, from: usize, there: impl Fn(usize) -> Option<usize>) {
     chain.lose(from, 0, level.fatal_domains_per_hour);
     for (&lost, &rate) in &level.domains_per_hour {

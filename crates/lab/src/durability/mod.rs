@@ -1,19 +1,19 @@
-//! How likely is it that a code loses data, on which disks, with which repair? Two ways, each with
-//! what it leaves out.
+//! Probability that a code loses data, on given disks with a given repair. Two methods compute it;
+//! each names its omissions.
 //!
 //! * exact counts of fatal sets and rebuild times from plans, in a Markov chain over the number of
 //!   lost columns ([`Chain`]);
-//! * the same disks by chance, with the sets of columns themselves and rare events made frequent
-//!   ([`Simulated`]).
+//! * Monte Carlo of the same disks, with the sets of columns themselves and with rare events made
+//!   frequent ([`Simulated`]).
 //!
-//! Model: each column is a disk, or is on another disk from stripe to stripe by a placement, and a
-//! set of disks survives if the columns on it do in every stripe; disks fail by themselves at a
-//! constant rate; all columns that are lost and have a spare are rebuilt at once, by one plan, in a
-//! time whose distribution is exponential; a further failure begins the rebuild anew. A rebuild
-//! that meets an unreadable sector which the code cannot do without is a loss of data, if only of
-//! that sector. Deliberately not here: failures with a common cause, bad batches, wear, operators,
-//! faults of the software. They make real losses far more frequent than twelve nines; the numbers
-//! compare codes, they promise nothing.
+//! Model: each column is a disk, or moves from disk to disk by a placement. A set of lost disks is
+//! tolerated if the code tolerates the loss of the columns on them in every stripe. Disks fail
+//! independently at a constant rate. All lost columns that have a spare are rebuilt at once, by
+//! one plan, in a time of exponential distribution; a further failure restarts the rebuild. A
+//! rebuild that needs an unreadable sector is a loss of data, if only of that sector. Deliberately
+//! left out: failures with a common cause, bad batches, wear, operators, faults of the software.
+//! They make real losses far more frequent than twelve nines; the numbers compare codes and
+//! promise nothing.
 
 mod array;
 mod chain;
@@ -36,23 +36,23 @@ use pantile::plan::{Certificate, Method, ProveOptions, prove};
 /// The name of the experiment.
 pub const NAME: &str = "durability";
 
-/// What is asked.
+/// Options of an examination.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which column of a stripe is on which disk.
+    /// Placement of the columns of a stripe on disks.
     pub placement: Placement,
-    /// The disks, and what is done when one fails.
+    /// The disks, and the repair of a failed one.
     pub disks: Disks,
-    /// The time in which a loss counts.
+    /// Years in which a loss counts.
     pub years: f64,
     /// Cycles of the Monte Carlo; 0 leaves it out.
     pub cycles: usize,
-    /// Its seed.
+    /// Seed of the Monte Carlo.
     pub seed: u64,
-    /// Threads; they change no number.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
-    /// So many times less work than usual: 1, or more where many codes are examined; fewer sets are
-    /// then looked at each, see [`Durability::is_sampled`].
+    /// Factor by which less work is done than usual: 1, or more where many codes are examined.
+    /// Fewer sets are then examined each, see [`Durability::is_sampled`].
     pub haste: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for Options {
     }
 }
 
-/// What was found of one code.
+/// Durability of one code.
 #[derive(Clone, Debug)]
 pub struct Durability {
     /// The canonical spec.
@@ -74,69 +74,70 @@ pub struct Durability {
     pub overhead: f64,
     /// User bytes of one array.
     pub data_bytes: f64,
-    /// Any so many columns may be lost.
+    /// Lost columns that are always tolerated.
     pub tolerance: usize,
-    /// Whether that was proved here; otherwise it is claimed and not contradicted.
+    /// True if the tolerance was proved here; otherwise it is claimed and not contradicted.
     pub is_proved: bool,
-    /// Fatal sets, counted.
+    /// Counts of fatal sets.
     pub certificate: Certificate,
-    /// What stands behind the chain, from no loss up.
+    /// Levels of the chain, from no loss up.
     pub levels: Vec<Level>,
     /// Mean hours to loss, by the chain.
     pub hours: f64,
-    /// The probability of a loss within the years asked for, by the chain.
+    /// Probability of a loss within [`Options::years`], by the chain.
     pub within: f64,
-    /// The probability of a loss within one year, by the chain.
+    /// Probability of a loss within one year, by the chain.
     pub within_a_year: f64,
-    /// The share of losses that are unreadable sectors, by the chain.
+    /// Share of losses that are unreadable sectors, by the chain.
     pub sectors: f64,
-    /// By chance; none if it was not asked for, or cannot be had.
+    /// Results of the Monte Carlo; `None` if it was not asked for, or cannot run.
     pub simulated: Option<Simulated>,
-    /// How it lies in failure domains, if there are any.
+    /// Distribution over failure domains, if there are any.
     pub spread: Option<Spread>,
 }
 
-/// How the columns of an array lie in failure domains.
+/// Distribution of an array's columns over failure domains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
-    /// Columns in one domain, at the most.
+    /// Maximum of columns in one domain.
     pub columns_most: usize,
     /// Domains that hold columns.
     pub domains: usize,
-    /// Those whose loss, with nothing else lost, is a loss of data.
+    /// Domains whose loss alone is a loss of data.
     pub fatal: usize,
 }
 
 impl Durability {
-    /// Losses per PB (10^15 bytes) of user data and year, so that arrays of different sizes
-    /// compare.
+    /// Returns the losses per PB (10^15 bytes) of user data and year, which compares arrays of
+    /// different sizes.
     pub fn losses_per_pb_year(&self) -> f64 {
         HOURS_PER_YEAR / self.hours / (self.data_bytes / 1e15)
     }
 
-    /// Whether sets of lost columns were drawn, because there are too many to look at each.
+    /// Returns true if sets of lost columns were drawn, because there are too many to examine
+    /// each.
     pub fn is_sampled(&self) -> bool {
         self.levels.iter().any(|level| matches!(level.examined, Examined::Drawn(_)))
     }
 
-    /// How certain it is that the array loses nothing within one year, whatever years are asked
-    /// for: 4 for 99.99 %.
+    /// Returns the nines of the probability of no loss within one year, whatever
+    /// [`Options::years`] is: 4 for 99.99 %.
     pub fn nines(&self) -> f64 {
         -self.within_a_year.log10()
     }
 }
 
-/// The most states of a chain with counted spares.
+/// Maximum of states of a chain with counted spares.
 const STATES_MOST: usize = 400;
 
-/// Why a code cannot be examined.
+/// Reason why a code cannot be examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The chain over lost columns and ready spares has too many states.
     TooManyStates {
         /// The code.
         code: String,
-        /// Columns whose loss is looked at.
+        /// Maximum of lost columns examined.
         columns: usize,
         /// Spares asked for.
         spares: usize,
@@ -161,17 +162,16 @@ fn states(top: usize, spares: usize) -> usize {
     (top + 1).saturating_mul(spares.saturating_add(top + 1))
 }
 
-/// Levels beyond the tolerance that are looked at; to lose more columns at once counts as a loss of
-/// data.
+/// Levels examined beyond the tolerance; losing more columns at once counts as a loss of data.
 pub(crate) const LEVELS_BEYOND: usize = 3;
 
-/// A sample of fewer sets than this leaves says nothing.
+/// Maximum of haste: a smaller sample would be meaningless.
 const HASTE_MOST: u64 = 100;
 
 /// Examines one code.
 ///
-/// Cost: seconds at the most for codes of up to some 30 columns, less with haste; sampled beyond,
-/// and said so.
+/// Cost: at most seconds for codes of up to some 30 columns, less with haste; larger codes are
+/// sampled, and the result says so.
 pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     let claimed = code.claim().tolerance;
     let haste = options.haste.clamp(1, HASTE_MOST);
@@ -203,7 +203,7 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     let time = options.years * HOURS_PER_YEAR;
     let simulated = match options.cycles {
         0 => None,
-        // It knows of columns that fail by themselves alone.
+        // The Monte Carlo covers only columns that fail independently.
         _ if !array.groups.is_empty() => None,
         cycles => simulate::simulate(&array, cycles, time, options.seed, options.threads),
     };
@@ -242,13 +242,16 @@ fn spread(array: &Array<'_>) -> Option<Spread> {
     })
 }
 
-/// The code that stands for one whose sets are too many or whose rebuilds take too long to plan: as
-/// much may be lost, and a rebuild reads whole columns; `None` where the code itself is examined.
-/// It is on the safe side: where rebuilds read less, less is lost. Of a code that bears more than
-/// eight losses it is one of fewer columns that bears eight: when the code loses data, so many of
-/// any of its columns are lost that this one does, too.
+/// Returns the code that stands in for one with too many sets, or with rebuilds that take too long
+/// to plan; `None` if the code itself is examined.
+///
+/// The stand-in has the same tolerance, and its rebuild reads whole columns. The error is on the
+/// safe side: a rebuild that reads less loses less. For a tolerance above eight, the stand-in has
+/// fewer columns and tolerates eight losses: when the code loses data, so many of any of its
+/// columns are lost that the stand-in loses data too.
 pub fn stand_in(code: &Code) -> Option<Code> {
-    /// Nobody tells apart how likely it is that more are lost at once.
+    /// Maximum of tolerance: probabilities of more simultaneous losses are indistinguishable from
+    /// 0.
     const TOLERANCE_MOST: usize = 8;
     let (tolerance, columns) = (code.claim().tolerance, code.columns());
     let m = tolerance.min(TOLERANCE_MOST);
@@ -258,7 +261,7 @@ pub fn stand_in(code: &Code) -> Option<Code> {
         .flatten()
 }
 
-/// Examines codes on all threads and reports. `progress` is told how many are done.
+/// Examines codes on all threads and returns the report. `progress` receives the number done.
 pub fn run(codes: &[Code], options: &Options, progress: &(dyn Fn(usize) + Sync)) -> Result<Report, Refusal> {
     let outer = options.threads.clamp(1, codes.len().max(1));
     let inner = Options { threads: (options.threads / outer).max(1), ..options.clone() };
@@ -278,35 +281,35 @@ fn report(found: &[Durability], options: &Options) -> Report {
     report.say(match options.placement {
         Placement::Fixed => "Placement fixed: each disk holds one column of every stripe.".to_string(),
         rotated => format!(
-            "Placement {rotated}: columns move from disk to disk by stripe, and disks are lost without loss of data if the columns on them can be in every stripe."
+            "Placement {rotated}: columns move from disk to disk by stripe, and a set of disks can be lost if the columns on them can be lost in every stripe."
         ),
     });
     report.say(
-        "Fatal sets are counted by proof and rebuild times come from plans; a Markov chain over the number of lost columns makes of them the mean time to \
-         data loss (MTTDL) and the probability of a loss, and a Monte Carlo with importance sampling finds the latter again from the sets of columns \
-         themselves, with its 95 % confidence interval. Losses are of anything in one array, be it one sector.",
+        "Fatal sets are counted by proof, and rebuild times come from plans. A Markov chain over the number of lost columns gives the mean time to \
+         data loss (MTTDL) and the probability of a loss. A Monte Carlo with importance sampling computes this probability again from the sets of \
+         columns, with its 95 % confidence interval. A loss is that of any data in one array, if only of one sector.",
     );
     report.say(
-        "Left out: failures with a common cause, bad batches, wear, operators, software. They are what real arrays of many nines lose data by; use the \
+        "Left out: failures with a common cause, bad batches, wear, operators, software. They cause the losses of real arrays with many nines; use the \
          numbers to compare codes.",
     );
     if options.disks.spares.is_some() {
         report.say(
-            "Counted spares: where fewer stand ready than columns are lost, the lowest numbers are rebuilt first, and the chain, which knows how many columns are \
-             lost and not which, then takes those that are left for any: an approximation unless all sets are alike. The Monte Carlo knows the sets; where the \
+            "Counted spares: if fewer are ready than columns are lost, the columns of lowest number are rebuilt first. The chain has only the number of lost \
+             columns and treats the others as any set: an approximation unless all sets are alike. The Monte Carlo has the sets; if the \
              two differ, trust it.",
         );
     }
     for one in found {
         measures(&mut report, one, options);
         if let Some((spread, domains)) = one.spread.zip(options.disks.domains.as_ref()) {
-            report.say(lies(one, spread, domains.what));
+            report.say(spread_in_words(one, spread, domains.what));
         }
         let is_drawn =
             |level: &&Level| matches!(level.examined, Examined::Drawn(_)) && level.lost <= one.tolerance;
         if let Some(level) = one.levels.iter().find(is_drawn) {
             report.say(format!(
-                "{}: too many sets of {} columns to look at each; what stands for them in the chain is the mean of a sample. Where the two ways differ, \
+                "{}: too many sets of {} columns to examine each; the chain has the mean of a sample. If the two methods differ, \
                  trust the Monte Carlo.",
                 one.code, level.lost
             ));
@@ -319,7 +322,7 @@ fn report(found: &[Durability], options: &Options) -> Report {
     report
 }
 
-/// The disks that are assumed, as a sentence.
+/// Returns the assumed disks as a sentence.
 pub fn assumptions(options: &Options) -> String {
     let disks = &options.disks;
     let rebuild = disks.repair_bytes_per_s.map_or("the disks being the only limit".to_string(), |limit| {
@@ -426,8 +429,8 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
     }
 }
 
-/// How a code lies, as a sentence.
-fn lies(one: &Durability, spread: Spread, what: &str) -> String {
+/// Returns the distribution over domains as a sentence.
+fn spread_in_words(one: &Durability, spread: Spread, what: &str) -> String {
     let Spread { columns_most, domains, fatal } = spread;
     let each = match columns_most {
         1 => format!("each column on a {what} of its own"),
@@ -441,7 +444,7 @@ fn lies(one: &Durability, spread: Spread, what: &str) -> String {
     format!("{}: {each}; {loss}.", one.code)
 }
 
-/// The table of the codes.
+/// Returns the table of the codes.
 fn summary(found: &[Durability], options: &Options) -> Listing {
     let head = [
         "code",
@@ -486,7 +489,7 @@ fn summary(found: &[Durability], options: &Options) -> Listing {
     }
 }
 
-/// Fatal sets by level.
+/// Returns the fatal sets by level.
 fn counts(found: &[Durability]) -> Listing {
     let highest = found.iter().map(|one| one.certificate.levels.len()).max().unwrap_or(0).min(12);
     let head = std::iter::once("code".to_string()).chain((1..=highest).map(|lost| format!(">{lost} lost")));
@@ -509,7 +512,7 @@ fn counts(found: &[Durability]) -> Listing {
     }
 }
 
-/// Durability against overhead.
+/// Returns durability against overhead.
 fn front(found: &[Durability]) -> Points {
     let at = |one: &Durability| (one.overhead, -one.losses_per_pb_year().log10());
     let points = found.iter().map(|one| {
@@ -526,7 +529,7 @@ fn front(found: &[Durability]) -> Points {
     }
 }
 
-/// The time in which losses count.
+/// Returns the time in which losses count.
 fn within(options: &Options) -> String {
     match options.years == 1.0 {
         true => "1 year".into(),
@@ -538,13 +541,13 @@ fn exponent(value: f64) -> String {
     if value == 0.0 { "0".into() } else { format!("{value:e}") }
 }
 
-/// A probability as people read it.
+/// Returns a probability as text.
 fn rare(value: f64) -> String {
     if value == 0.0 { "0".into() } else { format!("{value:.2e}") }
 }
 
-/// What rebuild time the printed losses need on these disks: another for each code, and none that a
-/// disk can keep.
+/// Adds the rebuild times that would give the printed losses on these disks: a different one for
+/// each code, and none that a disk can achieve.
 fn paper(report: &mut Report, found: &[Durability], options: &Options) {
     let mut needed = Vec::new();
     for one in found {
@@ -553,8 +556,8 @@ fn paper(report: &mut Report, found: &[Durability], options: &Options) {
         let case = format!("{}, the paper's table", one.code);
         report.computed(&case, "annual loss, without sectors", annual(one, options, 1.0), printed).note =
             Some("the paper gives neither MTBF nor MTTR".into());
-        // Quicker rebuilds by one factor, until the printed value is met: by halving, for the loss
-        // grows with the time.
+        // All rebuilds are sped up by one factor until the printed value is met; bisection,
+        // because the loss grows with the time.
         let (mut low, mut high) = (-20.0f64, 3.0f64);
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);
@@ -574,14 +577,15 @@ fn paper(report: &mut Report, found: &[Durability], options: &Options) {
     let times: Vec<String> = needed.iter().map(|&seconds| format!("{} s", number(seconds))).collect();
     let another = if needed.len() > 1 { ", another time for each code" } else { "" };
     report.say(format!(
-        "The SHEC paper prints annual losses without MTBF and MTTR, and no inputs reproduce its table: with disks that fail as these do, the rebuild of one \
-         column would have to take {}{another}. Among codes of the same first fatal level MTBF and MTTR cancel in the ratios of the plain model, \
-         and those are off too (pantile-lab shec), so that no choice helps.",
+        "The SHEC paper prints annual losses without MTBF and MTTR, and no inputs reproduce its table: with these disks, the rebuild of one \
+         column would have to take {}{another}. Among codes of the same first fatal level MTBF and MTTR cancel in the ratios of the plain model; \
+         those differ too (pantile-lab shec), so that no choice of them helps.",
         times.join(", ")
     ));
 }
 
-/// The loss within a year with all rebuilds slower by the factor and no unreadable sectors.
+/// Returns the loss within a year with all rebuilds slower by the factor and no unreadable
+/// sectors.
 fn annual(one: &Durability, options: &Options, slower: f64) -> f64 {
     let rate = options.disks.failures_per_hour();
     let mut chain = Chain::new(one.levels.len());

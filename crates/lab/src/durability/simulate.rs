@@ -1,29 +1,29 @@
-//! The same by chance: sets of columns, not their number, with failures made frequent and weighed
-//! accordingly.
+//! Monte Carlo of the same model, with sets of columns instead of their number, and with failures
+//! made frequent and weighted accordingly.
 //!
-//! The array is simulated in cycles, each from the failure that finds it whole to its being whole
-//! again. The mean time to loss is the mean length of a cycle over the probability that it ends in
-//! a loss. Failures come first in a fixed share of the steps instead of their own small one, and
-//! the weight of a cycle is the product of true over simulated probabilities (balanced failure
-//! biasing: Shahabuddin 1994). At each step the probability of a loss by the next event is added,
-//! with the weight, and the cycle goes on as if there were none: no cycle has to meet the rare
-//! event itself. The lengths come from cycles without bias.
+//! The array is simulated in cycles. A cycle begins with a failure in the whole array and ends
+//! when the array is whole again. The mean time to loss is the mean length of a cycle over the
+//! probability that it ends in a loss. In a fixed share of the steps a failure comes first,
+//! instead of in its own small share. The weight of a cycle is the product of true over simulated
+//! probabilities (balanced failure biasing: Shahabuddin 1994). At each step the probability of a
+//! loss by the next event is added, with the weight, and the cycle goes on as if there were none:
+//! no cycle has to meet the rare event itself. The lengths come from cycles without bias.
 //!
 //! **From cycles to a probability.** While the array is whole, failures come like Poisson events,
 //! at rate r. Each begins a cycle that ends in a loss with probability p, after L hours, or leaves
-//! it whole again after B hours. So the time spent whole before the fatal failure is exponential
-//! with rate r p; what passes meanwhile is that time and the B of the other failures. With V(t) for
-//! the time spent whole within t, a loss comes in time with probability E[1 - exp(-r p V(T - L))].
-//! With m for the mean of a cycle, both parts,
+//! the array whole again after B hours. So the time spent whole before the fatal failure is
+//! exponential with rate r p; the elapsed time is that time and the B of the other failures. With
+//! V(t) for the time spent whole within t, a loss comes in time with probability E[1 - exp(-r p
+//! V(T - L))]. With m for the mean of a cycle, both parts included:
 //!
-//! * E V(t) is t / (r m), and more by what the last B reaches beyond t: 0 to E[B^2] / (r m^2)
-//!   (Lorden's bound), half of it in the long run, which is what is added here;
+//! * E V(t) is t / (r m), plus the part of the last B that reaches beyond t: 0 to E[B^2] / (r m^2)
+//!   (Lorden's bound). Half of it, the limit in the long run, is added here;
 //! * exp(-r p V) at its mean is too small a chance to survive (Jensen), by at most a share p E[B^2]
 //!   / m^2 of the exponent, and p E[L^2] / (2 m^2) for the spread of L: from the martingale exp(g
 //!   Z - r p V) of the time Z, while g B is small for the g near p / m.
 //!
-//! The interval is that of chance, widened by these bounds: no approximation stands behind it that
-//! it does not hold. Tests hold it to a chain that is exact.
+//! The interval is that of chance, widened by these bounds: it contains the error of every
+//! approximation. Tests compare it with an exact chain.
 
 use super::array::Array;
 use crate::parallel;
@@ -41,10 +41,10 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// A value with a relative standard error.
+    /// Returns a value with a relative standard error.
     fn around(value: f64, error: f64) -> Estimate {
-        // The interval of the logarithm: neither end can be negative, and it serves the inverse as
-        // well.
+        // The interval is of the logarithm: neither end can be negative, and the inverse has the
+        // same.
         let factor = (1.96 * error).exp();
         Estimate { value, least: value / factor, most: value * factor }
     }
@@ -55,26 +55,26 @@ impl Estimate {
     }
 }
 
-/// What the cycles say.
+/// Results of the cycles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
     /// Mean hours to loss.
     pub hours: Estimate,
-    /// The probability of a loss within the time asked for.
+    /// Probability of a loss within the time asked for.
     pub within: Estimate,
 }
 
 /// Cycles that one task simulates.
 const BLOCK: usize = 1000;
-/// An array that is not whole again after so many steps never will be in this time.
+/// Steps after which an array counts as never whole again.
 const STEPS_MOST: usize = 20_000;
-/// What weights start from, so that the squares of the rarest losses can still be written.
+/// Initial weight, so that the squares of the rarest losses are above the smallest number.
 const SCALE: f64 = 1e140;
-/// Simulated share of failures below the level at which the first losses are fatal, and from there
-/// on.
+/// Simulated share of failures below the level at which the first losses are fatal, and from that
+/// level on.
 const BIAS: [f64; 2] = [0.8, 0.3];
 
-/// Simulates so many cycles. `None` if some cycle does not end: failures are too frequent for the
+/// Simulates a number of cycles. `None` if one does not end: failures are too frequent for the
 /// rebuilds.
 pub(super) fn simulate(
     array: &Array<'_>,
@@ -110,7 +110,7 @@ pub(super) fn simulate(
     let error = |sum: Sum| sum.error().hypot(length.error());
     let mean = length.mean() / (loss.mean() / SCALE);
     let p = loss.mean() / SCALE;
-    // Both parts of a cycle that does not end in a loss.
+    // Mean length, without the time of cycles that end in a loss.
     let cycle = length.mean() - late.mean() / SCALE;
     let beyond = p * busy_squared.mean() / (cycle * cycle);
     let expected = in_time.mean() / SCALE / cycle;
@@ -149,7 +149,7 @@ impl Sum {
         self.sum / self.count
     }
 
-    /// The standard error of the mean over the mean.
+    /// Returns the standard error of the mean over the mean.
     fn error(self) -> f64 {
         let mean = self.mean();
         if mean == 0.0 {
@@ -161,22 +161,23 @@ impl Sum {
 }
 
 struct Cycle {
-    /// The probability that it ends in a loss, weighed.
+    /// Weighted probability that it ends in a loss.
     loss: f64,
-    /// The same times the hours within which the cycle must have begun for the loss to be in time.
+    /// `loss` times the hours within which the cycle must have begun for the loss to be in time.
     in_time: f64,
-    /// The same times the hours from the first failure to the loss.
+    /// `loss` times the hours from the first failure to the loss.
     late: f64,
-    /// The same times the square of these hours.
+    /// `loss` times the square of these hours.
     late_squared: f64,
-    /// Its mean length, given which steps it took.
+    /// Mean length, given the steps that it took.
     hours: f64,
-    /// The mean square of the hours from the first failure to its being whole again; 0 if it ends
-    /// in a loss.
+    /// Mean square of the hours from the first failure until the array is whole again; 0 if it
+    /// ends in a loss.
     busy_squared: f64,
 }
 
-/// One cycle. With a horizon it is biased and never ends in a loss; without, it is as it comes.
+/// Simulates one cycle. With a horizon it is biased and never ends in a loss; otherwise it has the
+/// true probabilities.
 fn cycle(array: &Array<'_>, random: &mut Random, horizon: Option<f64>) -> Option<Cycle> {
     let disks = array.disks;
     let columns = array.columns();
@@ -191,7 +192,7 @@ fn cycle(array: &Array<'_>, random: &mut Random, horizon: Option<f64>) -> Option
         hours: 1.0 / (columns as f64 * failures_per_hour),
         busy_squared: 0.0,
     };
-    // From the first failure on: the mean of the hours, and their variance, given the steps.
+    // Mean and variance of the hours from the first failure on, given the steps.
     let (mut busy, mut variance) = (0.0, 0.0);
     let (mut weight, mut since) = (SCALE, 0.0);
     for step in 0..STEPS_MOST {
@@ -268,7 +269,7 @@ fn cycle(array: &Array<'_>, random: &mut Random, horizon: Option<f64>) -> Option
     None
 }
 
-/// Above 0 and at most 1.
+/// Returns a number above 0 and at most 1.
 fn uniform(random: &mut Random) -> f64 {
     ((random.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }

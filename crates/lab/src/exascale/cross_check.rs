@@ -1,21 +1,22 @@
-//! One small configuration twice: in the simulation, and on the volume's own engine over devices of
-//! the same service times.
+//! A cross-check of one small configuration: in the simulation, and on the volume's own engine
+//! over devices of the same service times.
 //!
-//! Writers write a block each, round after round, every write durable; a round fills one stripe or
-//! several, and with delayed parity it is an epoch. The engine runs on the devices of
-//! `pantile_sim`'s world, one queue each and virtual time, so every number here is exact and the
-//! same on every machine. What the devices do is told apart by what it is for ([`Use`]):
+//! Writers write a block each, round after round, every write durable. A round fills one stripe or
+//! several; with delayed parity it is an epoch. The engine runs on the devices of `pantile_sim`'s
+//! world, with one queue each and virtual time, so every number here is exact and the same on
+//! every machine. The operations of the devices are counted by their [`Use`]:
 //!
-//! * *data* and *parity*, read and written: what the paper's model counts, too. One request at a
-//!   time both sides do the same, operation for operation and block for block, but for two things:
-//!   the volume's log needs no old parity (the model's wcl reads it), and epochs keep their data in
-//!   memory ([`Memory::Kept`]; with [`Memory::None`] the end reads back what the model reads);
-//! * *headers* (checksums of chunks), *records* (of the journal, on every device) and *flushes*:
-//!   what a volume that keeps its word does and the model leaves out. How many there are follows
-//!   from the numbers of the setup ([`terms`]).
+//! * *data* and *parity*, read and written: the paper's model counts them too. One request at a
+//!   time, both sides do the same, operation for operation and block for block, with two
+//!   exceptions. The volume's log needs no old parity (the model's wcl reads it), and epochs keep
+//!   their data in memory ([`Memory::Kept`]; with [`Memory::None`] the end reads back the same
+//!   data as the model);
+//! * *headers* (checksums of chunks), *records* (of the journal, on every device) and *flushes*: a
+//!   durable volume needs them, and the model leaves them out. Their number follows from the
+//!   numbers of the setup ([`terms`]).
 //!
 //! `raid0` and `std` are standard RAIDs, which write in place and have no headers and no records.
-//! Not compared: moving data back, since no log fills here.
+//! Moving data back is not compared, since no log fills here.
 
 use super::model::{Device, Log, Messages, Network, Placement, Run, Scheme, Stripe};
 use super::service::ServiceTimes;
@@ -41,51 +42,52 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What both sides are given.
+/// Inputs of both sides.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// The code, of one row.
     pub code: Code,
     /// Blocks of an element, the paper's stripe unit.
     pub element_blocks: u32,
-    /// Stripes that a round fills.
+    /// Stripes filled by a round.
     pub round_stripes: u32,
     /// The devices: one lane, and every operation begins with positioning.
     pub throttle: Throttle,
-    /// What takes no time, of what the model leaves out: to see what each of it costs.
+    /// Uses that take no time here, to measure the cost of each part that the model leaves out.
     pub free: Vec<Use>,
 }
 
 impl Setup {
-    /// Half a millisecond to a place and for a flush, then 1 GB/s, as the benchmarks of volumes
-    /// have it.
+    /// Returns the setup of the volume benchmarks: half a millisecond for positioning and for a
+    /// flush, then 1 GB/s.
     pub fn small(code: Code) -> Setup {
         let half = Duration::from_micros(500);
         let throttle = Throttle { positioning: half, bytes_per_s: 1_000_000_000, flush: half, lanes: 1 };
         Setup { code, element_blocks: 4, round_stripes: 1, throttle, free: Vec::new() }
     }
 
-    /// Writers: a block of a round's stripes each.
+    /// Returns the number of writers, one for each block of a round's stripes.
     pub fn writers(&self) -> u32 {
         self.rounds() * self.round_stripes
     }
 
-    /// Rounds: as many as a stripe has blocks, so that a writer's blocks fill a stripe.
+    /// Returns the number of rounds: the blocks of a stripe, so that a writer's blocks fill a
+    /// stripe.
     pub fn rounds(&self) -> u32 {
         self.code.data().len() as u32 * self.element_blocks
     }
 
-    /// Stripes that are filled in all.
+    /// Returns the number of stripes filled in all.
     pub fn stripes(&self) -> u32 {
         self.rounds() * self.round_stripes
     }
 
-    /// Blocks that are written in all.
+    /// Returns the number of blocks written in all.
     pub fn writes(&self) -> u64 {
         u64::from(self.writers()) * u64::from(self.rounds())
     }
 
-    /// The block that a writer writes in a round.
+    /// Returns the block that a writer writes in a round.
     fn block(&self, layout: Layout, writer: u64, round: u64) -> u64 {
         match layout {
             Layout::Together => round * u64::from(self.writers()) + writer,
@@ -93,7 +95,7 @@ impl Setup {
         }
     }
 
-    /// Nanoseconds that a device takes for operations that move so many blocks.
+    /// Returns the nanoseconds that a device takes for operations that move these blocks.
     pub fn service_ns(&self, of: Use, amount: Amount) -> u64 {
         let each = if of == Use::Flush { self.throttle.flush } else { self.throttle.positioning };
         amount.ops * each.as_nanos() as u64 + self.transfer_ns(amount.blocks)
@@ -104,7 +106,7 @@ impl Setup {
     }
 }
 
-/// What devices do something for.
+/// Purpose of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Use {
     /// Data is read: old data, or that of an epoch that ends.
@@ -115,18 +117,18 @@ pub enum Use {
     ParityRead,
     /// Parity is written, or a copy in the log.
     ParityWrite,
-    /// A chunk's checksums are written. None are read: memory has them.
+    /// A chunk's checksums are written. None are read: they are in memory.
     Header,
     /// The journal.
     Record,
     /// A flush.
     Flush,
-    /// Snapshots and superblocks: nothing of it happens in so small a run.
+    /// Snapshots and superblocks: a run this small has none.
     Other,
 }
 
 impl Use {
-    /// All of them.
+    /// All uses.
     pub const ALL: [Use; 8] = [
         Use::DataRead,
         Use::DataWrite,
@@ -138,7 +140,7 @@ impl Use {
         Use::Other,
     ];
 
-    /// As tables name it.
+    /// Returns the name that tables print.
     pub fn name(self) -> &'static str {
         match self {
             Use::DataRead => "data read",
@@ -155,7 +157,7 @@ impl Use {
 
 /// Operations of devices and the blocks that they move.
 ///
-/// An operation that moves blocks of several uses is one of the first of them in the order data,
+/// An operation that moves blocks of several uses counts for the first of them in the order data,
 /// parity, header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
@@ -165,7 +167,7 @@ pub struct Amount {
     pub blocks: u64,
 }
 
-/// What devices were given, as they can count it themselves.
+/// Operations of devices, as the devices themselves count them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Reads.
@@ -176,19 +178,19 @@ pub struct Totals {
     pub flushes: u64,
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ran {
-    /// By use.
+    /// Amounts by use.
     pub amounts: BTreeMap<Use, Amount>,
     /// Time of all devices together.
     pub device_ns: u64,
-    /// From the first request to the last answer.
+    /// Time from the first request to the last answer.
     pub elapsed_ns: u64,
 }
 
 impl Ran {
-    /// All reads, writes and flushes, whatever for. In the model nothing is flushed.
+    /// Returns all reads, writes and flushes of all uses. The model flushes nothing.
     pub fn totals(&self) -> Totals {
         let sum = |uses: &[Use]| {
             uses.iter().map(|&of| self.of(of)).fold(Amount::default(), |sum, amount| Amount {
@@ -203,7 +205,7 @@ impl Ran {
         }
     }
 
-    /// What was done for a use.
+    /// Returns the amount of a use.
     pub fn of(&self, of: Use) -> Amount {
         self.amounts.get(&of).copied().unwrap_or_default()
     }
@@ -215,62 +217,61 @@ impl Ran {
     }
 }
 
-/// How requests come.
+/// Arrival of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Coming {
-    /// The next when the one before is answered: nothing is gathered. Every operation begins with
-    /// positioning.
+    /// One at a time: nothing is gathered. Every operation begins with positioning.
     OneByOne,
-    /// Every writer has one under way: the volume makes durable together what waits together. An
-    /// operation that begins where the device's last one ended needs no positioning, as on the
-    /// devices of the benchmarks; in the simulation the cache zone is sequential.
+    /// One of every writer: the volume makes waiting writes durable together. An operation that
+    /// begins where the device's last one ended needs no positioning, as on the devices of the
+    /// benchmarks; in the simulation the cache zone is sequential.
     AtOnce,
 }
 
-/// Which blocks the writers of a round write.
+/// Blocks that the writers of a round write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
-    /// Neighbours, which fill a stripe: a checkpoint of one file. Epochs are of this kind here and
-    /// in the paper, whose applications have a row each.
+    /// Neighbours, which fill a stripe: a checkpoint of one file. Epochs write these, here and in
+    /// the paper, whose applications have a row each.
     Together,
-    /// Every writer has a stripe of its own: the paper's "each client its own region", and servers
-    /// by chance.
+    /// A stripe for each writer: the paper's "each client its own region", on servers drawn at
+    /// random.
     Apart,
 }
 
-/// What epochs keep of their data until they end.
+/// Data of an epoch that stays in memory until the epoch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Memory {
     /// All of it, as volumes do up to 32 MiB.
     Kept,
-    /// Nothing: the end reads it, as the paper has it.
+    /// No data: the end reads it, as in the paper.
     None,
 }
 
-/// Devices of a code, at the most: records go to all of them, and requests to come in proportion,
-/// so that time goes with the square and more.
+/// Maximum of devices of a code: records go to all of them, and requests are proportional to them,
+/// so that the time grows at least with the square.
 const COLUMNS_MOST: usize = 16;
 
-/// Why there is no answer.
+/// Reason why the comparison failed.
 #[derive(Debug)]
 pub enum CheckError {
     /// A code of several rows: the model's stripe unit is a whole column.
     Rows {
-        /// How many.
+        /// Rows of the code.
         rows: usize,
     },
-    /// A code of more devices than the run takes seconds for.
+    /// A code of so many devices that the run would take minutes.
     Wide {
-        /// Of the code.
+        /// Devices of the code.
         columns: usize,
     },
     /// No volume has this shape.
     Shape(FormatError),
-    /// The engine did what it may not do, or refused what it should do.
+    /// A fault of the engine.
     Engine(EngineFault),
-    /// A device of the real volume.
+    /// A device of the real volume failed.
     Device(DeviceError),
-    /// The real volume.
+    /// The real volume failed.
     Host(HostError),
 }
 
@@ -323,13 +324,14 @@ impl From<FormatError> for CheckError {
     }
 }
 
-/// What a volume does for one request at a time that the model does not do, by use: operations and
-/// blocks.
+/// Returns the operations and blocks, by use, that a volume needs for one request at a time and
+/// the model leaves out.
 ///
-/// With N writes, R rounds, S stripes, n devices, d of them data and q parity: a write in place
-/// flushes the 1 + q devices that it writes; a write to the log has a record of its own; an end
-/// writes every header, those of parity together with it, and one record. Records go to all
-/// devices, and all are flushed after each; within an epoch only the device that was written.
+/// There are N writes, R rounds, S stripes and n devices, of which d hold data and q parity. A
+/// write in place flushes the 1 + q devices that it writes. A write to the log has its own record.
+/// The end of an epoch writes every header, those of parity together with it, and one record.
+/// Records go to all devices, and all are flushed after each; within an epoch only the written
+/// device is flushed.
 pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     let (writes, rounds) = (setup.writes(), u64::from(setup.rounds()));
     let stripes = u64::from(setup.stripes());
@@ -350,10 +352,10 @@ pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     terms.into_iter().map(|(of, ops, blocks)| (of, Amount { ops, blocks })).collect()
 }
 
-/// The run in the simulation: as many clients, in one application, on as many servers, and a
-/// network that takes no time.
+/// Returns the run in the simulation: the same number of clients, in one application, on the same
+/// number of servers, and a network that takes no time.
 ///
-/// What is done does not depend on how requests come; how long it takes does.
+/// The operations do not depend on the arrival of requests; the time does.
 pub fn simulated(setup: &Setup, scheme: Scheme, coming: Coming, seed: u64) -> Ran {
     let run = Run {
         scheme,
@@ -400,7 +402,8 @@ pub fn simulated(setup: &Setup, scheme: Scheme, coming: Coming, seed: u64) -> Ra
     ran
 }
 
-/// The devices' service times as the simulation takes them: on the line through two sizes.
+/// Returns the devices' service times in the form of the simulation: on the line through two
+/// sizes.
 fn table(setup: &Setup) -> ServiceTimes {
     let mut log = String::new();
     for blocks in [1, 256] {
@@ -413,7 +416,8 @@ fn table(setup: &Setup) -> ServiceTimes {
     ServiceTimes::parse(log.as_bytes()).expect("a log of two sizes")
 }
 
-/// The volume of a scheme: written once before the run, with room for all that the run writes.
+/// Returns the volume of a scheme: written once before the run, with a log for all writes of the
+/// run.
 fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
     let rows = setup.code.rows_max();
     if rows != 1 {
@@ -435,13 +439,13 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
         element_blocks: setup.element_blocks,
         logical_stripes: setup.stripes(),
         spare_stripes: setup.stripes() + 4,
-        // Never low: every write may take a row.
+        // The log never runs low: every write can take a row.
         log_rows: 2 * writes,
         journal_blocks: (8 * writes).max(64),
     })?)
 }
 
-/// Returns what runs a scheme: a volume, or a standard RAID.
+/// Returns the machine of a scheme: a volume, or a standard RAID.
 fn machine(geometry: &Geometry, scheme: Scheme, memory: Memory) -> Box<dyn Machine> {
     if matches!(scheme, Scheme::Raid0 | Scheme::Std) {
         return Box::new(Standard::new(geometry.clone()));
@@ -453,10 +457,9 @@ fn machine(geometry: &Geometry, scheme: Scheme, memory: Memory) -> Box<dyn Machi
     Box::new(volume)
 }
 
-/// The run on the volume's engine, or on a standard RAID.
+/// Returns the run on the volume's engine, or on a standard RAID.
 ///
-/// Errors: no volume has this shape; the engine did what it may not do, which would be a fault of
-/// it.
+/// Errors: no volume has this shape; a fault of the engine.
 pub fn driven(
     setup: &Setup,
     scheme: Scheme,
@@ -473,11 +476,11 @@ pub fn driven(
     })
 }
 
-/// The same of `wcl` or `delayed`, one request at a time, on a real volume: a host with its threads
-/// and buffers, and a throttled file for each device in a folder.
+/// Runs `wcl` or `delayed`, one request at a time, on a real volume: a host with its threads and
+/// buffers, and a throttled file for each device in a folder.
 ///
-/// Says what the devices counted and the seconds that it took on this machine; devices are slow
-/// only while it is measured.
+/// Returns the devices' counts and the seconds that it took on this machine; devices are slow only
+/// during the measurement.
 ///
 /// Errors: no volume has this shape; files cannot be made; the volume failed.
 pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals, f64), CheckError> {
@@ -498,8 +501,8 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
         disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()])?;
     }
     let there = disks.iter().map(|disk| Some(Arc::clone(disk) as Arc<dyn pantile_device::Device>)).collect();
-    // What is written when nobody has asked for a while is not of the scheme, and a busy machine
-    // may well be that slow.
+    // Writes of an idle volume do not belong to the scheme, and a busy machine can make the volume
+    // look idle.
     let idle_after = Duration::from_secs(3600);
     let options =
         HostOptions { idle_after, goes_around_slow: false, ..HostOptions::for_devices(disks.len()) };
@@ -551,17 +554,17 @@ fn counted(disks: &[Arc<Counted<Throttled<FileDevice>>>]) -> Totals {
     Totals { reads: amount(|c| c.read), writes: amount(|c| c.write), flushes: amount(|c| c.flush).ops }
 }
 
-/// The engine, and what its devices do.
+/// The engine with the uses of its devices' operations.
 struct Driver<'s> {
     setup: &'s Setup,
     engine: Engine<Held<Uses>, Box<dyn Machine>>,
 }
 
-/// What devices were given, by use.
+/// Operations of devices, by use.
 struct Uses {
     geometry: Geometry,
     ran: Ran,
-    /// Users' blocks of which the log has a copy.
+    /// Users' blocks that have a copy in the log.
     logged: HashSet<BufferId>,
 }
 
@@ -599,7 +602,7 @@ impl<'s> Driver<'s> {
         Ok(Driver { setup, engine })
     }
 
-    /// What `run` does, without what came before it; all that is under way is ended.
+    /// Returns the operations of `run`, without earlier ones; all work under way ends first.
     fn measured(
         mut self,
         run: impl FnOnce(&mut Driver<'s>) -> Result<(), EngineFault>,
@@ -613,7 +616,7 @@ impl<'s> Driver<'s> {
         Ok(Ran { elapsed_ns, device_ns, ..self.engine.devices.watch.ran })
     }
 
-    /// A round is an epoch.
+    /// Runs the rounds, each as an epoch.
     fn epochs(&mut self, coming: Coming) -> Result<(), EngineFault> {
         let writers = u64::from(self.setup.writers());
         for round in 0..u64::from(self.setup.rounds()) {
@@ -639,7 +642,7 @@ impl<'s> Driver<'s> {
         self.engine.devices.begun.take().ok_or_else(|| EngineFault("an epoch was not begun".into()))
     }
 
-    /// Every writer writes its next block when it was answered.
+    /// Runs the writes; every writer writes its next block when its last was answered.
     fn writes(&mut self, coming: Coming, layout: Layout) -> Result<(), EngineFault> {
         let (writers, rounds) = (u64::from(self.setup.writers()), u64::from(self.setup.rounds()));
         if coming == Coming::OneByOne {
@@ -715,7 +718,7 @@ impl Uses {
     fn written_for(&mut self, slot: Slot, at: DeviceBlock, content: Option<Operand>) -> Use {
         let is_parity = match self.geometry.zones(slot).place(at) {
             Some(Place::Element { stripe, row, .. }) => self.is_parity(slot, stripe.0 as u32, row),
-            // The log has a block of a user once; what else is there is for when it is lost.
+            // The log holds a user's block once; its other blocks serve recovery.
             Some(Place::Log(_)) => match content {
                 Some(Operand::Buffer(buffer)) if buffer.0 < ENGINE_BUFFERS => !self.logged.insert(buffer),
                 _ => true,
@@ -734,18 +737,19 @@ impl Uses {
     }
 }
 
-/// A block of a writer.
+/// Returns a write of a block.
 fn write(block: u64) -> Ask {
     Ask::Write { first: UserBlock(block), contents: vec![[block as u8 | 1; 16]], durable: true }
 }
 
-/// Writers of a checkpoint in [`checkpoint`], as the benchmark of volumes has them.
+/// Writers of a checkpoint in [`checkpoint`], the same number as in the benchmark of volumes.
 const CHECKPOINT_WRITERS: u64 = 32;
 
-/// A checkpoint of so many pieces on the volume's engine, written as the benchmark does
-/// (`crates/host/examples/delayed`): a volume of 512 MiB whose range was never written, elements of
-/// 64 KiB, 32 writers, each piece durable when it is answered; with delayed parity one epoch, its
-/// end counted in. In virtual time: what the devices allow, without the processor's part.
+/// Runs a checkpoint of `pieces` pieces on the volume's engine, written as by the benchmark
+/// (`crates/host/examples/delayed`). The volume has 512 MiB in a range that was never written,
+/// elements of 64 KiB and 32 writers; each piece is durable when it is answered. Delayed parity
+/// uses one epoch, including its end. Time is virtual: that of the devices, without the
+/// processor's.
 ///
 /// Errors: those of [`driven`].
 pub fn checkpoint(code: &Code, scheme: Scheme, piece_blocks: u32, pieces: u64) -> Result<Ran, CheckError> {

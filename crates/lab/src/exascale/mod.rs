@@ -1,16 +1,16 @@
-//! The exascale simulation of the Write Cache Layer paper, built again: many light clients,
-//! hundreds of servers, parity between servers.
+//! The exascale simulation of the Write Cache Layer paper, rebuilt: many light clients, hundreds
+//! of servers, parity between servers.
 //!
-//! Discrete events in integer time; one seed, the same run. A *cell* is a level of redundancy, a
-//! kind of device, a way of scaling and a number of clients, `raid5-hdd-weak-80000`; what is
-//! measured is how much faster raid0, the cache layer and delayed parity write than a standard RAID
-//! does in the same cell. Each run goes on until the 95 % interval of its throughput is below 2 %,
-//! or its limit; several seeds give the interval of the ratios.
+//! Discrete events in integer time; equal seeds give equal runs. A *cell* is a level of
+//! redundancy, a kind of device, a way of scaling and a number of clients: `raid5-hdd-weak-80000`.
+//! The result is how much faster raid0, the cache layer and delayed parity write than a standard
+//! RAID in the same cell. Each run ends when the 95 % interval of its throughput is below 2 %, or
+//! at its limit; several seeds give the interval of the ratios.
 //!
-//! What the paper leaves open is decided here and named: service times are a position and a rate
-//! (it had tables measured by replaying, which are not public; [`ServiceTimes`] reads such a table
-//! from fio's log), links are serial, applications have 147 clients (250,000 / 1,700, the paper's
-//! own numbers).
+//! The paper leaves some inputs open; they are decided here. Service times are a position and a
+//! rate: the paper's tables, measured by replaying, are not public ([`ServiceTimes`] reads such a
+//! table from fio's log). Links are serial. Applications have 147 clients (250,000 / 1,700, the
+//! paper's own numbers).
 
 pub mod cross_check;
 mod model;
@@ -43,7 +43,8 @@ pub fn simulate(run: &Run, seed: u64) -> Outcome {
     World::new(run, seed).run(|batches| interval_share(batches) < 0.02)
 }
 
-/// Half the 95 % interval of the mean over the mean; infinite with fewer than eight batches.
+/// Returns half the 95 % interval of the mean over the mean; infinite with fewer than eight
+/// batches.
 fn interval_share(batches: &[u64]) -> f64 {
     if batches.len() < 8 {
         return f64::INFINITY;
@@ -53,7 +54,7 @@ fn interval_share(batches: &[u64]) -> f64 {
     half / mean
 }
 
-/// Mean and half the 95 % interval, by Student's t.
+/// Returns the mean and half the 95 % interval, by Student's t.
 pub fn interval(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
@@ -66,7 +67,7 @@ pub fn interval(values: &[f64]) -> (f64, f64) {
     (mean, t * (variance / n).sqrt())
 }
 
-/// How the load grows with the number of clients.
+/// Growth of the load with the number of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scaling {
     /// Every client writes 128 KiB at a time.
@@ -76,7 +77,7 @@ pub enum Scaling {
 }
 
 impl Scaling {
-    /// As cases name it.
+    /// Returns the name that cases use.
     pub fn name(self) -> &'static str {
         match self {
             Scaling::Weak => "weak",
@@ -84,7 +85,7 @@ impl Scaling {
         }
     }
 
-    /// Bytes of a write, whole KiB, at most a stripe unit.
+    /// Returns the bytes of a write: whole KiB, at most a stripe unit.
     fn write_bytes(self, clients: u32) -> u32 {
         match self {
             Scaling::Weak => WEAK_BYTES,
@@ -95,12 +96,12 @@ impl Scaling {
     }
 }
 
-/// How wide the stripes of a level are.
+/// Width of the stripes of a level.
 #[derive(Clone, Debug)]
 pub enum Width {
-    /// So many parities, and data on all other servers.
+    /// A number of parities, and data on all other servers.
     AllServers(u32),
-    /// Those of a code.
+    /// The stripe of a code.
     Of(Stripe),
 }
 
@@ -114,23 +115,24 @@ pub struct Level {
 }
 
 impl Level {
-    /// One parity, over 512 servers.
+    /// Returns one parity, over 512 servers.
     pub fn raid5() -> Level {
         Level { name: "raid5".into(), width: Width::AllServers(1) }
     }
 
-    /// Two parities of the row.
+    /// Returns two parities of the row.
     pub fn raid6() -> Level {
         Level { name: "raid6".into(), width: Width::AllServers(2) }
     }
 
-    /// Any code: a unit is an element, and changes the parities that its equations say.
+    /// Returns the level of any code: a unit is an element, and changes the parities of its
+    /// equations.
     pub fn of(code: &pantile::Code) -> Level {
         Level { name: code.spec().replace(':', ""), width: Width::Of(Stripe::of(code)) }
     }
 }
 
-/// What to simulate.
+/// Options of the simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Levels.
@@ -141,30 +143,30 @@ pub struct Options {
     pub scalings: Vec<Scaling>,
     /// Numbers of clients.
     pub clients: Vec<u32>,
-    /// Servers and clients are divided by this: the load of a server stays what it is.
+    /// Divisor of servers and clients; the load of a server stays the same.
     pub scale: u32,
     /// Seeds.
     pub seeds: u64,
-    /// Of 1000 requests of a client, how many read.
+    /// Reads among 1000 requests of a client.
     pub reads_per_mille: u32,
-    /// Bytes of a write whatever the scaling says.
+    /// Bytes of a write, overriding the scaling.
     pub write_bytes: Option<u32>,
-    /// Whether two of three writes are those of small plot files: [`FLASH`].
+    /// True if two of three writes have the size of small plot files: [`FLASH`].
     pub has_plots: bool,
-    /// Which server.
+    /// Placement of units on servers.
     pub placement: Placement,
-    /// What the cache zone costs.
+    /// Cost of writes to the cache zone.
     pub log: Log,
-    /// Whether data is moved back.
+    /// True if data is moved back.
     pub move_back: bool,
-    /// Events of a run at the most.
+    /// Maximum of events of a run.
     pub events_most: u64,
-    /// Threads; they change no number.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
 }
 
 impl Options {
-    /// The paper's figure 3 at its size.
+    /// Returns the paper's figure 3 at its size.
     pub fn paper() -> Options {
         Options {
             levels: vec![Level::raid5(), Level::raid6()],
@@ -184,7 +186,7 @@ impl Options {
         }
     }
 
-    /// The same at a sixteenth of the size, and fewer cells: seconds.
+    /// Returns figure 3 at a sixteenth of the size, with fewer cells: it takes seconds.
     pub fn quick() -> Options {
         Options {
             clients: vec![2_000, 80_000, 250_000],
@@ -197,8 +199,8 @@ impl Options {
 }
 
 impl Options {
-    /// Whether nothing is asked for that the paper did not simulate, so that its numbers may stand
-    /// beside ours.
+    /// Returns true if the paper simulated everything that is asked for, so that its numbers
+    /// apply.
     fn is_the_papers(&self) -> bool {
         let devices = self.devices.iter().all(|device| device.service.is_none());
         let place = self.log == Log::Random && !self.move_back && !self.has_plots;
@@ -209,7 +211,7 @@ impl Options {
 /// Servers of the paper.
 const SERVERS: u32 = 512;
 
-/// By the number of clients: raid0, wcl and delayed over std.
+/// Ratios of raid0, wcl and delayed to std, by the number of clients.
 type Line = Vec<(u32, [f64; 3])>;
 
 /// One cell.
@@ -221,7 +223,7 @@ struct Cell {
     clients: u32,
 }
 
-/// A run of a cell.
+/// Returns a run of a cell.
 fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
     let clients = (cell.clients / options.scale).max(1);
     let servers = (SERVERS / options.scale).clamp(4, 4096);
@@ -252,8 +254,8 @@ fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
         batches_most: 200,
         events_most: options.events_most,
     };
-    // A batch is half a cycle of the closed loop, and not shorter than an epoch's end: a unit is
-    // read, sent and a parity written.
+    // A batch is half a cycle of the closed loop, and at least the end of an epoch: a unit is read
+    // and sent, and a parity written.
     run.batch_ns = (run.cycle_ns() / 2).max(4 * run.device.mean_ns(true, run.unit_bytes.into()));
     run
 }
@@ -278,7 +280,7 @@ pub fn sweep(options: &Options, sizes: &[u32], progress: &(dyn Fn(u64, u64) + Sy
     report
 }
 
-/// Runs every cell. `progress` is told runs done and in all.
+/// Runs every cell. `progress` receives the runs done and the runs in all.
 pub fn run(options: &Options, progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
     let mut report = Report::new(NAME, "Write Cache Layer at exascale: figure 3 again");
     say(&mut report, options);
@@ -354,7 +356,7 @@ fn say(report: &mut Report, options: &Options) {
     );
 }
 
-/// The measures of one cell; the three ratios.
+/// Adds the measures of one cell; returns the three ratios.
 fn one<'o>(
     report: &mut Report,
     options: &Options,
@@ -367,7 +369,7 @@ fn one<'o>(
     let case = format!("{}-{device}-{}-{}{suffix}", level.name, cell.scaling.name(), cell.clients);
     let rate = |outcome: &Outcome| {
         let bytes: u64 = outcome.batches.iter().sum();
-        // Not a number, and shown as none, if the events allowed ended in the warming up.
+        // NaN, shown as none, if the event limit came before the end of the warm-up.
         bytes as f64 / (outcome.batches.len() as f64 * outcome.batch_ns as f64 / 1e9)
     };
     let mut ratios = [f64::NAN; 3];
@@ -379,7 +381,7 @@ fn one<'o>(
         ratios[i] = mean;
         let note = match half.is_finite() {
             _ if mean.is_nan() => {
-                "the events allowed ended before anything was measured; --events allows more".into()
+                "the limit of events came before the first measurement; raise it with --events".into()
             }
             true => format!("95 % interval {:.3} to {:.3}", mean - half, mean + half),
             false => "one seed".to_string(),
@@ -425,7 +427,7 @@ fn one<'o>(
     ratios
 }
 
-/// What the text says of operations, beside those that were counted.
+/// Adds the paper's statements on operations, beside the counted ones.
 fn fewer<'o>(
     report: &mut Report,
     options: &Options,
@@ -459,7 +461,7 @@ fn fewer<'o>(
     }
 }
 
-/// What the text says of figure 3.
+/// Returns the paper's statement on a cell of figure 3.
 fn published(level: &Level, device: &str, cell: &Cell, scheme: Scheme) -> Option<Printed> {
     const FOUR: &str =
         "the performance of writes is four times slower on STD-RAID w.r.t. RAID-0 both in HDDs and SSDs";

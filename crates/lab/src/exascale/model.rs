@@ -1,14 +1,14 @@
-//! What is simulated: devices, links, schemes, and how long.
+//! Inputs of the simulation: devices, links, schemes, and the length of a run.
 
 use super::service::ServiceTimes;
 use pantile::Code;
 use pantile_sim::Random;
 use std::sync::Arc;
 
-/// How writes are made redundant.
+/// Scheme of redundancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
-    /// Not at all.
+    /// No redundancy.
     Raid0,
     /// Old data and old parity are read for each write.
     Std,
@@ -19,10 +19,10 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// All of them.
+    /// All schemes.
     pub const ALL: [Scheme; 4] = [Scheme::Raid0, Scheme::Std, Scheme::Wcl, Scheme::Delayed];
 
-    /// As quantities name it.
+    /// Returns the name that quantities use.
     pub fn name(self) -> &'static str {
         match self {
             Scheme::Raid0 => "raid0",
@@ -33,28 +33,27 @@ impl Scheme {
     }
 }
 
-/// A device model: a position, then bytes at a rate.
+/// A device model: a positioning time, then bytes at a rate.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// As cases name it.
+    /// Name that cases use.
     pub name: &'static str,
-    /// Mean time before the first byte; single ones are uniform between half and one and a half of
-    /// it.
+    /// Mean time before the first byte; each is uniform between half and one and a half of it.
     pub position_ns: u64,
-    /// Bytes per second.
+    /// Read rate in bytes per second.
     pub read_bytes_per_s: u64,
-    /// Bytes per second.
+    /// Write rate in bytes per second.
     pub write_bytes_per_s: u64,
-    /// Inputs and outputs at once.
+    /// Concurrent inputs and outputs.
     pub channels: u32,
-    /// Neighbours in the log that are written as one, at the most.
+    /// Maximum of neighbours in the log that are written as one.
     pub merge_most: u32,
-    /// Measured times, which then count instead of position and rates.
+    /// Measured times, which replace position and rates.
     pub service: Option<Arc<ServiceTimes>>,
 }
 
 impl Device {
-    /// A disk of 7200 turns a minute: 8.9 ms of seek and half a turn; 100 MB/s.
+    /// Returns a disk of 7200 turns a minute: 8.9 ms of seek and half a turn; 100 MB/s.
     pub fn hdd() -> Device {
         Device {
             name: "hdd",
@@ -67,23 +66,23 @@ impl Device {
         }
     }
 
-    /// A device by what was measured of one, one operation at a time.
+    /// Returns a device with the service times measured of one, one operation at a time.
     pub fn measured(times: ServiceTimes) -> Device {
         Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
     }
 
-    /// The virtual disk of the machine that this was built on, as fio measured it beside other
-    /// work: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
+    /// Returns the virtual disk of the machine that this was built on, as fio measured it beside
+    /// other work: `records/virtual-disk.fio` has the command, `records/virtual-disk.log` its log.
     pub fn virtual_disk() -> Device {
         const LOG: &str = include_str!("../../records/virtual-disk.log");
         let Ok(times) = ServiceTimes::parse(LOG.as_bytes()) else { unreachable!("the record is a log") };
         Device { name: "virtual-disk", ..Device::measured(times) }
     }
 
-    /// How long one operation takes; `follows`: it is where the last one ended.
+    /// Returns the time of one operation; `follows`: it begins where the last one ended.
     pub(crate) fn service_ns(&self, is_write: bool, bytes: u64, follows: bool, random: &mut Random) -> u64 {
         if let Some(times) = &self.service {
-            // A log does not say what followed what: the fastest that was seen did.
+            // A log does not record sequential operations: they take the fastest time in it.
             let quantile = if follows { 0 } else { random.below(65_536) };
             return times.at(is_write, bytes, quantile);
         }
@@ -95,7 +94,7 @@ impl Device {
         position + ns_of(bytes, rate)
     }
 
-    /// Mean time of an operation.
+    /// Returns the mean time of an operation.
     pub fn mean_ns(&self, is_write: bool, bytes: u64) -> u64 {
         let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };
         match &self.service {
@@ -104,7 +103,7 @@ impl Device {
         }
     }
 
-    /// A drive such as the Intel 320: 270 MB/s read, 165 MB/s written, four channels.
+    /// Returns a drive such as the Intel 320: 270 MB/s read, 165 MB/s written, four channels.
     pub fn ssd() -> Device {
         Device {
             name: "ssd",
@@ -118,53 +117,53 @@ impl Device {
     }
 }
 
-/// Nanoseconds for so many bytes.
+/// Returns the nanoseconds for a number of bytes.
 pub(super) fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
     // Messages, units and operations are far below the 18 GB at which this would overflow.
     bytes * 1_000_000_000 / bytes_per_s.max(1)
 }
 
-/// Links: serial at either end.
+/// Links, serial at either end.
 #[derive(Clone, Debug)]
 pub struct Network {
-    /// From end to end, for the first byte.
+    /// Latency from end to end, for the first byte.
     pub latency_ns: u64,
-    /// Of each server's link, each way.
+    /// Rate of each server's link, each way.
     pub server_bytes_per_s: u64,
-    /// Of a client's link.
+    /// Rate of a client's link.
     pub client_bytes_per_s: u64,
-    /// Beside the content, by kind of message.
+    /// Bytes beside the content, by kind of message.
     pub messages: Messages,
 }
 
-/// What a message is, for its size beside its content.
+/// Kind of a message, which decides its size beside its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A write is asked for, and its bytes are fetched.
+    /// Request to write; the server fetches the bytes.
     Write,
-    /// A read is asked for.
+    /// Request to read.
     Read,
-    /// A write is answered.
+    /// Answer to a write.
     Written,
-    /// A read is answered, and its bytes are sent.
+    /// Answer to a read, with its bytes.
     Data,
 }
 
 /// Bytes of messages beside their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages {
-    /// Of [`Message::Write`].
+    /// Bytes of [`Message::Write`].
     pub write: u64,
-    /// Of [`Message::Read`], with what acknowledges the bytes.
+    /// Bytes of [`Message::Read`], including the acknowledgement of the bytes.
     pub read: u64,
-    /// Of [`Message::Written`], with what fetches the bytes.
+    /// Bytes of [`Message::Written`], including the request for the bytes.
     pub written: u64,
-    /// Of [`Message::Data`].
+    /// Bytes of [`Message::Data`].
     pub data: u64,
 }
 
 impl Messages {
-    /// Lustre's, of version 2.9.59, which is of the paper's year.
+    /// Messages of Lustre 2.9.59, a version of the paper's year.
     ///
     /// A message is `lustre_msg_v2`, 32 bytes and 4 for the length of each part, filled up to a
     /// multiple of 8, and the parts, each filled up likewise. A request to read or write one extent
@@ -173,9 +172,9 @@ impl Messages {
     /// The answer to a write has body, `ost_body` and a result code of 4: 48 + 184 + 208 + 8 = 448;
     /// that to a read has body and `ost_body`: 40 + 184 + 208 = 432.
     ///
-    /// What travels over LNet has a header of 72 bytes. The bytes of a write are fetched by the
-    /// server (a GET to the client, a REPLY with them), those of a read are PUT and acknowledged.
-    /// Headers of what carries LNet are left out.
+    /// Each LNet message has a header of 72 bytes. The bytes of a write are fetched by the server
+    /// (a GET to the client, a REPLY with them), those of a read are PUT and acknowledged. Headers
+    /// below LNet are left out.
     ///
     /// Source: `lustre/utils/wiretest.c` (sizes), `lustre/ptlrpc/layout.c` (`ost_brw_client`,
     /// `ost_brw_write_server`, `ost_brw_read_server`), `lustre/ptlrpc/pack_generic.c`
@@ -185,10 +184,10 @@ impl Messages {
     pub const LUSTRE: Messages =
         Messages { write: 488 + 2 * 72, read: 488 + 2 * 72, written: 448 + 2 * 72, data: 432 + 2 * 72 };
 
-    /// Messages of nothing but content.
+    /// Messages without overhead.
     pub const NONE: Messages = Messages { write: 0, read: 0, written: 0, data: 0 };
 
-    /// Of one kind.
+    /// Returns the bytes of one kind.
     pub fn bytes(&self, message: Message) -> u64 {
         match message {
             Message::Write => self.write,
@@ -210,23 +209,23 @@ impl Default for Network {
     }
 }
 
-/// Which servers the units of a stripe lie on. Whatever it is, a unit lies on one server, and its
-/// parities on others as long as there are as many servers as the stripe is wide.
+/// Placement of the units of a stripe on servers. Each unit is on one server, and its parities are
+/// on others if there are as many servers as the stripe is wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// A stripe after the other, each unit on the next server, from the file's start on; parity
-    /// behind the data. So an application whose stripes are as wide as there are servers has all
-    /// its parity on the same ones, as Figure 2 has it.
+    /// Each unit on the next server, stripe after stripe, from the file's start on; parity behind
+    /// the data. If stripes are as wide as there are servers, all parity of an application is on
+    /// the same ones, as in Figure 2.
     Striped,
-    /// The units of every stripe anew on servers drawn by the seed.
+    /// The units of every stripe on servers drawn by the seed.
     Random,
     /// The stripes of one round of writes on the same servers, the next round one server further.
-    /// So the parities of neighbouring stripes are neighbours on one server, as in Figure 2: an
+    /// The parities of neighbouring stripes are then neighbours on one server, as in Figure 2: an
     /// epoch writes them as one.
     Aligned,
 }
 
-/// A stripe: how many units it has, and which parities each changes.
+/// A stripe: its units, and the parities that each changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripe {
     parities: u32,
@@ -234,12 +233,12 @@ pub struct Stripe {
 }
 
 impl Stripe {
-    /// A row of so many units of data with parities of all of them.
+    /// Returns a row of `data` units with parities of all of them.
     pub fn row(data: usize, parities: u32) -> Stripe {
         Stripe { parities, changed: vec![(0..parities).collect(); data.max(1)] }
     }
 
-    /// That of a code: units are its elements, and parities those of its equations.
+    /// Returns the stripe of a code: units are its elements, and parities those of its equations.
     pub fn of(code: &Code) -> Stripe {
         let generator = code.generator();
         let parities = code.parity().len();
@@ -250,22 +249,22 @@ impl Stripe {
         Stripe { parities: parities as u32, changed: (0..code.data().len()).map(of).collect() }
     }
 
-    /// Units of data.
+    /// Returns the number of data units.
     pub fn data(&self) -> u64 {
         self.changed.len() as u64
     }
 
-    /// Parities, a unit each.
+    /// Returns the number of parities, a unit each.
     pub fn parities(&self) -> u64 {
         self.parities.into()
     }
 
-    /// The parities that a unit changes.
+    /// Returns the parities that a unit changes.
     pub fn changed(&self, position: u64) -> &[u32] {
         &self.changed[position as usize]
     }
 
-    /// The parities that any of the first units changes: what the end of an epoch writes.
+    /// Returns the parities that any of the first units changes; the end of an epoch writes them.
     pub fn written(&self, units: u64) -> Vec<u32> {
         let mut all: Vec<u32> = self.changed[..units as usize].iter().flatten().copied().collect();
         all.sort_unstable();
@@ -273,25 +272,25 @@ impl Stripe {
         all
     }
 
-    /// Parities that a write changes, the mean over the units.
+    /// Returns the number of parities that a write changes, as the mean over the units.
     fn changed_mean(&self) -> f64 {
         self.changed.iter().map(Vec::len).sum::<usize>() as f64 / self.changed.len() as f64
     }
 }
 
-/// What writing to the cache zone costs.
+/// Cost of writes to the cache zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
-    /// As much as anywhere.
+    /// Cost as anywhere else.
     Random,
-    /// No position after another such write, and neighbours that wait are merged.
+    /// No positioning after another such write; waiting neighbours are merged.
     Sequential,
 }
 
-/// Everything of one run.
+/// All inputs of one run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// How writes are made redundant.
+    /// Scheme of redundancy.
     pub scheme: Scheme,
     /// The stripe that writes go to.
     pub stripe: Stripe,
@@ -299,60 +298,60 @@ pub struct Run {
     pub servers: u16,
     /// Writers.
     pub clients: u32,
-    /// Of one application: they wait for one another where parity is delayed.
+    /// Clients of one application: they wait for one another where parity is delayed.
     pub clients_per_app: u32,
-    /// Of 1000 requests of a client, how many read instead of writing.
+    /// Reads among 1000 requests of a client.
     pub reads_per_mille: u32,
-    /// Of one write.
+    /// Bytes of one write.
     pub write_bytes: u32,
-    /// Whether two of three writes are small: the plot files of [`FLASH`].
+    /// True if two of three writes have the size of small plot files: [`FLASH`].
     pub has_plots: bool,
-    /// Whether each client writes a region of its own, one write after the other, instead of all
+    /// True if each client writes its own region, one write after the other, instead of all
     /// clients of an application side by side. Needs `writes_each`; epochs are side by side.
     pub has_own_regions: bool,
-    /// Of a stripe unit.
+    /// Bytes of a stripe unit.
     pub unit_bytes: u32,
     /// The devices.
     pub device: Device,
     /// The links.
     pub network: Network,
-    /// Which server.
+    /// Placement of units on servers.
     pub placement: Placement,
-    /// What the cache zone costs.
+    /// Cost of writes to the cache zone.
     pub log: Log,
-    /// Whether data is moved back from the cache zone, which the paper leaves out.
+    /// True if data is moved back from the cache zone, which the paper leaves out.
     pub move_back: bool,
-    /// Writes of each client, after which it stops; without, none stops before the end.
+    /// Writes of each client, after which it stops; `None`: no client stops before the end.
     pub writes_each: Option<u32>,
-    /// Of one batch, over which throughput is measured.
+    /// Length of one batch, over which throughput is measured.
     pub batch_ns: u64,
-    /// Batches that are left out at the beginning.
+    /// Batches left out at the beginning.
     pub warm_up_batches: u64,
-    /// The end.
+    /// Maximum of batches.
     pub batches_most: u64,
-    /// The end, if it comes first.
+    /// Maximum of events.
     pub events_most: u64,
 }
 
-/// Bytes of a block of FLASH in each file of an output, which its benchmark of outputs writes one
+/// Bytes of a FLASH block in each file of an output. Its output benchmark writes three files, one
 /// after the other: a checkpoint of 24 variables in double precision; a plot file of 4 in single
 /// precision; the same at the corners of the 8 x 8 x 8 cells.
 ///
 /// Source: `benchmarks/FLASH-IO` of github.com/Parallel-NetCDF/PnetCDF (`physicaldata.fh`,
 /// `plotfile_ncmpi_parallel.F90`, `flash_benchmark_io.F90`), the benchmark of flash.uchicago.edu
-/// with another library. The run that its README shows has other shares, a sixth and a fifth:
-/// blocks of 16 x 16 x 16, and variables of plot files as long as those of checkpoints.
+/// with another library. The run in its README has other shares, a sixth and a fifth: blocks of 16
+/// x 16 x 16, and variables of plot files as long as those of checkpoints.
 pub const FLASH: [u64; 3] = [24 * 8 * 8 * 8 * 8, 4 * 4 * 8 * 8 * 8, 4 * 4 * 9 * 9 * 9];
 
 impl Run {
-    /// Bytes of a client's write number `n`.
+    /// Returns the bytes of a client's write number `n`.
     pub fn bytes_of_write(&self, n: u32) -> u32 {
         let share = if self.has_plots { FLASH[n as usize % FLASH.len()] } else { FLASH[0] };
         ((u64::from(self.write_bytes) * share / FLASH[0]) as u32).max(1)
     }
 
-    /// Device time of one write of a client and the reads before it, all devices together, in
-    /// nanoseconds: what a batch must be longer than.
+    /// Returns the nanoseconds of device time of one write of a client and the reads before it,
+    /// all devices together; a batch must be longer.
     pub fn device_ns_per_write(&self) -> u64 {
         let bytes = u64::from(self.write_bytes);
         let (read, write) = (self.device.mean_ns(false, bytes), self.device.mean_ns(true, bytes));
@@ -376,7 +375,8 @@ impl Run {
         write_ns + reads_before
     }
 
-    /// All clients' writes once, if devices were busy all the time: the cycle of the closed loop.
+    /// Returns the cycle of the closed loop: the time of one write of every client if devices were
+    /// always busy.
     pub fn cycle_ns(&self) -> u64 {
         let channels = u64::from(self.servers) * u64::from(self.device.channels);
         (self.device_ns_per_write() as u128 * u128::from(self.clients) / u128::from(channels.max(1))) as u64

@@ -1,11 +1,11 @@
-//! Service times as measured: a latency log of fio, read into one distribution for each direction
-//! and block size.
+//! Measured service times: a latency log of fio, read into one distribution for each direction and
+//! block size.
 //!
 //! The paper's devices were tables of this kind. A log has lines of `time, nanoseconds, direction,
-//! bytes, ..` (fio's `write_lat_log`; 0 reads, 1 writes, others are passed over). A time between
-//! two sizes that were measured is found between them, quantile by quantile; beyond the largest it
-//! grows as between the two largest, or in proportion if only one was measured; below the smallest
-//! it is the smallest's.
+//! bytes, ..` (fio's `write_lat_log`; 0 reads, 1 writes, others are skipped). A time between two
+//! measured sizes is interpolated, quantile by quantile. Beyond the largest size it grows as
+//! between the two largest, or in proportion if only one was measured. Below the smallest size it
+//! is the smallest's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,56 +14,55 @@ use std::io::{self, BufRead, Read};
 /// Steps of a distribution.
 const QUANTILES: u64 = 256;
 
-/// Samples of one direction and size, at the least: fewer say nothing of a tail.
+/// Minimum of samples of one direction and size: fewer say nothing of a tail.
 const SAMPLES_LEAST: usize = 100;
 
-/// No line of such a log is longer; what is none may have no line ends.
+/// Maximum of a line; other files may have no line ends.
 const LINE_BYTES_MOST: u64 = 4096;
 
-/// Samples kept of one log, of 8 bytes each; lists that grow have room for twice as many at the
-/// most: 320 MB.
+/// Maximum of samples kept of one log, of 8 bytes each; growing lists reserve up to twice as many:
+/// 320 MB.
 const SAMPLES_MOST: usize = 20_000_000;
 
-/// Sizes of one log, reads and writes counted apart: each costs a list, and 2 KiB as a
+/// Maximum of sizes in one log, reads and writes counted apart: each costs a list, and 2 KiB as a
 /// distribution. A log of blocks of up to 4 MiB in steps of 512 bytes has 8,192 of each.
 const SIZES_MOST: usize = 16_384;
 
-/// Nothing takes an hour, by a log or beyond its sizes; what claims to would only overflow where
-/// such times are added up.
+/// Maximum of a time, one hour: longer ones in a log, or beyond its sizes, could overflow a sum.
 const NS_MOST: u64 = 3_600_000_000_000;
 
-/// How long reads and writes of a device take.
+/// Times that reads and writes of a device take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceTimes {
     reads: Sizes,
     writes: Sizes,
 }
 
-/// For each size measured, ascending: nanoseconds at each quantile.
+/// Nanoseconds at each quantile for each measured size, ascending.
 type Sizes = Vec<(u64, Vec<u64>)>;
 
-/// Why a log gives no service times.
+/// Reason why a log gives no service times.
 #[derive(Debug)]
 pub enum ServiceError {
-    /// A line that is none of such a log.
+    /// A line that is not of such a log.
     Line {
         /// Its number, from 1.
         number: u64,
         /// Its text, or the beginning of it.
         text: String,
     },
-    /// A direction of which too little was measured.
+    /// A direction with too few samples.
     TooFew {
         /// "reads" or "writes".
         what: &'static str,
         /// The most samples of one size.
         have: usize,
     },
-    /// More lines than are taken.
+    /// More lines than the maximum.
     TooMany,
-    /// Requests of more different sizes than are taken.
+    /// More sizes than the maximum.
     TooManySizes,
-    /// It cannot be read.
+    /// The log cannot be read.
     Io(io::Error),
 }
 
@@ -95,8 +94,8 @@ impl std::error::Error for ServiceError {}
 impl ServiceTimes {
     /// Reads a log.
     ///
-    /// Errors: a line that is none; fewer than 100 reads or writes of every size; more than 20
-    /// million samples, or more than 16,384 sizes of reads and of writes together.
+    /// Errors: a line that is not of a log; fewer than 100 reads or writes of every size; more
+    /// than 20 million samples, or more than 16,384 sizes of reads and of writes together.
     /// Cost: one pass; 8 to 16 bytes of memory for each sample, and some 2 KiB for each size.
     pub fn parse(mut log: impl BufRead) -> Result<ServiceTimes, ServiceError> {
         let mut samples: [BTreeMap<u64, Vec<u64>>; 2] = Default::default();
@@ -135,7 +134,7 @@ impl ServiceTimes {
         Ok(ServiceTimes { reads: sizes("reads", reads)?, writes: sizes("writes", writes)? })
     }
 
-    /// The time at a quantile, in 1/65536, of an operation of so many bytes.
+    /// Returns the time at a quantile, in 1/65536, of an operation of `bytes` bytes.
     pub(super) fn at(&self, is_write: bool, bytes: u64, quantile: u64) -> u64 {
         let sizes = if is_write { &self.writes } else { &self.reads };
         let place = (quantile.min(65_535) * (QUANTILES - 1) / 65_535) as usize;
@@ -150,14 +149,14 @@ impl ServiceTimes {
         ns.clamp(1, u128::from(NS_MOST)) as u64
     }
 
-    /// The mean time of an operation of so many bytes.
+    /// Returns the mean time of an operation of `bytes` bytes.
     pub(super) fn mean(&self, is_write: bool, bytes: u64) -> u64 {
         let all = (0..QUANTILES).map(|i| self.at(is_write, bytes, i * 65_535 / (QUANTILES - 1)));
         all.sum::<u64>() / QUANTILES
     }
 }
 
-/// On the line through two points; not below the first.
+/// Returns the time on the line through two points; not below the first.
 fn between((a, ta): (u64, u64), (b, tb): (u64, u64), bytes: u64) -> u128 {
     let growth = u128::from(tb.saturating_sub(ta)) * u128::from(bytes - a) / u128::from((b - a).max(1));
     u128::from(ta) + growth
@@ -199,8 +198,7 @@ mod tests {
         assert_eq!(one.at(true, 8192, 0), 2000, "in proportion");
     }
 
-    /// A size costs more than a sample: without a bound of their own 20 million of them were 2.4
-    /// GB.
+    /// A size costs more than a sample: without a limit of sizes, 20 million of them took 2.4 GB.
     #[test]
     fn no_more_sizes_are_kept_than_a_log_has() {
         let of = |sizes: u64| -> String {
@@ -215,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_log_is_refused_with_its_line() {
+    fn bad_logs_are_refused_with_the_bad_line() {
         let bad = format!("{}1, x, 0, 4096\n", log(&[(4096, 10)]));
         assert!(matches!(ServiceTimes::parse(bad.as_bytes()), Err(ServiceError::Line { number: 201, .. })));
         let few = "1, 5, 0, 4096\n";

@@ -1,12 +1,12 @@
 //! One run: clients, servers with queues and devices, links; events in integer nanoseconds.
 //!
-//! Every client has at most one request under way. Where it stands is in the inputs and outputs
-//! that are queued for it; so memory is a few bytes per client and 32 bytes per queued input or
+//! Every client has at most one request under way. Its progress is stored in the inputs and
+//! outputs queued for it. Memory is a few bytes per client and 32 bytes per queued input or
 //! output, and few events are pending at a time.
 //!
-//! Links are serial, so what is sent to a server comes in the order in which it was sent: it is
-//! queued at once, with the time at which it will be there. Only a server without work needs to be
-//! woken for it, and a busy one costs no pending event.
+//! Links are serial, so messages reach a server in the order in which they were sent: each is
+//! queued at once, with the time of its arrival. Only an idle server needs a wake-up for it; a
+//! busy one costs no pending event.
 //!
 //! The chains, per write of a client (q parities):
 //!
@@ -15,16 +15,16 @@
 //!   write parity;
 //! * wcl: write data into the cache zone, and at the same time at every parity's server: read
 //!   parity, write parity;
-//! * delayed: all clients of an application write; when the last has, every unit that they filled
-//!   is read where it was written and sent to the server of each of its parities, and each parity
-//!   of each stripe is written once; then all go on.
+//! * delayed: all clients of an application write. After the last, every filled unit is read where
+//!   it was written and sent to the server of each of its parities. Each parity of each stripe is
+//!   written once, and then all clients continue.
 //!
-//! Where a write goes: an application has a file of its own. Its clients' writes number `n` lie
-//! side by side from the beginning of a stripe on (with regions of their own: one after the other
-//! in the client's region); which server has a unit, and which its parities, says the placement.
-//! Writes in one unit change the same range of its parities, so that the end of an epoch reads,
-//! sends and writes whole units; where stripes of a round are aligned, their parities as one write:
-//! Figure 2 on the wire.
+//! Place of a write: an application has its own file. Its clients' writes number `n` are side by
+//! side from the beginning of a stripe on; with own regions, one after the other in the client's
+//! region. The placement decides the server of a unit and those of its parities. Writes in one
+//! unit change the same range of its parities, so that the end of an epoch reads, sends and writes
+//! whole units; if stripes of a round are aligned, their parities are one write: Figure 2 on the
+//! wire.
 
 use super::model::{Device, Log, Message, Placement, Run, Scheme, ns_of};
 use pantile_sim::Random;
@@ -57,31 +57,31 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// All reads and writes but those that move data back.
+    /// Returns all reads and writes except those that move data back.
     pub fn all(&self) -> u64 {
         self.data_reads + self.data_writes + self.parity_reads + self.parity_writes + self.user_reads
     }
 }
 
-/// What a run came to.
+/// Results of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Bytes acknowledged in each batch after the first, which is left out.
+    /// Bytes acknowledged in each batch after the warm-up.
     pub batches: Vec<u64>,
     /// Nanoseconds of a batch.
     pub batch_ns: u64,
-    /// Everything that devices did, from the beginning.
+    /// Operations of devices, from the beginning.
     pub operations: Operations,
     /// Accesses of each server.
     pub per_server: Vec<u64>,
-    /// When the last event was, in nanoseconds from the beginning.
+    /// Time of the last event, in nanoseconds from the beginning.
     pub ended_ns: u64,
-    /// Events: inputs and outputs that came to a server, that a device did, and everything that
-    /// clients and applications did.
+    /// Number of events: arrivals at a server, completed inputs and outputs, and all steps of
+    /// clients and applications.
     pub events: u64,
 }
 
-/// What happens when an input or output is done.
+/// Step that follows an input or output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     /// A client has read.
@@ -112,19 +112,19 @@ struct Io {
     is_write: bool,
     in_log: bool,
     then: Then,
-    /// A client; of an epoch's end an application.
+    /// The client; at the end of an epoch the application.
     who: u32,
-    /// Of an epoch's end: which of its units.
+    /// The unit, at the end of an epoch.
     unit: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// The first of a server's queue has come, and the server waits for it.
+    /// The first operation of a server's queue has arrived, and the server waits for it.
     Wake { server: u16 },
-    /// A device has done one, and has a channel free: an index into those being done.
+    /// A device has completed an operation and has a free channel; an index into the active ones.
     Done { server: u16, io: u32 },
-    /// One that was merged with another is done.
+    /// An operation that was merged with another is done.
     Merged { server: u16, io: u32 },
     /// A client begins its next write.
     Begin { client: u32 },
@@ -135,7 +135,7 @@ enum Event {
 }
 
 impl Event {
-    /// In 51 bits.
+    /// Packs an event into 51 bits.
     fn pack(self) -> u64 {
         let (kind, server, number) = match self {
             Event::Wake { server } => (0, server, 0),
@@ -161,7 +161,8 @@ impl Event {
     }
 }
 
-/// What is to happen, the soonest first, and of one nanosecond the one that was noted first.
+/// Pending events, the soonest first; events of one nanosecond in the order in which they were
+/// added.
 #[derive(Default)]
 struct Agenda {
     pending: BinaryHeap<Reverse<(u64, u64)>>,
@@ -171,8 +172,8 @@ struct Agenda {
 impl Agenda {
     fn note(&mut self, at: u64, event: Event) {
         self.noted += 1;
-        // The low bits of the count: more than so many events are not noted for one nanosecond, and
-        // if they are, the order is still one.
+        // The low bits of the count: one nanosecond never has so many events, and if it had, the
+        // order would still be total.
         self.pending.push(Reverse((at, (self.noted & 0x1fff) << 51 | event.pack())));
     }
 
@@ -186,22 +187,22 @@ impl Agenda {
     }
 }
 
-/// What a server has to do, in the order of its coming.
+/// Operations of a server, in the order of their arrival.
 #[derive(Default)]
 struct Queue {
     here: VecDeque<Io>,
-    /// With the time at which each comes; behind `here`.
+    /// Operations on their way, each with its time of arrival; behind `here`.
     coming: VecDeque<(u64, Io)>,
 }
 
 impl Queue {
-    /// What comes at a time that is not before that of any other.
+    /// Adds an operation that arrives no earlier than all others.
     fn push(&mut self, at: u64, io: Io) {
         self.coming.push_back((at, io));
     }
 
-    /// What is made here and now: before all that is still on its way, of which there may be very
-    /// much.
+    /// Adds an operation that arises here and now, before all others on their way, which can be
+    /// very many.
     fn push_here(&mut self, now: u64, io: Io) {
         while let Some(&(at, io)) = self.coming.front()
             && at <= now
@@ -212,7 +213,7 @@ impl Queue {
         self.here.push_back(io);
     }
 
-    /// The first that is here.
+    /// Removes the first operation that has arrived, if it is wanted.
     fn pop_if(&mut self, now: u64, is_wanted: impl Fn(&Io) -> bool) -> Option<Io> {
         if let Some(&io) = self.here.front() {
             return if is_wanted(&io) { self.here.pop_front() } else { None };
@@ -225,7 +226,7 @@ impl Queue {
         Some(io)
     }
 
-    /// When the first comes, if none is here.
+    /// Returns the arrival of the first operation on its way.
     fn comes_at(&self) -> Option<u64> {
         self.coming.front().map(|(at, _)| *at)
     }
@@ -233,7 +234,7 @@ impl Queue {
 
 struct Server {
     queue: Queue,
-    /// When it is to be woken, if it is.
+    /// Time of the pending wake-up, if any.
     wakes_at: Option<u64>,
     busy: u32,
     last_in_log: bool,
@@ -244,7 +245,7 @@ struct Server {
 #[derive(Clone, Copy)]
 struct Client {
     app: u32,
-    /// Parts of the request under way.
+    /// Unfinished parts of the request under way.
     left: u16,
     writes: u32,
     /// The unit of the application's file that it writes.
@@ -256,7 +257,7 @@ struct App {
     clients: u32,
     left: u32,
     start: u16,
-    /// Draws the servers of its stripes.
+    /// Draw that chooses the servers of its stripes.
     draw: u64,
 }
 
@@ -268,7 +269,7 @@ pub(super) struct World<'r> {
     now: u64,
     agenda: Agenda,
     handled: u64,
-    /// Inputs and outputs being done, and free places among them.
+    /// Active inputs and outputs; free places are listed apart.
     ios: Vec<Io>,
     free: Vec<u32>,
     servers: Vec<Server>,
@@ -277,9 +278,9 @@ pub(super) struct World<'r> {
     apps: Vec<App>,
     operations: Operations,
     bytes_done: u64,
-    /// Steps that go round all servers before they come back: numbers without a common divisor.
+    /// Strides that visit all servers before they return: numbers coprime to their count.
     steps: Vec<u64>,
-    /// With data moved back: writes of a stripe that are still to come, by application and stripe.
+    /// Writes of a stripe still to come, by application and stripe, if data is moved back.
     unfilled: HashMap<(u32, u64), u32>,
 }
 
@@ -324,7 +325,7 @@ impl<'r> World<'r> {
             (0..clients).for_each(|_| world.clients.push(Client { app, left: 0, writes: 0, unit: 0 }));
             first += clients;
         }
-        // They do not begin at one moment.
+        // Clients begin at different moments.
         const SPREAD_NS: u64 = 10_000_000;
         if run.scheme == Scheme::Delayed {
             (0..count).for_each(|app| {
@@ -344,7 +345,7 @@ impl<'r> World<'r> {
         self.agenda.note(self.now + after_ns, event);
     }
 
-    /// Runs until as many batches are done, or fewer if `is_enough` of them or the events run out.
+    /// Runs until the batches are done, or earlier if `is_enough` of them or the events run out.
     pub(super) fn run(mut self, is_enough: impl Fn(&[u64]) -> bool) -> Outcome {
         let batch_ns = self.run.batch_ns;
         let (mut batches, mut before, mut end) = (Vec::new(), 0, batch_ns * (1 + self.run.warm_up_batches));
@@ -367,7 +368,7 @@ impl<'r> World<'r> {
             }
             let Some((time, event)) = self.agenda.take() else { break };
             self.now = time;
-            // A server that is woken begins what came, which counts when it begins.
+            // A woken server begins the operation that arrived; the event counts when it begins.
             self.handled += u64::from(!matches!(event, Event::Wake { .. }));
             self.handle(event);
         }
@@ -434,7 +435,7 @@ impl<'r> World<'r> {
         self.ios[place as usize]
     }
 
-    /// The unit of its application's file that a client's next write goes to.
+    /// Returns the unit of the application's file for a client's next write.
     fn next_unit(&self, client: u32) -> u64 {
         let run = self.run;
         let Client { app, writes, .. } = self.clients[client as usize];
@@ -448,32 +449,33 @@ impl<'r> World<'r> {
         u64::from(writes) * self.units_apart(app) + beside
     }
 
-    /// From the units of one round of writes to those of the next: whole stripes.
+    /// Returns the distance between the units of two rounds of writes: whole stripes.
     fn units_apart(&self, app: u32) -> u64 {
         self.units(app, self.run.write_bytes).div_ceil(self.run.stripe.data()) * self.run.stripe.data()
     }
 
-    /// Units that a round of writes of an application fills, the last perhaps in part.
+    /// Returns the number of units that a round of writes of an application fills, the last
+    /// perhaps in part.
     fn units(&self, app: u32, write_bytes: u32) -> u64 {
         let all = u64::from(self.apps[app as usize].clients) * u64::from(write_bytes);
         all.div_ceil(self.run.unit_bytes.into()).max(1)
     }
 
-    /// Bytes of a unit that a round of writes fills.
+    /// Returns the bytes of a unit that a round of writes fills.
     fn filled(&self, app: u32, write_bytes: u32, unit: u64) -> u32 {
         let all = u64::from(self.apps[app as usize].clients) * u64::from(write_bytes);
         let of_unit = u64::from(self.run.unit_bytes);
         (all - (unit * of_unit).min(all)).min(of_unit) as u32
     }
 
-    /// The server of a position of a stripe: units of data, then parities.
+    /// Returns the server of a position of a stripe: units of data, then parities.
     fn seat(&self, app: u32, stripe: u64, position: u64) -> u16 {
         let servers = u64::from(self.run.servers);
         let App { start, draw, .. } = self.apps[app as usize];
         let seat = match self.run.placement {
             Placement::Striped => {
                 let width = self.run.stripe.data() + self.run.stripe.parities();
-                // Stripes as wide as all servers would have their parity on the same ones for ever.
+                // Stripes as wide as all servers would keep their parity on the same ones.
                 let step = if width.is_multiple_of(servers) { 1 } else { width % servers };
                 u64::from(start) + stripe % servers * step + position
             }
@@ -490,26 +492,26 @@ impl<'r> World<'r> {
         (seat % servers) as u16
     }
 
-    /// The server of a unit.
+    /// Returns the server of a unit.
     fn home(&self, app: u32, unit: u64) -> u16 {
         let data = self.run.stripe.data();
         self.seat(app, unit / data, unit % data)
     }
 
-    /// The server of a parity of a unit's stripe.
+    /// Returns the server of a parity of a unit's stripe.
     fn parity_home(&self, app: u32, unit: u64, parity: u32) -> u16 {
         let data = self.run.stripe.data();
         self.seat(app, unit / data, data + u64::from(parity))
     }
 
-    /// The parities that a unit changes.
+    /// Returns the parities that a unit changes.
     fn changed(&self, unit: u64) -> &'r [u32] {
         let run: &'r Run = self.run;
         run.stripe.changed(unit % run.stripe.data())
     }
 
-    /// When bytes that leave now have come: through the sender's link and the receiver's, each
-    /// serving one at a time.
+    /// Returns the arrival of bytes that leave now, through the sender's link and the receiver's,
+    /// each serving one message at a time.
     fn transfer(&mut self, from: Option<u16>, to: Option<u16>, message: Message, bytes: u64) -> u64 {
         let network = &self.run.network;
         let bytes = bytes + network.messages.bytes(message);
@@ -525,8 +527,8 @@ impl<'r> World<'r> {
         match to {
             Some(server) => {
                 let free = &mut self.servers[server as usize].in_free;
-                // Both ends work at once on a long message: the receiver is busy for its length,
-                // not after it.
+                // Both ends work at once on a long message: the receiver is busy during its
+                // length, not after it.
                 *free = came.max(*free + ns_of(bytes, network.server_bytes_per_s));
                 *free
             }
@@ -583,7 +585,7 @@ impl<'r> World<'r> {
         }
     }
 
-    /// A part of a unit goes from its server to that of a parity.
+    /// Counts a part of a unit that goes from its server to that of a parity.
     fn count_sent(&mut self, bytes: u32) {
         self.operations.sent_to_parity += 1;
         self.operations.bytes_to_parity += u64::from(bytes);
@@ -594,7 +596,7 @@ impl<'r> World<'r> {
         self.start(server);
     }
 
-    /// Begins what the device has a channel for.
+    /// Begins operations while the device has a free channel.
     fn start(&mut self, server: u16) {
         while self.servers[server as usize].busy < self.device.channels {
             let now = self.now;
@@ -614,7 +616,7 @@ impl<'r> World<'r> {
             self.servers[server as usize].busy += 1;
             self.count(server, &io);
             let mut bytes = u64::from(io.bytes);
-            // Neighbours in the log that wait are written with it.
+            // Waiting neighbours in the log are written with it.
             let mut merged = Vec::new();
             while in_order && merged.len() + 1 < self.device.merge_most as usize {
                 let queue = &mut self.servers[server as usize].queue;
@@ -731,8 +733,8 @@ impl<'r> World<'r> {
         self.at(came - self.now, Event::Epoch { app });
     }
 
-    /// Notes a write of a stripe, and moves the stripe back when it was the last of its round:
-    /// units are read and written whole, and so are their parities.
+    /// Counts a write of a stripe, and moves the stripe back after the last of its round: units
+    /// are read and written whole, and so are their parities.
     fn fill(&mut self, app: u32, unit: u64, round: u32) {
         let data = self.run.stripe.data();
         let bytes = self.run.bytes_of_write(round);
@@ -741,7 +743,7 @@ impl<'r> World<'r> {
         let begin = stripe * data - first;
         let held = (units - begin).min(data);
         let clients = u64::from(self.apps[app as usize].clients);
-        // The writes of the round that begin in the stripe.
+        // Writes of the round that begin in the stripe.
         let until =
             |unit: u64| (unit * u64::from(self.run.unit_bytes)).div_ceil(u64::from(bytes)).min(clients);
         let writes = (until(begin + held) - until(begin)) as u32;
@@ -763,7 +765,7 @@ impl<'r> World<'r> {
         }
     }
 
-    /// Moves a unit back on its server: read and written, or written only where it was just read.
+    /// Moves a unit back on its server: read and written, or only written if it was just read.
     fn move_unit(&mut self, server: u16, bytes: u32, then: Then) {
         let is_write = then == Then::Moved;
         self.enqueue(server, Io { bytes, is_write, in_log: !is_write, then, who: 0, unit: 0 });
@@ -775,18 +777,18 @@ impl<'r> World<'r> {
         (first..first + clients).for_each(|client| self.begin(client));
     }
 
-    /// Bytes of each write of the epoch that an application is in, or has just ended.
+    /// Returns the bytes of each write of the epoch that an application is in, or has just ended.
     fn epoch_write_bytes(&self, app: u32) -> u32 {
         self.run.bytes_of_write(self.clients[self.apps[app as usize].first as usize].writes - 1)
     }
 
-    /// A unit of that epoch, in the application's file.
+    /// Returns a unit of that epoch, in the application's file.
     fn epoch_unit(&self, app: u32, i: u64) -> u64 {
         let round = self.clients[self.apps[app as usize].first as usize].writes - 1;
         u64::from(round) * self.units_apart(app) + i
     }
 
-    /// The master has ended the epoch: what was written is read, unit by unit, where it is.
+    /// Ends an epoch by its master: the written units are read, one by one, on their servers.
     fn end(&mut self, app: u32) {
         let bytes = self.epoch_write_bytes(app);
         let units = self.units(app, bytes);
@@ -807,8 +809,8 @@ impl<'r> World<'r> {
         }
     }
 
-    /// All units are there: every parity of every stripe is written once. What was read for it is
-    /// still there to be moved back.
+    /// Writes every parity of every stripe once, when all units have arrived. Units read for it
+    /// are still in memory and can be moved back.
     fn seal(&mut self, app: u32) {
         let run = self.run;
         let (data, write_bytes) = (run.stripe.data(), self.epoch_write_bytes(app));
@@ -820,7 +822,7 @@ impl<'r> World<'r> {
             for parity in run.stripe.written((units - begin).min(data)) {
                 let home = self.parity_home(app, unit, parity);
                 match parities.iter_mut().find(|one| one.0 == home && run.placement == Placement::Aligned) {
-                    // Behind the one of the stripe before.
+                    // Extends the write of the stripe before.
                     Some(one) => one.1 = one.1.saturating_add(bytes),
                     None => parities.push((home, bytes)),
                 }
@@ -841,7 +843,7 @@ impl<'r> World<'r> {
     }
 }
 
-/// Steps by which one comes to every one of so many servers.
+/// Returns strides that reach every one of `servers` servers.
 fn steps(servers: u64) -> Vec<u64> {
     let divisor = |mut a: u64, mut b: u64| {
         while b > 0 {
@@ -852,7 +854,7 @@ fn steps(servers: u64) -> Vec<u64> {
     (1..=servers.max(1)).filter(|&step| divisor(step, servers.max(1)) == 1).collect()
 }
 
-/// Bits that look drawn: the finaliser of SplitMix64.
+/// Returns pseudorandom bits: the finaliser of SplitMix64.
 fn mixed(bits: u64) -> u64 {
     let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

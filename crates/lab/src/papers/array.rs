@@ -1,5 +1,5 @@
 //! A volume whose blocks stand for the elements of a paper's array, on the engine in virtual time:
-//! what each request makes devices do, and how long it takes.
+//! it gives the operations of each request and their time.
 
 use super::executed::{ExecuteError, STRIPES, geometry};
 use super::requests::LEN_MOST;
@@ -12,14 +12,14 @@ use pantile_volume::{DeviceBlock, Geometry, Slot, UserBlock};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// What a device was given.
+/// An operation of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
     pub(super) slot: Slot,
     pub(super) kind: IoKind,
     /// The first block.
     pub(super) at: DeviceBlock,
-    /// Elements, and blocks of metadata.
+    /// Number of elements, and of blocks of metadata.
     pub(super) blocks: u64,
 }
 
@@ -27,16 +27,16 @@ pub(super) struct Op {
 pub(super) struct Array {
     geometry: Geometry,
     engine: Engine<Held<()>, Box<dyn Machine>>,
-    /// What devices were given since somebody last looked.
+    /// Operations given to devices since the last [`Array::collect`].
     noted: Rc<RefCell<Vec<Op>>>,
-    /// What the last request made devices do, by the time at which it was given.
+    /// Operations of the last request, by the time at which devices were given them.
     waves: Vec<(u64, Vec<Op>)>,
     lost: Option<Slot>,
-    /// How often everything was written.
+    /// Number of times that everything was written.
     writes: u64,
 }
 
-/// What lies in a block after so many writes of anything.
+/// Returns the content of a block after a number of writes.
 fn content(block: u64, writes: u64) -> Data {
     let mixed = (block + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ writes;
     let mut data = [1; 16];
@@ -45,8 +45,8 @@ fn content(block: u64, writes: u64) -> Data {
 }
 
 impl Array {
-    /// A volume of the code without one of its devices, or with all. `service_ns` says how long a
-    /// device takes for so many blocks from one on.
+    /// Returns a volume of the code without one of its devices, or with all. `service_ns` returns
+    /// the time that a device takes for a number of blocks from a first block on.
     ///
     /// Errors: no volume has this shape, or the engine failed.
     pub(super) fn new(
@@ -92,8 +92,8 @@ impl Array {
         Ok(Array { geometry, engine, noted, waves: Vec::new(), lost, writes: 0 })
     }
 
-    /// The stripes in which a request may begin: those in which the lost device holds data, and
-    /// behind which there is room for the longest request.
+    /// Returns the stripes in which a request can begin: the lost device holds data there, and the
+    /// longest request fits behind.
     pub(super) fn stripes(&self) -> Vec<u32> {
         let code = &self.geometry.code;
         let begins = STRIPES - LEN_MOST.div_ceil(code.data().len()) as u32 - 1;
@@ -106,21 +106,22 @@ impl Array {
         (0..begins).filter(loses_data).collect()
     }
 
-    /// A request of section V: the first element of the volume, and how many. None if no stripe
-    /// loses data.
+    /// Returns a request of section V: the first element of the volume, and the number of
+    /// elements. `None` if no stripe loses data.
     pub(super) fn draw(&self, stripes: &[u32], random: &mut Random) -> Option<(u64, u32)> {
         let data = self.geometry.code.data().len() as u64;
         let stripe = u64::from(*random.pick(stripes)?);
         Some((stripe * data + random.below(data), random.between(1, LEN_MOST as u64) as u32))
     }
 
-    /// Reads elements, compares them with what was written, and says how many nanoseconds it took.
+    /// Reads elements, compares them with the written ones, and returns the nanoseconds that it
+    /// took.
     ///
-    /// Errors: the engine failed, or gave something else.
+    /// Errors: the engine failed, or returned other content.
     pub(super) fn read(&mut self, first: u64, count: u32) -> Result<u64, ExecuteError> {
         let ns = self.ask(&Ask::Read { first: UserBlock(first), count })?;
         let is_as_written = (first..).zip(&self.engine.devices.blocks).all(|(block, data)| {
-            // What was never written again is as it was filled.
+            // Blocks that were not written again have the initial content.
             data.is_some_and(|data| self.writes > 0 || data == content(block, 0))
         });
         match is_as_written && self.engine.devices.blocks.len() == count as usize {
@@ -131,7 +132,7 @@ impl Array {
         }
     }
 
-    /// Writes elements, durable.
+    /// Writes elements durably; returns the nanoseconds that it took.
     pub(super) fn write(&mut self, first: u64, count: u32) -> Result<u64, ExecuteError> {
         self.writes += 1;
         let contents = (first..first + u64::from(count)).map(|block| content(block, self.writes)).collect();
@@ -155,7 +156,7 @@ impl Array {
         Ok(ns)
     }
 
-    /// Notes when devices were given what they were given since the last call.
+    /// Collects the operations given to devices since the last call, with their times.
     fn collect(&mut self) {
         let (now_ns, new) = (self.engine.devices.now_ns(), self.noted.take());
         match self.waves.last_mut() {
@@ -165,23 +166,23 @@ impl Array {
         }
     }
 
-    /// What the last request made devices do.
+    /// Returns the operations of the last request.
     pub(super) fn ops(&self) -> impl Iterator<Item = &Op> {
         self.waves().flatten()
     }
 
-    /// The same in waves: each is given at once, when everything before it has ended.
+    /// Returns these operations in waves: each begins when all earlier ones have ended.
     pub(super) fn waves(&self) -> impl Iterator<Item = &[Op]> {
         self.waves.iter().map(|(_, wave)| &wave[..])
     }
 
-    /// Stripe and row of the element that a block of a device holds, if it holds one.
+    /// Returns stripe and row of the element in a block of a device, if it is an element.
     pub(super) fn element(&self, slot: Slot, at: DeviceBlock) -> Option<(u32, u32)> {
         self.of_chunk(slot, at).and_then(|(stripe, row)| Some((stripe, row?)))
     }
 
-    /// The stripe of the chunk that a block of a device is part of, if it is, and the row of its
-    /// element, unless it is of the header.
+    /// Returns the stripe of the chunk that holds a block of a device, if one does, and the row of
+    /// its element, unless it is in the header.
     pub(super) fn of_chunk(&self, slot: Slot, at: DeviceBlock) -> Option<(u32, Option<u32>)> {
         match self.geometry.zones(slot).place(at)? {
             Place::Element { stripe, row, .. } => Some((stripe.0 as u32, Some(row))),
@@ -190,7 +191,7 @@ impl Array {
         }
     }
 
-    /// The column that a device holds of a stripe.
+    /// Returns the column of a stripe on a device.
     pub(super) fn column(&self, stripe: u32, slot: Slot) -> usize {
         self.geometry.column(stripe, slot)
     }
@@ -201,8 +202,8 @@ mod tests {
     use super::*;
     use crate::papers::{PRIMES, Rival};
 
-    /// On devices that are unequal: so whoever carries waves out one after the other does what the
-    /// engine would, and nothing later.
+    /// The devices are unequal: waves that run one after the other do the same operations as the
+    /// engine, none of them later.
     #[test]
     fn a_wave_of_a_write_is_given_when_the_one_before_has_ended() {
         let cost_ns = |slot: Slot, blocks: u64| 100 + 7 * u64::from(slot.0) + 1000 * blocks;

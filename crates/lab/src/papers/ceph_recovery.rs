@@ -1,17 +1,17 @@
-//! What recoveries cost in clusters of Ceph: the table that `integrations/ceph/e2e figures` prints,
+//! Costs of recoveries in clusters of Ceph: the table that `integrations/ceph/e2e figures` prints,
 //! for the SHEC paper's Figures 10 to 12.
 //!
-//! Lines before the table say under what circumstances. Each row is one run; runs of the same
-//! profile and number of lost OSDs are rounds, of which the median counts.
+//! Lines before the table state the circumstances. Each row is one run; runs of equal profile and
+//! number of lost OSDs are rounds, and their median counts.
 
 use super::median;
 use crate::figure::{Figure, Listing};
 use crate::{Printed, Report, printed};
 
-/// The record that was committed.
+/// The committed record.
 const COMMITTED: &str = include_str!("../../records/ceph-recovery.txt");
 
-/// Above this share of busy processors a run's time is not that of its disks.
+/// Share of busy processors above which a run's time is not that of its disks.
 const BUSY_MOST: f64 = 0.5;
 
 /// One run.
@@ -24,9 +24,9 @@ struct Run {
     sent_mb: f64,
     processor_s: f64,
     seconds: f64,
-    /// The share of its limit at which the busiest disk read.
+    /// Share of its limit at which the busiest disk read.
     disk: f64,
-    /// The share of the machine's processors that did something, for whomever.
+    /// Share of the machine's processors that was busy with any process.
     machine: f64,
 }
 
@@ -52,7 +52,7 @@ const TIME: Printed = Printed { value: 81.4, ..READ };
 const PROCESSOR: Printed =
     printed(20.0, "the SHEC(6,4,3)'s total CPU overhead was about 20% less than that of RS(6,4)");
 
-/// Adds what the record says to the report of the paper.
+/// Adds the record to the report of the paper.
 pub(super) fn report(report: &mut Report) {
     let is_head = |line: &&str| line.starts_with("profile ");
     let circumstances: Vec<&str> = COMMITTED.lines().take_while(|line| !is_head(line)).collect();
@@ -104,7 +104,7 @@ pub(super) fn report(report: &mut Report) {
     listing(report, &runs, &circumstances);
 }
 
-/// All codes of the record.
+/// Returns all codes of the record.
 fn listing(report: &mut Report, runs: &[Run], circumstances: &[&str]) {
     let mut rows: Vec<(&str, usize, Vec<&Run>)> = Vec::new();
     for run in runs {
@@ -113,7 +113,7 @@ fn listing(report: &mut Report, runs: &[Run], circumstances: &[&str]) {
             None => rows.push((&run.profile, run.lost, vec![run])),
         }
     }
-    /// A heading, what it shows of a run, and with how many digits.
+    /// A heading, the value of a run, and its number of digits.
     type Column = (&'static str, fn(&Run) -> f64, usize);
     let columns: [Column; 6] = [
         ("read/object", |run| run.read, 3),

@@ -1,11 +1,11 @@
-//! Sections IV and V of the D-Code paper on disks that are there: what the engine would read of its
-//! devices, read from files or block devices, each with everything of a request at once; and what
-//! it would write, where that is allowed ([`dcode_writes`](super::dcode_writes)).
+//! Sections IV and V of the D-Code paper on real disks. The reads of the engine are done on files
+//! or block devices, all reads of a request at once. The writes are done too, if allowed
+//! ([`dcode_writes`](super::dcode_writes)).
 //!
-//! Disks are only read unless they are to be written: no volume is on them, and what they hold does
-//! not matter. The engine says which elements a request needs, healthy or with a disk lost; a
-//! request is laid to a place of the disks that is drawn, the same on all, as if the volume were as
-//! large as they are. Rebuilding what was lost is not in the time.
+//! Disks are only read unless writing is requested: they hold no volume, and their content does
+//! not matter. The engine decides which elements a request needs, healthy or with a disk lost.
+//! Each request is moved to a random place, equal on all disks, as if the volume were as large as
+//! they are. Computing lost elements is not timed.
 
 use super::array::Array;
 use super::dcode_engine::{NAME, Options};
@@ -25,48 +25,48 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long is waited at a time.
+/// Interval of waiting.
 const A_WHILE: Duration = Duration::from_secs(60);
 
-/// What may be done with disks.
+/// Permitted use of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Reads, and nothing else.
+    /// Reads only.
     Read,
-    /// Reads and writes, which destroy what they hold.
+    /// Reads and writes, which destroy the content.
     Write {
-        /// Whether that may be anything; else they must be blank.
+        /// True if the content can be anything; otherwise the disks must be blank.
         overwrite: bool,
     },
 }
 
-/// The disks, in one pool, and the codes that they are enough for.
+/// The disks, in one pool, and the codes that have enough of them.
 pub struct Disks {
     pool: IoPool,
     devices: Vec<Arc<FileDevice>>,
-    /// As the pool numbers them.
+    /// Numbers of the disks in the pool.
     numbers: Vec<usize>,
     of: Use,
     codes: Vec<(usize, Rival)>,
-    /// How many codes there would be with more of them.
+    /// Number of codes that need more disks.
     left_out: usize,
 }
 
-/// What is done on a disk.
+/// An operation on a disk.
 pub(super) enum Deed {
-    /// From which byte on, and how many.
+    /// Reads: first byte, and length.
     Read(u64, u64),
-    /// From which byte on, and what.
+    /// Writes: first byte, and content.
     Write(u64, Segment),
     Flush,
 }
 
 impl Disks {
-    /// Opens files or block devices for the codes that they are enough for; those that are to be
-    /// written are held, and nothing is written yet.
+    /// Opens files or block devices for the codes that have enough of them. Disks to be written
+    /// are locked, and nothing is written yet.
     ///
-    /// Errors: a disk cannot be opened, is too short, or may not be written; there are fewer than
-    /// the narrowest code has columns.
+    /// Errors: a disk cannot be opened, is too short, or cannot be written; there are fewer than
+    /// the columns of the narrowest code.
     pub fn open(files: &[PathBuf], options: &Options, of: Use) -> Result<Disks, ExecuteError> {
         let all: Vec<(usize, Rival)> =
             options.primes.iter().flat_map(|&p| Rival::ALL.map(|rival| (p, rival))).collect();
@@ -92,28 +92,28 @@ impl Disks {
         Ok(disks)
     }
 
-    /// Those that an array of the code has.
+    /// Returns the disks of an array of the code.
     fn of_code(&self, code: &Code) -> &[Arc<FileDevice>] {
         &self.devices[..code.columns()]
     }
 
-    /// What is read and written of them is a multiple of it.
+    /// Returns the unit of reads and writes.
     pub(super) fn block_bytes(&self, code: &Code) -> u64 {
         self.of_code(code).iter().map(|device| u64::from(device.block_len_bytes())).max().unwrap_or(1)
     }
 
-    /// The shortest.
+    /// Returns the length of the shortest disk.
     pub(super) fn len_bytes(&self, code: &Code) -> u64 {
         self.of_code(code).iter().map(|device| device.len_bytes()).min().unwrap_or(0)
     }
 
-    /// What stripes take of a disk that is only read.
+    /// Returns the bytes that stripes need on a disk that is only read.
     fn need_bytes(code: &Code, element_bytes: u64) -> u64 {
         u64::from(STRIPES) * code.rows_max() as u64 * element_bytes
     }
 
-    /// Refuses disks that are too short for the stripes of a code, or have blocks that are no part
-    /// of an element.
+    /// Refuses disks that are too short for the stripes of a code, or whose blocks do not divide
+    /// an element.
     fn check(&self, code: &Code, element_bytes: u64) -> Result<(), ExecuteError> {
         let need = match self.of {
             Use::Read => Disks::need_bytes(code, element_bytes),
@@ -130,7 +130,7 @@ impl Disks {
         Ok(())
     }
 
-    /// Does all of it at once, and says how long it took.
+    /// Runs all operations at once, and returns the time that they took.
     pub(super) fn carry_out(&self, deeds: Vec<(Slot, Deed)>) -> Result<Duration, ExecuteError> {
         let many = deeds.len();
         let request = |(token, (slot, deed)): (u64, (Slot, Deed))| Request {
@@ -164,7 +164,7 @@ impl Disks {
     }
 }
 
-/// Elements, and the seconds that they took.
+/// Number of elements, and the seconds that they took.
 #[derive(Clone, Copy, Default)]
 struct Ran {
     elements: u64,
@@ -199,10 +199,10 @@ fn state(disks: &Disks, code: &Code, lost: Option<usize>, options: &Options) -> 
     Ok(ran)
 }
 
-/// Reads disks as volumes of every code would that they are enough for, writes them where that is
-/// allowed, and adds what it took.
+/// Reads disks as volumes of every code that has enough of them, writes them if allowed, and adds
+/// the times.
 ///
-/// `progress` is told what is done and of how much.
+/// `progress` receives the work done and the work in all.
 ///
 /// Errors: a disk cannot be read or written.
 pub fn add(
@@ -213,7 +213,7 @@ pub fn add(
 ) -> Result<(), ExecuteError> {
     debug_assert_eq!(report.experiment, NAME);
     if disks.of == (Use::Write { overwrite: true }) {
-        // Nobody takes what is left for a volume or a file system.
+        // Clears remains that could pass for a volume or a file system.
         disks.devices.iter().try_for_each(|device| wipe(device))?;
     }
     let writes = disks.of != Use::Read;
@@ -257,13 +257,13 @@ pub fn add(
     Ok(())
 }
 
-/// What was done with disks, in words.
+/// Returns the work done on disks, in words.
 fn said(disks: &Disks, written: &Written) -> String {
     let many = disks.devices.len();
     let mut text = match disks.of {
         Use::Read => format!("Disks: {many} were read, and nothing was written to them."),
         Use::Write { .. } => format!(
-            "Disks: {many} were read and written: {} durable writes of section IV, which are {} pieces of {:.1} MB together and {} flushes; noise lies there now.",
+            "Disks: {many} were read and written: {} durable writes of section IV, which are {} pieces of {:.1} MB together and {} flushes; they now hold noise.",
             written.requests,
             written.pieces,
             written.bytes as f64 / 1e6,
@@ -271,17 +271,17 @@ fn said(disks: &Disks, written: &Written) -> String {
         ),
     };
     text.push_str(
-        " What the engine reads of its devices is read of them at once, at a place of the disks that is drawn for each request; rebuilding what was lost is not in the time.",
+        " All reads of a request are done at once, at a random place of the disks; computing lost elements is not timed.",
     );
     if disks.of != Use::Read {
         text.push_str(
-            " Of a write the old elements are read, then elements and headers of chunks are written, then every disk is flushed, as the engine does it; computing is not in the time, and \
-             records that mark stripes are left out. What was never written is read, too, and a disk may answer that without looking.",
+            " A write reads the old elements, writes elements and headers of chunks, and flushes every disk, as the engine does. Computing is not timed, and \
+             records that mark stripes are left out. Areas that were never written are read too; a disk can answer such reads without an access.",
         );
     }
     let cached = disks.devices.iter().filter(|device| device.mode() == Mode::Buffered).count();
     if cached > 0 {
-        text.push_str(&format!(" The page cache of the system is between for {cached} of them."));
+        text.push_str(&format!(" Reads of {cached} of them go through the page cache of the system."));
     }
     if disks.left_out > 0 {
         text.push_str(&format!(" They are too few for {} of the codes.", disks.left_out));

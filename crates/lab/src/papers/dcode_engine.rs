@@ -1,12 +1,12 @@
-//! Sections IV and V of the D-Code paper on the volume's own engine, in virtual time: the requests
-//! of the paper are asked of volumes of every code, and what devices were given is counted and
+//! Sections IV and V of the D-Code paper on the volume's own engine, in virtual time: volumes of
+//! every code get the requests of the paper, and the operations of their devices are counted and
 //! timed.
 //!
-//! Beside the counts of [`super::dcode_load`] and [`super::dcode_read`], which multiply plans, this
-//! is what a volume does: its stripes are turned one against the next, its plans read the fewest
-//! elements. Writes are those of a standard RAID, in place, which reads what it needs of the old.
-//! Accesses are told apart by the column that a device holds of a stripe, so that the disks of the
-//! paper, which stand still, can be counted.
+//! The counts of [`super::dcode_load`] and [`super::dcode_read`] multiply plans; these are of a
+//! volume. Its stripes are turned one against the next, and its plans read the fewest elements.
+//! Writes are those of a standard RAID, in place, which reads the old content that it needs.
+//! Accesses are counted by column of a stripe too, so that the disks of the paper, which do not
+//! rotate, can be compared.
 
 use super::array::Array;
 use super::dcode_load::{self, Convention, WORKLOADS, Workload, load_factor};
@@ -28,19 +28,19 @@ pub const NAME: &str = "dcode-engine";
 /// A disk of the array.
 #[derive(Clone, Debug)]
 pub enum Disk {
-    /// Every element costs the same, wherever it lies: the model by which the paper's percentages
-    /// come out, see [`super::dcode_read`].
+    /// A constant cost per element: the model that gives the paper's percentages, see
+    /// [`super::dcode_read`].
     Element,
-    /// A position and a rate, or times that were measured. What lies less than a position further
-    /// on is waited for.
+    /// A position and a rate, or measured times. A gap shorter than a position is passed by
+    /// waiting.
     Of(Device),
 }
 
 impl Disk {
-    /// The paper's, a Seagate Savvio 10K.3 of 300 GB: half a turn at 10,000 a minute is 3.0 ms, the
-    /// rate the middle of 67 to 124 MB/s (product manual 100516229, rev. G, section 5.2.3). A seek
-    /// is 4.0 ms, of the manual of the first Savvio of 10,000 turns (rev. D, section 4.2.1): that
-    /// of the 10K.3 was not to be had.
+    /// Returns the paper's disk, a Seagate Savvio 10K.3 of 300 GB: half a turn at 10,000 a minute
+    /// is 3.0 ms, the rate the middle of 67 to 124 MB/s (product manual 100516229, rev. G, section
+    /// 5.2.3). A seek is 4.0 ms, from the manual of the first Savvio of 10,000 turns (rev. D,
+    /// section 4.2.1); the one for the 10K.3 was not found.
     pub fn savvio() -> Disk {
         Disk::Of(Device {
             name: "savvio",
@@ -53,12 +53,12 @@ impl Disk {
         })
     }
 
-    /// All by name: `element`, `savvio`, and the record of a virtual disk.
+    /// Returns all disks: `element`, `savvio`, and the record of a virtual disk.
     pub fn all() -> [Disk; 3] {
         [Disk::Element, Disk::savvio(), Disk::Of(Device::virtual_disk())]
     }
 
-    /// As cases name it.
+    /// Returns the name that cases use.
     pub fn name(&self) -> &'static str {
         match self {
             Disk::Element => "element",
@@ -66,7 +66,7 @@ impl Disk {
         }
     }
 
-    /// Whether the paper's numbers may stand beside: the build machine's disk is not the paper's.
+    /// Returns true if the paper's numbers apply: the build machine's disk is not the paper's.
     fn is_the_papers(&self) -> bool {
         !matches!(self, Disk::Of(Device { service: Some(_), .. }))
     }
@@ -78,7 +78,7 @@ impl Disk {
         }
     }
 
-    /// How fast so many elements in so many nanoseconds are, in its unit.
+    /// Returns the speed of a number of elements in a time, in its unit.
     fn speed(&self, elements: u64, ns: u64, element_bytes: u64) -> f64 {
         let per_ns = elements as f64 / ns.max(1) as f64;
         match self {
@@ -88,13 +88,13 @@ impl Disk {
     }
 }
 
-/// What an element costs on [`Disk::Element`]; every number is in units of it.
+/// Cost of an element on [`Disk::Element`]; every number is in units of it.
 const ELEMENT_NS: u64 = 1_000_000;
 
-/// How much of it to do, and on which disks.
+/// Amount of work, and the disks.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The primes whose codes are read and written.
+    /// Primes whose codes are read and written.
     pub primes: Vec<usize>,
     /// The disks.
     pub disks: Vec<Disk>,
@@ -102,14 +102,14 @@ pub struct Options {
     pub reads: usize,
     /// Reads with each disk lost; the paper has 200.
     pub reads_lost: usize,
-    /// Requests of section IV, read and written, at the most; without more than that all are, each
+    /// Maximum of requests of section IV, read and written; if it exceeds their number, each runs
     /// once.
     pub requests: usize,
     /// Bytes of an element, where they matter.
     pub element_bytes: u64,
-    /// Which requests.
+    /// Seed of the requests.
     pub seed: u64,
-    /// Threads; they change no number.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
 }
 
@@ -129,13 +129,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A share of it, for the report of all papers.
+    /// Returns a share of the work, for the report of all papers.
     pub fn quick() -> Options {
         Options { reads: 300, reads_lost: 30, requests: 400, ..Options::default() }
     }
 }
 
-/// Times of a device's reads by where the last one ended.
+/// Returns the times of a device's reads by the place where the last one ended.
 fn service(
     disk: &Disk,
     element_bytes: u64,
@@ -176,7 +176,7 @@ fn reads(code: &Code, disk: &Disk, lost: Option<usize>, options: &Options) -> Re
     Ok(ran)
 }
 
-/// The speed of a healthy array, and with each disk lost in turn.
+/// Returns the speed of a healthy array, and with each disk lost in turn.
 fn speeds(code: &Code, disk: &Disk, options: &Options) -> Result<[f64; 2], ExecuteError> {
     let healthy = reads(code, disk, None, options)?;
     let mut lost = Ran::default();
@@ -187,8 +187,8 @@ fn speeds(code: &Code, disk: &Disk, options: &Options) -> Result<[f64; 2], Execu
     Ok([healthy, lost].map(|ran| disk.speed(ran.elements, ran.ns, options.element_bytes)))
 }
 
-/// The requests of section IV, each once, or a sample of them: the first element of the volume, and
-/// how many. They begin in one stripe after the other.
+/// Returns the requests of section IV, each once, or a sample of them: the first element of the
+/// volume, and the number of elements. They begin in one stripe after the other.
 pub(super) fn requests(array: &Array, code: &Code, options: &Options) -> Vec<(u64, u32)> {
     let data = code.data().len();
     let mut requests: Vec<(usize, usize)> = all(data).collect();
@@ -204,15 +204,15 @@ pub(super) fn requests(array: &Array, code: &Code, options: &Options) -> Vec<(u6
 
 /// Accesses per request.
 struct Accesses {
-    /// By column: of reads, of writes (new data and parity), and what writes read before.
+    /// Accesses by column: reads, writes (new data and parity), and reads that writes need.
     columns: [Vec<f64>; 3],
-    /// The same by device.
+    /// Accesses by device.
     devices: [Vec<f64>; 3],
 }
 
 impl Accesses {
-    /// Asks each request of section IV: a volume to read, and a standard RAID, which writes in
-    /// place, to write.
+    /// Runs each request of section IV: reads on a volume, writes on a standard RAID, which writes
+    /// in place.
     fn count(code: &Code, options: &Options) -> Result<Accesses, ExecuteError> {
         let mut volume = Array::new(code, None, |_, _, blocks| blocks)?;
         let mut standard = Array::standard(code, |_, _, blocks| blocks)?;
@@ -244,7 +244,7 @@ impl Accesses {
         Ok(Accesses { columns, devices })
     }
 
-    /// Accesses of a request of the workload, disk by disk.
+    /// Returns the accesses of a request of the workload, by disk.
     fn loads(of: &[Vec<f64>; 3], workload: Workload, convention: Convention) -> Vec<f64> {
         let writes = workload.writes_of_ten as f64 / 10.0;
         let old = if convention == Convention::Min { writes } else { 0.0 };
@@ -260,20 +260,20 @@ impl Accesses {
 pub fn run(options: &Options) -> Result<Report, ExecuteError> {
     let mut report = Report::new(NAME, "D-Code, sections IV and V on the volume's engine in virtual time");
     report.say(
-        "What do the paper's requests make the devices of a volume do, and how long does it take? The volume's own engine is asked, one request at a time, and its \
+        "Which operations do the paper's requests cause on the devices of a volume, and how long do they take? The volume's own engine gets one request at a time, and its \
          devices have one queue each and a virtual clock; every element that is read is compared with what was written.",
     );
     report.say(format!(
-        "Disks: \"element\" takes as long for each element, wherever it lies, by which model the paper's percentages come out; \"savvio\" is the paper's disk as a formula, 7 ms to a \
-         place and 95.5 MB/s; \"virtual-disk\" has the times that fio measured of the build machine's disk. An element has {} KiB, which the paper does not say. {} reads healthy, {} with each device lost, \
+        "Disks: \"element\" takes a constant time for each element, the model that gives the paper's percentages. \"savvio\" is the paper's disk as a formula, 7 ms to a \
+         place and 95.5 MB/s. \"virtual-disk\" has the times that fio measured of the build machine's disk. An element has {} KiB, which the paper does not say. {} reads healthy, {} with each device lost, \
          in stripes of which that device holds data.",
         options.element_bytes / 1024,
         options.reads,
         options.reads_lost
     ));
     report.say(
-        "Where this stays away from the paper: stripes are turned one against the next; a lost element is rebuilt by the plan that reads fewest elements, where the paper took the \
-         first chain, which helps X-Code and HDP most; and an access that continues the last one costs no position on the paper's disk.",
+        "Differences from the paper: stripes are turned one against the next. A lost element is rebuilt by the plan that reads fewest elements; the paper took the \
+         first chain, so that X-Code and HDP gain most. An access that continues the last one costs no position on the paper's disk.",
     );
     section_4(&mut report, options)?;
     section_5(&mut report, options)?;
@@ -314,7 +314,7 @@ fn section_4(report: &mut Report, options: &Options) -> Result<(), ExecuteError>
     Ok(())
 }
 
-/// Speeds by code and prime, healthy and with a disk lost, and how many disks there are.
+/// Speeds by code and prime, healthy and with a disk lost, and the number of disks.
 type Speeds = BTreeMap<(Rival, usize), ([f64; 2], usize)>;
 
 fn section_5(report: &mut Report, options: &Options) -> Result<(), ExecuteError> {
@@ -394,7 +394,7 @@ fn one(report: &mut Report, disk: &Disk, speeds: &Speeds) {
         .note = Some(format!("of {said}: each statement at each p"));
 }
 
-/// What the text says of D-Code beside another code.
+/// A statement of the text on D-Code and another code.
 struct Statement {
     rival: Rival,
     is_lost: bool,
@@ -445,13 +445,13 @@ impl Statement {
         )
     }
 
-    /// The primes that it is of and that were run.
+    /// Returns the primes of the statement that were run.
     fn at<'s>(&'s self, speeds: &'s Speeds) -> impl Iterator<Item = usize> + 's {
         self.primes.iter().copied().filter(|&p| speeds.contains_key(&(Rival::DCode, p)))
     }
 }
 
-/// The primes at which a statement holds.
+/// Returns the primes at which a statement holds.
 fn holds_at(statement: &Statement, speeds: &Speeds) -> Vec<usize> {
     let of = |rival: Rival, p: usize| {
         let (values, disks) = speeds[&(rival, p)];

@@ -2,9 +2,9 @@
 //!
 //! 2000 tuples <S, L, T>; each is a read or a write of L elements from element S of the stripe,
 //! done T times. L(i) is the number of accesses to disk i, LF = max L(i) / min L(i), Cost = sum
-//! L(i). The paper does not say what a write is; of sixteen readings one reproduces its numbers:
-//! the new elements and each affected parity element once, per stripe touched, and no read of what
-//! was there ([`Convention::Paper`]).
+//! L(i). The paper does not define a write. Of sixteen readings one reproduces its numbers: the
+//! new elements and each affected parity element once, per stripe touched, and no read of old
+//! content ([`Convention::Paper`]).
 
 use super::median;
 use super::requests::{LEN_MOST, all, pieces};
@@ -19,23 +19,23 @@ use std::collections::HashMap;
 /// The name of the experiment.
 pub const NAME: &str = "dcode-load";
 
-/// What counts as the accesses of a write.
+/// Accesses that a write counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Convention {
     /// New data and each affected parity element once; nothing is read.
     Paper,
-    /// The same twice: the old content is read before.
+    /// New data and parity twice: the old content is read before.
     Rmw,
-    /// The cheapest of read-modify-write, reconstruct-write and full stripe: what the volume
-    /// executes.
+    /// The cheapest of read-modify-write, reconstruct-write and full stripe, as the volume
+    /// executes it.
     Min,
 }
 
 impl Convention {
-    /// All of them.
+    /// All conventions.
     pub const ALL: [Convention; 3] = [Convention::Paper, Convention::Rmw, Convention::Min];
 
-    /// As the option names it.
+    /// Returns the name that the option takes.
     pub fn name(self) -> &'static str {
         match self {
             Convention::Paper => "paper",
@@ -45,7 +45,7 @@ impl Convention {
     }
 }
 
-/// The share of writes.
+/// Share of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Reads to writes, as the paper writes it.
@@ -61,14 +61,14 @@ pub const WORKLOADS: [Workload; 3] = [
     Workload { name: "1:1", writes_of_ten: 5 },
 ];
 
-/// How much of it to do.
+/// Amount of work.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Runs of the Monte Carlo, of 2000 tuples each.
     pub runs: usize,
-    /// Its seed.
+    /// Seed of the Monte Carlo.
     pub seed: u64,
-    /// Threads; they change no number.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
 }
 
@@ -85,13 +85,13 @@ const TIMES_MOST: u64 = 1000;
 pub struct Accesses {
     disks: usize,
     data: usize,
-    /// By start and length: see [`Accesses::of`].
+    /// Reads by start and length, see [`Accesses::of`].
     reads: Vec<Vec<u32>>,
     writes: Vec<Vec<u32>>,
 }
 
 impl Accesses {
-    /// Counts them. Cost: one update plan per start and length.
+    /// Counts the accesses of a code. Cost: one update plan per start and length.
     pub fn count(code: &Code, convention: Convention) -> Accesses {
         let planner = Planner::new(code);
         let (disks, data) = (code.columns(), code.data().len());
@@ -126,13 +126,14 @@ impl Accesses {
         Accesses { disks, data, reads, writes }
     }
 
-    /// The accesses per disk of one request.
+    /// Returns the accesses per disk of one request.
     pub fn of(&self, start: usize, len: usize, is_write: bool) -> &[u32] {
         let all = if is_write { &self.writes } else { &self.reads };
         &all[(len - 1) * self.data + start]
     }
 
-    /// The expected accesses per disk of one read and of one write, exact but for rounding.
+    /// Returns the expected accesses per disk of one read and of one write, exact except for
+    /// rounding.
     pub fn expected(&self) -> (Vec<f64>, Vec<f64>) {
         let mean = |all: &[Vec<u32>]| -> Vec<f64> {
             let sums = (0..self.disks).map(|disk| all.iter().map(|v| u64::from(v[disk])).sum::<u64>());
@@ -141,7 +142,7 @@ impl Accesses {
         (mean(&self.reads), mean(&self.writes))
     }
 
-    /// Expected accesses per disk of a request of the workload.
+    /// Returns the expected accesses per disk of a request of the workload.
     pub fn expected_of(&self, workload: Workload) -> Vec<f64> {
         let (reads, writes) = self.expected();
         let share = workload.writes_of_ten as f64 / 10.0;
@@ -149,7 +150,7 @@ impl Accesses {
     }
 }
 
-/// LF: the busiest disk over the idlest; infinite if one has nothing to do.
+/// Returns LF: the busiest disk over the idlest; infinite if one has nothing to do.
 pub fn load_factor(loads: &[f64]) -> f64 {
     let most = loads.iter().copied().fold(0.0, f64::max);
     let least = loads.iter().copied().fold(f64::INFINITY, f64::min);
@@ -174,8 +175,8 @@ fn tuples(random: &mut Random, workload: Workload) -> Vec<Tuple> {
     (0..TUPLES).map(|_| tuple()).collect()
 }
 
-/// Loads of one list; with rotation, each tuple hits a stripe of its own whose map is turned by as
-/// many disks.
+/// Returns the loads of one list; with rotation, each tuple hits its own stripe, whose map is
+/// turned by one more disk.
 fn monte_carlo(accesses: &Accesses, tuples: &[Tuple], random: Option<&mut Random>) -> Vec<f64> {
     let mut loads = vec![0u64; accesses.disks];
     let mut random = random;
@@ -189,7 +190,7 @@ fn monte_carlo(accesses: &Accesses, tuples: &[Tuple], random: Option<&mut Random
     loads.into_iter().map(|load| load as f64).collect()
 }
 
-/// The case of a code and workload under a convention; the paper's own is not named.
+/// Returns the case of a code and workload under a convention; the paper's own is not named.
 pub(super) fn case(rival: Rival, p: usize, workload: Workload, convention: Convention) -> String {
     let convention = match convention {
         Convention::Paper => String::new(),
@@ -198,7 +199,7 @@ pub(super) fn case(rival: Rival, p: usize, workload: Workload, convention: Conve
     format!("{} p={p} {}{convention}", rival.name(), workload.name)
 }
 
-/// What the text of the paper prints.
+/// Returns the number that the paper prints.
 pub(super) fn published_load_factor(rival: Rival, p: usize, workload: Workload) -> Option<Printed> {
     const LINE: &str = "The LF in H-Code are 2.61, 2.35, 2.07 and 1.97 over $p = 5, 7, 11, 13$ respectively";
     let value = match (rival, workload.name, p) {
@@ -216,11 +217,11 @@ pub fn run(options: &Options) -> Report {
     let mut report = Report::new(NAME, "D-Code, section IV: load balance and I/O cost");
     report.say(
         "Which disks do reads and small writes hit? Requests of 1 to 20 elements start anywhere in the stripe (tuples <S, L, T> of the paper); LF is the \
-         load of the busiest disk over that of the idlest, Cost the accesses per request. Disks stand still from stripe to stripe.",
+         load of the busiest disk over that of the idlest, Cost the accesses per request. Columns stay on their disks from stripe to stripe.",
     );
     report.say(
         "Convention \"paper\": a write accesses its new elements and each affected parity element once per stripe, and reads nothing; a request that runs past the \
-         stripe goes on in the next. Of sixteen readings of the text this one fits. \"rmw\" counts the old content that is read before, \"min\" the cheapest \
+         stripe goes on in the next. Of sixteen readings of the text this one fits. \"rmw\" also counts reads of old content, \"min\" is the cheapest \
          of read-modify-write, reconstruct-write and full stripe: the plan that the volume executes.",
     );
     let tasks: Vec<(Rival, usize, Convention)> = PRIMES
@@ -289,7 +290,7 @@ fn one(
     report.simulated(&case, "load factor, Monte Carlo, rotated placement, median", median(rotated), None);
 }
 
-/// The ranges that the text gives for all p together, of load factors that are in the report.
+/// Adds the ranges that the text gives for all p together, of load factors in the report.
 pub(super) fn ranges(report: &mut Report, kind: Kind) {
     let mixed = WORKLOADS[2];
     let over = |report: &Report, rivals: &[Rival]| -> Vec<f64> {
@@ -317,7 +318,7 @@ pub(super) fn ranges(report: &mut Report, kind: Kind) {
     }
 }
 
-/// How much cheaper D-Code is, in per cent of D-Code, by costs that are in the report.
+/// Adds how much cheaper D-Code is, in per cent of D-Code, by costs in the report.
 pub(super) fn costs(report: &mut Report, kind: Kind) {
     const INTENSIVE: &str = "when $p = 13$, D-Code provides 16.0% and 15.3% lower I/O cost than HDP code and X-Code under read-intensive workload";
     const MIXED: &str = "achieves 23.1% and 22.2% lower I/O cost than HDP code and X-Code under read-write evenly mixed workload";

@@ -1,9 +1,9 @@
 //! Section V of the D-Code paper: reads of a healthy array and of one that has lost a disk.
 //!
-//! The model that reproduces the paper's measurements: each element costs its disk one constant
-//! service time, disks work side by side, so that a request takes as long as its busiest disk;
-//! speed is elements over time, summed over all requests of 1 to 20 elements from every start.
-//! Degraded speed is the mean over every disk that holds data.
+//! One model reproduces the paper's measurements. Each element costs its disk one constant service
+//! time, and disks work side by side, so that a request takes as long as its busiest disk. Speed
+//! is elements over time, summed over all requests of 1 to 20 elements from every start. Degraded
+//! speed is the mean over every disk that holds data.
 
 use super::requests::{all, pieces};
 use super::rivals::{PRIMES, Rival};
@@ -16,23 +16,23 @@ use std::ops::Range;
 /// The name of the experiment.
 pub const NAME: &str = "dcode-read";
 
-/// Megabytes that one element per service time means: the one scale factor of the model.
+/// Megabytes of one element per service time: the one scale factor of the model.
 const MB_PER_UNIT: f64 = 18.18;
 
-/// How a lost element is rebuilt.
+/// Choice of the chains that rebuild a lost element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReadPlanner {
-    /// From its chain of the first family, as the paper's experiments did.
+    /// Chains of the first family, as in the paper's experiments.
     First,
-    /// From the chains that make the busiest disk least busy, then the reads fewest.
+    /// Chains that make the busiest disk least busy, then those with the fewest reads.
     Balanced,
 }
 
 impl ReadPlanner {
-    /// Both.
+    /// Both choices.
     pub const ALL: [ReadPlanner; 2] = [ReadPlanner::First, ReadPlanner::Balanced];
 
-    /// As the cases name it.
+    /// Returns the name that cases use.
     pub fn name(self) -> &'static str {
         match self {
             ReadPlanner::First => "first chain",
@@ -44,7 +44,7 @@ impl ReadPlanner {
 /// Reads of one code.
 pub struct Reads<'c> {
     code: &'c Code,
-    /// By cell: the equations that it is in.
+    /// Equations of each cell.
     chains: Vec<Vec<usize>>,
 }
 
@@ -52,7 +52,7 @@ pub struct Reads<'c> {
 type Summed = (u64, u64);
 
 impl<'c> Reads<'c> {
-    /// For a code whose equations are its chains.
+    /// Returns the reads of a code whose equations are its chains.
     pub fn new(code: &'c Code) -> Reads<'c> {
         let mut chains = vec![Vec::new(); code.cell_count()];
         for (i, equation) in code.equations().iter().enumerate() {
@@ -61,13 +61,13 @@ impl<'c> Reads<'c> {
         Reads { code, chains }
     }
 
-    /// Elements per service time of a healthy array.
+    /// Returns the elements per service time of a healthy array.
     pub fn normal(&self) -> f64 {
         let (elements, time) = self.sums(|part| self.code.data()[part].to_vec());
         elements as f64 / time as f64
     }
 
-    /// The same with each disk that holds data lost in turn.
+    /// Returns the elements per service time, over each lost disk that holds data.
     pub fn degraded(&self, planner: ReadPlanner) -> f64 {
         let mut disks: Vec<usize> = self.code.data().iter().map(|&cell| self.code.column_of(cell)).collect();
         disks.sort_unstable();
@@ -101,7 +101,7 @@ impl<'c> Reads<'c> {
         (elements, time)
     }
 
-    /// The cells that are read for the wanted ones while a disk is lost.
+    /// Returns the cells read for the wanted ones while a disk is lost.
     fn cells_read(&self, wanted: Range<usize>, lost: usize, planner: ReadPlanner) -> Vec<CellIndex> {
         let code = self.code;
         let wanted = &code.data()[wanted];
@@ -129,7 +129,7 @@ impl<'c> Reads<'c> {
         best.iter().collect()
     }
 
-    /// Every choice of chains is tried: lost elements of a request are few.
+    /// Tries every choice of chains: a request has few lost elements.
     fn balanced(&self, read: CellSet, options: &[Vec<Vec<CellIndex>>]) -> CellSet {
         let mut best: Option<((usize, usize), CellSet)> = None;
         let mut choice = vec![0; options.len()];
@@ -144,7 +144,7 @@ impl<'c> Reads<'c> {
             if best.as_ref().is_none_or(|(least, _)| key < *least) {
                 best = Some((key, set));
             }
-            // The last choice turns fastest; of equals the first is taken.
+            // The last choice varies fastest; of equal ones the first is taken.
             let Some(next) = (0..choice.len()).rfind(|&i| choice[i] + 1 < options[i].len()) else { break };
             choice[next] += 1;
             choice[next + 1..].fill(0);
@@ -153,8 +153,9 @@ impl<'c> Reads<'c> {
     }
 }
 
-/// What the paper prints of D-Code against another, in per cent: healthy array, healthy per disk,
-/// degraded, degraded per disk. "Up to" and ranges stand at the prime where ours has its extreme.
+/// Returns the printed gains of D-Code over another code, in per cent: healthy array, healthy per
+/// disk, degraded, degraded per disk. "Up to" and ranges are compared at the prime where ours has
+/// its extreme.
 pub(super) fn published(rival: Rival, p: usize) -> [Option<Printed>; 4] {
     const HEALTHY: &str = "D-Code gains up to 21.3% and 13.5% higher read speed respectively";
     const HEALTHY_HDP: &str = "compared to HDP code, D-Code owns up to 31.0% higher read speed";
@@ -188,14 +189,14 @@ pub(super) fn published(rival: Rival, p: usize) -> [Option<Printed>; 4] {
     }
 }
 
-/// Says of a row whose number is printed without a prime where its prime is from.
+/// Adds the inferred prime to a row whose number is printed without one.
 pub(super) fn infer(row: &mut Measure, printed: &Printed) {
     if !printed.line.contains("p =") {
         row.remark("p is inferred: the document prints none, and ours has its extreme here");
     }
 }
 
-/// The absolute speeds of the text, in MB/s: of the array, and one per disk.
+/// Absolute speeds in the text, in MB/s: of the array, and one per disk.
 const EIGHT_DISKS: &str = "the read speed for 8-disk RDP code (when $p = 7$) is 86.3MB/s, thus the average read speed is $\\frac{86.3MB/s}{8 \\text{ disks}} = 10.79$ MB/s per disk";
 const TWELVE_DISKS: &str =
     "the read speed for both 12-disks RDP code and 12-disks H-Code (when $p = 11$) is 127.5MB/s";
@@ -219,7 +220,7 @@ pub fn run(threads: usize) -> Report {
     );
     report.say(
         "\"first chain\" rebuilds each lost element from the first family of chains, as the paper did (its percentages fit this). \"balanced\" chooses the chains that \
-         make the busiest disk least busy: no code loses by it, and HDP at p = 5, which the paper shows 62 % behind, is 36 % behind.",
+         make the busiest disk least busy. No code loses by it; HDP at p = 5 is 36 % behind instead of 62 %.",
     );
     let tasks: Vec<(Rival, usize)> =
         PRIMES.iter().flat_map(|&p| Rival::ALL.map(|rival| (rival, p))).collect();

@@ -1,9 +1,9 @@
-//! Section IV's writes on real disks: what a standard RAID makes its devices do for each is done to
-//! files or block devices, wave by wave, and destroys their content.
+//! Section IV's writes on real disks: the operations of a standard RAID are done on files or block
+//! devices, wave by wave, and destroy their content.
 //!
-//! A durable write in place reads what it needs of the old, writes elements, and flushes the disks
-//! that it wrote. The disks hold noise and no volume: what is read is not looked at, and what is
-//! written is not computed.
+//! A durable write in place reads the old content that it needs, writes elements, and flushes the
+//! written disks. The disks hold noise and no volume: reads are not compared, and no parity is
+//! computed.
 
 use super::array::{Array, Op};
 use super::dcode_disks::{Deed, Disks};
@@ -17,18 +17,18 @@ use pantile_volume::{BLOCK_BYTES, DeviceBlock, Slot};
 use std::ops::AddAssign;
 use std::sync::Arc;
 
-/// Where chunks lie of a volume whose elements are as long as asked for: one behind the other, each
-/// with its header before it.
+/// Places of chunks in a volume with elements of the requested length: one behind the other, each
+/// behind its header.
 pub(super) struct Layout {
     header_bytes: u64,
     element_bytes: u64,
     chunk_bytes: u64,
-    /// A volume begins at a multiple of it.
+    /// Alignment of the first byte of a volume.
     unit_bytes: u64,
 }
 
 impl Layout {
-    /// On disks that take nothing less than a block.
+    /// Returns the layout on disks with blocks of a size.
     pub(super) fn new(code: &Code, element_bytes: u64, block_bytes: u64) -> Layout {
         let unit_bytes = block_bytes.max(BLOCK_BYTES);
         let content_bytes = code.rows_max() as u64 * element_bytes;
@@ -37,13 +37,13 @@ impl Layout {
         Layout { header_bytes, element_bytes, chunk_bytes: header_bytes + content_bytes, unit_bytes }
     }
 
-    /// What the stripes of a volume take of each disk.
+    /// Returns the bytes that the stripes of a volume need on each disk.
     pub(super) fn need_bytes(&self) -> u64 {
         u64::from(STRIPES) * self.chunk_bytes
     }
 
-    /// First byte and length of what an operation is on, and how many elements are in it; none of
-    /// what is of no chunk.
+    /// Returns first byte, length and number of elements of an operation; `None` for blocks
+    /// outside chunks.
     fn extent(&self, array: &Array, op: &Op) -> Option<(u64, u64, u64)> {
         let (stripe, row) = array.of_chunk(op.slot, op.at)?;
         let within = row.map_or(0, |row| self.header_bytes + u64::from(row) * self.element_bytes);
@@ -54,8 +54,8 @@ impl Layout {
         Some((u64::from(stripe) * self.chunk_bytes + within, len, elements))
     }
 
-    /// What the last write of the array makes disks do, wave by wave, if the volume lies from
-    /// `base` on; all of it is counted.
+    /// Returns the operations of the array's last write, wave by wave, in a volume that begins at
+    /// `base`; all of them are counted.
     fn waves(
         &self,
         array: &Array,
@@ -97,7 +97,7 @@ impl Layout {
     }
 }
 
-/// What is written: nothing that a disk could make shorter.
+/// Written content, which no disk can compress.
 struct Noise {
     random: Random,
     bytes: Arc<AlignedBuf>,
@@ -108,7 +108,7 @@ impl Noise {
         Noise { random: Random::new(seed), bytes: Arc::new(AlignedBuf::zeroed(0)) }
     }
 
-    /// So many bytes of it.
+    /// Returns `len` bytes of noise.
     fn of(&mut self, len: usize) -> Segment {
         if len > self.bytes.len() {
             let mut bytes = AlignedBuf::zeroed(len);
@@ -122,16 +122,16 @@ impl Noise {
     }
 }
 
-/// What was done, and how long it took.
+/// Operations that were done, and their time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
-    /// Durable writes of a user's.
+    /// Durable writes of a user.
     pub(super) requests: u64,
     /// Elements that users wrote.
     pub(super) elements: u64,
     /// Elements that were read before and written, data and parity.
     pub(super) accesses: u64,
-    /// Pieces that disks were given to write, and their bytes.
+    /// Pieces that disks wrote, and their bytes.
     pub(super) pieces: u64,
     pub(super) bytes: u64,
     pub(super) flushes: u64,
@@ -150,7 +150,7 @@ impl AddAssign for Written {
     }
 }
 
-/// Writes the requests of section IV, each to a place of the disks that is drawn, the same on all.
+/// Writes the requests of section IV, each at a random place, equal on all disks.
 pub(super) fn run(disks: &Disks, code: &Code, options: &Options) -> Result<Written, ExecuteError> {
     let layout = Layout::new(code, options.element_bytes, disks.block_bytes(code));
     let room = disks.len_bytes(code).saturating_sub(layout.need_bytes()) / layout.unit_bytes;

@@ -1,11 +1,10 @@
-//! Section V of the D-Code paper on a real volume: the same requests, read through the engine from
-//! devices in memory that are as slow as the model's disks: each element costs its device one
-//! service time, and nothing else costs anything.
+//! Section V of the D-Code paper on a real volume: the requests are read through the engine from
+//! devices in memory that are as slow as the model's disks. Each element costs its device one
+//! service time, and nothing else takes time.
 //!
-//! The measured speed stands beside the time that the volume's own plans should take on the
-//! volume's own layout (stripes turn from one to the next, which the paper's do not), and beside
-//! the paper's model. It measures this machine in one respect only: what is lost to waking up late,
-//! which is why a service time is long.
+//! The measured speed is compared with the paper's model, and with the time of the volume's own
+//! plans on its own layout, whose stripes are turned unlike the paper's. It measures this machine
+//! in one respect only: late wake-ups, and a service time is long for that reason.
 
 use super::dcode_read::{NAME, ReadPlanner, Reads};
 use super::requests::{LEN_MOST, pieces};
@@ -25,16 +24,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How much of it to do.
+/// Amount of work.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The primes whose codes are read.
+    /// Primes whose codes are read.
     pub primes: Vec<usize>,
-    /// Requests for each state: all disks there, and each that holds data lost.
+    /// Requests for each state: all disks present, and each disk with data lost.
     pub requests: usize,
-    /// What an element costs its device.
+    /// Cost of an element on its device.
     pub service: Duration,
-    /// Which requests.
+    /// Seed of the requests.
     pub seed: u64,
 }
 
@@ -44,37 +43,37 @@ impl Default for Options {
     }
 }
 
-/// Why a volume could not be read.
+/// Reason why a volume could not be read.
 #[derive(Debug)]
 pub enum ExecuteError {
     /// No volume has this shape.
     Shape(FormatError),
-    /// The volume could not be opened, or did not do what it was asked.
+    /// The volume could not be opened, or failed.
     Host(HostError),
-    /// A device did not take its first content, or could not be read.
+    /// A device refused its first content, or could not be read.
     Device(pantile_device::DeviceError),
-    /// A device that is to be written may not be.
+    /// A device cannot be opened for writing.
     Folder(FolderError),
-    /// The engine did what it may not do: a fault of it.
+    /// A fault of the engine.
     Engine(EngineFault),
     /// Fewer devices than the narrowest code has columns.
     Few {
-        /// How many there are.
+        /// Number of devices.
         have: usize,
-        /// How many there have to be.
+        /// Number of devices needed.
         need: usize,
     },
-    /// A device that cannot hold the stripes that are read and written, or whose blocks are no part
-    /// of an element.
+    /// A device that cannot hold the stripes that are read and written, or whose blocks do not
+    /// divide an element.
     Short {
-        /// Which.
+        /// The device.
         device: String,
         /// Its bytes.
         have: u64,
-        /// How many there have to be.
+        /// Bytes needed.
         need: u64,
     },
-    /// It gave other bytes than were written: a fault of the volume.
+    /// Read bytes differ from the written ones: a fault of the volume.
     WrongBytes {
         /// The code.
         code: String,
@@ -144,11 +143,11 @@ const BLOCK_BYTES: u64 = 4096;
 const ELEMENT_BLOCKS: u32 = 4;
 const ELEMENT_BYTES: u64 = BLOCK_BYTES * ELEMENT_BLOCKS as u64;
 
-/// Enough for the longest request from the last element of a stripe on, and for stripes to be
-/// turned differently.
+/// Enough for the longest request from the last element of a stripe on, and for differently turned
+/// stripes.
 pub(super) const STRIPES: u32 = 16;
 
-/// Returns a volume of so many blocks per element.
+/// Returns a volume of `element_blocks` blocks per element.
 pub(super) fn geometry(code: &Code, element_blocks: u32) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
@@ -166,7 +165,7 @@ fn content(len: u64) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + at / 4096) as u8).collect()
 }
 
-/// Devices that hold a volume that has been written once; nothing is slow yet.
+/// Returns devices that hold a volume that was written once; they are not slow yet.
 fn filled(geometry: &Geometry) -> Result<Vec<Arc<MemoryDevice>>, ExecuteError> {
     let device = |slot: u32| {
         let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
@@ -191,7 +190,7 @@ fn filled(geometry: &Geometry) -> Result<Vec<Arc<MemoryDevice>>, ExecuteError> {
     Ok(devices)
 }
 
-/// First elements and lengths in elements, each stripe begun as often as any other.
+/// Returns first elements and lengths in elements; every stripe is begun equally often.
 fn requests(code: &Code, options: &Options, state: u64) -> Vec<(usize, usize)> {
     let mut random = Random::new(options.seed ^ state << 40);
     let data = code.data().len();
@@ -203,7 +202,7 @@ fn requests(code: &Code, options: &Options, state: u64) -> Vec<(usize, usize)> {
     (0..options.requests).map(one).collect()
 }
 
-/// Service times of a request by the volume's plans on its layout.
+/// Returns the service times of a request by the volume's plans on its layout.
 fn planned(geometry: &Geometry, planner: &Planner, lost: Option<usize>, start: usize, len: usize) -> u64 {
     let code = &geometry.code;
     let data = code.data().len();
@@ -228,8 +227,8 @@ fn planned(geometry: &Geometry, planner: &Planner, lost: Option<usize>, start: u
     loads.into_iter().max().unwrap_or(0)
 }
 
-/// Elements, service times by plan, and service times measured, summed over the requests of one
-/// state.
+/// Sums over the requests of one state: elements, planned service times, and measured service
+/// times.
 struct Ran {
     elements: u64,
     planned: u64,
@@ -274,15 +273,15 @@ fn state(code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, Exe
     Ok(ran)
 }
 
-/// Reads volumes of every code, and adds what was found to the report of the model.
+/// Reads volumes of every code, and adds the results to the report of the model.
 ///
-/// `progress` is told what is done and of how much. Cost: some three minutes with the options as
-/// they are by default.
+/// `progress` receives the work done and the work in all. Cost: some three minutes with the
+/// default options.
 pub fn add(report: &mut Report, options: &Options, progress: &dyn Fn(u64, u64)) -> Result<(), ExecuteError> {
     debug_assert_eq!(report.experiment, NAME);
     report.say(format!(
-        "Executed: {} requests per state on volumes of devices in memory, each with one queue and {} ms per element of {} KiB. \"By its plans\" is the time that the volume's own \
-         plans (fewest reads) take on its own layout, whose stripes are turned one against the next; the model has the paper's layout, which is not.",
+        "Executed: {} requests per state on volumes of devices in memory, each with one queue and {} ms per element of {} KiB. \"By its plans\" is the time of the volume's own \
+         plans (fewest reads) on its own layout. Its stripes are turned one against the next; those of the model are not.",
         options.requests,
         options.service.as_millis(),
         ELEMENT_BYTES / 1024

@@ -1,8 +1,7 @@
-//! The evaluations of the papers, run again: each published number beside ours, by a convention
-//! that is named.
+//! The evaluations of the papers, rerun: each published number beside ours, by a named convention.
 //!
 //! Sources: D-Code (Fu, Shu; IPDPS 2015), RAIDq, SHEC (Miyamae, Nakao, Shiozawa; HotDep 2014) and
-//! RAIDP. The fifth, on write cache layers, has a simulator of its own.
+//! RAIDP. The fifth paper, on write cache layers, has its own simulator.
 
 mod array;
 mod ceph_recovery;
@@ -23,7 +22,7 @@ pub mod shec;
 
 pub use rivals::{PRIMES, Rival};
 
-/// The middle one; the higher of two.
+/// Returns the median; the higher of two middle values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]

@@ -1,8 +1,8 @@
-//! The RAIDP paper: layout, recovery time, network and storage, what stacked and weighted add-ons
-//! bear.
+//! The RAIDP paper: layout, recovery time, network and storage, and the tolerance of stacked and
+//! weighted add-ons.
 //!
-//! Reads are those of plans. Times are bytes through the recovering node over a bandwidth: the
-//! calculation that reproduces the slides' table; it is inferred, the paper's own model is not
+//! Reads are those of plans. Times are bytes through the recovering node over a bandwidth. This
+//! calculation reproduces the slides' table; it is inferred, since the paper's own model is not
 //! public.
 
 use super::raidp_hdfs;
@@ -20,8 +20,7 @@ pub const NAME: &str = "raidp";
 const NODES: usize = 16;
 const SUPERCHUNK_BYTES: f64 = 6.0 * 1024.0 * 1024.0 * 1024.0;
 
-/// Bytes per second: a TCP stream's share of 1 Gb/s, and the one constant that is fitted, at 10
-/// Gb/s.
+/// Bytes per second: a TCP stream's share of 1 Gb/s, and the one fitted constant, at 10 Gb/s.
 const BYTES_PER_S_1: f64 = 0.941e9 / 8.0;
 const BYTES_PER_S_10: f64 = 6.2e9 / 8.0;
 
@@ -32,14 +31,15 @@ fn parse(spec: &str) -> Code {
     }
 }
 
-/// The cells cheapest to read for these while columns are lost.
+/// Returns the cells cheapest to read for the wanted ones while columns are lost.
 fn reads(code: &Code, columns: &[usize], wanted: &[CellIndex]) -> Option<Vec<CellIndex>> {
     let lost = CellSet::of_columns(code, columns);
     let request = Request { lost: &lost, wanted, costs: &Costs::uniform(), effort: Effort::Fast };
     Planner::new(code).recover(&request).ok().map(|plan| plan.reads)
 }
 
-/// The two holders of each superchunk, from the equations: a copy is an equation of two cells.
+/// Returns the two holders of each superchunk, from the equations: a copy is an equation of two
+/// cells.
 fn holders(code: &Code) -> Vec<(CellIndex, usize, usize)> {
     let pairs = code.equations().iter().filter(|equation| equation.terms().len() == 2);
     pairs
@@ -152,7 +152,7 @@ fn recovery(report: &mut Report) {
         let disk = bytes * n1 / bandwidth;
         report.row(kind, format!("RAID-6, {network}"), "recovery, s", disk, printed(raid6, RAID6));
     }
-    // The same disk as a plan of our own RAID-6 would rebuild it.
+    // The same disk, rebuilt by a plan of our own RAID-6.
     let raid6 = parse(&format!("raid6:{}", NODES - 2));
     let planned = reads(&raid6, &[0], &[CellIndex(0)]).map_or(0, |reads| reads.len());
     report
@@ -206,8 +206,8 @@ fn traffic(report: &mut Report) {
                 .into(),
         );
     }
-    // One block, by the plan: what an update in place reads and writes; what is appended has no old
-    // content.
+    // Reads and writes of an update of one block in place, by the plan; an appended block has no
+    // old content.
     let nothing = CellSet::empty(&code);
     if let Ok(plan) = Planner::new(&code).update(&code.data()[..1], &nothing, &Costs::uniform()) {
         let on_disk = |cell: &&CellIndex| code.column_of(**cell) < NODES;
@@ -226,7 +226,7 @@ fn traffic(report: &mut Report) {
     report.computed("RAIDP", "size of an add-on over its disk", share, None);
 }
 
-/// Which sets survive, add-ons counted as columns of their own.
+/// Adds the sets that survive; add-ons count as columns.
 fn tolerance(report: &mut Report, threads: usize) {
     let mut rows = Vec::new();
     const ANY_TWO: &str = "Recovers quickly** from a simultaneous failure of any two disks";
@@ -253,14 +253,14 @@ fn tolerance(report: &mut Report, threads: usize) {
     }
     report.figures.push(Figure::Heat(Heat {
         title: "Share of sets of columns that survive".into(),
-        caption: "16 disks and their add-ons. Plain add-ons bear any two, weighted ones any three at the same cost, two stacked ones any four.".into(),
+        caption: "16 disks and their add-ons. Plain add-ons tolerate any two lost columns, weighted ones any three at the same cost, two stacked ones any four.".into(),
         columns: (1..=5).map(|lost| format!("{lost} lost")).collect(),
         rows,
     }));
 }
 
-/// Fewer than N - 1 superchunks per disk: only some classes of the circulant layout, so that disks
-/// share at most one.
+/// Adds layouts of fewer than N - 1 superchunks per disk: some classes of the circulant layout, so
+/// that disks share at most one.
 fn partial(report: &mut Report) {
     for classes in 1..=4usize {
         let code = circulant(9, classes);
@@ -281,7 +281,8 @@ fn partial(report: &mut Report) {
     }
 }
 
-/// RAIDP on an odd number of disks with superchunks (t, i), t = 1 .. classes, on disks i and i + t.
+/// Returns RAIDP on an odd number of disks with superchunks (t, i), t = 1 .. classes, on disks i
+/// and i + t.
 fn circulant(disks: usize, classes: usize) -> Code {
     let rows: Vec<usize> =
         (0..2 * disks).map(|column| if column < disks { 2 * classes } else { 1 }).collect();

@@ -1,21 +1,21 @@
 //! RAIDP in clusters of HDFS: the record that `integrations/hdfs/experiments` prints, for the
 //! slides' bars of writing, reading, TeraSort and their network, and their table of recovery.
 //!
-//! Lines before the table say under what circumstances. Each row is one run; runs of the same
-//! system and experiment are rounds, of which the median counts. The slides' bars have no numbers
-//! in their text, so these stand in notes.
+//! Lines before the table state the circumstances. Each row is one run; runs of equal system and
+//! experiment are rounds, and their median counts. The slides' bars have no numbers in their text,
+//! so these are in notes.
 
 use super::median;
 use crate::Report;
 use crate::figure::{Figure, Listing};
 
-/// The record that was committed.
+/// The committed record.
 const COMMITTED: &str = include_str!("../../records/raidp-hdfs.txt");
 
 const CASE: &str = "RAIDP : three replicas in a cluster of HDFS";
 const RECOVERY: &str = "two of 12 nodes lost in a cluster of HDFS";
 
-/// What is shown of a run, in the order of the record's columns, with so many digits.
+/// Values of a run, in the order of the record's columns, with their number of digits.
 const COLUMNS: [(&str, usize); 8] = [
     ("time, s", 1),
     ("sent, MB", 0),
@@ -48,14 +48,14 @@ fn run(line: &'static str) -> Option<Run> {
     Some(Run { system, experiment, values: numbers.try_into().ok()? })
 }
 
-/// The lines of the record before its table, and the lines of its table.
+/// Returns the lines of the record before its table, and the lines of its table.
 fn parts() -> (Vec<&'static str>, impl Iterator<Item = &'static str>) {
     let is_head = |line: &&str| line.starts_with("system ");
     let circumstances = COMMITTED.lines().take_while(|line| !is_head(line)).collect();
     (circumstances, COMMITTED.lines().skip_while(move |line| !is_head(line)).skip(1))
 }
 
-/// Adds what the record says to the report of the paper.
+/// Adds the record to the report of the paper.
 pub(super) fn report(report: &mut Report) {
     let (circumstances, rows) = parts();
     let runs: Vec<Run> = rows.filter_map(run).collect();
@@ -100,7 +100,8 @@ pub(super) fn report(report: &mut Report) {
     listing(report, &runs, &circumstances);
 }
 
-/// What moved until nothing was missing, by the command's own count, and until all had its copies.
+/// Adds the bytes moved until no block was missing, by the command's own count, and until all
+/// blocks had their copies.
 fn recovery(report: &mut Report, of: impl Fn(&str, &str, usize) -> Option<f64>) {
     const ALL: &str = "recover and restore";
     for (column, what) in [(SENT, "bytes sent"), (SECONDS, "time")] {
@@ -128,7 +129,7 @@ fn recovery(report: &mut Report, of: impl Fn(&str, &str, usize) -> Option<f64>) 
     }
 }
 
-/// A line for each system and experiment: medians of its rounds.
+/// Returns a line for each system and experiment: medians of its rounds.
 fn lines(runs: &[Run]) -> Vec<Vec<String>> {
     let mut groups: Vec<(&str, &str, Vec<&Run>)> = Vec::new();
     for run in runs {
@@ -147,7 +148,7 @@ fn lines(runs: &[Run]) -> Vec<Vec<String>> {
     groups.into_iter().map(line).collect()
 }
 
-/// All runs of the record.
+/// Returns all runs of the record.
 fn listing(report: &mut Report, runs: &[Run], circumstances: &[&str]) {
     let head = ["system", "experiment", ">rounds"].into_iter().map(String::from);
     report.figures.push(Figure::Listing(Listing {

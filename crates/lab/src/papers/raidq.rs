@@ -1,8 +1,8 @@
-//! The RAIDq paper: how many data disks each construction bears, and its throughput tables on this
+//! The RAIDq paper: the most data disks of each construction, and its throughput tables on this
 //! machine ([`super::raidq_speed`]).
 //!
-//! The limits are exact and found anew: the rows are powers, so a vanishing minor can be shifted to
-//! start at data disk 0, and the first one ends the code.
+//! The limits are exact and computed here: the rows are powers, so a vanishing minor can be
+//! shifted to start at data disk 0, and the first one ends the code.
 
 use super::raidq_speed::{Speeds, tables};
 use crate::figure::{Figure, Heat, HeatRow};
@@ -80,23 +80,23 @@ fn constructions() -> Vec<Construction> {
     ]
 }
 
-/// Rows of Table 1, as the document has them.
+/// Rows of Table 1, verbatim.
 const TABLE_1: [&str; 3] = [
     r"$[1, \alpha, \alpha^{1/2}, \alpha^{3/2}]$ 21",
     r"$[1, \alpha, \alpha^{1/3}, \alpha^{2/3}]$ 63",
     r"$[1, \alpha, \alpha^{1/2}, X]$ 92",
 ];
 
-/// The limits, and the tables of speed of the kernels that were measured.
+/// Returns the limits, and the tables of speed of the measured kernels.
 pub fn run(speeds: &[Speeds]) -> Report {
     let mut report = Report::new(NAME, "RAIDq: limits, and throughput on this machine");
     report.say(
-        "How many data disks does each construction bear? The rows of the generator are powers, so vanishing minors can be shifted: the first one that starts at \
-         data disk 0 decides, and is printed as the pattern of losses that is fatal with one disk more.",
+        "How many data disks does each construction allow? The rows of the generator are powers, so vanishing minors can be shifted: the first one that starts at \
+         data disk 0 decides. It is printed as the pattern of losses that is fatal with one more disk.",
     );
     report.say(
-        "The paper says that no generator b gets beyond 27 with [1,b,b^2,b^3]; that is so for generators of the field, but b of order 85 reaches 33. It calls \
-         [1,a,a^1/2,X] not MDS; up to 92 data disks it is. Other polynomials for X reach 125 (still with constant term 1) and 164 disks, found by search over \
+        "The paper says that no generator b gets beyond 27 with [1,b,b^2,b^3]. This holds for generators of the field, but b of order 85 reaches 33. It calls \
+         [1,a,a^1/2,X] not MDS; it is MDS up to 92 data disks. Other polynomials for X reach 125 (still with constant term 1) and 164 disks, found by search over \
          all 32,640 irreducible ones.",
     );
     limits(&mut report);
@@ -127,7 +127,7 @@ fn limits(report: &mut Report) {
     }
     report.figures.push(Figure::Heat(Heat {
         title: "Most data disks of each construction".into(),
-        caption: "255 is the most that GF(2^8) rows of powers can bear.".into(),
+        caption: "255 is the limit of rows of powers in GF(2^8).".into(),
         columns: vec!["data disks".into()],
         rows,
     }));

@@ -1,10 +1,10 @@
-//! Tables 2 to 4 of the RAIDq paper on kernels of this machine: the fastest of interleaved turns of
-//! thread time.
+//! Tables 2 to 4 of the RAIDq paper on kernels of this machine: the fastest of interleaved turns
+//! of thread time.
 //!
-//! A process has one kernel, so what was measured is a value, [`Speeds`], that other processes can
-//! give ([`pantile_kernel::Tier`]; `PANTILE_KERNEL`), and a record can hold. Each construction runs
-//! as its codec runs it: rows of ones are sums, powers of a are doubled where the kernel does that
-//! for less than a product, towers go by Horner's rule.
+//! A process has one kernel. Its measurements are a value, [`Speeds`], which other processes can
+//! return ([`pantile_kernel::Tier`]; `PANTILE_KERNEL`), and a record can hold. Each construction
+//! runs as its codec runs it: rows of ones are sums, powers of a are doubled where the kernel does
+//! that for less than a product, towers use Horner's rule.
 
 use crate::{Printed, Report, printed};
 use pantile::gf::Gf;
@@ -19,32 +19,32 @@ const DATA: usize = 16;
 /// Bytes of a block in Table 2.
 const BLOCK_BYTES: usize = 4096;
 
-/// Bytes of a column in Tables 3 and 4, where the paper says nothing.
+/// Bytes of a column in Tables 3 and 4; the paper does not state them.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 const TURNS: usize = 15;
 const TURN_NS: u64 = 500_000;
 
-/// The kernel whose products are look-ups as the paper's are: `vpshufb` of 32 bytes, where the
+/// The kernel whose products are look-ups, as the paper's are: `vpshufb` of 32 bytes, where the
 /// paper has `pshufb` of 16.
 pub const LOOK_UPS: Tier = Tier::Avx2;
 
-/// What was measured with one kernel.
+/// Measurements of one kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speeds {
-    /// Its name.
+    /// Name of the kernel.
     pub kernel: String,
     /// Table 2: nanoseconds for 4 KiB, in the order of [`TABLE_2`].
     pub product_ns: Vec<f64>,
     /// Table 3: MB/s of encoding, in the order of [`TABLE_3`].
     pub encode: Vec<f64>,
-    /// And of decoding as many data disks as there are parities; the first row has none.
+    /// Table 3: MB/s of decoding as many data disks as there are parities; the first row has none.
     pub decode: Vec<Option<f64>>,
-    /// Table 4: MB/s with 0, 1 and 2 disks that lie.
+    /// Table 4: MB/s with 0, 1 and 2 disks that return wrong data.
     pub errors: Vec<f64>,
     /// The third parity by two passes of P and Q, and directly: MB/s.
     pub third_parity: Vec<f64>,
-    /// Whether both gave the same bytes.
+    /// True if both gave the same bytes.
     pub is_same: bool,
 }
 
@@ -56,11 +56,11 @@ struct Product {
     how: How,
 }
 
-/// How a second sum is made beside the plain one.
+/// Method of a second sum beside the plain one.
 enum How {
-    /// In words of the base instruction set, doubled.
+    /// Words of the base instruction set, doubled.
     Words,
-    /// By the kernel, with these coefficients.
+    /// The kernel, with these coefficients.
     Powers(u8),
 }
 
@@ -75,13 +75,13 @@ const TABLE_2: [Product; 4] = [
 struct Row {
     /// The paper's name.
     name: &'static str,
-    /// Our code; none for the loop in words.
+    /// Our code; `None` for the loop in words.
     spec: Option<&'static str>,
     parities: usize,
     /// The paper's MB/s of encoding and decoding.
     encode: Option<f64>,
     decode: Option<f64>,
-    /// The row as the document has it.
+    /// The row, verbatim.
     line: &'static str,
 }
 
@@ -169,8 +169,8 @@ pub fn measure() -> Speeds {
     }
 }
 
-/// Thread time per call in the fastest turn, the contestants taking turns: what else runs on the
-/// machine only adds to it.
+/// Returns the thread time per call in the fastest turn. The contestants take turns: other load of
+/// the machine only adds time.
 fn fastest(contestants: &mut [Box<dyn FnMut() + '_>]) -> Vec<f64> {
     let mut times = vec![f64::INFINITY; contestants.len()];
     for turn in 0..=TURNS {
@@ -184,7 +184,7 @@ fn fastest(contestants: &mut [Box<dyn FnMut() + '_>]) -> Vec<f64> {
                     break spent;
                 }
             };
-            // The first turn makes programs and touches memory.
+            // The first turn builds programs and touches memory.
             if turn > 0 {
                 *time = time.min(spent as f64 / calls as f64);
             }
@@ -228,9 +228,9 @@ fn run_or_stop<E: std::fmt::Display>(done: Result<(), E>) {
     done.unwrap_or_else(|error| unreachable!("the stripe is of the code: {error}"));
 }
 
-/// A sum, and beside it one that is doubled before each column is added: the loop of Linux for
-/// RAID-6 in words, as the compiler makes it for the base instruction set of the processor, which
-/// on x86-64 has SSE2 and no look-ups.
+/// Computes a sum, and beside it one that is doubled before each column is added. It is the loop
+/// of Linux for RAID-6 in words, compiled for the base instruction set of the processor; on x86-64
+/// that has SSE2 and no look-ups.
 ///
 /// `WITH_Q`: the second sum too.
 fn words<const WITH_Q: bool>(columns: &[Vec<u8>], p: &mut [u8], q: &mut [u8]) {
@@ -258,7 +258,7 @@ fn blocks(count: usize, len: usize) -> Vec<Vec<u8>> {
     (0..count).map(|i| (0..len).map(|at| (at * 7 + i * 29) as u8).collect()).collect()
 }
 
-/// A sum over so many columns, and beside it one of powers of a factor, by the kernel.
+/// Returns a sum over `columns` columns, and beside it one of powers of a factor, by the kernel.
 fn sums(columns: usize, factor: Option<u8>) -> Program {
     let power = |n: usize| (0..n).fold(Gf::ONE, |x, _| x * Gf(factor.unwrap_or(1))).0;
     let plain = Step { target: columns, terms: (0..columns).map(|i| (i, 1)).collect() };
@@ -270,13 +270,12 @@ fn sums(columns: usize, factor: Option<u8>) -> Program {
     }
 }
 
-/// Table 2: what a product by one constant adds for a block of 4 KiB.
+/// Returns Table 2: the added time of a product by one constant, for a block of 4 KiB.
 ///
-/// That is what a sum of powers of the constant costs beside a plain sum, for each further column:
-/// so each constant goes the way that the kernel has for it, and not through a program of one
-/// product.
+/// It is the time of a sum of powers of the constant beyond that of a plain sum, for each further
+/// column. Each constant thus uses the kernel's own method for it, not a program of one product.
 fn products() -> Vec<f64> {
-    /// The fewest and the most columns; with both sums they fill a first-level cache of 32 KiB.
+    /// Fewest and most columns; with both sums they fill a first-level cache of 32 KiB.
     const COLUMNS: [usize; 2] = [2, 6];
     let mut calls: Vec<Box<dyn FnMut()>> = Vec::new();
     let by_kernel = |columns: usize, factor: Option<u8>| -> Box<dyn FnMut()> {
@@ -316,7 +315,7 @@ fn products() -> Vec<f64> {
     TABLE_2.iter().enumerate().map(beyond).collect()
 }
 
-/// Table 3: encode, and decode of as many lost data disks as there are parities.
+/// Returns Table 3: encoding, and decoding of as many lost data disks as there are parities.
 fn throughput() -> (Vec<f64>, Vec<Option<f64>>) {
     let coded: Vec<(&Row, Codec)> =
         TABLE_3.iter().filter_map(|row| row.spec.map(|spec| (row, codec(spec)))).collect();
@@ -346,7 +345,8 @@ fn throughput() -> (Vec<f64>, Vec<Option<f64>>) {
     (encode, decode)
 }
 
-/// Table 4: a stripe is checked, and with two lying disks the liars are found and corrected.
+/// Returns Table 4: a stripe is checked, and up to two disks with wrong data are located and
+/// corrected.
 fn errors() -> Vec<f64> {
     let codec = codec("raidq:16+4");
     let Ok(checker) = codec.checker(&CellSet::empty(codec.code())) else { unreachable!("a set of the code") };
@@ -371,8 +371,9 @@ fn errors() -> Vec<f64> {
     (0..3).map(of).collect()
 }
 
-/// R = sum of a^(i/2) D_i as the paper has it from hardware for P and Q: Q of the even disks plus
-/// a^1/2 times Q of the odd ones, in two passes; beside one pass with the coefficients of R.
+/// Computes R = sum of a^(i/2) D_i as in the paper, with hardware for P and Q: Q of the even disks
+/// plus a^1/2 times Q of the odd ones, in two passes. Beside it, one pass uses the coefficients of
+/// R.
 fn two_passes() -> (Vec<f64>, bool) {
     let half = Gf(0x85);
     let power = |base: Gf, n: usize| (0..n).fold(Gf::ONE, |x, _| x * base);
@@ -403,22 +404,21 @@ fn two_passes() -> (Vec<f64>, bool) {
     (ns.into_iter().map(|ns| bytes / ns * 1e3).collect(), buffers[DATA + 2] == others[DATA])
 }
 
-/// The row of Reed-Solomon with as many parities, unless it is the row itself.
+/// Returns the row of Reed-Solomon with equally many parities, unless it is the row itself.
 fn reference(i: usize) -> Option<usize> {
     let is = |row: &Row| row.parities == TABLE_3[i].parities && row.name.starts_with("Reed");
     TABLE_3.iter().position(is).filter(|&reference| reference != i)
 }
 
-/// Adds the tables of every kernel that was measured, and whether the order of the paper's Table 3
-/// is kept.
+/// Adds the tables of every measured kernel, and whether the order of the paper's Table 3 is kept.
 ///
-/// Published speeds stand beside the kernel of the paper's kind of instruction.
+/// Published speeds are shown beside the kernel of the paper's kind of instruction.
 pub(super) fn tables(report: &mut Report, speeds: &[Speeds]) {
     let kernels: Vec<&str> = speeds.iter().map(|speeds| speeds.kernel.as_str()).collect();
     report.say(format!(
         "Tables 2 to 4 on this machine: {DATA} data disks, columns of 64 KiB, thread CPU time, the fastest of {TURNS} interleaved turns; kernels {}. The paper measured a Xeon E5430 with look-ups \
-         (SSSE3) before 2013; \"avx2\" is that kind of instruction, the portable kernel the one without. What can be compared is each row against Reed-Solomon of the same shape, and the order \
-         of rows. Where instructions multiply any constant at one cost (GFNI), the advantage of cheap constants is gone; what is left is the row of ones, and for the tower codes that their wide elements cost more products.",
+         (SSSE3) before 2013; \"avx2\" is that kind of instruction, the portable kernel the one without. Each row can be compared with Reed-Solomon of the same shape, and so can the order \
+         of rows. If instructions multiply by any constant at one cost (GFNI), cheap constants have no advantage, only rows of ones; wide elements of tower codes cost more products.",
         kernels.join(", ")
     ));
     for speeds in speeds {
@@ -475,7 +475,7 @@ fn of_kernel(report: &mut Report, speeds: &Speeds) {
     for (wrong, (&rate, paper)) in speeds.errors.iter().zip(errors).enumerate() {
         let case = format!("Table 4, {wrong} disks lie, {kernel}");
         report.measured(case, "check and correct, MB/s", rate, paper).note =
-            Some("every byte of the liars is wrong; finding them anew in each stripe".into());
+            Some("every byte of these disks is wrong; they are located again in each stripe".into());
     }
     let encode = TABLE_3.iter().position(|row| row.spec == Some("raidq:16+4")).map(|i| speeds.encode[i]);
     let paper = stated(Some(3187.0), "Encode 3187");
@@ -488,7 +488,7 @@ fn of_kernel(report: &mut Report, speeds: &Speeds) {
     }
 }
 
-/// Ours and the paper's of a row that has both.
+/// Returns our speed and the paper's of a row that has both.
 fn of_row(speeds: &Speeds, i: usize, op: usize) -> Option<(f64, f64)> {
     match op {
         0 => speeds.encode.get(i).copied().zip(TABLE_3[i].encode),
@@ -496,7 +496,7 @@ fn of_row(speeds: &Speeds, i: usize, op: usize) -> Option<(f64, f64)> {
     }
 }
 
-/// How many pairs of rows stand in the order in which the paper has them, and those that do not.
+/// Returns the number of pairs of rows in the paper's order, and the pairs that are not.
 fn order(speeds: &Speeds, op: usize) -> (usize, Vec<String>) {
     let rows: Vec<(usize, (f64, f64))> =
         (0..TABLE_3.len()).filter_map(|i| of_row(speeds, i, op).map(|values| (i, values))).collect();
@@ -530,7 +530,7 @@ mod tests {
         assert!(p == buffers[DATA] && q == buffers[DATA + 1]);
     }
 
-    /// Speeds that are the paper's, in every row.
+    /// Returns the paper's speeds, in every row.
     fn papers() -> Speeds {
         Speeds {
             kernel: LOOK_UPS.name().into(),
@@ -554,7 +554,7 @@ mod tests {
         assert!(turned.contains(&"Reed-Solomon, m=2 before [1,a]".to_string()), "{turned:?}");
         let mut report = Report::new("raidq", "RAIDq");
         tables(&mut report, &[papers(), Speeds { kernel: "portable".into(), ..papers() }]);
-        // The paper has 3186 in one table and 3187 in the other.
+        // The paper prints 3186 in one table and 3187 in the other.
         assert!(report.published().all(|measure| measure.case.ends_with("avx2") && measure.is_within(4e-4)));
         assert_eq!(report.published().count(), 11 + 10 + 3);
         let value = |case: &str, quantity: &str| report.find(case, quantity).expect("a row");

@@ -9,7 +9,7 @@ use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 /// The name of the experiment.
 pub const NAME: &str = "recovery";
 
-/// Reads to rebuild each column, and whether every one is proved to be the least.
+/// Returns the reads to rebuild each column, and true if every one is proved minimal.
 pub fn reads_of(code: &Code, effort: Effort) -> (Vec<usize>, bool) {
     let planner = Planner::new(code);
     let mut is_exact = true;
@@ -29,8 +29,8 @@ pub fn reads_of(code: &Code, effort: Effort) -> (Vec<usize>, bool) {
     (reads, is_exact)
 }
 
-/// The closed form for a column that holds data, known to be the fewest reads, and that of the
-/// conventional way (one family of chains).
+/// Returns the closed form for a column that holds data, known to be the fewest reads, and that of
+/// the conventional method (one family of chains).
 fn closed_forms(rival: Rival, p: usize) -> Option<(usize, usize)> {
     Some(match rival {
         Rival::DCode | Rival::XCode => ((3 * p * p + 13 - 8 * p) / 4, p * p + 3 - 3 * p),
@@ -40,8 +40,8 @@ fn closed_forms(rival: Rival, p: usize) -> Option<(usize, usize)> {
     })
 }
 
-/// Clay codes with the reads d q^(t-1) of their closed form, and codes of the same space and about
-/// as many disks.
+/// Clay codes with the reads d q^(t-1) of their closed form, and codes of equal space and about as
+/// many disks.
 const AT_EQUAL_SPACE: [(&str, Option<usize>); 14] = [
     ("clay:4,2,5", Some(20)),
     ("dcode:6", None),
@@ -59,7 +59,7 @@ const AT_EQUAL_SPACE: [(&str, Option<usize>); 14] = [
     ("rs:3+3", None),
 ];
 
-/// Reads of Clay, SHEC, LRC, D-Code and Reed-Solomon where each stores as much.
+/// Adds the reads of Clay, SHEC, LRC, D-Code and Reed-Solomon at equal overhead.
 fn at_equal_space(report: &mut Report, threads: usize) {
     let counted = parallel::map(threads, &AT_EQUAL_SPACE, |&(spec, closed_form)| {
         let Ok(code) = Code::parse(spec) else { unreachable!("{spec} is a code") };
@@ -103,7 +103,7 @@ pub fn run(threads: usize) -> Report {
     let mut report = Report::new(NAME, "Fewest reads to rebuild one disk");
     report.say(
         "How many elements must be read to rebuild a lost disk? The plans of the volume, beside the closed forms for the hybrid recovery (each lost element from one of \
-         its two chains) and the conventional recovery from one family of chains. The closed forms are of the literature and stand computed beside the counts; EVENODD's is for its disk 0. \
+         its two chains) and the conventional recovery from one family of chains. The closed forms are from the literature and are computed beside the counts; EVENODD's is for its disk 0. \
          The D-Code paper prints one number, for itself and X-Code: about 25 % fewer reads, which is the limit for large p.",
     );
     let tasks: Vec<(Rival, usize)> =
@@ -151,7 +151,7 @@ pub fn run(threads: usize) -> Report {
         rows.push((case, reads.iter().map(|&n| Some(n as f64)).collect::<Vec<_>>(), code.data().len()));
     }
     at_equal_space(&mut report, threads);
-    // The same quantity is listed once: disk 0 has its own line above.
+    // Each quantity is listed once: disk 0 has its own line above.
     report.measures.dedup_by(|b, a| a.case == b.case && a.quantity == b.quantity);
     let columns = rows.iter().map(|row| row.1.len()).max().unwrap_or(0);
     report.figures.push(Figure::Heat(Heat {

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// The longest request, in elements.
 pub(crate) const LEN_MOST: usize = 20;
 
-/// The part of a request in each stripe that it touches, as positions in user order.
+/// Returns the part of a request in each stripe that it touches, as positions in user order.
 pub(crate) fn pieces(data: usize, start: usize, len: usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut start, mut left) = (start, len);
@@ -19,7 +19,7 @@ pub(crate) fn pieces(data: usize, start: usize, len: usize) -> Vec<Range<usize>>
     pieces
 }
 
-/// Every request once: S and L.
+/// Returns every request once: S and L.
 pub(crate) fn all(data: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..=LEN_MOST).flat_map(move |len| (0..data).map(move |start| (start, len)))
 }

@@ -21,11 +21,11 @@ pub enum Rival {
 }
 
 impl Rival {
-    /// In the order of the paper's figures; EVENODD, which it leaves out, last.
+    /// All codes, in the order of the paper's figures; EVENODD, which it leaves out, last.
     pub const ALL: [Rival; 6] =
         [Rival::Rdp, Rival::HCode, Rival::Hdp, Rival::XCode, Rival::DCode, Rival::EvenOdd];
 
-    /// As the papers write it.
+    /// Returns the name that the papers use.
     pub fn name(self) -> &'static str {
         match self {
             Rival::Rdp => "RDP",
@@ -37,7 +37,7 @@ impl Rival {
         }
     }
 
-    /// The spec of the code built from the prime p.
+    /// Returns the spec of the code built from the prime p.
     pub fn spec(self, p: usize) -> String {
         match self {
             Rival::Rdp => format!("rdp:{}", p + 1),
@@ -49,7 +49,7 @@ impl Rival {
         }
     }
 
-    /// The code itself.
+    /// Returns the code built from the prime p.
     pub fn code(self, p: usize) -> pantile::Code {
         match pantile::Code::parse(&self.spec(p)) {
             Ok(code) => code,

@@ -1,4 +1,4 @@
-//! The SHEC paper: tables 1 and 2, figures 3, 4 and 6, and what its durability figures need.
+//! The SHEC paper: tables 1 and 2, figures 3, 4 and 6, and the inputs of its durability figures.
 
 use super::ceph_recovery;
 use crate::figure::{Chart, Figure, Series};
@@ -21,7 +21,7 @@ struct Row {
     annual_loss: f64,
     /// Recovery overhead of one and of two failures.
     overheads: [f64; 2],
-    /// As the document has it.
+    /// The row, verbatim.
     line: &'static str,
 }
 
@@ -34,7 +34,7 @@ const TABLES: [Row; 5] = [
     Row { shape: (7, 4, 3), space_per_cent: 64.0, estimator: 1.71, annual_loss: 1.65e-10, overheads: [0.43, 0.69], line: "7 4 3 1.71 64% 1.65E-10 0.43/0.69" },
 ];
 
-/// The annual probability of loss that the tables print of a code.
+/// Returns the annual probability of loss that the tables print of a code.
 pub(crate) fn annual_loss_printed(spec: &str) -> Option<Printed> {
     let row = TABLES.iter().find(|row| {
         let (k, m, l) = row.shape;
@@ -62,25 +62,25 @@ fn subsets(n: usize, size: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// What losses of so many columns cost, over all sets of them, data and parity.
+/// Cost of losing a number of columns, over all sets of them, data and parity.
 #[derive(Clone, Debug)]
 pub struct Overhead {
     /// Sets that can be recovered.
     pub survived: usize,
-    /// Sets that cannot.
+    /// Sets that cannot be recovered.
     pub fatal: usize,
-    /// Chunks read, summed over the sets that can.
+    /// Chunks read, summed over the sets that can be recovered.
     pub reads: usize,
 }
 
 impl Overhead {
-    /// Chunks read over k, the mean over the sets that can be recovered.
+    /// Returns the chunks read over k, as the mean over the sets that can be recovered.
     pub fn mean(&self, data: usize) -> f64 {
         self.reads as f64 / self.survived as f64 / data as f64
     }
 }
 
-/// Plans every loss of so many columns.
+/// Plans every loss of `lost` columns.
 pub fn overhead(code: &Code, lost: usize) -> Overhead {
     let planner = Planner::new(code);
     let mut sum = Overhead { survived: 0, fatal: 0, reads: 0 };
@@ -100,7 +100,7 @@ pub fn overhead(code: &Code, lost: usize) -> Overhead {
     sum
 }
 
-/// The smallest number of columns of which some set is fatal, and how many sets.
+/// Returns the smallest number of columns with a fatal set, and the number of fatal sets.
 fn first_fatal(code: &Code) -> (usize, u64, u64) {
     let certificate = prove(code, &ProveOptions::default(), &|_, _, _| true);
     let level = certificate.levels.iter().find(|level| level.survived < level.sets);
@@ -115,9 +115,9 @@ pub fn run(threads: usize) -> Report {
          (data and parity) that can be recovered; fatal sets are counted exactly.",
     );
     report.say(
-        "The overheads of tables 1 and 2 are reproduced (202/270 = 0.748 is printed as 0.74: cut, not rounded). The annual durabilities are not: the paper \
-         leaves out MTBF and MTTR, and no formula that was tried gives even their ratios to print accuracy (nearest: first repair times the \
-         overhead, 1 to 5 % off); taken at face value they need a repair time of half a second. What is exact is shown instead: the first fatal level and its share.",
+        "The overheads of tables 1 and 2 are reproduced (202/270 = 0.748 is printed as 0.74: cut, not rounded). The annual durabilities are not. The paper \
+         leaves out MTBF and MTTR, and no tried formula gives even their ratios to print accuracy (nearest: first repair times the \
+         overhead, 1 to 5 % off). Taken at face value they need a repair time of half a second. The first fatal level and its share, which are exact, are shown instead.",
     );
     tables(&mut report);
     figure_3_and_4(&mut report, threads);
@@ -173,7 +173,7 @@ fn tables(report: &mut Report) {
             durability / weight
         ));
     }
-    // Ratios between codes of the same first fatal level do not need MTBF and MTTR, under the plain
+    // Ratios between codes of equal first fatal level do not need MTBF and MTTR, in the plain
     // model.
     for (a, b) in [(1, 0), (2, 0), (4, 3)] {
         let (first, second) = (&fatal_weight[a], &fatal_weight[b]);
@@ -185,7 +185,8 @@ fn tables(report: &mut Report) {
     }
 }
 
-/// Figure 3: half as many fatal triples as simple local groups; Figure 4: that factor against ml/k.
+/// Adds figure 3, half as many fatal triples as simple local groups, and figure 4, that factor
+/// against ml/k.
 fn figure_3_and_4(report: &mut Report, threads: usize) {
     let triples = |spec: &str| overhead(&parse(spec), 3).fatal as f64;
     let (shingled, plain) = (triples("shec:6,4,3"), triples("slpg:6,4,3"));
@@ -218,7 +219,7 @@ fn figure_3_and_4(report: &mut Report, threads: usize) {
         let certificate = prove(&shingled, &options, &|_, _, _| true);
         let same = certificate.levels.get(level - 1)?;
         let ours = (same.sets - same.survived) as f64;
-        // With no fatal set at that level the factor has no bound; one set stands for it.
+        // Without a fatal set at that level the factor has no bound; one set is assumed.
         Some((level, fatal as f64 / ours.max(1.0), ours == 0.0, sets))
     });
     let mut points = Vec::new();
@@ -245,8 +246,8 @@ fn figure_3_and_4(report: &mut Report, threads: usize) {
     )));
 }
 
-/// The patterns that section 2.2 goes through: Figures 2 and 3. Columns are the data chunks, then
-/// the parities.
+/// Adds the patterns of section 2.2, in Figures 2 and 3. Columns are the data chunks, then the
+/// parities.
 fn examples(report: &mut Report) {
     let reads = |spec: &str, lost: &[usize], wanted: &[usize]| {
         let code = parse(spec);
@@ -268,7 +269,7 @@ fn examples(report: &mut Report) {
     report.counted(case, "D1, P1, P5, P6 lost: 1 if fatal", is_fatal(&found), None).note =
         Some("the paper: fatal".into());
     let found = reads("shec:10,6,5", &d6_d9, &d6_d9).unwrap_or_default();
-    // The union of the two parities' ranges: the data read, and what is made.
+    // The union of the two parities' ranges: the data read, and the lost chunks.
     let of_data = found.iter().filter(|cell| cell.usize() < k).count();
     report
         .counted(
@@ -288,13 +289,13 @@ fn examples(report: &mut Report) {
     }
 }
 
-/// The parameter sets of section 2.3: overhead of one failure against space, by tolerance.
+/// Adds the parameter sets of section 2.3: overhead of one failure against space, by tolerance.
 fn sweep(report: &mut Report, threads: usize) {
     let mut shapes = Vec::new();
     for k in 2..=12usize {
         for m in 2..=6usize {
             for l in 2..=k {
-                // With less than one parity over each chunk something is not protected at all.
+                // With less than one parity over each chunk some chunk is not protected.
                 if k + m <= 16 && m * l >= k && (k == 2 || l < k || m <= 3) {
                     shapes.push((k, m, l));
                 }
@@ -338,7 +339,7 @@ fn sweep(report: &mut Report, threads: usize) {
     )));
 }
 
-/// Figure 6: overhead by failures of codes of about the same durability, and RS(5,3) beside
+/// Adds figure 6: overhead by failures of codes of about equal durability, and RS(5,3) beside
 /// SHEC(5,3,3).
 fn equal_durability(report: &mut Report) {
     let codes = [

@@ -1,4 +1,4 @@
-//! The codes of a replay side by side: the one table that the terminal prints and the page carries.
+//! The codes of a replay side by side: the table that the terminal prints and the page includes.
 
 use super::{Options, Replayed};
 use crate::Report;
@@ -16,14 +16,14 @@ const COLUMNS: [(&str, &str); 8] = [
     (">rebuild", "rebuild reads over the stripe's data, mean over devices"),
 ];
 
-/// The same where the engine was driven.
+/// Further columns where the engine was driven.
 const DRIVEN: [(&str, &str); 3] = [
     (">moved back", "move-back, blocks written"),
     (">rebuild read", "rebuild, blocks read"),
     (">in log", "blocks in the log at the end"),
 ];
 
-/// The same where devices take time.
+/// Further columns where devices take time.
 const TIMED: [(&str, &str); 4] = [
     (">read p50", "latency of reads, p50, ms"),
     (">read p99", "latency of reads, p99, ms"),
@@ -31,7 +31,7 @@ const TIMED: [(&str, &str); 4] = [
     (">write p99", "latency of writes, p99, ms"),
 ];
 
-/// A line per code, of numbers that the report has.
+/// Returns a line per code, of numbers in the report.
 pub(super) fn comparison(report: &Report, replayed: &[Replayed], options: &Options) -> Listing {
     let driven = DRIVEN.iter().filter(|_| options.is_driven());
     let timed = TIMED.iter().filter(|_| options.device.is_some());

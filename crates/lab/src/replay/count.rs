@@ -1,18 +1,18 @@
-//! One code under a trace: the blocks that each device reads and writes, by cause, if stripes are
-//! written in place.
+//! Counts one code under a trace: the blocks that each device reads and writes, by cause, if
+//! stripes are written in place.
 //!
-//! Requests are taken one at a time, each durable before the next, on a volume that has been
-//! written once: a read reads its blocks; a write does, for every offset in the elements, what
-//! [`Planner::update`] says of the cells that it changes at that offset. With devices lost, the
-//! lost cells of a read come by the cheapest plan for just these cells, over all offsets from the
-//! first to the last that is wanted of any; and a stripe that is written is written as a whole, so
-//! that a device that returns can be told what it missed.
+//! Requests run one at a time, each durable before the next, on a volume that has been written
+//! once. A read reads its blocks. A write follows [`Planner::update`] for every offset in the
+//! elements, with the cells that it changes at that offset. With devices lost, the lost cells of a
+//! read are recovered by the cheapest plan for exactly these cells, over all offsets from the
+//! first to the last wanted one. A stripe that is written is then written as a whole, so that it
+//! is known what a returning device lacks.
 //!
 //! All offsets of one request in one stripe change one of three sets of consecutive cells. So
-//! nothing is planned per request: how often each set was read and written is counted, and
-//! multiplied by its plan at the end; of a degraded volume, how often each range of blocks was. Of
-//! a code with very many sets only those that occur are kept, and multiplied whenever there are too
-//! many: the memory is bounded, whatever the code and the trace.
+//! nothing is planned per request: reads and writes of each set are counted, and multiplied by its
+//! plan at the end; of a degraded volume, those of each range of blocks. Of a code with very many
+//! sets only the occurring ones are kept, and multiplied whenever there are too many: the memory
+//! is bounded for every code and trace.
 
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::trace::Request;
@@ -25,10 +25,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// Data cells `first .. first + count` of a stripe, in user order.
 type Cells = (u32, u32);
 
-/// What happens to a set of cells of a stripe whose columns are turned by so much.
+/// A set of cells, and the turn of the stripe's columns.
 type Key = (Cells, u32);
 
-/// Blocks of a stripe, its turn, and whether they are written.
+/// Blocks of a stripe, its turn, and true for a write.
 type Range = (u64, u64, u32, bool);
 
 /// Counts one trace on one code.
@@ -36,27 +36,27 @@ pub struct Counter {
     code: Code,
     planner: Planner,
     geometry: Geometry,
-    /// Devices that are lost.
+    /// Lost devices.
     lost: Vec<usize>,
     element_blocks: u64,
     stripe_blocks: u64,
     turns: u64,
-    /// Reads and writes, how often: by set of cells and turn.
+    /// Numbers of reads and writes by set of cells and turn.
     reads: Tally<u64>,
     writes: Tally<u64>,
-    /// Chunks of stripes that were written to: by the set of all cells of the write, which decides
-    /// whose headers are.
+    /// Chunks of stripes that were written to, by the set of all cells of the write, which decides
+    /// the headers to write.
     touched: BTreeMap<Key, u64>,
-    /// Of a degraded volume: ranges of blocks, how often and what they cost (none if they cannot be
-    /// had).
+    /// Ranges of blocks of a degraded volume, each with its number of requests and its cost;
+    /// `None` if it cannot be recovered.
     ranges: HashMap<Range, (u64, Option<u64>)>,
-    /// What is read for the lost cells among the wanted ones, by turn and lost cells; none if they
-    /// cannot be had.
+    /// Cells read for the lost cells among the wanted ones, by turn and lost cells; `None` if they
+    /// cannot be recovered.
     ways: HashMap<(u32, Vec<CellIndex>), Option<Vec<CellIndex>>>,
-    /// Blocks that a read or write of a set costs and one, known once asked: 0 not yet.
+    /// Blocks that a read of a set costs, plus one; 0 is not yet known.
     cost_of_read: Tally<u32>,
     cost_of_write: Tally<u32>,
-    /// What has been multiplied already.
+    /// Counts that were already multiplied by their plans.
     settled: Counts,
     data: u32,
 }
@@ -64,13 +64,13 @@ pub struct Counter {
 /// Kinds that are counted in a list with a place for each: 8 MiB of it.
 const LISTED_MOST: usize = 1 << 20;
 
-/// Kinds that are kept in a map; with more, what is counted is settled.
+/// Maximum of kinds kept in a map; with more, the counts are settled.
 const KEPT_MOST: usize = 1 << 17;
 
-/// Ways to recover cells that are kept.
+/// Maximum of recoveries that are kept.
 const WAYS_MOST: usize = 1 << 12;
 
-/// A number of each of many kinds: a list while these are few, else a map of those that occur.
+/// A number for each of many kinds: a list while these are few, else a map of those that occur.
 enum Tally<T> {
     List(Vec<T>),
     Map(HashMap<usize, T>),
@@ -102,7 +102,7 @@ impl<T: Copy + Default + PartialEq> Tally<T> {
         matches!(self, Tally::Map(map) if map.len() >= KEPT_MOST)
     }
 
-    /// What is not zero, in order; nothing is kept.
+    /// Removes and returns all numbers that are not zero, in order.
     fn take(&mut self) -> Vec<(usize, T)> {
         match self {
             Tally::List(list) => {
@@ -119,9 +119,9 @@ impl<T: Copy + Default + PartialEq> Tally<T> {
 }
 
 impl Counter {
-    /// For a volume of this geometry, some devices lost.
+    /// Returns a counter for a volume of this geometry, with devices lost.
     ///
-    /// Errors: what is lost cannot be recovered.
+    /// Errors: lost content cannot be recovered.
     pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, PlanError> {
         let code = &geometry.code;
         let turns = geometry.placement.turns(code.columns());
@@ -158,12 +158,12 @@ impl Counter {
         Ok(counter)
     }
 
-    /// Returns which column of a stripe is on which device.
+    /// Returns the placement of the columns of a stripe on devices.
     pub fn placement(&self) -> Placement {
         self.geometry.placement
     }
 
-    /// Blocks that the code's user may address in one stripe.
+    /// Returns the number of user blocks in one stripe.
     pub fn stripe_blocks(&self) -> u64 {
         self.stripe_blocks
     }
@@ -173,7 +173,7 @@ impl Counter {
         self.planner.recover(&pantile::plan::Request { lost, wanted, costs: &costs, effort: Effort::Fast })
     }
 
-    /// The columns that lie on lost devices in stripes that are turned by so much.
+    /// Returns the columns on lost devices in stripes of a turn.
     fn lost_columns(&self, turn: u32) -> Vec<usize> {
         let column = |&device: &usize| self.geometry.column(turn, Slot(device as u32));
         let mut columns: Vec<usize> = self.lost.iter().map(column).collect();
@@ -181,19 +181,19 @@ impl Counter {
         columns
     }
 
-    /// The number of a set: those that begin at `first` stand after those that begin before, data,
-    /// data - 1, .. of them.
+    /// Returns the number of a set: those that begin at `first` follow those that begin before;
+    /// they number data, data - 1, ..
     fn index(&self, (first, count): Cells) -> usize {
         let (first, count) = (first as usize, count as usize);
         self.before(first) + count - 1
     }
 
-    /// How many sets begin before this cell.
+    /// Returns the number of sets that begin before this cell.
     fn before(&self, first: usize) -> usize {
         first * self.data as usize - first * first.saturating_sub(1) / 2
     }
 
-    /// The set of a number.
+    /// Returns the set of a number.
     fn set(&self, index: usize) -> Cells {
         let (mut low, mut high) = (0, self.data as usize);
         while high - low > 1 {
@@ -223,9 +223,9 @@ impl Counter {
         self.settled.note_request(cost.unwrap_or(0));
     }
 
-    /// Blocks of the volume; what they cost, none if they cannot be had.
+    /// Counts blocks of the volume and returns their cost; `None` if they cannot be recovered.
     ///
-    /// Whole stripes that are turned alike cost alike, and are counted at once.
+    /// Whole stripes of equal turn cost the same, and are counted at once.
     fn blocks(&mut self, begin: u64, end: u64, is_write: bool) -> Option<u64> {
         if begin >= end {
             return Some(0);
@@ -243,7 +243,7 @@ impl Counter {
         }
         let (whole, count) = (begin.div_ceil(s), last - begin.div_ceil(s));
         for nth in 0..turns.min(count) {
-            // Every turns-th from this one on.
+            // Every stripe at a distance of `turns` from this one on.
             let often = (count - nth).div_ceil(turns);
             add(self.part((0, s, turn(whole + nth), is_write), often));
         }
@@ -253,8 +253,8 @@ impl Counter {
         cost
     }
 
-    /// The blocks `from..to` of so many stripes that are turned alike; what they cost in all. The
-    /// offsets fall into at most three classes of the same cells.
+    /// Counts the blocks `from..to` of `stripes` stripes of equal turn; returns their cost. The
+    /// offsets fall into at most three classes of equal cells.
     fn part(&mut self, range: Range, stripes: u64) -> Option<u64> {
         if !self.lost.is_empty() {
             return self.degraded_part(range, stripes);
@@ -324,7 +324,7 @@ impl Counter {
         of_all(cost)
     }
 
-    /// One offset of a read.
+    /// Returns the plan of one offset of a read.
     fn planned_read(&self, cells: Cells) -> Planned {
         let mut planned = Planned::default();
         for &cell in self.cells(cells) {
@@ -333,7 +333,7 @@ impl Counter {
         planned
     }
 
-    /// One offset of a write.
+    /// Returns the plan of one offset of a write.
     fn planned_write(&self, cells: Cells) -> Planned {
         let mut planned = Planned::default();
         let nothing = CellSet::empty(&self.code);
@@ -352,8 +352,8 @@ impl Counter {
         planned
     }
 
-    /// What is read for these lost cells of a stripe that is turned by so much; none if they cannot
-    /// be had.
+    /// Returns the cells read for these lost cells of a stripe of a turn; `None` if they cannot be
+    /// recovered.
     fn way(&mut self, turn: u32, lost: &CellSet, missing: Vec<CellIndex>) -> Option<Vec<CellIndex>> {
         if missing.is_empty() {
             return Some(Vec::new());
@@ -370,17 +370,18 @@ impl Counter {
         found
     }
 
-    /// A range of a degraded stripe: what is read of it, or that it is written as a whole.
+    /// Returns the plan of a range of a degraded stripe: its reads, or a write of the whole
+    /// stripe.
     fn planned_degraded(&mut self, (from, to, turn, is_write): Range) -> Option<Planned> {
         let lost_columns = self.lost_columns(turn);
         let lost = CellSet::of_columns(&self.code, &lost_columns);
         let e = self.element_blocks;
-        // Offsets of the element at a place in user order that are read or written by the user.
+        // Offsets of the element at a place in user order that the user reads or writes.
         let asked = |place: u64| {
             let begin = from.clamp(place * e, (place + 1) * e) - place * e;
             begin..to.clamp(place * e, (place + 1) * e) - place * e
         };
-        // A write needs the rest of the stripe: the hull of what it does not change.
+        // A write needs the rest of the stripe: the hull of the unchanged offsets.
         let wanted = |place: u64| match (asked(place), is_write) {
             (asked, false) => asked,
             (asked, true) if asked.is_empty() => 0..e,
@@ -430,12 +431,12 @@ impl Counter {
         Some(planned)
     }
 
-    /// Multiplies what was counted by its plans. Cost: one plan per set of cells that occurred.
+    /// Multiplies the counts by their plans. Cost: one plan per set of cells that occurred.
     fn settle(&mut self) {
         let turns = self.turns as usize;
         for is_write in [false, true] {
             let sums = if is_write { self.writes.take() } else { self.reads.take() };
-            // One after another in order of sets: the turns of a set have its plan in common.
+            // In order of sets: all turns of a set share its plan.
             for of_set in sums.chunk_by(|a, b| a.0 / turns == b.0 / turns) {
                 let cells = self.set(of_set[0].0 / turns);
                 let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells) };
@@ -473,13 +474,13 @@ impl Counter {
         }
     }
 
-    /// What it comes to.
+    /// Returns the counts.
     pub fn finish(mut self) -> Counts {
         self.settle();
         self.settled
     }
 
-    /// The columns whose chunks a write to these cells changes.
+    /// Returns the columns whose chunks a write to these cells changes.
     fn columns_written(&self, cells: Cells) -> BTreeSet<usize> {
         self.planned_write(cells)
             .columns
@@ -498,7 +499,7 @@ fn name_of(strategy: Strategy) -> &'static str {
     }
 }
 
-/// What one offset costs, by column and cause.
+/// Cost of one offset, by column and cause.
 #[derive(Default)]
 struct Planned {
     columns: BTreeMap<(usize, Cause), Blocks>,
@@ -535,7 +536,7 @@ mod tests {
         all.map(|(offset, len, is_write)| Request { at_us: 0, offset, len, is_write })
     }
 
-    /// Whole stripes at once come to what they do one by one.
+    /// Whole stripes counted at once cost as much as one by one.
     #[test]
     fn a_long_request_costs_what_its_stripes_do() {
         for (spec, lost) in
@@ -562,7 +563,7 @@ mod tests {
         }
     }
 
-    /// One by one the stripes of these would take years.
+    /// Counted one by one, the stripes of these requests would take years.
     #[test]
     fn a_request_costs_no_more_time_for_being_long() {
         for lost in [&[][..], &[1]] {

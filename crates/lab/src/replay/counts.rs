@@ -1,11 +1,11 @@
-//! What a trace did to the devices: blocks read and written, by device and cause.
+//! Blocks that a trace reads and writes, by device and cause.
 
 use std::collections::BTreeMap;
 
 /// Bytes of a block of a device.
 pub const BLOCK_BYTES: u64 = 4096;
 
-/// Why a block was read or written.
+/// Cause of a read or write of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
     /// The user's data.
@@ -14,22 +14,22 @@ pub enum Cause {
     ReadModifyWrite,
     /// Parity.
     Parity,
-    /// Reads instead of lost data; data that is read and written again because its stripe lacks a
+    /// Reads instead of lost data; data that is read and rewritten because its stripe lacks a
     /// device.
     Degraded,
-    /// What a device that came lacks: read from the others, made, and written to it.
+    /// Content that a new device lacks: read from the others, computed, and written to it.
     Rebuild,
-    /// Data that leaves the log for its stripe, and data that is read and written again because it
+    /// Data that moves from the log to its stripe, and data that is read and rewritten because it
     /// shares that stripe.
     MoveBack,
-    /// Checksums of the chunks that are written, and read where memory has them no more.
+    /// Checksums of written chunks, and reads of checksums that are no longer in memory.
     Checksums,
-    /// Records, snapshots of the maps, superblocks: what tells where everything lies.
+    /// Records, snapshots of the maps, superblocks: the places of all other blocks.
     Journal,
 }
 
 impl Cause {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Cause; 8] = [
         Cause::User,
         Cause::ReadModifyWrite,
@@ -41,7 +41,7 @@ impl Cause {
         Cause::Journal,
     ];
 
-    /// As tables name it.
+    /// Returns the name that tables use.
     pub fn name(self) -> &'static str {
         match self {
             Cause::User => "user",
@@ -59,9 +59,9 @@ impl Cause {
 /// Blocks read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Read.
+    /// Blocks read.
     pub read: u64,
-    /// Written.
+    /// Blocks written.
     pub written: u64,
 }
 
@@ -72,14 +72,14 @@ impl std::ops::AddAssign for Blocks {
     }
 }
 
-/// What a trace did to the devices.
+/// Counts of a trace on the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Per device and cause.
+    /// Blocks by device and cause.
     pub devices: Vec<BTreeMap<Cause, Blocks>>,
-    /// Requests that could not be served: what they needed is lost.
+    /// Requests that failed because they need lost content.
     pub refused: u64,
-    /// Requests by the blocks that they cost, as powers of two: `[i]` counts those of less than 2^i
+    /// Requests by their cost in blocks, as powers of two: `[i]` counts those of less than 2^i
     /// blocks and at least half.
     pub blocks_per_request: [u64; 32],
     /// Parts of requests written by each strategy, by offset.
@@ -87,7 +87,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Of so many devices, nothing yet.
+    /// Returns empty counts of `devices` devices.
     pub fn new(devices: usize) -> Counts {
         Counts {
             devices: vec![BTreeMap::new(); devices],
@@ -97,20 +97,20 @@ impl Counts {
         }
     }
 
-    /// Adds a request that cost so many blocks to its class.
+    /// Adds a request that cost `blocks` blocks to its class.
     pub fn note_request(&mut self, blocks: u64) {
         let class = (u64::BITS - blocks.leading_zeros()).min(31) as usize;
         self.blocks_per_request[class] += 1;
     }
 
-    /// The sum over all devices of one cause.
+    /// Returns the sum over all devices of one cause.
     pub fn of(&self, cause: Cause) -> Blocks {
         let mut sum = Blocks::default();
         self.devices.iter().filter_map(|device| device.get(&cause)).for_each(|&blocks| sum += blocks);
         sum
     }
 
-    /// The sum over all causes of each device.
+    /// Returns the sum over all causes of each device.
     pub fn per_device(&self) -> Vec<Blocks> {
         let total = |device: &BTreeMap<Cause, Blocks>| {
             let mut sum = Blocks::default();
@@ -120,7 +120,7 @@ impl Counts {
         self.devices.iter().map(total).collect()
     }
 
-    /// Everything.
+    /// Returns the sum over all devices and causes.
     pub fn total(&self) -> Blocks {
         let mut sum = Blocks::default();
         self.per_device().into_iter().for_each(|blocks| sum += blocks);

@@ -1,19 +1,23 @@
-//! One code under a trace: what the volume's own engine does to its devices.
+//! Drives the volume's own engine with a trace and counts the operations of its devices, for one
+//! code.
 //!
-//! [`Counter`](super::Counter) multiplies plans, which suffices where every write is made durable
-//! in place. What a volume reads and writes depends on what is dirty together, what the log
-//! holds and when it is emptied; what a rebuild does, on what is written meanwhile. So the
-//! engine of `pantile_volume` is driven here: it takes the trace as requests, and a
-//! [ledger](super::ledger) counts every action that it gives.
+//! [`Counter`](super::Counter) multiplies plans, which suffices if every write is made durable in
+//! place. The reads and writes of a volume also depend on the blocks that are dirty together, and
+//! on the content of the log and the time of its emptying. Those of a rebuild depend on concurrent
+//! writes. So the engine of `pantile_volume` is driven here: it takes the trace as requests, and a
+//! [ledger](super::ledger) counts every action that it returns.
 //!
-//! Circumstances, under which a real volume does the same block for block: one request at a time,
-//! the next when the volume does nothing any more; a flush after every so many requests; a rebuild
-//! as fast as it can go, or so many blocks of it per request. A volume that gets its next request
-//! while it still writes gathers more at a time: what is counted here is then the most that it can
-//! cost.
+//! A real volume does the same block for block under these circumstances:
 //!
-//! It begins as a volume that was written once, from the first block to the last, and whose log is
-//! empty.
+//! * one request at a time, the next when the volume is idle;
+//! * a flush after a fixed number of requests;
+//! * a rebuild as fast as possible, or of a fixed number of blocks per request.
+//!
+//! A volume that gets its next request while it still writes gathers more at a time: the counts
+//! here are then an upper bound.
+//!
+//! The volume starts as one that was written once, from the first block to the last, with an empty
+//! log.
 
 use super::ReplayError;
 use super::counts::{BLOCK_BYTES, Counts};
@@ -28,53 +32,53 @@ use pantile_format::volume::VolumeId;
 use pantile_volume::{Bearing, BufferId, Event, Found, Geometry, RequestId, Slot, State, UserBlock};
 use std::collections::VecDeque;
 
-/// Stripes of the largest volume that is driven: what the engine knows of so many takes some 100
-/// MB.
+/// Maximum of stripes of a driven volume: the engine then takes some 100 MB.
 pub const STRIPES_MOST: u64 = 1 << 21;
 
 /// Blocks of one request to the engine; a host cuts longer ones.
 const PIECE_BLOCKS: u64 = 256;
 
-/// Under what circumstances.
+/// Circumstances of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Circumstances {
-    /// A flush comes after so many requests, and after the last.
+    /// Number of requests between flushes; a last flush comes at the end.
     pub flush_every: u64,
-    /// Devices that are lost from a request on, counted from 0.
+    /// Devices lost from request `lost_at` on, counted from 0.
     pub lost: Vec<usize>,
-    /// That request.
+    /// Request before which devices are lost.
     pub lost_at: u64,
-    /// Before this request, after a flush, an empty device comes in place of the first of them;
-    /// when it is rebuilt, one for the next.
+    /// Request before which, after a flush, an empty device replaces the first lost one; after its
+    /// rebuild, another replaces the next.
     pub rebuilt_at: Option<u64>,
-    /// Blocks of the rebuild that are read and written per request; all of it at once without.
+    /// Blocks of the rebuild that are read and written per request; `None`: the rebuild runs at
+    /// once.
     pub rebuild_pace: Option<u64>,
 }
 
 impl Default for Circumstances {
-    /// Every request durable before the next, nothing lost.
+    /// Returns: every request durable before the next, nothing lost.
     fn default() -> Circumstances {
         Circumstances { flush_every: 1, lost: Vec::new(), lost_at: 0, rebuilt_at: None, rebuild_pace: None }
     }
 }
 
-/// What there is to say at the end beside the counts.
+/// State at the end, beside the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// Blocks of users that the log still holds.
     pub log_blocks: u64,
-    /// Blocks that writes read and wrote, with all that followed from them.
+    /// Blocks read and written by writes, including all that followed from them.
     pub moved_blocks: u64,
-    /// Blocks that users wrote, as often as they did.
+    /// Blocks that users wrote, counted at each write.
     pub user_blocks: u64,
-    /// The requests that were taken while devices were being rebuilt.
+    /// Requests that were taken while devices were being rebuilt.
     pub requests_while_rebuilding: u64,
-    /// Requests that reach beyond the end of the volume: they were left out.
+    /// Requests that reach beyond the end of the volume; they were left out.
     pub requests_beyond: u64,
 }
 
-/// Returns a volume that holds so many bytes: as `pantile create` would number it, of these
-/// elements.
+/// Returns a volume for `space_bytes` of data with these elements, numbered as by `pantile
+/// create`.
 ///
 /// Errors: no volume has this shape, or it has more than [`STRIPES_MOST`] stripes.
 pub fn geometry(
@@ -101,7 +105,7 @@ pub struct Driven {
     requests: u64,
     names: u64,
     is_rebuilding: bool,
-    /// Devices that come when the one before is rebuilt.
+    /// Devices that are attached when the one before is rebuilt.
     to_come: VecDeque<usize>,
     latencies: Latencies,
 }
@@ -109,19 +113,19 @@ pub struct Driven {
 impl Driven {
     /// Opens a volume that was written once.
     ///
-    /// Errors: what is lost cannot be recovered.
+    /// Errors: lost content cannot be recovered.
     pub fn new(geometry: Geometry, circumstances: Circumstances) -> Result<Driven, ReplayError> {
         Driven::open(Ledger::written_once(geometry).map_err(ReplayError::Shape)?, circumstances)
     }
 
-    /// Opens a volume that nobody has written to.
+    /// Opens a volume that was never written.
     ///
-    /// Errors: what is lost cannot be recovered.
+    /// Errors: lost content cannot be recovered.
     pub fn on_nothing(geometry: Geometry, circumstances: Circumstances) -> Result<Driven, ReplayError> {
         Driven::open(Ledger::never_written(geometry).map_err(ReplayError::Shape)?, circumstances)
     }
 
-    /// Returns which column of a stripe is on which device.
+    /// Returns the placement of the columns of a stripe on devices.
     pub fn placement(&self) -> Placement {
         self.engine.devices.geometry.placement
     }
@@ -153,20 +157,20 @@ impl Driven {
         Ok(driven)
     }
 
-    /// From now on operations take the time of such devices, and requests have latencies: of each
-    /// alone, from its issue until it is answered or, where a flush is its turn, durable.
+    /// Makes operations take the time of such devices. Requests then have latencies: each alone,
+    /// from its issue until it is answered or, if a flush follows it, durable.
     pub fn timed(mut self, device: &Device) -> Driven {
         let ledger = &mut self.engine.devices;
         ledger.run_on(Clock::new(device.clone(), ledger.geometry.slots()));
         self
     }
 
-    /// Latencies so far; none without a clock.
+    /// Returns the latencies so far; `None` without a clock.
     pub fn latencies(&self) -> Option<&Latencies> {
         self.engine.devices.is_timed().then_some(&self.latencies)
     }
 
-    /// Takes a request: does all that follows from it, and the flush if it is its turn.
+    /// Runs a request with all that follows from it, and the flush if one is due.
     pub fn push(&mut self, request: &Request) {
         if self.requests == self.circumstances.lost_at && self.requests > 0 {
             self.lose();
@@ -206,7 +210,7 @@ impl Driven {
         ledger.counts.note_request(ledger.moved - before);
     }
 
-    /// Flushes, lets the rebuild end, and tells what it came to.
+    /// Flushes, ends the rebuild, and returns the results.
     pub fn finish(mut self) -> (Counts, Ending) {
         self.flush();
         self.go_on_rebuilding(u64::MAX);
@@ -214,7 +218,7 @@ impl Driven {
         (self.engine.devices.counts, self.ending)
     }
 
-    /// Requests between two flushes.
+    /// Returns the number of requests between two flushes.
     pub fn flush_every(&self) -> u64 {
         self.circumstances.flush_every
     }
@@ -237,7 +241,7 @@ impl Driven {
             let buffers = (0..count).map(|i| BufferId(self.names + i)).collect();
             self.names += count;
             self.request(pantile_volume::Request::Write { first: UserBlock(first), buffers, durable: false });
-            // One after the other, so that no more is in memory than there must be.
+            // One after the other, to keep memory small.
             self.serve();
         }
         self.ending.moved_blocks += self.moved() - before;
@@ -257,13 +261,12 @@ impl Driven {
         self.engine.volume.handle(Event::Request(id, request));
     }
 
-    /// Does what the volume wants until it wants nothing; of a rebuild only what a request waits
-    /// for.
+    /// Runs the volume until it is idle; of background work only as much as a request waits for.
     fn serve(&mut self) {
         self.rest();
         while !self.engine.devices.unanswered.is_empty() {
             if !self.does_more() {
-                // What it waits for cannot come.
+                // The awaited answer cannot come.
                 self.engine.devices.unanswered.clear();
                 self.engine.devices.refused = true;
                 break;
@@ -272,12 +275,12 @@ impl Driven {
         self.engine.devices.settle();
     }
 
-    /// Goes on until nothing is under way but what nobody waits for.
+    /// Advances until only background work is left.
     fn rest(&mut self) {
         let Ok(()) = self.engine.rest();
     }
 
-    /// Does the next thing that nobody waits for, and all that follows; false if there is none.
+    /// Runs the next background action and all that follows; false if there is none.
     fn does_more(&mut self) -> bool {
         let Some(action) = self.engine.devices.background.pop_front() else { return false };
         if let Some(event) = self.engine.devices.take(action) {
@@ -299,8 +302,8 @@ impl Driven {
         self.engine.devices.settle();
     }
 
-    /// After a flush: else it would be a matter of chance which stripes are written anew for other
-    /// reasons before the rebuild looks at them.
+    /// Attaches empty devices after a flush; otherwise chance would decide which stripes are
+    /// rewritten for other reasons before the rebuild reaches them.
     fn bring_back(&mut self) {
         self.flush();
         self.to_come = self.circumstances.lost.iter().copied().collect();
@@ -318,14 +321,14 @@ impl Driven {
         self.engine.devices.settle();
     }
 
-    /// Does so many blocks of the rebuild, or somewhat more.
+    /// Runs at least `blocks` blocks of the rebuild, or somewhat more.
     fn go_on_rebuilding(&mut self, blocks: u64) {
         let stop = self.moved().saturating_add(blocks);
         while self.is_rebuilding && self.moved() < stop {
             if self.does_more() {
                 self.engine.devices.settle();
             } else {
-                // What is left is perhaps not the rebuild's but a commit's, which a flush ends.
+                // The rest can belong to a commit, which a flush ends.
                 self.is_rebuilding = false;
                 self.next_comes();
             }

@@ -1,32 +1,31 @@
-//! Made-up traces: the D-Code paper's tuples, hot spots, streams, checkpoint bursts.
+//! Synthetic traces: the D-Code paper's tuples, hot spots, streams, checkpoint bursts.
 //!
-//! The same options and seed give the same requests on every machine: there is no floating point in
-//! here.
+//! Equal options and seed give equal requests on every machine: there is no floating point here.
 
 use super::trace::Request;
 use pantile_sim::Random;
 
-/// What requests are like.
+/// Pattern of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The D-Code paper's <S, L, T>: S uniform, L uniform from 1 to 20 elements, done T times in a
     /// row, T uniform from 1 to 10 (the paper's 1000 only scales its sums).
     Tuples,
-    /// Places as in Zipf's law with exponent 1: every order of magnitude of the space is hit
-    /// equally often.
+    /// Places by Zipf's law with exponent 1: every order of magnitude of the space is hit equally
+    /// often.
     Zipf,
-    /// One stream from the first byte to the last and again.
+    /// One stream from the first byte to the last, repeated.
     Sequential,
-    /// Every 10 seconds 16 writers write their own region from its start, side by side; in between
-    /// single reads.
+    /// Every 10 seconds 16 writers write their own region from its start, side by side; single
+    /// reads in between.
     Checkpoint,
 }
 
 impl Pattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Pattern; 4] = [Pattern::Tuples, Pattern::Zipf, Pattern::Sequential, Pattern::Checkpoint];
 
-    /// As the option names it.
+    /// Returns the name that the option takes.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::Tuples => "tuples",
@@ -37,12 +36,12 @@ impl Pattern {
     }
 }
 
-/// How many, how large, where.
+/// Number, size and places of requests.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
-    /// What they are like.
+    /// Pattern of the requests.
     pub pattern: Pattern,
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Bytes of the address space; at least 20 elements.
     pub space: u64,
@@ -56,7 +55,7 @@ pub struct Synthetic {
     pub seed: u64,
 }
 
-/// The workloads that have a name, for users without a trace of their own.
+/// Named workloads, for users without a trace of their own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Workload {
     /// A file server: requests of 16 to 320 KiB anywhere, 30 % of them writes.
@@ -75,7 +74,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Workload; 6] = [
         Workload::Files,
         Workload::Machines,
@@ -97,7 +96,7 @@ impl Workload {
         }
     }
 
-    /// Returns the requests that stand for it: 20,000 within 4 GiB, the same at each call.
+    /// Returns requests that represent it: 20,000 within 4 GiB, equal at each call.
     pub fn requests(self) -> Synthetic {
         let (pattern, element, writes_per_cent) = match self {
             Workload::Files => (Pattern::Tuples, 16 << 10, 30),
@@ -128,7 +127,7 @@ const BURST: u64 = 64;
 const READS: u64 = 128;
 
 impl Synthetic {
-    /// The requests, one after another.
+    /// Returns the requests, one after another.
     pub fn iter(&self) -> impl Iterator<Item = Request> + use<> {
         let this = self.clone();
         let mut random = Random::new(this.seed);

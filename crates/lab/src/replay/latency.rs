@@ -1,10 +1,9 @@
-//! How long requests take: what the engine asks of its devices, on devices of a model, in virtual
-//! time.
+//! Latencies of requests: the engine's operations on devices of a model, in virtual time.
 //!
-//! Each device does as many operations at once as its model has channels, in the order in which
-//! they come; one that begins where the last one ended needs no position. The engine waits for an
-//! operation as a real volume does: it learns of its end when the clock has come there. Arithmetic,
-//! memory and links take no time.
+//! Each device runs as many operations at once as its model has channels, in order of arrival; one
+//! that begins where the last one ended needs no positioning. The engine waits for an operation as
+//! a real volume does: it receives the end when the clock has reached it. Arithmetic, memory and
+//! links take no time.
 
 use crate::exascale::Device;
 use pantile_sim::Random;
@@ -14,32 +13,32 @@ use std::collections::{BinaryHeap, HashMap};
 
 use super::counts::BLOCK_BYTES;
 
-/// Virtual time, and the devices that it passes for.
+/// Virtual time and the devices in it.
 pub(super) struct Clock {
     device: Device,
     random: Random,
     now_ns: u64,
     slots: Vec<Busy>,
-    /// When each operation under way ends, with its number.
+    /// End of each operation under way, with its number.
     ends: BinaryHeap<Reverse<(u64, u64)>>,
-    /// What the engine is told then.
+    /// Event that the engine receives at the end of an operation.
     events: HashMap<u64, Event>,
     numbered: u64,
 }
 
-/// One device.
+/// Occupancy of one device.
 struct Busy {
-    /// By channel, from when on it is free.
+    /// Time from which each channel is free.
     free_at_ns: Vec<u64>,
     /// The block behind the last operation.
     behind: Option<u64>,
 }
 
-/// Chance is the same in every run.
+/// Constant seed: every run has the same delays.
 const SEED: u64 = 1;
 
 impl Clock {
-    /// So many devices, idle.
+    /// Returns a clock with `slots` idle devices.
     pub fn new(device: Device, slots: usize) -> Clock {
         let channels = device.channels.max(1) as usize;
         let idle = || Busy { free_at_ns: vec![0; channels], behind: None };
@@ -54,12 +53,12 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the beginning.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Begins an operation as soon as its device can; `then` is told at its end.
+    /// Begins an operation as soon as its device is free; `then` is the event of its end.
     pub fn begin(&mut self, slot: usize, at: u64, blocks: u64, is_write: bool, then: Event) {
         let busy = &mut self.slots[slot];
         let follows = busy.behind == Some(at);
@@ -72,7 +71,7 @@ impl Clock {
         }
     }
 
-    /// Ends when everything that was begun on the device has ended.
+    /// Begins a flush, which ends when all earlier operations of the device have ended.
     pub fn flush(&mut self, slot: usize, then: Event) {
         let all = self.slots[slot].free_at_ns.iter().copied().max().unwrap_or(0);
         self.at(all.max(self.now_ns), then);
@@ -84,7 +83,7 @@ impl Clock {
         self.numbered += 1;
     }
 
-    /// Passes on to the next end.
+    /// Advances to the next end.
     pub fn next(&mut self) -> Option<Event> {
         let Reverse((ns, number)) = self.ends.pop()?;
         self.now_ns = ns;
@@ -92,7 +91,7 @@ impl Clock {
     }
 }
 
-/// Times by how often they came, within a sixty-fourth of each.
+/// Frequencies of times, each within a sixty-fourth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Latencies {
     reads: Times,
@@ -108,8 +107,8 @@ impl Latencies {
         if is_write { self.writes.add(ns) } else { self.reads.add(ns) }
     }
 
-    /// The time within which such a share of all reads or writes is answered, in nanoseconds; none
-    /// if there was none.
+    /// Returns the nanoseconds within which a share of all reads or writes is answered; `None` if
+    /// there was none.
     pub fn within(&self, is_write: bool, share: f64) -> Option<u64> {
         if is_write { self.writes.within(share) } else { self.reads.within(share) }
     }
@@ -117,7 +116,8 @@ impl Latencies {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Times {
-    /// By class: times below 64 each for itself, above with seven bits of theirs.
+    /// Frequencies by class: times below 64 have their own, longer ones share those of equal
+    /// upper seven bits.
     classes: Vec<u64>,
     count: u64,
 }
@@ -137,7 +137,7 @@ impl Times {
         self.count += 1;
     }
 
-    /// The largest time of the class in which the share is reached.
+    /// Returns the largest time of the class in which the share is reached.
     fn within(&self, share: f64) -> Option<u64> {
         let wanted = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut sum = 0;

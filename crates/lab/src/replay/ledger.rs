@@ -1,9 +1,9 @@
-//! The devices under a trace: what a volume's engine does to them is counted by cause, and
-//! answered at once or when it has taken its time.
+//! The devices under a trace: every action of a volume's engine is counted by cause, and answered
+//! at once or after its time.
 //!
-//! There are no bytes: the checksum of a block is a function of where and of which generation it
-//! is, so that it is always the right one. What a background operation waits for is decided by the
-//! [driver](super::driven): it lies in [`Ledger::background`] until it is taken out.
+//! There are no bytes: the checksum of a block is a function of its place and generation, so that
+//! it is always right. Background operations wait in [`Ledger::background`] until the
+//! [driver](super::driven) takes them out.
 
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::latency::Clock;
@@ -20,20 +20,20 @@ use pantile_volume::{
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::convert::Infallible;
 
-/// What the requests under way are for.
+/// Kind of the requests under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Serving {
     Reads,
-    /// Or nothing.
+    /// Writes, or no requests.
     Writes,
 }
 
-/// Devices without contents, and whoever asked.
+/// Devices without contents, and the requesters.
 pub(super) struct Ledger {
     pub geometry: Geometry,
-    /// What the devices hold while the volume is opened; nothing of it is read later.
+    /// Content of the devices while the volume is opened; none of it is read later.
     metadata: Metadata,
-    /// By place, whose content it holds and of which generation; else it is as the volume began.
+    /// Stripe and generation of the content of each place that changed since the volume began.
     stripes: HashMap<u32, (u32, u64)>,
     pub counts: Counts,
     /// Blocks so far, read and written.
@@ -41,17 +41,17 @@ pub(super) struct Ledger {
     pub serving: Serving,
     pub unanswered: HashSet<RequestId>,
     pub refused: bool,
-    /// Blocks read for users and not delivered yet: which device they came from.
+    /// Device of each block that was read for users and not delivered yet.
     for_users: HashMap<BufferId, Slot>,
     /// Blocks that a commit read, by device.
     gathered: BTreeMap<Slot, u64>,
-    /// Users' blocks of which the log has a copy.
+    /// Users' blocks that have a copy in the log.
     logged: HashSet<BufferId>,
-    /// What nobody waits for yet.
+    /// Background actions, which no request waits for yet.
     pub background: VecDeque<Action>,
-    /// Virtual time, where latencies are asked for.
+    /// Virtual time, if latencies are requested.
     clock: Option<Clock>,
-    /// When the engine last answered a request.
+    /// Time of the engine's last answer to a request.
     pub answered_ns: u64,
 }
 
@@ -80,7 +80,7 @@ impl Devices for Ledger {
 }
 
 impl Ledger {
-    /// Devices of a volume that was written once.
+    /// Returns the devices of a volume that was written once.
     ///
     /// Errors: no volume has this shape.
     pub fn written_once(geometry: Geometry) -> Result<Ledger, FormatError> {
@@ -88,7 +88,7 @@ impl Ledger {
         Ok(Ledger::holding(geometry, metadata))
     }
 
-    /// Devices of a volume that nobody has written to.
+    /// Returns the devices of a volume that was never written.
     ///
     /// Errors: no volume has this shape.
     pub fn never_written(geometry: Geometry) -> Result<Ledger, FormatError> {
@@ -115,28 +115,28 @@ impl Ledger {
         }
     }
 
-    /// The volume is open: nothing of its metadata is read any more.
+    /// Drops the metadata: the volume is open and reads none of it again.
     pub fn opened(&mut self) {
         self.metadata = Metadata::new();
     }
 
-    /// Begins to count: what came before is not the trace's.
+    /// Clears the counts: the operations before are not the trace's.
     pub fn forget(&mut self) {
         self.counts = Counts::new(self.geometry.slots());
         self.moved = 0;
     }
 
-    /// From now on operations take their time.
+    /// Makes operations take the time of `clock`.
     pub fn run_on(&mut self, clock: Clock) {
         self.clock = Some(clock);
     }
 
-    /// Whether they do.
+    /// Returns true if operations take time.
     pub fn is_timed(&self) -> bool {
         self.clock.is_some()
     }
 
-    /// Counts an action, whoever waits for it, and answers it: at once, or when it has taken its
+    /// Counts an action, of a request or in the background, and answers it: at once, or after its
     /// time.
     pub fn take(&mut self, action: Action) -> Option<Event> {
         match action {
@@ -208,7 +208,7 @@ impl Ledger {
         }
     }
 
-    /// What was read is told apart when it is known what became of it.
+    /// Counts the cause of each read, now that the use of its block is known.
     pub fn settle(&mut self) {
         for (_, slot) in std::mem::take(&mut self.for_users) {
             self.count(slot, Cause::Degraded, Blocks { read: 1, written: 0 });
@@ -234,7 +234,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a write by the causes of its blocks, and tells how many there are.
+    /// Counts a write by the causes of its blocks, and returns their number.
     fn note_write(&mut self, slot: Slot, at: DeviceBlock, pieces: &[Piece], urgency: Urgency) -> u64 {
         let mut causes: BTreeMap<Cause, u64> = BTreeMap::new();
         let mut block = at.0;
@@ -263,14 +263,14 @@ impl Ledger {
         block - at.0
     }
 
-    /// Why a block is written to a log row or a chunk: by what is in it, and where it goes.
+    /// Returns the cause of a write to a log row or a chunk, by its content and its place.
     fn cause_of(&mut self, slot: Slot, place: Option<Place>, content: Operand) -> Cause {
         let of_user = match content {
             Operand::Buffer(buffer) if buffer.0 < ENGINE_BUFFERS => Some(buffer),
             _ => None,
         };
         let is_parity = match place {
-            // The log has one block of a user once; what else is there is for when it is lost.
+            // The log holds a user's block once; its other blocks serve recovery.
             Some(Place::Log(_)) => of_user.is_none_or(|buffer| !self.logged.insert(buffer)),
             Some(Place::Element { stripe, row, .. }) => {
                 let code = &self.geometry.code;
@@ -286,7 +286,7 @@ impl Ledger {
         }
     }
 
-    /// Remembers whose content a chunk has got.
+    /// Records the stripe and generation of a chunk's new content.
     fn keep_header(&mut self, bytes: &[u8]) {
         let Ok(header) = ChunkHeader::decode(bytes, self.geometry.volume) else {
             unreachable!("the volume writes headers that it can read")
@@ -295,12 +295,12 @@ impl Ledger {
         self.stripes.insert(physical, (header.logical.0 as u32, header.generation.0));
     }
 
-    /// Whose content a place holds, and of which generation.
+    /// Returns the stripe and generation of the content of a place.
     fn holder(&self, physical: u32) -> (u32, u64) {
         self.stripes.get(&physical).copied().unwrap_or((physical, first_generation(physical)))
     }
 
-    /// Metadata: of the volume as it began, or the header of a chunk.
+    /// Returns metadata: of the volume as it began, or the header of a chunk.
     fn stored(&self, slot: Slot, at: DeviceBlock, blocks: u32) -> Vec<u8> {
         let zones = self.geometry.zones(slot);
         let Some(Place::ChunkHeader { stripe, .. }) = zones.place(at) else {
@@ -317,7 +317,7 @@ impl Ledger {
     }
 }
 
-/// The checksum of whatever a volume of the lab has written there.
+/// Returns the checksum of a block that a volume of the lab has written.
 fn checksum(seed: Seed) -> u64 {
     let Seed { slot, address, generation } = seed;
     [u64::from(slot.0), address.0, generation].iter().fold(0x9e37_79b9_7f4a_7c15, |sum: u64, &part| {
@@ -325,15 +325,15 @@ fn checksum(seed: Seed) -> u64 {
     })
 }
 
-/// Of a stripe that nothing but the filling has written.
+/// Returns the generation of a stripe that was only written by the filling.
 fn first_generation(physical: u32) -> u64 {
     u64::from(physical) + 1
 }
 
-/// Blocks that are not of users, by where they lie; the others are zeros.
+/// Blocks of metadata by place; all others are zeros.
 type Metadata = HashMap<(Slot, DeviceBlock), Vec<u8>>;
 
-/// The metadata of a new volume.
+/// Returns the metadata of a new volume.
 fn never_written(geometry: &Geometry) -> Result<Metadata, FormatError> {
     let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
     let mut metadata = Metadata::new();
@@ -345,7 +345,7 @@ fn never_written(geometry: &Geometry) -> Result<Metadata, FormatError> {
     Ok(metadata)
 }
 
-/// The metadata of a volume all of whose stripes are mapped, each to the place of its own number.
+/// Returns the metadata of a volume with all stripes mapped, each to the place of its own number.
 fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
     let slots: Vec<Slot> = (0..geometry.slots() as u32).map(Slot).collect();
     let stripes = geometry.logical_stripes();
@@ -379,7 +379,7 @@ fn written_once(geometry: &Geometry) -> Result<Metadata, FormatError> {
             *bytes = Superblock { snapshot: Some(reference), ..Superblock::decode(bytes)? }.encode();
         }
     }
-    // The device that is asked first is the last one; the others have the same.
+    // The device that is asked first is the last one; the others have equal content.
     let last = slots[slots.len() - 1];
     let first = geometry.zones(last).snapshot(0).first.0;
     metadata.extend((first..).zip(snapshot).map(|(block, bytes)| ((last, DeviceBlock(block)), bytes)));

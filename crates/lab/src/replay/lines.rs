@@ -1,11 +1,11 @@
-//! Text formats of traces of one request a line, of fields between commas or blanks.
+//! Text formats of traces with one request a line, in fields between commas or blanks.
 //!
-//! Each says which volume a request is of: MSR's host and disk (`hm_0`, as its files are called), a
-//! device, unit or LUN of the others.
+//! Each line names the volume of its request: MSR's host and disk (`hm_0`, the name of its files),
+//! or a device, unit or LUN in the other formats.
 
 use super::trace::{Format, number};
 
-/// What a line says: a time in its format's unit, and the rest.
+/// Content of a line: a time in its format's unit, and the rest.
 pub(super) struct Line {
     pub time: u64,
     pub offset: u64,
@@ -21,7 +21,7 @@ pub(super) fn times_per_us(format: Format) -> u64 {
     if format == Format::Msr { 10 } else { 1 }
 }
 
-/// Which of the formats a first line is of, if of any.
+/// Returns the format of a first line, if it has a known one.
 pub(super) fn recognise(line: &[u8]) -> Option<Format> {
     let is_letter = |field: &[u8]| matches!(field, b"R" | b"W" | b"r" | b"w");
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
@@ -36,8 +36,8 @@ pub(super) fn recognise(line: &[u8]) -> Option<Format> {
     }
 }
 
-/// `8,0 1 1 0.000000000 697 Q W 223490 + 8 [kjournald]`: the first field has a comma of its own, so
-/// that it is looked at before fields are split at commas.
+/// `8,0 1 1 0.000000000 697 Q W 223490 + 8 [kjournald]`: the first field contains a comma, so that
+/// it is tested before fields are split at commas.
 pub(super) fn is_blkparse(line: &[u8]) -> bool {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let device = words.next().unwrap_or_default();
@@ -48,7 +48,7 @@ pub(super) fn is_blkparse(line: &[u8]) -> bool {
         && words.next().is_some_and(|time| micros(time).is_some())
 }
 
-/// Seconds with a decimal point, in microseconds.
+/// Returns the microseconds of seconds with a decimal point.
 fn micros(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii();
     let mut parts = text.splitn(2, |&byte| byte == b'.');
@@ -69,8 +69,8 @@ fn is_write(kind: &[u8]) -> Result<bool, &'static str> {
     }
 }
 
-/// Reads a line, and the name of its volume; none if it asks for nothing. `is_first`: it may be a
-/// heading.
+/// Reads a line, and the name of its volume; `None` if it requests nothing. `is_first`: it can be
+/// a heading.
 pub(super) fn parse(
     format: Format,
     line: &[u8],
@@ -94,7 +94,7 @@ pub(super) fn parse(
     if is_first && fields[0].eq_ignore_ascii_case(b"timestamp") {
         return Ok(None);
     }
-    // The places of time, kind, offset and size; seconds with a point, and sectors.
+    // Positions of time, kind, offset and size; seconds with a point, and sectors.
     let ((time, kind, offset, len), has_point, unit, len_unit) = match format {
         Format::Alibaba => ((4, 1, 2, 3), false, 1, 1),
         Format::Spc => ((4, 3, 1, 2), true, SECTOR_BYTES, 1),
@@ -122,8 +122,8 @@ pub(super) fn parse(
     Ok(Some(Line { time, offset, len, is_write }))
 }
 
-/// Of blkparse's events the queued ones (`Q`) are requests; the others are the same request later,
-/// and the lines of the summary are none.
+/// Reads an event of blkparse. Queued events (`Q`) are requests; other events are later states of
+/// the same request, and the lines of the summary are none.
 fn blkparse(line: &[u8]) -> Result<Option<Line>, &'static str> {
     if !is_blkparse(line) {
         return Ok(None);
@@ -136,7 +136,7 @@ fn blkparse(line: &[u8]) -> Result<Option<Line>, &'static str> {
     }
     let kind = words.next().unwrap_or_default();
     let is_write = match (kind.contains(&b'W'), kind.contains(&b'R')) {
-        // A flush or a discard moves nothing.
+        // A flush or a discard moves no data.
         _ if kind.contains(&b'D') => return Ok(None),
         (true, _) => true,
         (false, true) => false,
@@ -145,7 +145,7 @@ fn blkparse(line: &[u8]) -> Result<Option<Line>, &'static str> {
     let sector = words.next().and_then(number);
     let (plus, count) = (words.next(), words.next().and_then(number));
     let (Some(sector), Some(b"+"), Some(count)) = (sector, plus, count) else {
-        // A flush that carries no data.
+        // A flush without data.
         return Ok(None);
     };
     let offset = sector.checked_mul(SECTOR_BYTES).ok_or("its sector is beyond 2^64 bytes")?;
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(found, format);
             let mut expected = two();
             if format == Format::Tencent {
-                // It has whole seconds.
+                // The format has whole seconds.
                 expected[1].at_us = 0;
             }
             assert_eq!(requests, expected, "{format:?}");

@@ -1,12 +1,12 @@
-//! One trace, many codes: what each would do to the disks.
+//! One trace on many codes: the blocks that each reads and writes on its disks.
 //!
-//! A [`trace`] is read once, streaming. Usually a code has a [`Counter`], which counts the plans of
-//! writes in place, each durable before the next, and a [`Window`] per delay, which counts what
-//! gathering writes saves. Otherwise it has a [`Driven`] volume: the engine itself, without
-//! devices. [`generate`] makes traces up.
+//! A [`trace`] is read once, streaming. Usually a code has a [`Counter`], which counts the plans
+//! of writes in place, each durable before the next, and a [`Window`] per delay, which counts the
+//! savings of gathered writes. Otherwise it has a [`Driven`] volume: the engine itself, without
+//! devices. [`generate`] makes synthetic traces.
 //!
 //! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as
-//! it must be.
+//! it needs to be.
 
 mod comparison;
 pub mod count;
@@ -48,24 +48,24 @@ use std::sync::Mutex;
 /// The name of the experiment.
 pub const NAME: &str = "replay";
 
-/// How to count. By default in place, elements of 64 KiB.
+/// Method of counting. By default in place, with elements of 64 KiB.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of an element: a multiple of 4096.
     pub element_bytes: u64,
-    /// Which column of a stripe is on which device.
+    /// Placement of the columns of a stripe on devices.
     pub lay: Lay,
     /// Drives the engine of a volume, which logs its writes, instead of counting plans in place.
     pub is_driven: bool,
-    /// When writes become durable, and which devices are lost from when to when.
+    /// Times at which writes become durable, and at which devices are lost and return.
     pub circumstances: Circumstances,
     /// Bytes of the volume, which a driven one must have from the start.
     pub space_bytes: u64,
     /// Delays, in requests, for which gathering writes is counted.
     pub windows: Vec<u64>,
-    /// Devices whose times make latencies; the engine is then driven.
+    /// Devices whose service times give latencies; the engine is then driven.
     pub device: Option<Device>,
-    /// Threads; they change no number.
+    /// Threads; the result does not depend on their number.
     pub threads: usize,
 }
 
@@ -85,37 +85,38 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Tests whether the engine is driven: asked for, or plans cannot be counted one by one.
+    /// Returns true if the engine is driven: it is requested, or plans cannot be counted one by
+    /// one.
     pub fn is_driven(&self) -> bool {
         let Circumstances { flush_every, lost_at, rebuilt_at, .. } = self.circumstances;
         self.is_driven || flush_every != 1 || lost_at > 0 || rebuilt_at.is_some() || self.device.is_some()
     }
 }
 
-/// Why a code cannot be replayed on.
+/// Reason why a trace cannot be replayed on a code.
 #[derive(Debug)]
 pub enum ReplayError {
     /// No volume has this shape.
     Shape(FormatError),
-    /// What is lost cannot be recovered.
+    /// Lost content cannot be recovered.
     Lost(PlanError),
     /// A lost device that the code does not have.
     NoDevice {
-        /// Its number.
+        /// Number of the device.
         device: usize,
-        /// How many there are.
+        /// Number of devices.
         devices: usize,
     },
-    /// Stripes of a volume are lost with these devices.
+    /// Stripes are lost with these devices.
     Unbearable {
-        /// Their numbers.
+        /// Numbers of the devices.
         lost: Vec<usize>,
     },
-    /// The engine knows each stripe of a volume, and there would be too many.
+    /// The volume has more stripes than the engine can hold in memory.
     TooLong {
         /// Bytes of the volume.
         space_bytes: u64,
-        /// Bytes of the longest with these elements.
+        /// Bytes of the longest volume with these elements.
         most_bytes: u64,
     },
     /// The trace cannot be read.
@@ -133,13 +134,13 @@ impl fmt::Display for ReplayError {
             ReplayError::Unbearable { lost } => {
                 write!(
                     out,
-                    "the code cannot recover what devices {lost:?} hold; name fewer of them, or a code that bears it"
+                    "the code cannot recover what devices {lost:?} hold; name fewer of them, or a code that tolerates their loss"
                 )
             }
             ReplayError::TooLong { space_bytes, most_bytes } => write!(
                 out,
-                "a volume of {space_bytes} bytes has more stripes than the engine is driven with, which suffice for {most_bytes} bytes; give longer \
-                 elements, or leave out what needs the engine: --driven, --flush, --lost-at, --rebuild-at, --device"
+                "a volume of {space_bytes} bytes has too many stripes for the engine, which takes up to {most_bytes} bytes; give longer \
+                 elements, or leave out the options that need the engine: --driven, --flush, --lost-at, --rebuild-at, --device"
             ),
             ReplayError::Trace(error) => error.fmt(out),
         }
@@ -154,50 +155,49 @@ impl From<io::Error> for ReplayError {
     }
 }
 
-/// What a trace was.
+/// Properties of a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Requests.
     pub requests: u64,
-    /// Of them writes.
+    /// Requests that are writes.
     pub writes: u64,
-    /// Bytes read and written.
+    /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
     /// The first byte that no request reached.
     pub end: u64,
-    /// Microseconds from the first to the last.
+    /// Microseconds from the first request to the last.
     pub duration_us: u64,
     /// Lines that could not be read.
     pub bad: u64,
-    /// The first of them.
+    /// The first of these lines.
     pub first_bad: Vec<BadLine>,
     /// The first requests, at most [`FIRST_KEPT`].
     pub first: Vec<Request>,
 }
 
-/// Requests that are kept of a trace: a megabyte of them.
+/// Maximum of requests kept of a trace: a megabyte of them.
 pub const FIRST_KEPT: usize = 20_000;
 
 const BAD_SHOWN: usize = 10;
 
-/// Requests that are handed to all counters at a time, and how many at least of codes whose plans
-/// take long.
+/// Requests handed to all counters at a time, and the least number for codes whose plans take
+/// long.
 const BATCH: usize = 1 << 16;
 const BATCH_LEAST: usize = 1 << 10;
 
-/// Data cells times requests of a batch: a new plan takes time by the number of cells.
+/// Data cells times requests of a batch: the time of a new plan depends on the number of cells.
 const BATCH_CELLS: usize = 1 << 23;
 
-/// Bytes of a batch, so that whoever waits is told of progress however long the requests are.
+/// Bytes of a batch, so that progress is reported however long the requests are.
 const BATCH_BYTES: u64 = 1 << 36;
 
-/// The same where the engine is driven, block by block.
+/// Bytes of a batch where the engine is driven, block by block.
 const BATCH_BYTES_DRIVEN: u64 = 1 << 28;
 
-/// The volume that a code would be: long enough for any trace, as the shape of stripes is all that
-/// counts.
+/// Returns the volume of a code, long enough for any trace: only the shape of stripes matters.
 pub fn geometry((code, placement): (&Code, Placement), element_bytes: u64) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
@@ -211,36 +211,36 @@ pub fn geometry((code, placement): (&Code, Placement), element_bytes: u64) -> Re
     })
 }
 
-/// What a trace was to one code.
+/// Results of a trace on one code.
 pub struct Replayed {
     /// The code.
     pub code: Code,
-    /// Which column of a stripe was on which device.
+    /// Placement of the columns of a stripe on devices.
     pub placement: Placement,
     /// The blocks of each device.
     pub counts: Counts,
-    /// What gathering writes saves, by delay.
+    /// Savings of gathered writes, by delay.
     pub gathered: Vec<Gathered>,
-    /// Of a volume that was driven, how it ended.
+    /// State of a driven volume at the end.
     pub ending: Option<Ending>,
-    /// How long requests took, if that was asked for.
+    /// Latencies of requests, if requested.
     pub latencies: Option<Latencies>,
 }
 
-/// What writes cost that are gathered over some requests.
+/// Cost of writes that are gathered over some requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gathered {
-    /// So many.
+    /// Number of requests gathered.
     pub requests: u64,
-    /// Blocks that users wrote, as often as they did.
+    /// Blocks that users wrote, counted at each write.
     pub user_blocks: u64,
     /// Blocks read and written for them.
     pub moved_blocks: u64,
-    /// How often less was gathered, for want of memory.
+    /// Number of times that less was gathered, for want of memory.
     pub early: u64,
 }
 
-/// One way to count one code.
+/// One method of counting one code.
 enum Lane {
     Plans(Box<Counter>),
     Window(Box<Window>),
@@ -256,8 +256,7 @@ impl Lane {
         }
     }
 
-    /// Adds what was found to what is known of the code: nothing yet, or its counts, to which
-    /// windows are added.
+    /// Adds the results to those of the code: none yet, or its counts, to which windows are added.
     fn finish(self, code: &Code, known: Option<Replayed>) -> Replayed {
         let mut latencies = None;
         let placement = match &self {
@@ -291,7 +290,7 @@ impl Replayed {
     }
 }
 
-/// The lanes of a code: first what counts all causes, then one for each window.
+/// Returns the lanes of a code: first the one that counts all causes, then one for each window.
 fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
     let Circumstances { lost, .. } = &options.circumstances;
     let devices = code.columns();
@@ -316,9 +315,10 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
 
 /// Replays a trace on every code.
 ///
-/// `progress` is told requests so far and ends the replay by answering `false`; what was counted by
-/// then is returned. Errors: a code that cannot be used, or a trace that cannot be read; bad lines
-/// are no errors, they are counted.
+/// `progress` receives the number of requests so far and ends the replay by returning `false`; the
+/// counts up to there are returned.
+/// Errors: a code that cannot be used, or a trace that cannot be read. Bad lines are no errors;
+/// they are counted.
 pub fn run<R: BufRead>(
     trace: &mut Trace<R>,
     codes: &[Code],
@@ -380,7 +380,7 @@ pub fn run<R: BufRead>(
     Ok((seen, replayed))
 }
 
-/// The table and pictures of a replay.
+/// Returns the table and pictures of a replay.
 pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     let mut report = Report::new(NAME, "One trace, many codes");
     report.say(format!(
@@ -453,8 +453,8 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     report
 }
 
-/// Whether of writes, the share of requests, and what the time is called within which they were
-/// answered.
+/// Latencies in the report: true for writes, the share of requests, and the name of the time
+/// within which they were answered.
 const LATENCIES: [(bool, f64, &str); 4] = [
     (false, 0.5, "latency of reads, p50, ms"),
     (false, 0.99, "latency of reads, p99, ms"),
@@ -462,7 +462,7 @@ const LATENCIES: [(bool, f64, &str); 4] = [
     (true, 0.99, "latency of writes, p99, ms"),
 ];
 
-/// How it was counted.
+/// Returns the method of counting as text.
 fn how(options: &Options) -> String {
     let Circumstances { flush_every, lost, lost_at, rebuilt_at, rebuild_pace } = &options.circumstances;
     let kib = options.element_bytes / 1024;
@@ -476,7 +476,7 @@ fn how(options: &Options) -> String {
         }
         (true, every) => format!(
             "the volume's own engine, its log empty at first and everything else written once; requests one at a time, each when the volume \
-             has nothing more to do, and a flush after every {every} of them. A volume that is busier gathers more, and does less."
+             is idle, and a flush after every {every} of them. A busier volume gathers more writes, and does fewer operations."
         ),
     }
     .as_str();
@@ -497,7 +497,7 @@ fn how(options: &Options) -> String {
         false => format!(" Devices {names} are lost {from}"),
     };
     text += match (options.is_driven(), rebuilt_at) {
-        (false, _) => "; a stripe that is written then is written as a whole.".into(),
+        (false, _) => "; from then on, stripes are written as a whole.".into(),
         (true, None) => ".".into(),
         (true, Some(at)) => format!(
             "; {} after {at} and {} rebuilt {}.",
@@ -513,13 +513,13 @@ fn how(options: &Options) -> String {
     text
 }
 
-/// The causes that there are.
+/// Returns the causes that occur.
 fn causes_of(replayed: &[Replayed]) -> Vec<Cause> {
     let occurs = |&cause: &Cause| replayed.iter().any(|one| one.counts.of(cause) != Blocks::default());
     Cause::ALL.into_iter().filter(occurs).collect()
 }
 
-/// What each device bears, by cause.
+/// Returns the load of each device, by cause.
 fn loads_by_cause(replayed: &[Replayed]) -> Figure {
     let panel = |Replayed { code, counts, .. }: &Replayed| Panel {
         name: code.spec().to_string(),
@@ -543,13 +543,13 @@ fn loads_by_cause(replayed: &[Replayed]) -> Figure {
     })
 }
 
-/// Which losses each code survives as it is laid, counted by the same proof as `pantile prove`,
-/// within bounds.
+/// Adds the losses that each code survives in its placement, counted by the proof of `pantile
+/// prove`, within bounds.
 fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
     const LOST_LOOKED_AT: usize = 5;
     let bounds = |code: &Code, placement| ProveOptions {
         placement,
-        // Up to its claim a theorem proves a code without looking at sets.
+        // Up to its claim a theorem proves a code without examining sets.
         lost_most: Some(code.claim().tolerance.max(LOST_LOOKED_AT)),
         sets_most: 100_000,
         work_most: 100_000_000,
@@ -565,8 +565,8 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
         report.counted(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None).note =
             Some(format!("placement {placement}"));
         for level in &certificate.levels {
-            // From the last level without loss on: what is below it says no more. A theorem may
-            // know of more levels than were looked at.
+            // From the last level without loss on: levels below it add nothing. A theorem can
+            // cover more levels than were examined.
             if level.lost < tolerance.min(certificate.levels.len()) {
                 continue;
             }
@@ -602,7 +602,7 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
     }));
 }
 
-/// A stripe of each code: the devices that are lost, or its first one, and how it comes back.
+/// Adds a stripe of each code, with the lost devices, or its first one, and their recovery.
 fn stripes(report: &mut Report, replayed: &[Replayed], options: &Options) {
     let lost =
         if options.circumstances.lost.is_empty() { vec![0] } else { options.circumstances.lost.clone() };
@@ -699,7 +699,7 @@ fn delays(report: &mut Report, replayed: &[Replayed]) {
     report.figures.push(Figure::Chart(chart));
 }
 
-/// The share of requests that cost at most so many blocks.
+/// Adds the share of requests by the blocks that they cost at most.
 fn cumulative(report: &mut Report, replayed: &[Replayed]) {
     let series = replayed.iter().map(|Replayed { code, counts, .. }| {
         let all = counts.blocks_per_request.iter().sum::<u64>().max(1) as f64;

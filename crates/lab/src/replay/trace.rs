@@ -1,5 +1,5 @@
-//! Traces of block devices: one small interface, nine formats, recognised by content, and any other
-//! with a request a line, whose [`Columns`] the user names.
+//! Traces of block devices: one small interface and nine formats, recognised by content; and any
+//! other format with a request a line, whose [`Columns`] the user names.
 //!
 //! | format | what it looks like | times |
 //! | --- | --- | --- |
@@ -14,10 +14,10 @@
 //! | CloudPhysics vscsi 1, 2 | records of 32 or 40 bytes, sectors of 512 bytes | microseconds |
 //!
 //! Reading is streaming: a trace of any length takes the memory of one line. A line that cannot be
-//! read is an item of its own with its number and text, and reading goes on after it.
+//! read is an item with its number and text, and reading goes on after it.
 //!
-//! A volume is what a format calls a disk, a device, a unit, a LUN or a file. One of a trace is
-//! read: [`TraceOptions::volume`], or the only one.
+//! A volume is a disk, a device, a unit, a LUN or a file, by the format. One of a trace is read:
+//! [`TraceOptions::volume`], or the only one.
 
 mod columns;
 mod packed;
@@ -40,20 +40,20 @@ pub struct Request {
     pub at_us: u64,
     /// The first byte.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// A write; otherwise a read.
+    /// True for a write, false for a read.
     pub is_write: bool,
 }
 
 /// A line, or a record of a binary format, that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// From 1.
+    /// Number of the line, from 1.
     pub number: u64,
     /// Its text, cut to 120 characters.
     pub text: String,
-    /// The fault of it.
+    /// Its fault.
     pub reason: &'static str,
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// Why a trace cannot be read at all.
+/// Reason why a trace cannot be read at all.
 #[derive(Debug)]
 pub enum TraceError {
     /// Reading failed.
@@ -73,14 +73,14 @@ pub enum TraceError {
         /// Its first line, cut.
         begins: String,
     },
-    /// A column was named that its first line does not have.
+    /// A named column that its first line does not have.
     NoColumn {
         /// The name.
         name: String,
         /// The first line, cut.
         begins: String,
     },
-    /// A volume was asked for, and requests do not say which they are of.
+    /// A volume was requested, and requests do not name theirs.
     NoVolumes,
 }
 
@@ -108,7 +108,7 @@ impl TraceError {
     /// Returns the command that unpacks a compressed trace, by the first bytes of the file.
     pub fn unpacked_by(&self) -> Option<&'static str> {
         let TraceError::Unknown { begins } = self else { return None };
-        // As the message shows them: control characters are question marks.
+        // Characters as the message shows them: control characters are question marks.
         let magics = [("\u{fffd}7zXZ", "xz -dc"), ("BZh", "bzip2 -dc")];
         magics.into_iter().find(|(magic, _)| begins.starts_with(magic)).map(|(_, tool)| tool)
     }
@@ -122,7 +122,7 @@ impl From<io::Error> for TraceError {
     }
 }
 
-/// What reading yields.
+/// Item of a trace: a request, or a bad line.
 pub type Item = Result<Request, BadLine>;
 
 /// A format.
@@ -130,7 +130,7 @@ pub type Item = Result<Request, BadLine>;
 pub enum Format {
     /// MSR Cambridge CSV.
     Msr,
-    /// SPC, as the UMass repository has it.
+    /// SPC, in the form of the UMass repository.
     Spc,
     /// Alibaba's block traces of 2020.
     Alibaba,
@@ -138,7 +138,7 @@ pub enum Format {
     Tencent,
     /// LUNs of a virtual desktop, published with Systor '17.
     Systor,
-    /// What blkparse prints.
+    /// Output of blkparse.
     Blkparse,
     /// fio iolog, version 2.
     Fio2,
@@ -148,16 +148,16 @@ pub enum Format {
     Vscsi1,
     /// CloudPhysics vscsi, version 2.
     Vscsi2,
-    /// Any other, by the columns that were named.
+    /// Any other, by named columns.
     Columns,
 }
 
 impl Format {
-    /// The formats that can be written as well.
+    /// Formats that can also be written.
     pub const WRITABLE: [Format; 5] =
         [Format::Msr, Format::Fio2, Format::Fio3, Format::Vscsi1, Format::Vscsi2];
 
-    /// As the options name it.
+    /// Returns the name that options use.
     pub fn name(self) -> &'static str {
         match self {
             Format::Msr => "msr",
@@ -178,32 +178,32 @@ impl Format {
 /// Parts of a trace that are read. By default all of a trace of one volume, by its format.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
-    /// The only volume of which requests are taken.
+    /// Name of the only volume that is read.
     pub volume: Option<String>,
-    /// Columns of a line, of a trace of no known format.
+    /// Columns of a line, for a trace of no known format.
     pub columns: Option<Columns>,
 }
 
 /// A trace being read.
 pub struct Trace<R> {
-    /// What was looked at to recognise the format, and the rest.
+    /// The bytes read to recognise the format, and the rest.
     from: io::Chain<io::Cursor<Vec<u8>>, R>,
     format: Format,
     line: Vec<u8>,
-    /// The line is longer than a trace has: `line` is its beginning, and the rest of it is passed
-    /// over.
+    /// True if the line is longer than the maximum: `line` is its beginning, and the rest is
+    /// skipped.
     is_cut: bool,
     /// Lines or records so far.
     number: u64,
-    /// The time of the first request, in the unit of the format; of fio 2 the time that was waited.
+    /// Time of the first request, in the unit of the format; of fio 2 the waited time.
     first: Option<u64>,
     waited_us: u64,
     ended: bool,
     places: Option<Places>,
     wanted: Option<Vec<u8>>,
-    /// The volume of the line that was read last; empty where a format has none.
+    /// Volume of the last line; empty if the format has none.
     volume: Vec<u8>,
-    /// The only volume so far and its requests, where none was asked for.
+    /// The only volume so far and its requests, if none was requested.
     only: Option<(Vec<u8>, u64)>,
     others: Tally,
 }
@@ -211,18 +211,17 @@ pub struct Trace<R> {
 impl<R: BufRead> Trace<R> {
     /// Opens a trace of one volume, of a known format.
     ///
-    /// Errors: as of [`Trace::open_with`].
+    /// Errors: those of [`Trace::open_with`].
     pub fn open(from: R) -> Result<Trace<R>, TraceError> {
         Trace::open_with(from, &TraceOptions::default())
     }
 
-    /// Looks at the beginning.
+    /// Opens a trace and recognises its format.
     ///
-    /// Errors: it cannot be read, or is of no known format; it does not have the column or the kind
-    /// of volumes that are asked for. An empty file is an MSR trace without requests.
+    /// Errors: it cannot be read, or is of no known format; it lacks a requested column, or
+    /// requests do not name their volumes. An empty file is an MSR trace without requests.
     pub fn open_with(mut from: R, options: &TraceOptions) -> Result<Trace<R>, TraceError> {
-        // A pipe gives what its writer has written so far: one read may be a part of the first
-        // line.
+        // A pipe returns the bytes written so far: one read can be a part of the first line.
         let mut begin = Vec::new();
         from.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin)?;
         let line = begin.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
@@ -258,19 +257,19 @@ impl<R: BufRead> Trace<R> {
         Ok(trace)
     }
 
-    /// Which format it is.
+    /// Returns the format.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Returns the volumes that were passed over so far, with their requests.
+    /// Returns the skipped volumes so far, with their requests.
     pub fn others(&self) -> Volumes {
-        self.others.told(false)
+        self.others.listed(false)
     }
 
-    /// The next request or bad line; none at the end.
+    /// Returns the next request or bad line; `None` at the end.
     ///
-    /// Errors: reading failed; the trace is of [`SeveralVolumes`] and none was asked for.
+    /// Errors: reading failed; the trace is of [`SeveralVolumes`] and none was requested.
     pub fn next_item(&mut self) -> io::Result<Option<Item>> {
         while let Some(item) = self.next_of_any()? {
             if item.is_err() || self.is_taken()? {
@@ -280,7 +279,7 @@ impl<R: BufRead> Trace<R> {
         Ok(None)
     }
 
-    /// Returns true if the request that was read last is of the volume that is taken.
+    /// Returns true if the last request is of the volume that is read.
     fn is_taken(&mut self) -> io::Result<bool> {
         if let Some(wanted) = &self.wanted {
             let is_wanted = *wanted == self.volume;
@@ -297,7 +296,8 @@ impl<R: BufRead> Trace<R> {
         Err(io::Error::new(io::ErrorKind::InvalidData, self.several()))
     }
 
-    /// Counts the volumes of the requests so far and of the next, a part of a second's worth.
+    /// Counts the volumes of the requests so far and of the following ones, for a part of a
+    /// second.
     fn several(&mut self) -> SeveralVolumes {
         const LOOKED_AT: usize = 1_000_000;
         if let Some((only, requests)) = self.only.take() {
@@ -308,14 +308,14 @@ impl<R: BufRead> Trace<R> {
             match self.next_of_any() {
                 Ok(Some(Ok(_))) => self.others.add(&self.volume, 1),
                 Ok(Some(Err(_))) => {}
-                Ok(None) => return SeveralVolumes(self.others.told(false)),
+                Ok(None) => return SeveralVolumes(self.others.listed(false)),
                 Err(_) => break,
             }
         }
-        SeveralVolumes(self.others.told(true))
+        SeveralVolumes(self.others.listed(true))
     }
 
-    /// The next request of any volume, or bad line; none at the end.
+    /// Returns the next request of any volume, or bad line; `None` at the end.
     fn next_of_any(&mut self) -> io::Result<Option<Item>> {
         if matches!(self.format, Format::Vscsi1 | Format::Vscsi2) {
             return self.next_record();
@@ -341,10 +341,10 @@ impl<R: BufRead> Trace<R> {
         Ok(None)
     }
 
-    /// Whether there was another line.
+    /// Reads the next line; returns false at the end.
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
-        // A line without end is a binary file, not a trace: no more than this is kept of it.
+        // A line without end is a binary file, not a trace: only this much of it is kept.
         let taken = self.from.by_ref().take(LINE_BYTES_MOST).read_until(b'\n', &mut self.line)?;
         self.number += u64::from(taken > 0);
         self.is_cut = taken as u64 == LINE_BYTES_MOST && self.line.last() != Some(&b'\n');
@@ -358,7 +358,8 @@ impl<R: BufRead> Trace<R> {
         BadLine { number: self.number, text: cut(text), reason }
     }
 
-    /// Microseconds since the first request, of a time of which `per_us` make a microsecond.
+    /// Returns the microseconds since the first request, for a time with `per_us` units in a
+    /// microsecond.
     fn since_first(&mut self, time: u64, per_us: u64) -> u64 {
         let first = *self.first.get_or_insert(time);
         time.saturating_sub(first) / per_us
@@ -431,7 +432,7 @@ impl<R: BufRead> Trace<R> {
             let is_write = match command {
                 0x08 | 0x28 | 0xa8 | 0x88 => false,
                 0x0a | 0x2a | 0xaa | 0x8a => true,
-                // Commands that move no data, such as a test of readiness.
+                // Commands without data, such as a test of readiness.
                 _ => continue,
             };
             let at_us = self.since_first(time, 1);
@@ -447,15 +448,15 @@ impl<R: BufRead> Trace<R> {
     }
 }
 
-/// A request, nothing, or what is wrong.
+/// A request, nothing, or the fault of a line.
 pub(super) type Parsed = Result<Option<Request>, &'static str>;
 
 const LINE_BYTES_MOST: u64 = 64 * 1024;
 
-/// More than eight records of 40 bytes, and than the six fields of a first line.
+/// Longer than eight records of 40 bytes, and than the six fields of a first line.
 const BEGIN_BYTES: u64 = 1024;
 
-/// No request of a block device is longer.
+/// Maximum of the length of a request.
 const LEN_MOST: u64 = 1 << 32;
 
 pub(super) fn request(at_us: u64, offset: u64, len: u64, is_write: bool) -> Parsed {
@@ -513,7 +514,7 @@ fn recognise(begin: &[u8]) -> Result<Format, TraceError> {
         return Ok(format);
     }
     // The version is the high byte of the second half-word of both kinds of records, at different
-    // places.
+    // positions.
     let version = |at: usize, len: usize, version: u8| {
         let records = begin.chunks_exact(len).take(8);
         begin.len() >= len && records.into_iter().all(|record| record[at + 1] == version)
@@ -527,7 +528,7 @@ fn recognise(begin: &[u8]) -> Result<Format, TraceError> {
     Err(TraceError::Unknown { begins: cut(line) })
 }
 
-/// Writes a trace in any of the formats.
+/// Writes a trace in one of the [`Format::WRITABLE`].
 pub struct Writer<W: io::Write> {
     to: W,
     format: Format,
@@ -536,7 +537,7 @@ pub struct Writer<W: io::Write> {
 }
 
 impl<W: io::Write> Writer<W> {
-    /// Begins it.
+    /// Writes the head of the trace.
     pub fn new(mut to: W, format: Format) -> io::Result<Writer<W>> {
         match format {
             Format::Fio2 => to.write_all(b"fio version 2 iolog\n/dev/trace add\n/dev/trace open\n")?,
@@ -546,7 +547,7 @@ impl<W: io::Write> Writer<W> {
         Ok(Writer { to, format, count: 0, last_us: 0 })
     }
 
-    /// Adds a request; times do not go back. vscsi knows sectors of 512 bytes only: offsets and
+    /// Adds a request; times do not go back. vscsi has sectors of 512 bytes only: offsets and
     /// lengths are rounded up to them.
     pub fn push(&mut self, request: &Request) -> io::Result<()> {
         let Request { at_us, offset, len, is_write } = *request;
@@ -602,7 +603,7 @@ impl<W: io::Write> Writer<W> {
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the trace.
     pub fn finish(mut self) -> io::Result<()> {
         self.to.flush()
     }

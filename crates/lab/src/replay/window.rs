@@ -1,4 +1,4 @@
-//! What it saves to gather writes for a while before parity is made.
+//! Savings of gathering writes for a while before parity is computed.
 
 use super::Gathered;
 use super::counts::BLOCK_BYTES;
@@ -7,8 +7,8 @@ use pantile::plan::Planner;
 use pantile::{CellIndex, CellSet, Code, Costs};
 use std::collections::HashMap;
 
-/// Gathers the writes of so many requests, then counts each stripe once: per offset, the cheapest
-/// plan for all its new cells.
+/// Gathers the writes of a number of requests, then counts each stripe once: per offset, the
+/// cheapest plan for all its new cells.
 pub struct Window {
     requests: u64,
     seen: u64,
@@ -16,28 +16,28 @@ pub struct Window {
     planner: Planner,
     element_blocks: u64,
     stripe_blocks: u64,
-    /// By stripe, a bit per block.
+    /// Dirty blocks by stripe, a bit each.
     dirty: HashMap<u64, Vec<u64>>,
-    /// By the cells that are new, what one offset costs.
+    /// Cost of one offset, by the new cells.
     costs: HashMap<Vec<u64>, u64>,
     user_blocks: u64,
     moved_blocks: u64,
-    /// How often it was written early, for want of memory.
+    /// Number of early writes, for want of memory.
     early: u64,
 }
 
 /// Bytes of plans kept; random writes have many patterns.
 const PLAN_BYTES_MOST: usize = 8 << 20;
 
-/// Bytes of stripes gathered; with more, they are written early. 32 MiB is 16 GiB of stripes of 96
-/// blocks.
+/// Bytes of stripes gathered; with more, they are written early. 32 MiB hold 16 GiB of stripes of
+/// 96 blocks.
 const DIRTY_BYTES_MOST: usize = 32 << 20;
 
 /// Bytes of an entry of a map beside its bits.
 const ENTRY_BYTES: usize = 64;
 
 impl Window {
-    /// For volumes of a geometry.
+    /// Returns a window for volumes of a geometry.
     pub fn new(geometry: &pantile_volume::Geometry, requests: u64) -> Window {
         Window {
             requests: requests.max(1),
@@ -54,7 +54,7 @@ impl Window {
         }
     }
 
-    /// Takes a request; reads only pass the time.
+    /// Counts a request; a read only uses up one of the window.
     pub fn push(&mut self, request: &Request) {
         if request.is_write {
             let end = (request.offset + request.len).div_ceil(BLOCK_BYTES);
@@ -80,7 +80,7 @@ impl Window {
         }
     }
 
-    /// Writes what is gathered, and tells what it came to.
+    /// Writes the gathered blocks, and returns the counts.
     pub fn finish(mut self) -> Gathered {
         self.write();
         let Window { requests, user_blocks, moved_blocks, early, .. } = self;

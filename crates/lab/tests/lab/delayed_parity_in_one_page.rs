@@ -1,5 +1,5 @@
-//! The page answers what it promises: what is bought, what can be lost, what was measured, and both
-//! sides held together.
+//! The page on delayed parity has its four parts: the gain, the possible losses, the measurements,
+//! and the comparison of model and volume.
 
 use pantile::Code;
 use pantile_lab::delayed::{DelayedError, Options, record, run};

@@ -1,5 +1,5 @@
-//! Durability against published closed forms, and the Markov chain against chance:
-//! importance-sampled, and as it comes.
+//! Durability equals published closed forms, and the Markov chain agrees with two Monte Carlos:
+//! one with importance sampling, one without.
 
 use pantile::Code;
 use pantile_lab::durability::{Disks, Domains, Durability, Examined, HOURS_PER_YEAR, Options, examine, run};
@@ -19,7 +19,7 @@ fn close(ours: f64, theirs: f64, share: f64, what: &str) {
     assert!((ours / theirs - 1.0).abs() < share, "{what}: {ours:e}, not {theirs:e}");
 }
 
-/// Disks that read no bad sector, and are the only limit of a rebuild.
+/// Disks without unreadable sectors, and the only limit of a rebuild.
 fn clean() -> Disks {
     Disks { unreadable_per_bit: 0.0, repair_bytes_per_s: None, ..Disks::default() }
 }
@@ -59,7 +59,8 @@ fn unreadable_sectors_have_their_closed_form_too() {
     let lost = (7.0 * l + mu * met) / (7.0 * l + mu);
     close(raid5.hours, (1.0 / (8.0 * l) + 1.0 / (7.0 * l + mu)) / lost, 1e-12, "RAID-5");
     close(raid5.sectors, mu * met / (7.0 * l + mu * met), 1e-12, "their share");
-    // Where one more may be lost, a sector does no harm; in between the code decides cell by cell.
+    // A sector does no harm if one more column can be lost; in between the code decides cell by
+    // cell.
     let share = |spec: &str, lost: usize| found(spec, &options).levels[lost].unreadable;
     assert_eq!(share("raid6:6", 1), 0.0);
     assert!(share("raid6:6", 2) > 0.1, "six disks are read in full");
@@ -94,7 +95,7 @@ fn sets_that_are_rebuilt_alike_give_the_shares_of_the_counts() {
     assert!(fatal > 3);
 }
 
-/// How many standard errors chance and chain are apart, as far as the intervals say.
+/// Returns the distance of chance and chain in standard errors, as far as the intervals allow.
 fn apart(value: f64, estimate: pantile_lab::durability::Estimate) -> f64 {
     let error = (estimate.most / estimate.value).ln() / 1.96;
     (estimate.value / value).ln().abs() / error.max(1e-9)
@@ -147,14 +148,14 @@ fn chain_and_chance_agree() {
             }
         }
     }
-    // Of true 95 % intervals a twentieth misses.
+    // A twentieth of true 95 % intervals misses.
     assert!(within * 10 >= all * 8, "{within} of {all}");
 }
 
 #[test]
 fn no_error_but_chance_is_left_out_of_the_interval() {
-    // One column lost, and the next is fatal: chance has little to say, and taking losses for
-    // Poisson events would be off by more.
+    // One column lost, and the next is fatal: the Monte Carlo adds little, and an error in
+    // treating losses as Poisson events would show.
     for (afr, years, bytes_per_s) in
         [(0.6, 1.0, 150e6), (0.6, 0.05, 150e6), (0.9, 1.0, 20e6), (0.3, 30.0, 50e6)]
     {
@@ -166,7 +167,7 @@ fn no_error_but_chance_is_left_out_of_the_interval() {
             let is_held =
                 chance.least * (1.0 - 1e-9) <= one.within && one.within <= chance.most * (1.0 + 1e-9);
             assert!(is_held, "{spec}, {afr}, {years} years: {:.9e} {chance:?}", one.within);
-            // Nor is it wide enough to say nothing.
+            // The interval is narrow enough to be useful.
             assert!(chance.most / chance.least < 1.3, "{spec}: {chance:?}");
         }
     }
@@ -200,11 +201,12 @@ fn spares_that_run_out_cost_durability_by_both_ways() {
         let z = apart(one.hours, one.simulated.expect("cycles end").hours);
         assert!(z < 3.5, "{z}");
     }
-    // No spare and no sector lost: each rebuild waits, and two disks lost may have one replaced.
+    // No spare and no unreadable sector: each rebuild waits, and of two lost disks one can be
+    // replaced.
     assert!(all[0].hours < all[3].hours / 4.0);
 }
 
-/// The model again, in other words: counts only, no bias, until the time is over.
+/// The model in other words: counts only, no bias, until the time is over.
 fn as_it_comes(n: usize, tolerance: usize, disks: &Disks, hours: f64, runs: usize) -> f64 {
     let mut random = Random::new(77);
     let mut exponential = |rate: f64| -(((random.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64).ln() / rate;
@@ -289,7 +291,7 @@ fn too_many_spares_are_refused_in_one_sentence() {
     assert!(text.contains("at most 400") && text.contains("immediate"), "{text}");
 }
 
-/// Disks that hardly fail, in domains of which one is lost in a year with a probability of a tenth.
+/// Disks that hardly fail, in domains that are lost with a probability of a tenth a year.
 fn in_domains(count: usize) -> (Options, f64) {
     let domains = Domains { what: "host", count, lost_per_year: 0.1 };
     let rate = domains.losses_per_hour();
@@ -355,7 +357,7 @@ fn two_columns_on_a_host_are_lost_and_rebuilt_together() {
 #[test]
 fn which_columns_share_a_host_decides_for_codes_of_groups() {
     // Columns go to hosts in turn, so that each of four hosts has two of lrc:4,2,2: no group of
-    // three loses more than the equations bear.
+    // three loses more than the equations tolerate.
     let code = Code::parse("lrc:4,2,2").expect("a code");
     let (options, rate) = in_domains(4);
     let found = examine(&code, &options).expect("no spares");

@@ -1,6 +1,7 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
 mod delayed_parity_in_one_page;
+mod driven_replays_equal_counted_plans;
 mod durability_is_found_two_ways;
 mod the_exascale_simulation_counts_exactly;
 mod the_exascale_simulation_fits_the_volume;
@@ -9,4 +10,3 @@ mod the_page_has_the_exascale_table;
 mod the_papers_are_reproduced;
 mod the_papers_are_run_on_the_engine;
 mod traces_are_read_whatever_they_are;
-mod what_is_driven_is_what_is_counted;

@@ -1,5 +1,5 @@
-//! Operations per write are exact integers; ratios are those of the source and of another program,
-//! small and at the same load.
+//! Operations per write are exact integers; ratios equal those of the source and of another
+//! program, at small size and equal load.
 
 use pantile_lab::exascale::{
     CLIENTS_PER_APP, Device, Level, Log, Messages, Network, Options, Outcome, Placement, Run, Scaling,
@@ -39,7 +39,7 @@ fn every_scheme_does_what_its_chain_says() {
             let o = outcome.operations;
             let (done, q) = (o.acknowledged, u64::from(q));
             assert!(done > 1000, "{scheme:?}");
-            // What is under way at the end is at most one request of each client.
+            // Under way at the end is at most one request of each client.
             let near =
                 |count: u64, per_write: u64| (done * per_write..=(done + 600) * per_write).contains(&count);
             match scheme {
@@ -102,7 +102,7 @@ fn an_epoch_writes_the_parities_of_every_stripe_that_it_fills() {
         near(of("raid6:6"), 2.0 + 2.0 * 25.0 / n);
         near(Stripe::row(511, 1), 2.0 + 1.0 / n);
         near(Stripe::row(510, 2), 2.0 + 2.0 / n);
-        // A last stripe that is not full has the parities of what it has.
+        // A last stripe that is not full has the parities of its units.
         let lrc = of("lrc:12,2,2");
         let last = lrc.written(147 % 12).len() as f64;
         near(lrc.clone(), 2.0 + (12.0 * lrc.parities() as f64 + last) / n);
@@ -126,8 +126,8 @@ fn units_are_sent_to_the_servers_of_their_parities() {
     }
 }
 
-/// When a stripe is full it is moved, in whole units with parity: of 147 writes of 128 KiB 19 units
-/// and the parity, read and written; an epoch has just read what it moves.
+/// A full stripe is moved in whole units with parity: of 147 writes of 128 KiB, 19 units and the
+/// parity, read and written; an epoch has already read the units that it moves.
 #[test]
 fn whole_units_are_moved_back_with_their_parity() {
     for (scheme, each) in [(Scheme::Wcl, 2 * (19 + 1)), (Scheme::Delayed, 19)] {
@@ -142,8 +142,8 @@ fn whole_units_are_moved_back_with_their_parity() {
     }
 }
 
-/// An output of FLASH: a checkpoint, a plot file of a twelfth, and one at the corners of the cells,
-/// of which there are 729 for 512 cells.
+/// An output of FLASH: a checkpoint, a plot file of a twelfth, and one at the corners of the
+/// cells, of which there are 729 for 512 cells.
 #[test]
 fn plot_files_are_small_writes_between_checkpoints() {
     let run = Run {
@@ -158,7 +158,7 @@ fn plot_files_are_small_writes_between_checkpoints() {
     assert_eq!((o.epochs, o.data_reads, o.parity_writes), (6, 2 * (19 + 2 + 3), 6));
 }
 
-/// Sizes of Lustre's messages are what its own assertions and formats of messages come to.
+/// Sizes of Lustre's messages follow from its own assertions and formats of messages.
 #[test]
 fn messages_have_lustres_sizes() {
     let message = |parts: &[u64]| {
@@ -175,12 +175,12 @@ fn messages_have_lustres_sizes() {
         data: message(&[body, ost_body]) + 2 * lnet,
     };
     assert_eq!((request, Messages::LUSTRE), (488, lustre));
-    // The part that later versions have more changes no request.
+    // The additional part of later versions changes no request.
     assert_eq!(message(&[body, ost_body, object, extent, capability, 0]), request);
 }
 
-/// Figure 2: the stripes of a round have their parity on one server, one behind the other, and it
-/// is written as one; all its bytes are.
+/// Figure 2: the stripes of a round have their parity on one server, one behind the other, written
+/// as one with all its bytes.
 #[test]
 fn parities_of_neighbouring_stripes_are_one_write_where_stripes_are_aligned() {
     for (spec, stripes, q) in [("raid5:4", 37, 1), ("raid6:6", 25, 2)] {
@@ -202,8 +202,8 @@ fn parities_of_neighbouring_stripes_are_one_write_where_stripes_are_aligned() {
     }
 }
 
-/// Half of all requests read: a request costs the mean of both, and what reads cost is the same
-/// whatever the scheme.
+/// Half of all requests read: a request costs the mean of both, and reads cost the same in every
+/// scheme.
 #[test]
 fn reads_take_their_share_and_lessen_what_redundancy_costs() {
     let mixed = |scheme| simulate(&Run { reads_per_mille: 500, ..run_of(scheme, 1, 600) }, 1);
@@ -230,8 +230,8 @@ fn measured_times_count_instead_of_the_model() {
     assert!((0.95..=1.001).contains(&(per_s / full)), "{}", per_s / full);
 }
 
-/// The record of a disk is a device of its own name: the numbers of the paper stand beside formulas
-/// of its devices only.
+/// The record of a disk is a device of its own name: the paper's numbers are compared only with
+/// formulas of its devices.
 #[test]
 fn the_recorded_disk_is_named_and_stands_beside_no_published_number() {
     let options = Options {
@@ -249,15 +249,15 @@ fn the_recorded_disk_is_named_and_stands_beside_no_published_number() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run_and_another_does_not() {
+fn equal_seeds_give_equal_runs_and_others_do_not() {
     let run = run_of(Scheme::Delayed, 2, 600);
     let (a, b, c) = (simulate(&run, 7), simulate(&run, 7), simulate(&run, 8));
     assert_eq!((a.batches.clone(), a.operations, a.per_server), (b.batches, b.operations, b.per_server));
     assert_ne!(a.batches, c.batches);
 }
 
-/// The acceptance numbers: device-bound ratios, and delayed parity that climbs with the number of
-/// clients.
+/// The acceptance numbers: device-bound ratios, and delayed parity that improves with the number
+/// of clients.
 #[test]
 fn the_shape_of_figure_3_is_there() {
     let options = Options {

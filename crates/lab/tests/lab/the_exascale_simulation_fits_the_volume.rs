@@ -1,5 +1,5 @@
-//! The simulation does what a real volume does, operation for operation, but for what is named; and
-//! where both disagree, by how much.
+//! The simulation does the operations of a real volume, except for the named ones; where both
+//! disagree, the size of the difference is held.
 
 use pantile::Code;
 use pantile_device::Throttle;
@@ -11,12 +11,12 @@ use pantile_lab::exascale::cross_check::{
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the model counts.
+/// Uses that the model counts.
 const MODELLED: [Use; 4] = [Use::DataRead, Use::DataWrite, Use::ParityRead, Use::ParityWrite];
 
 fn setup(spec: &str) -> Setup {
     let small = Setup::small(Code::parse(spec).expect("a code"));
-    // Wide stripes with shorter elements, so that no more is written.
+    // Wide stripes have shorter elements, to limit the writing.
     let element_blocks = if small.writers() > 24 { 2 } else { small.element_blocks };
     Setup { element_blocks, ..small }
 }
@@ -30,11 +30,11 @@ fn elapsed(setup: &Setup, scheme: Scheme) -> f64 {
     (1..=5).map(|seed| simulated(setup, scheme, Coming::AtOnce, seed).elapsed_ns as f64).sum::<f64>() / 5.0
 }
 
-/// One request at a time: equal operations and blocks of data and parity, and the rest is what the
-/// terms say, to the last block.
+/// One request at a time: operations and blocks of data and parity are equal, and the rest equals
+/// the terms, to the last block.
 #[test]
 fn the_volume_does_what_the_model_counts_and_what_is_named() {
-    // Of narrow stripes an epoch fills several: a mirror has as much parity as data.
+    // An epoch fills several narrow stripes: a mirror has as much parity as data.
     let cases = [
         ("raid5:1", 1),
         ("raid5:1", 3),
@@ -56,7 +56,7 @@ fn the_volume_does_what_the_model_counts_and_what_is_named() {
                     let expected = match (scheme, memory, of) {
                         // A copy needs nothing old; the model has RAID-5's four operations.
                         (Scheme::Std, _, Use::DataRead | Use::ParityRead) if is_mirror => Amount::default(),
-                        // The log is new places: what was there is nobody's.
+                        // Places of the log are new: they have no old content.
                         (Scheme::Wcl, _, Use::ParityRead) => Amount::default(),
                         (Scheme::Delayed, Memory::Kept, Use::DataRead) => Amount::default(),
                         _ => model.of(of),
@@ -77,7 +77,7 @@ fn the_volume_does_what_the_model_counts_and_what_is_named() {
     }
 }
 
-/// So ratios of device time are those of the model, if what is named is taken away: exactly.
+/// Ratios of device time then equal those of the model without the named uses: exactly.
 #[test]
 fn ratios_of_device_time_are_those_of_the_model() {
     for (spec, q) in [("raid5:4", 1.0), ("raid6:6", 2.0)] {
@@ -89,16 +89,15 @@ fn ratios_of_device_time_are_those_of_the_model() {
         let model = |scheme| simulated(&setup, scheme, Coming::OneByOne, 1).device_ns;
         assert_eq!([shared(Scheme::Raid0), shared(Scheme::Std)], [model(Scheme::Raid0), model(Scheme::Std)]);
         assert_eq!(shared(Scheme::Delayed), model(Scheme::Delayed));
-        // The paper's 4/3 and 6/5, and what they become where old parity is not read.
+        // The paper's 4/3 and 6/5, and their values where old parity is not read.
         let ratio = |of: u64| model(Scheme::Std) as f64 / of as f64;
         assert!((ratio(model(Scheme::Wcl)) - (2.0 + 2.0 * q) / (1.0 + 2.0 * q)).abs() < 1e-9, "{spec}");
         assert!((ratio(shared(Scheme::Wcl)) - 2.0).abs() < 1e-9, "{spec}");
     }
 }
 
-/// Writers at once: `std` takes as long as the simulation says, within 30 %, where flushes
-/// take no time: it reads data and parity together, and waits for the slowest device. It does the
-/// same work to the operation.
+/// Concurrent writers: `std` takes the simulated time within 30 %, where flushes take no time; it
+/// reads data and parity together, and waits for the slowest device. The operations are equal.
 #[test]
 fn a_standard_raid_takes_as_long_as_the_simulation_says() {
     for spec in ["raid5:4", "raid6:6", "raidq:8+3"] {
@@ -114,11 +113,11 @@ fn a_standard_raid_takes_as_long_as_the_simulation_says() {
     }
 }
 
-/// Where the simulation and the volume disagree, with everything charged, writers at once. The
-/// model has every write make its own parity; the volume makes durable together what waits
-/// together. So `wcl` is three to four times what the model says.
+/// The simulation and the volume disagree on concurrent writers with everything charged. In the
+/// model every write makes its own parity; the volume makes waiting writes durable together. So
+/// `wcl` is three to four times as fast as in the model.
 #[test]
-fn what_waits_together_is_what_the_model_leaves_out() {
+fn gathered_writes_explain_the_difference_to_the_model() {
     for (spec, wcl_model, delayed_model, wcl_apart, delayed_apart) in
         [("raid5:4", 1.30, 3.48, 3.56, 3.53), ("raid6:6", 1.14, 5.20, 4.48, 4.45)]
     {
@@ -134,9 +133,9 @@ fn what_waits_together_is_what_the_model_leaves_out() {
         let apart = of(Scheme::Std, Layout::Apart);
         near(apart / wcl, wcl_apart, "wcl/std, writers apart");
         near(apart / delayed, delayed_apart, "delayed/std, writers apart");
-        // What is gathered: the first of a round alone, then the others, in rows of the log that
-        // are full, and copies of what is left, or, where they take more than one row, a row that
-        // zeros fill up.
+        // Gathered are the first write of a round alone, then the others. Full rows of the log
+        // come first. The rest is written as copies or, if they take more than one row, in a row
+        // filled up with zeros.
         let (d, q) = (setup.code.data().len() as u64, setup.code.parity().len() as u64);
         let left = u64::from(setup.writers()) - 1;
         let rest = left % d;
@@ -147,12 +146,12 @@ fn what_waits_together_is_what_the_model_leaves_out() {
     }
 }
 
-/// The world's devices are those of a host: on files, with its threads, the same reads, writes and
-/// flushes, and blocks of them.
+/// The world's devices equal those of a host: on files, with its threads, there are the same
+/// reads, writes and flushes, and blocks of them.
 #[test]
 fn a_real_volume_on_throttled_files_does_the_same() {
     let mut setup = setup("raid5:4");
-    // No time is looked at: the faster the better.
+    // Time is not measured: the faster the better.
     let throttle = Throttle { positioning: Duration::ZERO, flush: Duration::ZERO, ..setup.throttle };
     setup.throttle = throttle;
     for scheme in [Scheme::Wcl, Scheme::Delayed] {
@@ -163,8 +162,8 @@ fn a_real_volume_on_throttled_files_does_the_same() {
     }
 }
 
-/// Checkpoints of the benchmark, by what the devices allow: delayed parity is worth having for
-/// small pieces and for large ones, and reads nothing back.
+/// Checkpoints of the benchmark, limited by the devices: delayed parity gains with small pieces
+/// and with large ones, and reads nothing back.
 #[test]
 fn delayed_parity_gains_with_pieces_of_either_size() {
     for spec in ["raid5:5", "raid6:6"] {

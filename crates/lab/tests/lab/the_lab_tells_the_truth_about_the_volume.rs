@@ -1,5 +1,5 @@
-//! What `replay` predicts is what the devices of a real volume count: blocks read and written
-//! on each, number for number.
+//! `replay` predicts the blocks read and written on each device of a real volume, number for
+//! number.
 
 use pantile_code::{Code, Placement};
 use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, Layer, Layered, OpKind, Operation};
@@ -36,7 +36,7 @@ impl Layer for Watch {
 }
 
 impl Watch {
-    /// Returns what was counted since the last call.
+    /// Returns the counts since the last call.
     fn take(&self) -> Blocks {
         let [read, written] = &self.0;
         Blocks { read: read.swap(0, SeqCst), written: written.swap(0, SeqCst) }
@@ -100,8 +100,8 @@ fn trace(geometry: &Geometry, requests: u64, seed: u64) -> Vec<Request> {
     made.iter().enumerate().map(cut).collect()
 }
 
-/// Reads nothing ahead, and takes nobody for idle who has to wait for a processor: what is written
-/// then is not predicted.
+/// Options without read-ahead, and with an idle time longer than any wait for a processor: writes
+/// of an idle volume are not predicted.
 fn options(devices: usize) -> HostOptions {
     let idle_after = Duration::from_secs(3600);
     HostOptions {
@@ -129,7 +129,7 @@ const CODES: [&str; 14] = [
     "raidp:4",
 ];
 
-/// Waits until the volume does nothing any more; the next request then finds it as the lab's does.
+/// Waits until the volume is idle; the next request then finds it in the same state as the lab's.
 fn rest(host: &Host) {
     loop {
         let report = host.report().expect("it runs");
@@ -142,7 +142,7 @@ fn rest(host: &Host) {
 }
 
 /// Writes every stripe of a new volume, then replays a trace on it: from the first write on every
-/// block of every device counts, those of the journal, too.
+/// block of every device counts, including those of the journal.
 fn check_driven(code: &str, circumstances: &Circumstances, requests: u64) -> Counts {
     let geometry = geometry(code);
     let folder = tempfile::tempdir().expect("a folder");
@@ -174,9 +174,9 @@ fn check_driven(code: &str, circumstances: &Circumstances, requests: u64) -> Cou
             rest(&host);
             for &slot in &slots {
                 let device = &devices[slot.0 as usize];
-                // What the volume writes because a device has come is written before the rebuild,
-                // as it is on a disk that has time for one thing: of a rebuild that ends before its
-                // beginning is on record, one record tells.
+                // Records of the attached device are written before the rebuild, as on a slow
+                // disk: if the rebuild ended before its beginning is recorded, one record would
+                // hold both.
                 host.set_throttle(Some(1)).expect("it runs");
                 host.attach(slot, Arc::clone(device) as Arc<dyn Device>, Found::Blank).expect("it comes");
                 while host.report().is_ok_and(|report| report.ios > report.ios_waiting) {
@@ -251,7 +251,7 @@ fn a_volume_that_is_degraded_all_the_time_does_what_was_predicted() {
     CODES.iter().for_each(|code| _ = check_driven(code, &circumstances, 150));
 }
 
-/// Everything at length: `-- --ignored`.
+/// Runs everything at length: `-- --ignored`.
 #[test]
 #[ignore = "takes some ten minutes"]
 fn ten_thousand_requests_on_every_code() {

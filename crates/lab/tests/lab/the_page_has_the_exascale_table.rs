@@ -1,4 +1,4 @@
-//! Claim: the table of the exascale simulation in docs/lab.md is what its command gives.
+//! The table of the exascale simulation in docs/lab.md equals the output of its command.
 
 use pantile_lab::Report;
 use pantile_lab::exascale::{Device, Level, Options, Placement, Scaling, run};

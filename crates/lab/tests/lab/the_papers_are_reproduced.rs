@@ -1,4 +1,4 @@
-//! Every experiment against an independent program's values, and the published numbers within
+//! Every experiment equals an independent program's values, and the published numbers within
 //! stated distances.
 
 use pantile_lab::papers::dcode_load::{Accesses, Convention};
@@ -72,7 +72,7 @@ fn rebuild_reads_are_at_most_those_of_another_program() {
         let (reads, _) = recovery::reads_of(&rival.code(p), pantile::Effort::Fast);
         let theirs = numbers(&golden["recovery"][&key]);
         for (disk, (&ours, theirs)) in reads.iter().zip(theirs).enumerate() {
-            // The other program takes one chain per element; of EVENODD combined equations read
+            // The other program takes one chain per element; combined equations of EVENODD read
             // less.
             assert!(ours as f64 <= theirs, "{key}, disk {disk}: {ours}, not {theirs}");
             assert!(rival == Rival::EvenOdd || ours as f64 == theirs, "{key}, disk {disk}");
@@ -80,7 +80,7 @@ fn rebuild_reads_are_at_most_those_of_another_program() {
     }
 }
 
-/// Every published number within so much of it, but for the cases named.
+/// Asserts every published number within a distance, except for the named cases.
 fn near(report: &Report, share: f64, points: f64, but: &[&str]) {
     let mut seen = 0;
     for m in report.published() {
@@ -98,7 +98,7 @@ fn near(report: &Report, share: f64, points: f64, but: &[&str]) {
 }
 
 #[test]
-fn what_the_papers_print_is_found_again() {
+fn printed_numbers_are_reproduced() {
     let load = dcode_load::run(&dcode_load::Options { runs: 12, ..dcode_load::Options::default() });
     near(&load, 0.03, 0.5, &["RDP, H-Code p=5..13"]);
     near(&dcode_read::run(2), 0.015, 1.65, &[]);
@@ -108,7 +108,7 @@ fn what_the_papers_print_is_found_again() {
     near(&raidp::run(2), 0.03, 0.5, &["RAID-6 : RAIDP", "capacity, GB"]);
 }
 
-/// The plans read as few elements as the closed forms of the literature say.
+/// The plans read as few elements as the closed forms of the literature.
 #[test]
 fn plans_meet_the_closed_forms() {
     let report = recovery::run(2);
@@ -123,8 +123,8 @@ fn plans_meet_the_closed_forms() {
     assert_eq!(seen, 28);
 }
 
-/// The numbers of a line: digits with their decimal places and exponents, per cents also as shares,
-/// and number words.
+/// Returns the numbers of a line: digits with their decimal places and exponents, per cents also
+/// as shares, and number words.
 fn numbers_of(line: &str) -> Vec<f64> {
     let mut found = Vec::new();
     let is_of_number = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
@@ -167,7 +167,7 @@ fn spaced(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The quotations of a section of `docs/published.md`.
+/// Returns the quotations of a section of `docs/published.md`.
 fn quoted(page: &str, document: &str) -> String {
     let heading = format!("## {document}\n");
     let from = page.find(&heading).unwrap_or_else(|| panic!("the page has no section {document}"));
@@ -177,7 +177,7 @@ fn quoted(page: &str, document: &str) -> String {
     spaced(&lines.collect::<Vec<_>>().join(" "))
 }
 
-/// Which document an experiment is of, as the page names it.
+/// Returns the document of an experiment, by the name on the page.
 fn document(experiment: &str) -> &'static str {
     match experiment {
         "dcode-load" | "dcode-read" | "dcode-engine" | "recovery" => "D-Code",
@@ -189,13 +189,13 @@ fn document(experiment: &str) -> &'static str {
     }
 }
 
-/// The volume's engine as `pantile-lab papers` asks it.
+/// Returns the report of the volume's engine, as in `pantile-lab papers`.
 fn engine() -> Report {
     let options = dcode_engine::Options { threads: 2, ..dcode_engine::Options::quick() };
     dcode_engine::run(&options).expect("the engine runs")
 }
 
-/// Every report that has published numbers.
+/// Returns every report that has published numbers.
 fn all_reports() -> Vec<Report> {
     let exascale = exascale::Options {
         clients: vec![80_000, 250_000],
@@ -250,7 +250,7 @@ fn nearness_counts_each_printed_number_once_and_only_by_evidence() {
     report.computed("a", "equal by a formula", 10.0, printed(10.0, line));
     report.fitted("a", "equal by a fit", 10.0, printed(10.0, line));
     report.simulated("a", "equal in a model", 10.0, printed(10.0, line));
-    // Another of the same line, and the same value in another line.
+    // Another number of the same line, and the same value in another line.
     report.counted("a", "far", 20.0, printed(11.0, line));
     report.computed("a", "equal by a formula", 10.0, printed(10.0, other));
     report.only_published("a", "alone", printed(12.0, line), "nothing ran");
@@ -277,8 +277,8 @@ fn a_row_says_where_its_prime_is_inferred() {
     assert_eq!((rows.len(), rows.iter().filter(is_inferred).count()), (22, 18));
 }
 
-/// What README says of nearness is what the papers' experiments give, without those that depend on
-/// the machine.
+/// The nearness in README equals that of the papers' experiments, without those that depend on the
+/// machine.
 #[test]
 fn readme_says_how_near_the_evidence_is() {
     let reports = [
@@ -297,7 +297,7 @@ fn readme_says_how_near_the_evidence_is() {
     assert!(readme.contains(&sentence), "README does not say {sentence:?}");
 }
 
-/// The fields of a line of comma-separated values.
+/// Returns the fields of a line of comma-separated values.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
@@ -311,7 +311,8 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// The page's table of kernels is what the record has, which has what the experiment measures.
+/// The page's table of kernels equals the record, and the record has all that the experiment
+/// measures.
 #[test]
 fn the_page_has_the_record_of_kernels() {
     let record: Vec<Vec<String>> = include_str!("../../records/raidq-kernels.csv")

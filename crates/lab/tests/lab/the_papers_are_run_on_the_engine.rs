@@ -1,5 +1,5 @@
-//! Sections IV and V of the D-Code paper on the volume's engine: it does what plans were counted to
-//! do, and disks that are given are read and, only if told, written.
+//! Sections IV and V of the D-Code paper on the volume's engine: it does the operations of the
+//! counted plans. Given disks are read, and written only on request.
 
 use pantile_lab::papers::dcode_disks::{self, Disks, Use};
 use pantile_lab::papers::dcode_engine::{Disk, NAME, Options, run};
@@ -25,9 +25,8 @@ fn value(report: &Report, case: &str, quantity: &str) -> f64 {
     report.find(case, quantity).unwrap_or_else(|| panic!("no {case}: {quantity}"))
 }
 
-/// Every request of section IV once, as a read and as a write: what is read for users and written
-/// is what the paper's convention counts, and with what writes read before it is the cheapest
-/// plan's.
+/// Every request of section IV runs once, as a read and as a write. Reads for users and writes
+/// follow the paper's convention; with the reads that writes need, they follow the cheapest plan.
 #[test]
 fn the_engine_accesses_what_was_counted() {
     let report = run(&small(Disk::Element)).expect("it runs");
@@ -53,8 +52,8 @@ fn the_engine_accesses_what_was_counted() {
     );
 }
 
-/// Where each element costs the same, the engine is as fast as the model: but for chance, and the
-/// requests that go on in a stripe that is turned.
+/// With a constant cost of elements, the engine is as fast as the model, except for chance and for
+/// requests that go on in a turned stripe.
 #[test]
 fn the_engine_is_as_fast_as_its_plans() {
     let report = run(&small(Disk::Element)).expect("it runs");
@@ -65,13 +64,14 @@ fn the_engine_is_as_fast_as_its_plans() {
         let healthy = value(&report, &case, "healthy, elements per service time") / reads.normal();
         assert!((0.93..=1.15).contains(&healthy), "{case}: {healthy}");
         let lost = value(&report, &case, "one disk lost, elements per service time");
-        // Fewest reads are not the least busy disk, nor the first chain.
+        // The fewest reads are neither the least busy disk nor the first chain.
         let (first, balanced) = (reads.degraded(ReadPlanner::First), reads.degraded(ReadPlanner::Balanced));
         assert!(0.9 * first < lost && lost < 1.15 * balanced, "{case}: {first} {lost} {balanced}");
     }
 }
 
-/// The paper's disk has a position and a rate, so that elements in one piece cost less than apart.
+/// The paper's disk has a position and a rate, so that adjacent elements cost less than scattered
+/// ones.
 #[test]
 fn a_disk_with_positions_is_another_disk() {
     let savvio = run(&small(Disk::savvio())).expect("it runs");
@@ -114,7 +114,7 @@ fn disks_are_read_and_not_changed() {
         assert_eq!(report.find(case, "durable writes, MB/s"), None);
     }
     assert!(files.iter().all(|file| std::fs::read(file).expect("read") == content));
-    // Too few, too short, or not there: said before anything is read.
+    // Too few, too short, or missing disks are refused before anything is read.
     let open = |files: &[PathBuf], element_bytes| {
         Disks::open(files, &Options { element_bytes, ..options.clone() }, Use::Read).map(|_| ())
     };
@@ -171,7 +171,7 @@ fn blank_disks_are_written_as_was_counted() {
 }
 
 /// Four disks, which are enough for HDP alone, and just as long as its stripes need: every request
-/// is laid to their beginning.
+/// goes to their beginning.
 #[test]
 fn a_write_goes_to_whole_elements_and_to_no_header() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -200,7 +200,7 @@ fn a_write_goes_to_whole_elements_and_to_no_header() {
 }
 
 #[test]
-fn what_holds_something_is_not_written() {
+fn disks_that_are_not_empty_are_not_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = sparse(folder.path(), 64 << 20);
     let mut content = vec![0; 64 << 20];
@@ -211,13 +211,13 @@ fn what_holds_something_is_not_written() {
     assert_eq!(std::fs::read(&files[4]).expect("read"), content);
     assert!(files[..4].iter().all(|file| std::fs::read(file).expect("read").iter().all(|&byte| byte == 0)));
     write(&files, &few(3), true).expect("it may be destroyed");
-    assert_eq!(std::fs::read(&files[4]).expect("read")[50], 0, "what tells what it was goes first");
+    assert_eq!(std::fs::read(&files[4]).expect("read")[50], 0, "the signature is cleared first");
     let twice = [&files[..4], &files[..1]].concat();
     let error = write(&twice, &few(3), true).expect_err("one is named twice");
     assert!(error.to_string().contains("name each device once"), "{error}");
 }
 
-/// As `pantile-lab papers` runs it.
+/// Runs as in `pantile-lab papers`.
 #[test]
 fn the_docs_say_at_which_primes_the_texts_order_holds() {
     let report = run(&Options { threads: 2, ..Options::quick() }).expect("it runs");

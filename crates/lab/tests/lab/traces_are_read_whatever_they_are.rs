@@ -1,5 +1,5 @@
-//! Traces: every format is recognised and read as it was written, bad lines are named and skipped,
-//! counts are those of a plain count.
+//! Traces of every format are recognised and read as they were written, bad lines are named and
+//! skipped, and counts equal those of a plain count.
 
 use pantile_code::Placement;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
@@ -27,7 +27,7 @@ fn read(bytes: &[u8]) -> (Format, Vec<Request>, Vec<BadLine>) {
 }
 
 #[test]
-fn what_is_written_is_read_again_in_every_format() {
+fn written_requests_are_read_again_in_every_format() {
     for format in Format::WRITABLE {
         for pattern in Pattern::ALL {
             let requests: Vec<Request> = made(pattern, 3000).iter().collect();
@@ -70,7 +70,7 @@ fn bad_lines_are_named_and_skipped() {
     assert_eq!(good[1], Request { at_us: 700, offset: 8192, len: 4096, is_write: false });
 }
 
-/// A reader that gives a few bytes at a time, as a pipe does whose writer flushes often.
+/// A reader that returns a few bytes at a time, like a pipe whose writer flushes often.
 struct InPieces<B>(B, usize);
 
 impl<B: Read> Read for InPieces<B> {
@@ -97,7 +97,7 @@ fn a_packed_trace_is_unpacked_while_it_is_read() {
     made(Pattern::Zipf, 20_000).iter().for_each(|request| writer.push(&request).unwrap());
     writer.finish().unwrap();
     let (head, tail) = plain.split_at(300_001);
-    // Members and frames one after the other, and a frame that is to be skipped.
+    // Members and frames one after the other, and a frame to skip.
     let skipped = [&[0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
     let packed = [
         gzip(&plain),
@@ -112,7 +112,7 @@ fn a_packed_trace_is_unpacked_while_it_is_read() {
             unpacked(Box::new(from)).expect("memory").read_to_end(&mut found).expect("it is whole");
             assert!(found == plain, "{kind}: {} of {} bytes", found.len(), plain.len());
         }
-        // Cut anywhere, or with a byte changed, it is an error and no shorter trace.
+        // A trace that is cut anywhere, or has a changed byte, is an error and no shorter trace.
         let end = |bytes: Vec<u8>| {
             let mut found = Vec::new();
             let read =
@@ -132,7 +132,7 @@ fn a_packed_trace_is_unpacked_while_it_is_read() {
     assert!(found == plain, "what is not packed is read as it is");
 }
 
-/// The requests of a trace, or why it cannot be read.
+/// Returns the requests of a trace, or the reason why it cannot be read.
 fn of(text: &str, volume: Option<&str>, columns: Option<&str>) -> Result<Vec<Request>, String> {
     let columns = columns.map(|columns| columns.parse().expect("columns"));
     let options = TraceOptions { volume: volume.map(str::to_string), columns };
@@ -151,7 +151,7 @@ fn of(text: &str, volume: Option<&str>, columns: Option<&str>) -> Result<Vec<Req
 }
 
 #[test]
-fn volumes_of_one_trace_are_told_apart_in_every_format_that_has_them() {
+fn volumes_of_one_trace_are_separated_in_every_format_that_has_them() {
     for (text, one, other) in [
         ("100,hm,0,Write,0,512,1\n100,hm,1,Write,512,512,1\n100,hm,0,Read,0,512,1\n", "hm_0", "hm_1"),
         ("0,0,512,W,0.25\n3,1,512,W,0.25\n0,0,512,R,0.25\n", "0", "3"),
@@ -216,7 +216,7 @@ fn columns_of_any_program_are_read_as_they_are_named() {
 }
 
 #[test]
-fn what_comes_in_pieces_is_recognised_as_what_comes_at_once() {
+fn formats_are_recognised_in_pieces_too() {
     for format in Format::WRITABLE {
         let mut bytes = Vec::new();
         let mut writer = Writer::new(&mut bytes, format).unwrap();
@@ -244,14 +244,14 @@ fn a_line_of_any_length_is_one_line() {
         let (_, good, bad) = read(format!("{line}{long}\nshort\n{line}").as_bytes());
         assert_eq!(good.len(), 2, "{len}");
         assert_eq!(bad.iter().map(|bad| bad.number).collect::<Vec<_>>(), [2, 3], "{len}");
-        // Also one that would be a request but for its length, and one that nothing follows.
+        // A long line that would otherwise be a request, and one that nothing follows.
         let (_, good, bad) = read(format!("{line}{}{long}", line.trim_end()).as_bytes());
         assert_eq!((good.len(), bad.len()), if len < 65_000 { (2, 0) } else { (1, 1) }, "{len}");
     }
 }
 
 #[test]
-fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
+fn other_files_are_refused_and_no_bytes_do_harm() {
     for text in [&b"hello\n"[..], b"\x7fELF\0\0\0\0", b"a,b\n1,2\n"] {
         assert!(Trace::open(Cursor::new(text)).is_err(), "{text:?}");
     }
@@ -259,7 +259,7 @@ fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
     let mut writer = Writer::new(&mut whole, Format::Vscsi2).unwrap();
     made(Pattern::Zipf, 50).iter().for_each(|request| writer.push(&request).unwrap());
     writer.finish().unwrap();
-    // Cut anywhere: what is whole is read, the rest is one bad record.
+    // A cut file: whole records are read, the rest is one bad record.
     for len in 40..whole.len() {
         let (_, good, bad) = read(&whole[..len]);
         assert_eq!((good.len(), bad.len()), (len / 40, usize::from(len % 40 != 0)), "{len}");
@@ -279,13 +279,13 @@ fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
         if let Ok(mut trace) = Trace::open(Cursor::new(&bytes)) {
             let codes = [pantile::Code::parse("raid5:3").unwrap()];
             let options = Options { element_bytes: 4096, ..Options::default() };
-            // A request may be long: what is counted is bounded by it.
+            // A request can be long; the count has a limit.
             let _ = run(&mut trace, &codes, &options, &|_| true);
         }
     }
 }
 
-/// Counted again block by block, by the textbook and nothing else.
+/// Counts again block by block, by the textbook and nothing else.
 #[test]
 fn raid_5_counts_are_those_of_the_textbook() {
     textbook(4, 5000);
@@ -355,8 +355,8 @@ fn written(requests: &[Request]) -> Vec<u8> {
     bytes
 }
 
-/// The whole report as text, whatever the number of threads.
-fn told(bytes: &[u8], codes: &[pantile::Code], options: &Options) -> String {
+/// Returns the whole report as text.
+fn report_text(bytes: &[u8], codes: &[pantile::Code], options: &Options) -> String {
     let mut trace = Trace::open(Cursor::new(bytes)).unwrap();
     let (seen, replayed) = run(&mut trace, codes, options, &|_| true).unwrap();
     let report = pantile_lab::replay::report(&seen, &replayed, options);
@@ -383,10 +383,10 @@ fn threads_change_no_byte_of_the_answer() {
         ..counted.clone()
     };
     for options in [counted, driven] {
-        let one = told(&bytes, &codes, &options);
+        let one = report_text(&bytes, &codes, &options);
         for threads in [2, 3, 16] {
             assert!(
-                one == told(&bytes, &codes, &Options { threads, ..options.clone() }),
+                one == report_text(&bytes, &codes, &Options { threads, ..options.clone() }),
                 "{threads} threads"
             );
         }
@@ -394,14 +394,14 @@ fn threads_change_no_byte_of_the_answer() {
 }
 
 #[test]
-fn what_did_not_happen_is_told() {
+fn events_that_did_not_happen_are_reported() {
     let mut requests: Vec<Request> = made(Pattern::Zipf, 100).iter().collect();
     requests[7].offset = 1 << 40;
     let (bytes, codes) = (written(&requests), [pantile::Code::parse("raid6:4").unwrap()]);
     let circumstances =
         Circumstances { lost: vec![0], lost_at: 50, rebuilt_at: Some(100), ..Circumstances::default() };
     let options = Options { circumstances, space_bytes: 1 << 30, ..Options::default() };
-    let text = told(&bytes, &codes, &options);
+    let text = report_text(&bytes, &codes, &options);
     assert!(text.contains("before a device was to be rebuilt, after 100 requests"), "{text}");
     assert!(!text.contains("was to be lost"));
     assert!(text.contains("beyond the end of the volume of raid6:4 and were left out: 1."));

@@ -1,4 +1,4 @@
-//! Columns of traces of any program, as the user names them.
+//! Columns of traces of any program, named by the user.
 
 use super::super::lines::{self, Line};
 use super::number;
@@ -7,8 +7,8 @@ use std::str::FromStr;
 
 /// Columns of a line that hold a request, such as `time=1:ms,kind=2,offset=3:sectors,size=4`.
 ///
-/// Columns have numbers from 1 on, or the names that the first line gives them. They are separated
-/// by commas, semicolons, tabs or blanks, the first of these that the first line has.
+/// Columns have numbers from 1 on, or the names in the first line. They are separated by commas,
+/// semicolons, tabs or blanks, the first of these that the first line has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     time: Option<Column>,
@@ -18,7 +18,7 @@ pub struct Columns {
     volume: Option<Column>,
 }
 
-/// A column, and how much one of its units is: nanoseconds or bytes.
+/// A column, and the size of its unit: nanoseconds or bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Column {
     place: Place,
@@ -27,7 +27,7 @@ struct Column {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// From 0.
+    /// Index of the column, from 0.
     Number(usize),
     Name(String),
 }
@@ -149,7 +149,7 @@ impl Columns {
 }
 
 impl Places {
-    /// Reads a line, and the name of its volume; none if it asks for nothing.
+    /// Reads a line, and the name of its volume; `None` if it requests nothing.
     pub(super) fn parse(
         &self,
         line: &[u8],
@@ -188,17 +188,17 @@ impl Places {
     }
 }
 
-/// A double quote, which programs write around text.
+/// Double quote, which programs write around text.
 const QUOTE: u8 = 0x22;
 
-/// The columns of a line; of blanks any number separates two.
+/// Returns the columns of a line; any number of blanks separates two.
 fn fields(line: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     let is_separator = move |byte: &u8| *byte == separator || separator == b' ' && *byte == b'\t';
     let all = line.split(is_separator).map(<[u8]>::trim_ascii);
     all.filter(move |field| separator != b' ' || !field.is_empty())
 }
 
-/// `R`, `Read`, `read`, `RA` and 0 read; `W`, `Write`, `WS` and 1 write.
+/// Returns true for a write: `W`, `Write`, `WS` and 1; `R`, `Read`, `read`, `RA` and 0 read.
 fn is_write(kind: &[u8]) -> Result<bool, &'static str> {
     match kind.iter().find(|&&byte| byte != QUOTE).map(u8::to_ascii_lowercase) {
         Some(b'r' | b'0') => Ok(false),
@@ -207,7 +207,7 @@ fn is_write(kind: &[u8]) -> Result<bool, &'static str> {
     }
 }
 
-/// Microseconds of a number with or without a point, of so many nanoseconds each.
+/// Returns the microseconds of a number with or without a point, of `unit` nanoseconds each.
 fn micros(text: &[u8], unit: u64) -> Option<u64> {
     let mut parts = text.splitn(2, |&byte| byte == b'.');
     let whole = u128::from(number(parts.next()?)?) * u128::from(unit);

@@ -5,13 +5,13 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
 
-/// Bytes that are unpacked at a time.
+/// Bytes unpacked at a time.
 const PIECE_BYTES: usize = 1 << 18;
 
-/// Returns what a file holds: unpacked if it is gzip or zstd, else as it is.
+/// Returns the content of a file: unpacked if it is gzip or zstd, otherwise verbatim.
 ///
-/// Errors: its beginning cannot be read. What is damaged further on is found while it is read, and
-/// is [`ErrorKind::InvalidData`].
+/// Errors: its beginning cannot be read. Damage further on is found during reading, and is
+/// [`ErrorKind::InvalidData`].
 pub fn unpacked(mut from: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
     // A pipe can give less than four bytes at first.
     let mut begin = Vec::new();
@@ -46,11 +46,11 @@ impl<R: BufRead> Read for Gzip<R> {
     }
 }
 
-/// Frames one after the other, as parallel compressors write them.
+/// Reader of consecutive frames, as parallel compressors write them.
 struct Zstd<R> {
     from: R,
     decoder: FrameDecoder,
-    /// A frame is begun and not read to its end.
+    /// True if a frame is begun and not read to its end.
     is_within: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Volumes of a trace: those that its requests are of, and the one that is taken.
+//! Volumes of a trace: those of its requests, and the one that is read.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Volumes {
     /// Names and requests.
     pub found: Vec<(String, u64)>,
-    /// True if there can be further ones: the trace was not read to its end, or has very many.
+    /// True if there can be more: the trace was not read to its end, or has very many.
     pub is_part: bool,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for SeveralVolumes {
 
 impl std::error::Error for SeveralVolumes {}
 
-/// Counts the requests of the volumes that are not taken.
+/// Counts the requests of the skipped volumes.
 #[derive(Default)]
 pub(super) struct Tally {
     requests: HashMap<Vec<u8>, u64>,
@@ -47,7 +47,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Volumes that are counted.
+    /// Maximum of volumes that are counted.
     const MOST: usize = 4096;
 
     pub(super) fn add(&mut self, name: &[u8], requests: u64) {
@@ -60,7 +60,7 @@ impl Tally {
         }
     }
 
-    pub(super) fn told(&self, is_part: bool) -> Volumes {
+    pub(super) fn listed(&self, is_part: bool) -> Volumes {
         let name = |name: &[u8]| String::from_utf8_lossy(name).replace(|c: char| c.is_control(), "?");
         let all = self.requests.iter();
         let mut found: Vec<(String, u64)> = all.map(|(volume, &sum)| (name(volume), sum)).collect();

@@ -1,5 +1,5 @@
-//! Two ways to replay reads agree, cause by cause: plans multiplied, and the engine driven. And a
-//! volume that begins as if it had been written is one that was.
+//! Two methods of replaying reads agree, cause by cause: multiplied plans, and the driven engine.
+//! A volume that begins as written equals one that was written.
 
 use pantile_code::{Code, Placement};
 use pantile_lab::exascale::Device;
@@ -33,9 +33,9 @@ fn run(mut driven: Driven, requests: &[Request]) -> Counts {
     driven.finish().0
 }
 
-/// By device and cause, but for the journal and for the headers that are read when memory does not
-/// have them yet: where plans are counted, it has them.
-fn told_apart(counts: &Counts) -> Vec<Vec<(Cause, Blocks)>> {
+/// Returns the blocks by device and cause, without the journal and without reads of headers that
+/// are not yet in memory: the counted plans assume them in memory.
+fn by_cause(counts: &Counts) -> Vec<Vec<(Cause, Blocks)>> {
     let of = |device: &std::collections::BTreeMap<Cause, Blocks>| {
         let known = |(&cause, &blocks): (&Cause, &Blocks)| match cause {
             Cause::Checksums => (cause, Blocks { read: 0, ..blocks }),
@@ -65,14 +65,14 @@ fn plans_of_reads_multiplied_are_what_the_engine_executes() {
             requests.iter().for_each(|request| counter.push(request));
             let circumstances = Circumstances { lost: lost.clone(), ..Circumstances::default() };
             let executed = run(Driven::new(geometry.clone(), circumstances).expect("survivable"), &requests);
-            let counted = told_apart(&counter.finish());
-            assert_eq!(counted, told_apart(&executed), "{}, lost {lost:?}: counted, executed", code.spec());
+            let counted = by_cause(&counter.finish());
+            assert_eq!(counted, by_cause(&executed), "{}, lost {lost:?}: counted, executed", code.spec());
         }
     }
 }
 
 #[test]
-fn what_begins_as_written_is_what_has_been_written() {
+fn volumes_that_begin_as_written_equal_written_ones() {
     // More than the log holds.
     let space_bytes = 16 * SPACE_BYTES;
     let code = Code::parse("raid6:4").expect("a code");
@@ -120,7 +120,7 @@ fn a_rebuild_that_takes_turns_makes_the_same_device() {
     let (paced, ending) = rebuilt(Some(5));
     assert!(ending.requests_while_rebuilding > 50, "{ending:?}");
     assert_eq!(at_once.of(Cause::Rebuild), paced.of(Cause::Rebuild));
-    // Until the rebuild has passed a stripe its reads are degraded.
+    // Reads of a stripe are degraded until the rebuild has passed it.
     assert!(paced.of(Cause::Degraded).read > at_once.of(Cause::Degraded).read);
     // One device's stripes, with their headers.
     let written = at_once.of(Cause::Rebuild).written;
@@ -157,7 +157,7 @@ fn a_latency_is_what_the_devices_take_one_after_the_other() {
         driven::geometry((&code, Placement::spread(&code)), ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
     let apart = |i: u64, is_write| Request {
         at_us: i,
-        // So few elements that memory soon has the checksums of all.
+        // Few elements, so that memory soon has the checksums of all.
         offset: i * 7919 % 20 * ELEMENT_BYTES,
         len: BLOCK_BYTES,
         is_write,
@@ -170,13 +170,13 @@ fn a_latency_is_what_the_devices_take_one_after_the_other() {
         assert_eq!(latencies.within(!is_write, 0.5), None);
         [0.5, 0.99].map(|share| latencies.within(is_write, share).expect("some") as f64 / 1e6)
     };
-    // A position is even between half of 13.07 ms and one and a half of it; 4 KiB at 100 MB/s.
+    // A position is uniform between half of 13.07 ms and one and a half of it; 4 KiB at 100 MB/s.
     let [middle, slow] = of(Device::hdd(), false);
     assert!((12.5..13.7).contains(&middle) && (19.0..21.0).contains(&slow), "{middle} {slow}");
     // The block, its copy and the record on every device, of which the slowest counts.
     let [middle, _] = of(Device::hdd(), true);
     assert!((15.0..40.0).contains(&middle), "{middle}");
-    // Four operations at once make no difference to a request alone on an idle device.
+    // Four channels make no difference to a request alone on an idle device.
     let four = Device { channels: 4, ..Device::hdd() };
     let [with_four, _] = of(four, false);
     assert!((12.5..13.7).contains(&with_four), "{with_four}");
