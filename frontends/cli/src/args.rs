@@ -109,7 +109,7 @@ fn code_text(path: &Path) -> Result<String, Failure> {
     let most = TEXT_LEN_BYTES_MAX as u64;
     if let Some(what) = no_file(path) {
         return Err(Failure::Input(format!(
-            "{name} is {what}, not a file; a code file is a text file, or what a shell passes as <(command)"
+            "{name} is {what}, not a file; a code file is a text file, or a shell's <(command)"
         )));
     }
     let mut bytes = Vec::new();

@@ -549,7 +549,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         let _ = writeln!(
             out,
             "{} of the size that was sealed with all blocks but few as sealed: rot or change? 'pantile heal' leaves it, 'pantile seal' \
-             takes it only with --accept-changes, 'pantile unseal' brings back what was sealed.",
+             seals it only with --accept-changes, 'pantile unseal' restores the sealed content.",
             count(unclear, "file")
         );
     }
@@ -597,7 +597,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             hint.heal_found(report)
         ),
         (false, true) if only_misnamed(report) => {
-            format!("Verdict: nothing is damaged, but shards bear the names of others: run '{}'.", hint.heal_found(report))
+            format!("Verdict: nothing is damaged, but shards have the names of others: run '{}'.", hint.heal_found(report))
         }
         (false, true) if report.needs_seal => format!(
             "Verdict: damaged, and all of it can be repaired: run '{}', then '{}' for what was changed since.",
@@ -639,8 +639,8 @@ fn only_misnamed(report: &VerifyReport) -> bool {
 pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
     if let Some(file) = report.files.iter().find(|file| file.status == FileStatus::RotOrChange) {
         return format!(
-            "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which: \
-             '{}' brings back what was sealed, '{} --accept-changes' takes what is there.",
+            "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you know which: \
+             '{}' restores the sealed content, '{} --accept-changes' seals the current content.",
             hint.unseal(&file.path),
             hint.seal(report)
         );
@@ -694,7 +694,7 @@ pub fn faults(report: &VerifyReport) -> String {
         let (stripe, start, end) = (finding.stripe, finding.start, finding.end);
         let _ = writeln!(
             out,
-            "stripe {stripe}: bytes {start}..{end} contradict the equations, and nobody can tell where"
+            "stripe {stripe}: bytes {start}..{end} contradict the equations, at an unknown place"
         );
     }
     out

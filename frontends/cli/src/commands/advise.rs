@@ -40,9 +40,9 @@ candidate a code is; with --weights what is not named does not count.
 Columns:
   space    bytes stored per byte                  I/O    blocks moved per block that the trace asks for
   rebuild  hours to rebuild one lost disk         nines  certainty that an array loses nothing within a year
-  score    1.00 is the best in everything that counts
-With --device: milliseconds, p50 / p99 of reads and of writes, simulated, of the first 20,000 requests of the trace at the most; no part of \
-the score.
+  score    1.00 is the best in every criterion
+With --device: milliseconds, p50 / p99 of reads and of writes, simulated, of at most the first 20,000 requests of the trace. They do not \
+count for the score.
 
 Exit status 1: lines of the trace could not be read.
 

@@ -19,15 +19,15 @@ use std::path::PathBuf;
 /// devices without --scan-stripes --yes.
 #[derive(Args)]
 #[command(after_long_help = "\
-Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are \
-devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. Where too \
-many are missing to serve the volume the answer says so.
+Devices without a part of a volume are left out and named; devices of two volumes are refused, and so are \
+devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. If too \
+many are missing to serve the volume, the answer says so.
 
 Examples:
   pantile assemble /dev/sd* --into tank
   pantile assemble *.img --into tank && pantile serve tank
-  pantile assemble /dev/sd* --into tank --scan-stripes           what can be had of devices whose superblocks are gone
-  pantile assemble /dev/sd* --into tank --scan-stripes --yes     and make it so")]
+  pantile assemble /dev/sd* --into tank --scan-stripes           what can be rebuilt if superblocks are lost
+  pantile assemble /dev/sd* --into tank --scan-stripes --yes     rebuild it")]
 pub struct Assemble {
     /// Devices, in any order and under any name.
     #[arg(required = true, value_name = "DEVICE", num_args = 1..)]
@@ -228,20 +228,20 @@ fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String 
     let count = |number: usize, word| crate::describe::count(number, word);
     match (answer.maps_lost, is_needed) {
         (false, false) => out.push_str(
-            "Every device has a superblock, and the maps can be read: nothing has to be made again.\n",
+            "Every device has a superblock, and the maps can be read: nothing has to be rebuilt.\n",
         ),
         (false, true) => {
             let number = answer.without_superblock.len();
             let _ = writeln!(
                 out,
-                "The maps can be read. {} made again.",
+                "The maps can be read. {} rebuilt.",
                 if number == 1 { "1 superblock is".into() } else { format!("{number} superblocks are") }
             );
         }
         (true, _) => {
             let _ = writeln!(
                 out,
-                "The maps cannot be read, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
+                "The maps cannot be read, and are rebuilt from the chunks: {} found. Blocks that were only in the log are lost. Stripes that were trimmed, or whose last write a crash undid, may have their old content again.",
                 count(answer.stripes as usize, "stripe")
             );
             if !answer.older.is_empty() {

@@ -436,7 +436,7 @@ fn run(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
 /// Runs a command of this program. Its output is shown, and its failure is returned.
 fn run_own(arguments: &[&OsStr]) -> Result<(), Failure> {
     let own = std::env::current_exe()
-        .map_err(|error| Failure::System(format!("cannot tell which file this program is: {error}.")))?;
+        .map_err(|error| Failure::System(format!("cannot find the file of this program: {error}.")))?;
     let done = Command::new(own).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).output();
     let done = done.map_err(|error| Failure::System(format!("cannot start this program again: {error}.")))?;
     if done.status.success() {

@@ -66,7 +66,7 @@ struct Verify {
 Chunks are named as for 'pantile decode'. --length may be missing where the lengths of the chunks say enough. Nothing \
 but chunks is written; of SeaweedFS's volumes .ecx, .ecj and .vif stay as they are.
 
-Exit status: 0 all chunks are there and fit one another, 2 not all could be made again, and nothing was written.
+Exit status: 0 all chunks are there and fit one another, 2 not all could be rebuilt, and nothing was written.
 
 Examples:
   pantile chunks rebuild chunks
@@ -334,7 +334,7 @@ impl Rebuild {
         let Examined { source: Source { place, layout, .. }, checked, .. } = &examined;
         let mut text = String::new();
         for &column in &bad {
-            let _ = writeln!(text, "{}: made again", place.shown(column));
+            let _ = writeln!(text, "{}: rebuilt", place.shown(column));
         }
         let unchecked = match checked.is_complete || self.no_check {
             true => "",
@@ -343,7 +343,7 @@ impl Rebuild {
         let code = layout.code();
         let _ = match bad.len() {
             0 => writeln!(text, "No chunk of {code} is missing or wrong; nothing was written.{unchecked}"),
-            made => writeln!(text, "{} of {code} made again.{unchecked}", count(made, "chunk")),
+            made => writeln!(text, "{} of {code} rebuilt.{unchecked}", count(made, "chunk")),
         };
         print(&text)?;
         Ok(Verdict::Good)

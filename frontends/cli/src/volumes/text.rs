@@ -366,8 +366,8 @@ pub fn scrub_text(report: &StatusReport) -> String {
         stripes(scrub.checksum, "with wrong checksums"),
         stripes(scrub.unreadable, "with blocks that cannot be read"),
         stripes(scrub.located, "wrong in one place that the equations name"),
-        stripes(scrub.ambiguous, "wrong in a place that is not certain"),
-        stripes(scrub.unlocatable, "wrong in a place that cannot be told"),
+        stripes(scrub.ambiguous, "wrong in an uncertain place"),
+        stripes(scrub.unlocatable, "wrong in an unknown place"),
     ];
     let found: Vec<String> = found.into_iter().flatten().collect();
     let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };

@@ -321,7 +321,7 @@ fn what_shards_are_called_is_told_and_put_right() {
     assert!(run.status == 1 && run.stdout.contains("good, but under a wrong name"), "{}", run.stdout);
     assert!(
         run.stdout
-            .contains("nothing is damaged, but shards bear the names of others: run 'pantile heal shards'"),
+            .contains("nothing is damaged, but shards have the names of others: run 'pantile heal shards'"),
         "{}",
         run.stdout
     );

@@ -376,7 +376,7 @@ fn a_volume_whose_superblocks_are_gone_is_found_by_its_stripes() {
     let dry = at(folder, &format!("assemble {devices} --into again --scan-stripes"));
     assert_eq!(dry.status, 1, "{}{}", dry.stdout, dry.stderr);
     assert!(
-        dry.stdout.contains("Nothing was written") && dry.stdout.contains("5 superblocks are made again"),
+        dry.stdout.contains("Nothing was written") && dry.stdout.contains("5 superblocks are rebuilt"),
         "{}",
         dry.stdout
     );
