@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_that_a_client_causes_is_told_from_a_fault_of_the_server() {
+    fn deaths_by_clients_are_distinguished_from_own_faults() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("serve.log");
         let assertion = "nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.";
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_server_died_of_itself_is_a_fault_of_its_own() {
+    fn only_signals_of_a_fault_are_faults_of_the_server() {
         let by = |signal| ExitStatus::from_raw(signal);
         assert!([6, 11, 7].into_iter().all(|signal| own_fault(by(signal)).is_some()));
         assert!([1, 2, 9, 15].into_iter().all(|signal| own_fault(by(signal)).is_none()));

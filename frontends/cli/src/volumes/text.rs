@@ -438,7 +438,7 @@ mod tests {
     use pantile_host::{MetadataReport, NextLoss, ScrubReport};
 
     #[test]
-    fn a_scrub_tells_stripes_from_the_log() {
+    fn a_scrub_reports_stripes_and_log_separately() {
         let scrub = ScrubReport {
             done: 171,
             total: 171,
