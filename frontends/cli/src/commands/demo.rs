@@ -197,7 +197,7 @@ impl Stage<'_> {
         let path = self.root.join("back");
         let back = std::fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
         if !back.starts_with(&data) {
-            return Err(Failure::System("the data read differ from the data written: please report this.".into()));
+            return Err(Failure::System("data read differ from those written: please report this.".into()));
         }
         print("identical\n")
     }
