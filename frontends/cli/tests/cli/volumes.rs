@@ -408,7 +408,7 @@ fn maps_lost_on_all_devices_are_rebuilt_from_the_stripes() {
     let devices = devices.join(" ");
     let dry = at(folder, &format!("assemble {devices} --into again --scan-stripes"));
     assert_eq!(dry.status, 1, "{}{}", dry.stdout, dry.stderr);
-    for says in ["The maps cannot be read", "lived only in the log", "Nothing was written"] {
+    for says in ["The maps cannot be read", "only in the log are lost", "Nothing was written"] {
         assert!(dry.stdout.contains(says), "{}", dry.stdout);
     }
     ok(folder, &format!("assemble {devices} --into again --scan-stripes --yes"));
