@@ -17,15 +17,15 @@ use std::path::Path;
 
 /// Reads the code that an argument names: a spec, or the path of a code file.
 ///
-/// A text is a path if it contains a slash, ends in `.code`, or names a file that is there and is
-/// no spec.
+/// A text is a path if it contains a slash, ends in `.code`, or names an existing file and is no
+/// spec.
 ///
 /// A file costs no more than `reading` allows.
 pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
     code_on(text, None, reading)
 }
 
-/// Reads a code that so many disks are given for: `raid6` on six of them is `raid6:4`.
+/// Reads a code for a number of disks: `raid6` on six of them is `raid6:4`.
 pub fn code_on(text: &str, disks: Option<usize>, reading: Reading) -> Result<Code, Failure> {
     let path = Path::new(text);
     // A slash in rs:6/3 separates numbers.
@@ -41,12 +41,12 @@ pub fn code_on(text: &str, disks: Option<usize>, reading: Reading) -> Result<Cod
     Code::parse_typed(text, disks).map_err(Failure::input)
 }
 
-/// True if a path leads to a file that is there.
+/// True if a path leads to an existing file.
 pub fn is_file(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.is_file())
 }
 
-/// How much work a text may make that somebody else may have written.
+/// Limit of the work for a text that another user may have written.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Reading {
     /// How much work a code file or a set may make, in steps of about a microsecond; 1000000 unless
@@ -61,7 +61,8 @@ impl Reading {
     }
 }
 
-/// Whoever asks for a longer search than the usual ones waits as long for a text to be read.
+/// Reading a text may take as long as the search that the user allows, if that is longer than
+/// usual.
 impl From<Effort> for Reading {
     fn from(effort: Effort) -> Reading {
         let steps = match effort {
@@ -72,10 +73,10 @@ impl From<Effort> for Reading {
     }
 }
 
-/// The code that a file describes, of which no more is read than `reading` allows.
+/// Reads the code that a file describes, within the limits of `reading`.
 pub fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
     let name = path.display();
-    // A descriptor of the shell may keep its reader waiting, and a large code its solver.
+    // A descriptor of the shell can keep its reader waiting, and a large code takes time to check.
     let says = format!("reading the code file {}", sets::name(&path.to_string_lossy()));
     let _progress = Progress::start(&Terminal::of_environment(Color::Auto), says);
     let text = code_text(path)?;
@@ -86,10 +87,10 @@ pub fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
     })
 }
 
-/// What a path is, if it is neither a file nor a directory: to open it may wait for ever, or set
-/// something off.
+/// Returns the kind of a path that is neither a file nor a directory. Opening it can block for
+/// ever, or trigger an action of the device.
 pub fn no_file(path: &Path) -> Option<&'static str> {
-    // What the shell has opened, as for <(command), has a writer already.
+    // An open descriptor, as of <(command), has a writer already.
     if ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|opened| path.starts_with(opened)) {
         return None;
     }
@@ -102,13 +103,13 @@ pub fn no_file(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// The text of a file, of which no more is read than a code file may have.
+/// Returns the text of a file, read up to the limit of a code file.
 fn code_text(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let most = TEXT_LEN_BYTES_MAX as u64;
     if let Some(what) = no_file(path) {
         return Err(Failure::Input(format!(
-            "{name} is {what}, not a file; a code file is a text file, or what a shell passes as <(command)"
+            "{name} is {what}, not a file; a code file is a text file, or a shell's <(command)"
         )));
     }
     let mut bytes = Vec::new();
@@ -217,8 +218,8 @@ fn twice(what: &str, name: &str) -> Failure {
     Failure::Input(format!("{what} names {name} twice; name everything once"))
 }
 
-/// Reads `0,3` and `1-2` as devices of codes that may differ in their number; each code checks them
-/// for itself.
+/// Reads `0,3` and `1-2` as devices. Codes may differ in their number of devices; each code checks
+/// the numbers itself.
 pub fn devices(what: &str, text: &str) -> Result<Vec<usize>, Failure> {
     /// No code has more columns.
     const MOST: usize = 1 << 16;
@@ -262,7 +263,7 @@ pub fn positions(what: &str, text: &str, code: &Code) -> Result<Vec<CellIndex>, 
     Ok(cells)
 }
 
-/// Reads `0=5,3=1`: the cost of reading one element of a column.
+/// Reads `0=5,3=1`: the cost of reading one element of each named column.
 pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
     let mut costs = Costs::uniform();
     for (column, cost) in of_columns("--cost", "cost", Costs::MOST, text, code)? {
@@ -271,7 +272,7 @@ pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
     Ok(costs)
 }
 
-/// Reads `0-2=5,3=1`: a number from 0 to `most` for each column that is named.
+/// Reads `0-2=5,3=1`: a number from 0 to `most` for each named column.
 pub fn of_columns(
     what: &str,
     noun: &str,
@@ -309,7 +310,7 @@ pub fn of_columns(
     Ok(numbers)
 }
 
-/// `fast`, `thorough`, or a number of steps of search.
+/// Reads `fast`, `thorough`, or a number of search steps.
 pub fn effort(text: &str) -> Result<Effort, String> {
     match text {
         "fast" => Ok(Effort::Fast),
@@ -321,7 +322,7 @@ pub fn effort(text: &str) -> Result<Effort, String> {
     }
 }
 
-/// How sizes are written, for messages.
+/// Forms of sizes, for messages.
 const SIZES: &str = "such as 4096, 64M, 10GiB or 1.5T (powers of 1024), or 20TB (powers of 1000)";
 
 /// Reads a number of bytes: `4096`, `16K`, `10GiB` and `1.5T` are powers of 1024, `20TB` of 1000,
@@ -357,7 +358,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     size(text.trim().strip_suffix("/s").unwrap_or(text))
 }
 
-/// More than 0 bytes.
+/// Reads a size of more than 0 bytes.
 pub fn some_bytes(text: &str) -> Result<f64, String> {
     match rate(text)? {
         0 => Err(format!("expected more than 0 bytes, {SIZES}")),
@@ -365,10 +366,10 @@ pub fn some_bytes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes per second; none: no limit.
+/// Bytes per second; `None`: unlimited.
 pub type Bandwidth = Option<f64>;
 
-/// A limit of bytes per second, or `none`.
+/// Reads a limit of bytes per second, or `none`.
 pub fn bandwidth(text: &str) -> Result<Bandwidth, String> {
     match text {
         "none" => Ok(None),
@@ -392,7 +393,7 @@ pub fn seconds(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).filter(|seconds| *seconds <= 366 * 86400).ok_or_else(wrong)
 }
 
-/// How what an option lists is written.
+/// Forms of the entries that an option lists.
 #[derive(Clone, Copy)]
 enum Form {
     Columns,
@@ -415,7 +416,7 @@ fn range(what: &str, form: Form, item: &str) -> Result<std::ops::RangeInclusive<
 }
 
 fn number(what: &str, form: Form, item: &str, text: &str) -> Result<usize, Failure> {
-    // Nothing in a stripe is numbered higher; a larger number would only make a long error.
+    // The largest number that a stripe can have; a larger one would only make a long message.
     const MOST: usize = 10_000_000;
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse::<usize>() {

@@ -1,4 +1,4 @@
-//! Files of raw chunks: their names, which of them are there, and what is said of wrong ones.
+//! Files of raw chunks: names, presence, and messages about wrong ones.
 
 use crate::args;
 use crate::chunks::{Layout, LayoutArgs, MADE, small_text};
@@ -13,7 +13,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The name of SeaweedFS's profile, with or without a shape.
+/// True if a profile is SeaweedFS's, with or without a shape.
 fn is_seaweedfs(profile: &str) -> bool {
     profile.trim() == "seaweedfs" || profile.starts_with("seaweedfs:")
 }
@@ -27,7 +27,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// The chunks that are made of a file.
+    /// Returns the files of chunks that are to be made of a file.
     pub fn of_new(folder: &Path, layout: &Layout, file: &Path) -> Place {
         let is_theirs = layout.profile().is_some_and(is_seaweedfs);
         let name = || file.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -35,8 +35,8 @@ impl Place {
         Place { folder: folder.to_path_buf(), volume }
     }
 
-    /// The chunks that a path names: a folder, or of SeaweedFS also the path of a volume without
-    /// `.ecNN`.
+    /// Returns the files that a path names: a folder, or for SeaweedFS also the path of a volume
+    /// without `.ecNN`.
     fn named(path: &Path, profile: Option<&str>) -> Result<Place, Failure> {
         let is_folder = is_folder(path)?;
         if !profile.is_some_and(is_seaweedfs) {
@@ -80,8 +80,8 @@ impl Place {
         }
     }
 
-    /// The name of the file of a column. Numbers of chunks are not padded: `ceph-erasure-code-tool`
-    /// and klauspost's examples have such names.
+    /// Returns the file name of a column. Numbers are not padded, as in `ceph-erasure-code-tool`
+    /// and klauspost's examples.
     pub fn name(&self, column: usize) -> String {
         match &self.volume {
             None => format!("chunk.{column}"),
@@ -93,18 +93,18 @@ impl Place {
         self.folder.join(self.name(column))
     }
 
-    /// The path of a column as a terminal may have it.
+    /// Returns the path of a column, safe for a terminal.
     pub fn shown(&self, column: usize) -> String {
         sets::name(&self.path(column).to_string_lossy())
     }
 
-    /// The paths of columns, in words.
+    /// Returns the paths of columns in words.
     fn all_shown(&self, columns: &[usize]) -> String {
         columns.iter().map(|&column| self.shown(column)).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// `None` if nothing is there.
+/// True if a path is a folder; `None` if it does not exist.
 fn is_folder(path: &Path) -> Result<Option<bool>, Failure> {
     match std::fs::metadata(path) {
         Ok(meta) => Ok(Some(meta.is_dir())),
@@ -119,7 +119,7 @@ fn is_folder_there(path: &Path) -> bool {
     is_folder(path).is_ok_and(|found| found == Some(true))
 }
 
-/// The names of the volumes of which a folder has shards.
+/// Returns the names of the SeaweedFS volumes whose shards are in a folder.
 fn volumes(folder: &Path) -> Result<BTreeSet<String>, Failure> {
     let cannot = |error| Failure::file("read", folder, &error);
     let mut found = BTreeSet::new();
@@ -133,14 +133,14 @@ fn volumes(folder: &Path) -> Result<BTreeSet<String>, Failure> {
     Ok(found)
 }
 
-/// The part of SeaweedFS's `.vif` that chunks depend on: JSON, whose 64-bit numbers are texts.
+/// The fields of SeaweedFS's `.vif` that determine chunks. It is JSON; 64-bit numbers are strings.
 struct VolumeInfo {
     profile: Option<String>,
     length: Option<u64>,
 }
 
 impl VolumeInfo {
-    /// Reads it; without such a file both are `None`.
+    /// Reads the `.vif` of a volume; both fields are `None` without such a file.
     fn read(place: &Place) -> Result<VolumeInfo, Failure> {
         let none = VolumeInfo { profile: None, length: None };
         let Some(volume) = &place.volume else { return Ok(none) };
@@ -170,7 +170,7 @@ impl VolumeInfo {
     }
 }
 
-/// The chunks that are meant, on the command line.
+/// The chunks of a command line.
 #[derive(clap::Args)]
 pub struct SourceArgs {
     /// The folder of the chunks; with --as seaweedfs also the path of a volume, such as /data/3.
@@ -178,12 +178,12 @@ pub struct SourceArgs {
     pub folder: PathBuf,
     #[command(flatten)]
     layout: LayoutArgs,
-    /// Bytes of the data.
+    /// Length of the data in bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size, visible_alias = "size")]
     length: Option<u64>,
 }
 
-/// Chunks, and how they were made.
+/// Chunks, and their layout.
 pub struct Source {
     pub place: Place,
     pub layout: Layout,
@@ -191,14 +191,13 @@ pub struct Source {
 }
 
 impl SourceArgs {
-    /// The words that name the same chunks to another command.
+    /// Returns the options that name the same chunks to another command.
     pub fn words(&self) -> String {
         let length = self.length.map(|length| format!(" --length {length}")).unwrap_or_default();
         format!("{}{}{length}", sets::quoted(&self.folder), self.layout.words())
     }
 
-    /// How the chunks were made and how long the data are: as given, or as the text beside them
-    /// says.
+    /// Returns layout and data length, from the command line or from the text beside the chunks.
     pub fn source(&self) -> Result<Source, Failure> {
         self.find(|_, _| {
             Err(Failure::Input(
@@ -208,8 +207,8 @@ impl SourceArgs {
         })
     }
 
-    /// As `source`, where the length of the chunks will do: they are the same for data that are
-    /// filled up.
+    /// Returns the same as `source`, but a chunk length suffices in place of the data length: data
+    /// of any length are padded to the same chunks.
     pub fn source_by_chunks(&self) -> Result<Source, Failure> {
         self.find(|place, layout| {
             let len_of = |column| files::found(&place.path(column)).and_then(|file| file.metadata());
@@ -246,7 +245,7 @@ impl SourceArgs {
         }
         let place = Place::named(&self.folder, self.layout.profile())?;
         let info = VolumeInfo::read(&place)?;
-        // A shape that is given counts.
+        // A shape on the command line takes precedence.
         let is_open = self.layout.profile().is_some_and(|profile| profile.trim() == "seaweedfs");
         let profile = info.profile.as_deref().filter(|_| is_open).or(self.layout.profile());
         let layout = self.layout.layout_as(profile)?;
@@ -258,15 +257,15 @@ impl SourceArgs {
     }
 }
 
-/// The chunks that are there, of the right length, open; and why others are not.
+/// The usable chunks, open, and the reason why each of the others is not usable.
 pub struct Present {
     pub files: Vec<Option<File>>,
-    /// Columns whose chunk cannot be used, and why.
+    /// Columns without a usable chunk, each with the reason.
     pub lost: Vec<(usize, String)>,
 }
 
 impl Present {
-    /// Chunks of another length than their layout makes are as good as lost.
+    /// Opens the chunks. A chunk whose length does not fit its layout counts as lost.
     pub fn find(source: &Source) -> Result<Present, Failure> {
         let Source { place, layout, length } = source;
         let mut present = Present { files: Vec::new(), lost: Vec::new() };
@@ -313,7 +312,7 @@ impl Present {
         self.lost.iter().map(|&(column, _)| column).collect()
     }
 
-    /// Says on standard error what is not used.
+    /// Reports unused chunks on standard error.
     pub fn tell(&self, place: &Place, checked: &Checked) {
         for (column, why) in &self.lost {
             note(&format!("{}: {why}; it is computed from the others.", place.shown(*column)));
@@ -328,7 +327,7 @@ impl Present {
     }
 }
 
-/// The extent of what is wrong in a chunk, in words.
+/// Returns the wrong range of a chunk in words.
 pub fn in_words(wrong: &WrongColumn) -> String {
     match wrong.bytes {
         1 => format!("its byte {} is wrong", wrong.first),
@@ -336,8 +335,8 @@ pub fn in_words(wrong: &WrongColumn) -> String {
     }
 }
 
-/// A stripe of which it is not certain what is wrong, in words; `guess` is the command that goes
-/// round what is probable.
+/// Returns a stripe with an uncertain error in words; `guess` is the command that decodes around
+/// the probable one.
 pub fn doubt_in_words(doubt: &Doubt, place: &Place, guess: &str) -> String {
     let Doubt { from, columns, reason } = doubt;
     let named = place.all_shown(columns);
@@ -356,8 +355,8 @@ pub fn doubt_in_words(doubt: &Doubt, place: &Place, guess: &str) -> String {
     }
 }
 
-/// Describes a failure to read or make chunks, in the words of the user's files: `data` has the verb
-/// and the path of the data, `verb` is that of chunks.
+/// Describes a failure to read or make chunks with the user's file names. `data` is the verb and
+/// the path of the data, `verb` that of chunks.
 pub fn failure(error: ShardError, data: (&str, &Path), place: &Place, verb: &str) -> Failure {
     if interrupt::asked() {
         return Failure::Interrupted("interrupted; nothing was changed".into());

@@ -1,6 +1,6 @@
-//! Layouts of raw chunks: which code, how data were cut, and the small text that says so.
+//! Layouts of raw chunks: code, division of the data, and the small text that records both.
 //!
-//! `docs/chunks.md` is the reference of names and of the text; [`crate::chunk_files`] has the files.
+//! `docs/chunks.md` describes names and text; [`crate::chunk_files`] handles the files.
 
 use crate::args::{self, Reading};
 use crate::failure::Failure;
@@ -14,22 +14,22 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// The name of the text that says how chunks were made.
+/// File name of the text that records the layout of chunks.
 pub const MADE: &str = "chunks.txt";
-/// The name of the code file beside it, if the code has no other definition.
+/// Name of the code file beside it, for a code that only a text defines.
 const DEFINITION: &str = "chunks.code";
-/// Its first line.
+/// First line of the text.
 const FIRST: &str = "pantile-chunks 1";
-/// The data that are read of it.
+/// Longest text that is read.
 const MADE_BYTES_MOST: u64 = 64 << 10;
-/// The length of a chunk of a stripe, unless another is given: of each cell of a code of many rows.
+/// Default length of a chunk in a stripe; with codes of several rows, of each cell.
 const CHUNK_USUAL: usize = 64 << 10;
-/// The most memory for a stripe.
+/// Largest memory for one stripe.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
 
-/// How chunks are made.
+/// Layout of chunks.
 pub struct Layout {
-    /// What was named, as it is written down: `code rs:10+4` or `as ceph:plugin=isa k=8 m=3`.
+    /// The layout as the user named it: `code rs:10+4` or `as ceph:plugin=isa k=8 m=3`.
     named: Named,
     cut: Cut,
 }
@@ -40,13 +40,13 @@ enum Named {
 }
 
 enum Cut {
-    /// By Pantile's own rule: elements in user order, the last stripe filled up with zeros.
+    /// Pantile's own layout: elements in user order, the last stripe padded with zeros.
     Own { codec: Codec, element: usize },
-    /// As another system does it.
+    /// The layout of another system.
     Theirs(Chunks),
 }
 
-/// What says which chunks are meant, on the command line.
+/// Options that describe the layout of chunks.
 #[derive(clap::Args)]
 pub struct LayoutArgs {
     /// The code: a spec, the name that another system gives it, or the path of a code file.
@@ -69,17 +69,17 @@ impl LayoutArgs {
         self.code.is_some() || self.profile.is_some()
     }
 
-    /// The chunk length alone says nothing.
+    /// True if a chunk length is given; it alone does not determine a layout.
     pub fn has_chunk(&self) -> bool {
         self.chunk.is_some()
     }
 
-    /// The name of another system's chunks, as it was given.
+    /// Returns the name of another system's chunks, as given.
     pub fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
     }
 
-    /// The options as a shell takes them, a blank before each.
+    /// Returns the options in shell syntax, each after a blank.
     pub fn words(&self) -> String {
         let mut words = String::new();
         for (option, value) in [("--code", &self.code), ("--as", &self.profile)] {
@@ -97,7 +97,7 @@ impl LayoutArgs {
         self.layout_as(self.profile.as_deref())
     }
 
-    /// As `layout`, with another profile in the place of the one that was given.
+    /// Returns the same as `layout` with another profile.
     pub fn layout_as(&self, profile: Option<&str>) -> Result<Layout, Failure> {
         let chunk = match self.chunk.map(usize::try_from) {
             None => None,
@@ -157,7 +157,7 @@ impl Layout {
         }
     }
 
-    /// The name of another system's chunks.
+    /// Returns the name of another system's chunks.
     pub fn profile(&self) -> Option<&str> {
         match &self.named {
             Named::Code => None,
@@ -165,7 +165,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a chunk in a stripe; `None` if there is one stripe alone.
+    /// Returns the bytes of a chunk in a stripe; `None` if there is only one stripe.
     pub fn chunk(&self) -> Option<usize> {
         match &self.cut {
             Cut::Own { codec, element } => Some(element * codec.code().rows_max()),
@@ -173,7 +173,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of the file of a column.
+    /// Returns the length of a column's file in bytes.
     pub fn len_of(&self, column: usize, data_len: u64) -> u64 {
         match &self.cut {
             Cut::Own { codec, element } => codec.shard_len(column, *element, data_len),
@@ -188,7 +188,7 @@ impl Layout {
         }
     }
 
-    /// As `encode`, of a file of which the length is known.
+    /// Encodes a file of known length, as `encode` does.
     pub fn encode_file<D: Read + Seek>(
         &self,
         data: &mut D,
@@ -203,8 +203,8 @@ impl Layout {
         }
     }
 
-    /// The length of the data, filled up, of which every chunk has this length; `None` where the
-    /// length of a chunk does not say it.
+    /// Returns the padded data length that makes every chunk this long; `None` if the chunk length
+    /// does not determine it.
     pub fn data_len_of(&self, chunk_len: u64) -> Option<u64> {
         let Cut::Own { codec, element } = &self.cut else {
             let Cut::Theirs(theirs) = &self.cut else { return None };
@@ -228,7 +228,7 @@ impl Layout {
         }
     }
 
-    /// As `decode`, into a file.
+    /// Decodes into a file, as `decode` does.
     pub fn decode_file<D: Write + Seek>(
         &self,
         chunks: &mut [Option<&mut dyn Read>],
@@ -254,7 +254,7 @@ impl Layout {
         }
     }
 
-    /// Computes the chunks for which there is a writer.
+    /// Computes each chunk that has a writer.
     pub fn rebuild(
         &self,
         chunks: &mut [Option<&mut dyn Read>],
@@ -268,12 +268,12 @@ impl Layout {
         }
     }
 
-    /// The names of the texts that are written beside the chunks.
+    /// Returns the names of the texts that are written beside the chunks.
     pub fn texts(&self) -> impl Iterator<Item = &'static str> {
         [MADE].into_iter().chain(self.made(0).1.map(|_| DEFINITION))
     }
 
-    /// The text that says how chunks were made, and that of the code file that it needs.
+    /// Returns the text that records the layout, and the text of the code file that it needs.
     pub fn made(&self, data_len: u64) -> (String, Option<&str>) {
         let code = self.code();
         let definition = code.definition().filter(|_| matches!(self.named, Named::Code));
@@ -291,8 +291,8 @@ impl Layout {
         (text, definition)
     }
 
-    /// Reads that text: how chunks in a folder were made, and the length of the data. `None` if
-    /// there is none.
+    /// Reads the layout and the data length of the chunks in a folder. `None` if the folder has no
+    /// such text.
     pub fn read(folder: &Path, reading: Reading) -> Result<Option<(Layout, u64)>, Failure> {
         let path = folder.join(MADE);
         let wrong = |what: String| {
@@ -342,7 +342,7 @@ impl Layout {
         let layout = match (kind, name) {
             ("as", profile) => Layout::theirs(profile, chunk)?,
             (_, DEFINITION) => Layout::own(args::code_file(&folder.join(DEFINITION), reading)?, chunk)?,
-            // A spec, and no path of anything else.
+            // A spec is parsed as such and never opened as a path.
             (_, spec) => Layout::own(Code::parse(spec).map_err(|error| wrong(error.to_string()))?, chunk)?,
         };
         let ours = format!("{:016x}", layout.code().fingerprint());
@@ -354,7 +354,8 @@ impl Layout {
         }
     }
 
-    /// Writes the definition of a code that has no other, and then the text.
+    /// Writes the definition of a code that only a text defines, then the text that records the
+    /// layout.
     pub fn write_made(&self, folder: &OutDir, data_len: u64) -> Result<(), Failure> {
         let (text, definition) = self.made(data_len);
         let files = definition.map(|text| (DEFINITION, text)).into_iter().chain([(MADE, text.as_str())]);
@@ -373,7 +374,7 @@ pub fn small_text(path: &Path) -> io::Result<String> {
     }
 }
 
-/// A file or stream that tells how far it is, and ends with an error when the user wants to.
+/// A file or stream that reports its progress, and returns an error after the user asks to end.
 pub struct Watched<'p, F> {
     file: F,
     progress: &'p Progress,
@@ -383,7 +384,7 @@ pub struct Watched<'p, F> {
 }
 
 impl<'p, F> Watched<'p, F> {
-    /// Of a file of so many bytes; 0 if nobody knows.
+    /// Wraps a file of `len` bytes; 0 if the length is unknown.
     pub fn new(file: F, progress: &'p Progress, message: &'p str, len: u64) -> Watched<'p, F> {
         interrupt::listen();
         Watched { file, progress, message, at: 0, len }

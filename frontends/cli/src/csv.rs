@@ -1,9 +1,9 @@
-//! Comma-separated values (RFC 4180) for spreadsheets and programs: a head, then a line for each
-//! row, numbers in full.
+//! Comma-separated values (RFC 4180) for spreadsheets and programs: a head, then one line per row,
+//! numbers in full precision.
 
 use pantile_lab::{Measure, Report};
 
-/// A field, quoted where it has to be.
+/// Returns a field, quoted if necessary.
 pub fn field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
@@ -11,7 +11,7 @@ pub fn field(text: &str) -> String {
     }
 }
 
-/// Every number of reports, with its kind.
+/// Returns every number of reports, with its kind.
 pub fn measures(reports: &[Report]) -> String {
     let mut out = String::from("experiment,case,quantity,kind,published,value,deviation,note,line\n");
     for measure in reports.iter().flat_map(|report| &report.measures) {

@@ -1,5 +1,5 @@
-//! The equations behind a step of a plan, and lists in words; what a code and its parts are called
-//! is the laboratory's.
+//! The equations behind a step of a plan, and lists in words. Names of codes and their parts come
+//! from the laboratory.
 
 pub use pantile::code::Labels;
 use pantile::gf::{Gf, Matrix};
@@ -7,11 +7,10 @@ use pantile::plan::Step;
 use pantile::{CellIndex, Code};
 pub use pantile_lab::words::*;
 
-/// Says which equations of the code a step of a plan adds up.
+/// Finds the equations of the code that a step of a plan adds up.
 ///
-/// The equations determine the parity cells, so what a step has on them decides the combination:
-/// the step's coefficients on the parity cells times the inverse of the equations' coefficients
-/// there.
+/// The equations determine the parity cells, so a step's coefficients there decide the combination:
+/// they are multiplied by the inverse of the equations' coefficients on the parity cells.
 pub struct Behind<'c> {
     code: &'c Code,
     inverse: Option<Matrix>,
@@ -19,7 +18,7 @@ pub struct Behind<'c> {
 
 impl<'c> Behind<'c> {
     pub fn new(code: &'c Code) -> Behind<'c> {
-        // Beyond this the elimination takes longer than anybody waits for a sentence.
+        // With more equations the elimination takes longer than a user waits for one sentence.
         const EQUATIONS_MOST: usize = 600;
         let (equations, parity) = (code.equations(), code.parity());
         let inverse = (equations.len() <= EQUATIONS_MOST)
@@ -30,7 +29,7 @@ impl<'c> Behind<'c> {
         Behind { code, inverse }
     }
 
-    /// The equations with their factors, ascending; `None` if the code is too large to say.
+    /// Returns the equations with their factors, ascending; `None` if the code is too large.
     pub fn step(&self, step: &Step) -> Option<Vec<(usize, Gf)>> {
         let inverse = self.inverse.as_ref()?;
         let on = |cell: CellIndex| match cell == step.target {
@@ -49,7 +48,7 @@ pub fn directories(number: u64) -> String {
     if number == 1 { "1 directory".into() } else { format!("{number} directories") }
 }
 
-/// Columns as `{0-3,5}`, in the form that `--lost` reads.
+/// Returns columns as `{0-3,5}`, the form that `--lost` reads.
 pub fn ranges(columns: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();
     for &column in columns {
@@ -69,7 +68,7 @@ pub fn ranges(columns: &[usize]) -> String {
     format!("{{{}}}", words.join(","))
 }
 
-/// Columns as `{0,3,5}`.
+/// Returns columns as `{0,3,5}`.
 pub fn set(columns: &[usize]) -> String {
     format!("{{{}}}", columns.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }

@@ -1,4 +1,4 @@
-//! Devices of a volume as people name them: by number, by path, or by the last part of the path.
+//! Devices of a volume by number, by path, or by the last part of the path.
 
 use crate::failure::Failure;
 use crate::sets;
@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// A device of a volume: its number, as `pantile status` shows it, or its path or name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeviceName {
-    /// By its number.
+    /// The number of the device.
     Number(u32),
-    /// By its path, or by the last part of it.
+    /// The path of the device, or the last part of it.
     Path(PathBuf),
 }
 
@@ -51,13 +51,13 @@ impl DeviceName {
     }
 }
 
-/// Returns the paths that a name may mean: as it is, and in the folder of the volume.
+/// Returns the two paths that a name can mean: as it is, and in the folder of the volume.
 pub fn places_of(root: &Path, name: &Path) -> [PathBuf; 2] {
     [name.to_path_buf(), path_in(root, name)]
 }
 
-/// Returns the number of the device at a path; `None`: no line of the folder names it, or several
-/// do by their last parts.
+/// Returns the number of the device at a path; `None` if no line of the folder's configuration
+/// names it, or if the last part of several does.
 pub fn number_in(config: &Config, root: &Path, path: &Path) -> Option<u32> {
     let known = || config.devices.iter().map(|(&slot, place)| (slot, path_in(root, &place.path)));
     let same = |slot_at: &(u32, PathBuf)| is_same(&slot_at.1, path);
@@ -69,8 +69,8 @@ pub fn number_in(config: &Config, root: &Path, path: &Path) -> Option<u32> {
     by_name.next().is_none().then_some(found.0)
 }
 
-/// True if two paths are one, or are links below /dev to one device. Looks at no other path, since
-/// a member on a file system that hangs would be waited for.
+/// True if two paths are equal, or are links below /dev to the same device. Other paths are not
+/// examined: a file system that hangs would block the command.
 fn is_same(one: &Path, other: &Path) -> bool {
     let absolute = |path: &Path| absolute_path(path).ok();
     let real = |path: &Path| path.starts_with("/dev").then(|| std::fs::canonicalize(path).ok()).flatten();

@@ -1,5 +1,4 @@
-//! How a run ends: the verdict of a run that worked, and the one line that a run that did not
-//! leaves behind.
+//! End of a run: the verdict if it worked, one line of text if it did not.
 
 use crate::Program;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,8 +14,7 @@ pub enum Verdict {
     Good,
     /// The question was answered, and the answer is bad: status 1.
     Bad,
-    /// The user ended the run; what was finished until then has been printed: status 130, as shells
-    /// have it.
+    /// The user ended the run; results up to there are printed: status 130, as in shells.
     Interrupted,
 }
 
@@ -32,28 +30,28 @@ impl Verdict {
 
 pub type Outcome = Result<Verdict, Failure>;
 
-/// Why a run could not answer. The text is what the user reads: the fact, the limit, what to do.
+/// The reason why a run failed. Its text gives the user the fact, the limit, and the next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The arguments or a file the user wrote cannot be right: status 2.
+    /// Wrong arguments, or a wrong file of the user: status 2.
     Input(String),
-    /// The machine did not do what was asked: status 3.
+    /// A failed system call or program: status 3.
     System(String),
-    /// More is lost than the code can bear: status 2, as for anything that was asked and cannot be.
+    /// Losses beyond the code's tolerance: status 2, as for any request that cannot be met.
     Losses(String),
-    /// Something is wrong with the data, and it must be dealt with first: status 1.
+    /// Damaged data that must be repaired first: status 1.
     Damage(String),
     /// The user ended the run: status 130.
     Interrupted(String),
 }
 
 impl Failure {
-    /// An input that is wrong, in the words of whatever noticed it.
+    /// Returns the failure for a wrong input, with the text of the error.
     pub fn input(fact: impl Display) -> Failure {
         Failure::Input(fact.to_string())
     }
 
-    /// A file that could not be read or written.
+    /// Returns the failure for a file that could not be read or written.
     pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
         use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         if error.kind() == FileTooLarge {
@@ -72,7 +70,7 @@ impl Failure {
         Failure::System(format!("cannot {verb} {}: {error}.", path.display()))
     }
 
-    /// Prints the line and gives the status.
+    /// Prints the line and returns the exit status.
     pub fn report(&self) -> ExitCode {
         note(&sentence(self.text()));
         ExitCode::from(self.status())
@@ -97,13 +95,13 @@ impl Failure {
     }
 }
 
-/// Writes a line to standard error, as a terminal may have it. That nobody can read it is no fault.
+/// Writes a line to standard error, safe for a terminal. A closed standard error is ignored.
 pub fn note(text: &str) {
     let _ =
         writeln!(std::io::stderr().lock(), "{}: {}", Program::current().name(), crate::terminal::shown(text));
 }
 
-/// One line of bounded length, ended by a full stop, and nothing in it that a terminal would obey.
+/// Returns one line of bounded length that ends with a full stop and has no control characters.
 fn sentence(text: &str) -> String {
     const HEAD: usize = 320;
     const TAIL: usize = 140;
@@ -118,8 +116,7 @@ fn sentence(text: &str) -> String {
     characters.into_iter().collect()
 }
 
-/// Makes a fault of our own one line too; status 101 tells it apart, RUST_BACKTRACE=1 still shows
-/// the way to it.
+/// Prints panics as one line as well, with status 101; RUST_BACKTRACE=1 still prints the stack.
 pub fn shorten_panics() {
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|panic| {
@@ -152,7 +149,7 @@ pub fn usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Returns the answer to a word that is known from other tools.
+/// Returns the answer to a word that other tools use.
 fn answer(error: &clap::Error, kind: ErrorKind, asked: &str, command: &clap::Command) -> Option<String> {
     let word = |kind| match error.get(kind) {
         Some(ContextValue::String(word)) => Some(word.as_str()),
@@ -172,8 +169,8 @@ pub fn asked_command() -> (String, clap::Command) {
     command_of(&words, Program::current().definition())
 }
 
-/// Options before the command, and their values, are passed over; what follows a command is one of
-/// its own or none.
+/// Finds the command among the words: options before it, and their values, are skipped; the word
+/// after it is a subcommand or none.
 fn command_of(words: &[String], mut command: clap::Command) -> (String, clap::Command) {
     let mut path = command.get_name().to_string();
     let mut is_top = true;
@@ -190,8 +187,8 @@ fn command_of(words: &[String], mut command: clap::Command) -> (String, clap::Co
     (path, command)
 }
 
-/// Clap's paragraphs in one line: the fault, its tips, and where the help is. Of a value that
-/// cannot be, clap does not say of which command it is.
+/// Returns clap's paragraphs as one line: the fault, its tips, and the command that prints the
+/// help. Clap does not name the command of a wrong value.
 fn usage_line(rendered: &str, asked: &str) -> String {
     let mut line = String::new();
     let mut help = match rendered.contains("\n\nUsage: ") {
@@ -209,8 +206,7 @@ fn usage_line(rendered: &str, asked: &str) -> String {
         } else if let Some(fault) = text.strip_prefix("error: ") {
             line.push_str(fault.trim_end_matches('.'));
         } else if text.contains("as a value, use '-- ") {
-            // Clap's advice for a value that begins with a dash: it would make of it an argument of
-            // its own.
+            // Clap's tip for a value that begins with a dash would make it an argument of its own.
         } else if text.starts_with("tip: ") || text.starts_with("[possible") {
             line.push_str(&format!("; {}", text.replace(" tip: ", "; ").trim_start_matches("tip: ")));
         }

@@ -1,7 +1,7 @@
-//! Files that a command reads and makes for its user.
+//! Files that a command reads and writes for its user.
 //!
-//! The kernel follows the links of a path that the user names. What is written beneath a named
-//! directory stays in that one: a link in the place of a file is replaced, not followed.
+//! The kernel follows the links of a path that the user names. Output beneath a named directory
+//! stays in that directory: a link in the place of a file is replaced, not followed.
 
 use crate::failure::Failure;
 use pantile_paths::{Dir, NewFile};
@@ -13,14 +13,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Links that are followed to a file, as by the kernel.
+/// Number of links that are followed to a file, as in the kernel.
 const LINKS_MOST: usize = 40;
 
-/// The permission bits that files of this process can have: those of everybody only if everybody
-/// may read all files that it has read.
+/// Permission bits allowed for new files: those of other users only if every input file is readable
+/// by all.
 static MOST: AtomicU32 = AtomicU32::new(0o777);
 
-/// Opens what the user names, file or not, to read it.
+/// Opens a path of the user for reading, file or not.
 pub fn input(path: &Path) -> io::Result<File> {
     note_read(File::open(path)?)
 }
@@ -30,16 +30,16 @@ pub fn stdin() -> io::Result<File> {
     note_read(File::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Opens a regular file in a folder that the user names, to read it.
+/// Opens a regular file in a folder of the user for reading.
 pub fn found(path: &Path) -> io::Result<File> {
     note_read(pantile_paths::open_named(path)?)
 }
 
-/// Narrows the rights of what is made of a file that is read.
+/// Restricts the permissions of outputs to those of an input file.
 fn note_read(file: File) -> io::Result<File> {
     const READ_BY_ALL: u32 = 0o044;
     let meta = file.metadata()?;
-    // A pipe has no reader but the one that it was given to.
+    // Only one process reads a pipe.
     if !meta.file_type().is_fifo() && meta.mode() & READ_BY_ALL != READ_BY_ALL {
         MOST.fetch_and(0o700, Ordering::Relaxed);
     }
@@ -48,11 +48,11 @@ fn note_read(file: File) -> io::Result<File> {
 
 /// The end of a path that the user names for output.
 enum Target {
-    /// A file, or a name that nothing has.
+    /// A file, or a free name.
     File(Dir, OsString),
-    /// A device, a pipe or a directory, not opened yet.
+    /// A device, a pipe or a directory, not yet opened.
     Other(PathBuf),
-    /// An open file of this process behind a link of the kernel's, such as `/dev/stdout`.
+    /// An open file of this process behind a link of the kernel, such as `/dev/stdout`.
     Opened(Dir, OsString),
 }
 
@@ -82,10 +82,10 @@ impl Target {
     }
 }
 
-/// Opens what a process has open, to write where it goes on.
+/// Opens an open file of this process again, to write from its current position.
 fn open_again(dir: &Dir, name: &OsStr) -> io::Result<File> {
     let is_own = dir.metadata()?.ino() == std::fs::metadata("/proc/self/fd")?.ino();
-    // The place in the file is shared, so that what is printed later comes behind.
+    // Both share the position in the file, so that later output is appended.
     match name.to_str().filter(|_| is_own) {
         Some("1") => {
             io::stdout().flush()?;
@@ -96,7 +96,7 @@ fn open_again(dir: &Dir, name: &OsStr) -> io::Result<File> {
     }
 }
 
-/// Opens a path that the user names for output. A file is written whole or not at all.
+/// Opens a path of the user for output. A file is written completely or not at all.
 ///
 /// A link stays a link, and the kernel follows it.
 pub fn output(path: &Path) -> io::Result<Output> {
@@ -104,21 +104,21 @@ pub fn output(path: &Path) -> io::Result<Output> {
     Ok(match Target::of(path)? {
         Target::File(dir, name) => Output::New(Box::new(dir.create(name)?)),
         Target::Opened(dir, name) => Output::Other(open_again(&dir, &name)?),
-        // A pipe is waited for.
+        // Opening a pipe blocks until it has a reader.
         Target::Other(path) => Output::Other(File::options().write(true).custom_flags(NOCTTY).open(path)?),
     })
 }
 
-/// The writing that [`output`] begins.
+/// An output that [`output`] opened.
 pub enum Output {
-    /// A file, which has its name when all is written.
+    /// A file, which gets its name when it is complete.
     New(Box<NewFile>),
-    /// A device, a pipe, or an open file: it is written on, and loses nothing.
+    /// A device, a pipe, or an open file: data are appended.
     Other(File),
 }
 
 impl Output {
-    /// Ends the writing.
+    /// Finishes the output.
     pub fn end(self) -> io::Result<()> {
         match self {
             Output::New(file) => file.file().sync_all().and_then(|()| give_name(*file, true)),
@@ -140,14 +140,14 @@ impl Write for Output {
     }
 }
 
-/// Writes a file whole or not at all, as [`output`].
+/// Writes a file completely or not at all, as [`output`] does.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut out = output(path)?;
     out.write_all(bytes)?;
     out.end()
 }
 
-/// Says whether [`write_whole`] could write there; nothing that is there is touched.
+/// Tests if [`write_whole`] can write to a path; existing files are not changed.
 pub fn can_write(path: &Path) -> io::Result<()> {
     match Target::of(path)? {
         Target::File(dir, name) => dir.create(name).map(drop),
@@ -155,8 +155,7 @@ pub fn can_write(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Begins a file in place of one that is there or not. A link stays a link; what is no file is not
-/// replaced.
+/// Begins a file that may replace an existing one. A link stays a link; only a file is replaced.
 pub fn create(path: &Path) -> Result<NewFile, Failure> {
     let cannot = |error| Failure::file("create", path, &error);
     match Target::of(path).map_err(cannot)? {
@@ -165,34 +164,34 @@ pub fn create(path: &Path) -> Result<NewFile, Failure> {
     }
 }
 
-/// Gives a file its name, and the permission bits of the file of this user that it replaces or
-/// those of a new one, as far as what was read allows.
+/// Gives a file its name, and the permission bits of the replaced file of this user or those of a
+/// new file, restricted by the inputs.
 ///
-/// Errors: `AlreadyExists` if something has that name which is not to be replaced.
+/// Errors: `AlreadyExists` if the name is taken and must not be replaced.
 pub fn give_name(file: NewFile, replaces: bool) -> io::Result<()> {
     let mode = file.usual_mode() & MOST.load(Ordering::Relaxed);
     file.finish(mode, replaces)
 }
 
-/// A directory in which a command makes files, opened once.
+/// A directory for new files, opened once.
 pub struct OutDir {
     dir: Dir,
-    /// True if what is there may be replaced.
+    /// True if existing files may be replaced.
     overwrites: bool,
 }
 
 impl OutDir {
-    /// Makes one, and those above it, as far as they are not there.
+    /// Creates the directory and its parents if they do not exist.
     pub fn make(path: &Path, overwrites: bool) -> io::Result<OutDir> {
         Ok(OutDir { dir: Dir::make_named(path)?, overwrites })
     }
 
-    /// Opens one that is there.
+    /// Opens an existing directory.
     pub fn open(path: &Path, overwrites: bool) -> io::Result<OutDir> {
         Ok(OutDir { dir: Dir::open_named(path)?, overwrites })
     }
 
-    /// Refuses to replace what has one of these names, unless that was asked for.
+    /// Refuses if one of these names is taken, unless existing files may be replaced.
     pub fn check_free<N: AsRef<OsStr>>(&self, names: impl IntoIterator<Item = N>) -> Result<(), Failure> {
         let is_there = |name: &N| self.dir.look(name.as_ref()).is_ok();
         match names.into_iter().find(|name| !self.overwrites && is_there(name)) {
@@ -201,12 +200,12 @@ impl OutDir {
         }
     }
 
-    /// Returns the path of a name in it, beginning as the user named the directory.
+    /// Returns the path of a name in it, with the directory as the user named it.
     fn path(&self, name: impl AsRef<OsStr>) -> PathBuf {
         self.dir.called(name.as_ref())
     }
 
-    /// Removes a file that is there or not.
+    /// Removes a file if it exists.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         match self.dir.remove(name) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -216,7 +215,7 @@ impl OutDir {
         }
     }
 
-    /// Begins a file. A link in its place is replaced, nothing else that is no file.
+    /// Begins a file. Only a file or a link of the same name is replaced.
     pub fn create(&self, name: impl AsRef<OsStr>) -> Result<NewFile, Failure> {
         let is_other = |found: std::fs::Metadata| !found.is_file() && !found.is_symlink();
         if self.dir.look(name.as_ref()).is_ok_and(is_other) {
@@ -225,12 +224,12 @@ impl OutDir {
         self.dir.create(&name).map_err(|error| Failure::file("create", &self.path(&name), &error))
     }
 
-    /// Gives a file that was begun in it its name.
+    /// Gives its name to a file that was begun in this directory.
     pub fn give_name(&self, file: NewFile, called: &Path) -> Result<(), Failure> {
         give_name(file, self.overwrites).map_err(|error| cannot("name", called, &error))
     }
 
-    /// Writes a file whole or not at all.
+    /// Writes a file completely or not at all.
     pub fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
         let mut file = self.create(name)?;
         let written = file.write_all(bytes).and_then(|()| file.file().sync_all());
@@ -239,7 +238,8 @@ impl OutDir {
     }
 }
 
-/// Describes what cannot be done to a file that is made; of one that is there already, what to do.
+/// Describes a failed operation on a new file; if the file exists, names the option that replaces
+/// it.
 pub fn cannot(verb: &str, path: &Path, error: &io::Error) -> Failure {
     match error.kind() {
         ErrorKind::AlreadyExists => is_there_already(path),
@@ -254,7 +254,7 @@ fn is_no_file(path: &Path) -> Failure {
     ))
 }
 
-/// Nothing is replaced unless that was asked for.
+/// Describes an existing file that is not replaced.
 pub fn is_there_already(path: &Path) -> Failure {
     Failure::Input(format!(
         "{} is there already; name another place, or give --overwrite to replace it",

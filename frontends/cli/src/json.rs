@@ -1,5 +1,5 @@
-//! Shapes that several answers share. Every JSON answer starts with `output_version`; a change that
-//! could break a reader raises it, a new field does not.
+//! Shapes that several answers share. Every JSON answer begins with `output_version`. A change that
+//! can break a reader raises it; a new field does not.
 
 use pantile::gf::Gf;
 use pantile::{CellIndex, Code};
@@ -52,8 +52,8 @@ pub fn claim(code: &Code) -> ClaimJson {
     ClaimJson { tolerance: code.claim().tolerance, mds: code.claim().mds }
 }
 
-/// The value as text for programs that people look at too: one line per field, and one per entry of
-/// a list of objects or lists; anything deeper stays on its line.
+/// Returns the value as JSON that people can read too: one line per field, and one per entry of a
+/// list of objects or lists; deeper values stay on their line.
 pub fn text(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Lines { open: Vec::new() });
@@ -63,7 +63,7 @@ pub fn text(value: &impl Serialize) -> String {
     }
 }
 
-/// What is open around the place of writing, outermost first.
+/// Open brackets around the current position, outermost first.
 struct Lines {
     open: Vec<Open>,
 }
@@ -71,15 +71,15 @@ struct Lines {
 #[derive(PartialEq, Eq)]
 enum Open {
     Object,
-    /// An array, and whether its entries stand on lines of their own.
+    /// An array; true if each entry has a line of its own.
     Array {
         has_lines: bool,
     },
 }
 
 impl Lines {
-    /// An entry of an array in a field of the answer: if it is itself a list or an object, it gets
-    /// a line.
+    /// Begins an entry. An entry of an array in a field of the answer gets its own line if it is a
+    /// list or an object.
     fn begin(&mut self, out: &mut (impl Write + ?Sized), opened: Open) -> io::Result<()> {
         if let [Open::Object, Open::Array { has_lines }] = &mut self.open[..] {
             *has_lines = true;

@@ -1,13 +1,13 @@
 //! The commands `pantile` and `pantile-lab`: arguments become calls of the facade, results become
 //! text or JSON.
 //!
-//! It translates and nothing more. Every number it prints was computed by `pantile` and its crates;
-//! what is decided here is words, order, width and colour. Three rules hold for every command:
+//! Every printed number is computed by `pantile` and its crates; this crate decides words, order,
+//! width and colour. Three rules hold for every command:
 //!
-//! * standard output carries the answer and nothing else, so that it can be piped; progress and
-//!   faults go to standard error;
-//! * a fault is one line that says what is wrong, what the limit is and what to do ([`failure`]);
-//! * the exit status says which kind of answer it is ([`failure::Failure`], [`failure::Verdict`]).
+//! * standard output has only the answer, so that it can be piped; progress and faults go to
+//!   standard error;
+//! * a fault is one line: the fact, the limit, and the next step ([`failure`]);
+//! * the exit status gives the kind of the answer ([`failure::Failure`], [`failure::Verdict`]).
 #![forbid(unsafe_code)]
 
 mod args;
@@ -77,7 +77,7 @@ impl Program {
     }
 }
 
-/// A program's arguments, read.
+/// Parsed arguments of a program.
 trait Arguments: Parser {
     fn color(&self) -> Color;
 }
@@ -91,7 +91,7 @@ fn run<A: Arguments>(program: Program, act: impl FnOnce(A, &Terminal) -> failure
         Ok(arguments) => arguments,
         Err(error) => return failure::usage(&error),
     };
-    // A kernel that is asked for and not there would else be another in silence.
+    // An unavailable kernel would otherwise be replaced without notice.
     if let Err(error) = pantile::Tier::forced() {
         return failure::Failure::input(error).report();
     }

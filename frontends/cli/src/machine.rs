@@ -1,5 +1,4 @@
-//! The sets and volumes of this machine: their configuration, commands on all of them, and how they
-//! are.
+//! The sets and volumes of this machine: configuration, commands on all of them, and their state.
 
 pub mod all;
 pub mod conditions;

@@ -1,8 +1,8 @@
-//! What a long run says on standard error while it works: a live line on a terminal, else a line
-//! every few seconds, and none twice.
+//! Progress of a long run on standard error: a live line on a terminal, else a line every few
+//! seconds, never the same one twice.
 //!
-//! A short run says nothing. The line comes from a thread of its own, so that a computation that
-//! reports rarely is not silent for long: two seconds at most.
+//! A short run prints nothing. A separate thread prints, so that a computation that rarely reports
+//! is silent for two seconds at most.
 
 use crate::terminal::Terminal;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -11,15 +11,15 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// When a terminal shows something, so that a short run does not flicker.
+/// Time before a terminal shows progress; a short run does not flicker.
 const FIRST_LIVE: Duration = Duration::from_millis(500);
-/// Where there is no terminal: when the first line comes, and when the others.
+/// Without a terminal: time before the first line, and between the others.
 const FIRST_LINE: Duration = Duration::from_secs(1);
 const NEXT_LINES: Duration = Duration::from_secs(2);
-/// How often what is shown on a terminal changes.
+/// Time between two changes on a terminal.
 pub const LIVE_TICK: Duration = Duration::from_millis(200);
 
-/// Speaks until it is dropped.
+/// Shows progress until it is dropped.
 pub struct Progress {
     state: Arc<Mutex<State>>,
     shown: Shown,
@@ -38,14 +38,14 @@ enum Shown {
     Lines { _speaker: Speaker },
 }
 
-/// A thread that speaks now and then, until it is dropped.
+/// A thread that prints at intervals until it is dropped.
 pub struct Speaker {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Speaker {
-    /// Calls `speak` after `first`, then after what it returns.
+    /// Calls `speak` after `first`, then after each interval that it returns.
     pub fn start(first: Duration, mut speak: impl FnMut() -> Duration + Send + 'static) -> Speaker {
         let (end, ended) = channel::<()>();
         let run = move || {
@@ -54,7 +54,7 @@ impl Speaker {
                 pause = speak();
             }
         };
-        // Without a thread there are no lines, and the run goes on.
+        // Without a thread no lines are printed, and the run continues.
         Speaker { end: Some(end), thread: std::thread::Builder::new().spawn(run).ok() }
     }
 }
@@ -62,13 +62,13 @@ impl Speaker {
 impl Drop for Speaker {
     fn drop(&mut self) {
         drop(self.end.take());
-        // The thread only prints; that it could have failed at that is no matter here.
+        // The thread only prints; its failure does not matter.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
 impl Progress {
-    /// Says `message` until it is told more.
+    /// Shows `message` until `set` is called.
     pub fn start(terminal: &Terminal, message: impl Into<String>) -> Progress {
         let state = Arc::new(Mutex::new(State { message: message.into(), ..State::default() }));
         let shown = match terminal.progress {
@@ -78,7 +78,7 @@ impl Progress {
         Progress { state, shown }
     }
 
-    /// The work, and its progress.
+    /// Sets the current work and its progress.
     pub fn set(&self, message: impl Into<String>, unit: &'static str, done: u64, of: u64) {
         let message = message.into();
         if let Shown::Live { bar, .. } = &self.shown {
@@ -86,8 +86,8 @@ impl Progress {
                 bar.set_style(style("{msg} {bar:20} {human_pos} of {human_len} {prefix}, {eta} left"));
                 bar.set_prefix(unit);
             }
-            // What is shown changes with the tick; drawing at each report would cost more than what
-            // is reported.
+            // The screen changes with the tick; drawing at each report would cost more than the
+            // work itself.
             if bar.message() != message {
                 bar.set_message(message.clone());
             }
@@ -135,12 +135,12 @@ fn lines(state: Arc<Mutex<State>>) -> Shown {
     Shown::Lines { _speaker: Speaker::start(FIRST_LINE, speak) }
 }
 
-/// The line that was written last, so that no line follows itself.
+/// The last printed line, so that no line is repeated.
 #[derive(Default)]
 pub struct Last(String);
 
 impl Last {
-    /// True if a line is another than the one before.
+    /// True if a line differs from the one before.
     pub fn is_new(&mut self, line: &str) -> bool {
         let is_new = self.0 != line;
         self.0 = line.to_string();

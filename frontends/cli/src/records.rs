@@ -1,4 +1,4 @@
-//! Where the records of sealed sets are.
+//! Location of the records of sealed sets.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub fn records() -> Option<PathBuf> {
     Some(state.join("pantile/sealed"))
 }
 
-/// The home of the account of a user's number, in the words of `/etc/passwd`.
+/// Returns the home directory of a user number from the text of `/etc/passwd`.
 fn account_home(passwd: &str, user: &str) -> Option<PathBuf> {
     let fields = |line: &str| line.split(':').map(String::from).collect::<Vec<_>>();
     let own = passwd.lines().map(fields).find(|fields| fields.get(2).is_some_and(|id| id == user))?;

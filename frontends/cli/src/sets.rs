@@ -1,5 +1,5 @@
-//! What the commands on sealed sets share: which set, progress, what an error means for the exit
-//! status, tables.
+//! Shared parts of the commands on sealed sets: choice of the set, progress, exit statuses of
+//! errors, tables.
 
 mod losses;
 mod shown;
@@ -28,7 +28,7 @@ use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Which set a command works on.
+/// The set of a command.
 #[derive(Args)]
 pub struct SetArgs {
     /// The directory of the shards, or shards by their paths, in any number and order.
@@ -51,7 +51,7 @@ pub struct SetArgs {
 }
 
 impl SetArgs {
-    /// Errors: a disk without its place.
+    /// Separates disks from paths. Errors: a disk without its path.
     pub fn into_paths(self) -> Result<SetPaths, Failure> {
         let (name, effort) = (self.name.map(path_text), self.reading.effort);
         let disks =
@@ -60,13 +60,13 @@ impl SetArgs {
         Ok(SetPaths { paths, name, disks, pin, effort, records: records() })
     }
 
-    /// Takes the disks that were named without a place.
+    /// Removes and returns the disks that were named without a path.
     pub fn take_chosen_disks(&mut self) -> Vec<OsString> {
         let is_chosen = |text: &mut OsString| !text.as_bytes().contains(&b'=');
         self.disks.extract_if(.., is_chosen).collect()
     }
 
-    /// How the set was named, for commands that are proposed.
+    /// Returns the options that name the set again, for proposed commands.
     pub fn hint(&self) -> Hint {
         let mut words: Vec<String> = self.paths.iter().map(quoted).collect();
         words.extend(self.name.iter().map(|name| format!("--name {}", quoted(name))));
@@ -75,7 +75,7 @@ impl SetArgs {
     }
 }
 
-/// A disk and its place, from `NAME=PATH`.
+/// Reads a disk and its path from `NAME=PATH`.
 pub fn disk(text: &OsString) -> Result<DiskAt, String> {
     let bytes = text.as_bytes();
     let part = |bytes: &[u8]| OsStr::from_bytes(bytes).to_os_string();
@@ -89,7 +89,7 @@ pub fn disk(text: &OsString) -> Result<DiskAt, String> {
     }
 }
 
-/// The option that says where a disk is.
+/// Returns the option that gives the path of a disk.
 pub fn disk_words(at: &DiskAt) -> String {
     let mut word = at.name.clone();
     word.push("=");
@@ -97,7 +97,7 @@ pub fn disk_words(at: &DiskAt) -> String {
     format!("--disk {}", quoted(word))
 }
 
-/// Which paths of a set a command works on.
+/// The paths of a set that a command works on.
 #[derive(Args, Clone)]
 pub struct IncludeArgs {
     /// Only what fits a pattern as in a .gitignore, such as '*.raw' or photos/2026/; may be given
@@ -116,7 +116,7 @@ impl IncludeArgs {
     }
 }
 
-/// Commands that can be run as they stand.
+/// Proposed commands that run as printed.
 pub struct Hint {
     set: String,
     is_moved: bool,
@@ -127,7 +127,8 @@ impl Hint {
         format!("pantile heal {}", self.set)
     }
 
-    /// To repair what was found: with the places of the originals, if no record has them.
+    /// Returns the command that repairs the found damage, with the paths of the originals if no
+    /// record has them.
     pub fn heal_found(&self, report: &VerifyReport) -> String {
         let mut command = self.heal();
         if report.mode == "beside" && !report.sources_known {
@@ -136,7 +137,7 @@ impl Hint {
         command
     }
 
-    /// To have a file as it was sealed beside what is there now.
+    /// Returns the command that restores a file to another place, so that the current one stays.
     pub fn unseal(&self, file: &str) -> String {
         let mut pattern = String::from("/");
         for c in file.chars() {
@@ -148,7 +149,7 @@ impl Hint {
         format!("pantile unseal {} --include {} --to as-sealed", self.set, quoted(pattern))
     }
 
-    /// To seal what is in the sources now.
+    /// Returns the command that seals the current content of the sources.
     pub fn seal(&self, report: &VerifyReport) -> String {
         let sources: Vec<String> = match self.is_moved {
             true => named(report).collect(),
@@ -167,14 +168,14 @@ impl Hint {
     }
 }
 
-/// The disks of a report with their places, as options.
+/// Returns the options that name the disks of a report with their paths.
 fn named(report: &VerifyReport) -> impl Iterator<Item = String> {
     let at = |(name, path): (&String, &String)| DiskAt { name: name.into(), path: path.into() };
     report.disk_names.iter().zip(&report.sources).map(at).map(|at| disk_words(&at))
 }
 
-/// A word for a shell, which no terminal obeys: what one would is written as bash, zsh and the
-/// POSIX shell of 2024 have it, `$'\033'`.
+/// Returns a word in shell syntax, safe for a terminal: control characters are written as
+/// `$'\033'`, which bash, zsh and the POSIX shell of 2024 read.
 pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let word = word.as_ref();
     let Some(text) = word.to_str().filter(|text| text.chars().all(is_harmless)) else {
@@ -201,7 +202,7 @@ pub fn quoted(word: impl AsRef<OsStr>) -> String {
     out
 }
 
-/// A report under its version, as JSON.
+/// A report in JSON, after the version of the output.
 #[derive(Serialize)]
 pub struct Versioned<'r, T: Serialize> {
     output_version: u32,
@@ -215,7 +216,7 @@ impl<'r, T: Serialize> Versioned<'r, T> {
     }
 }
 
-/// Returns the fault of a run for an error of a sealed set.
+/// Returns the failure of a run for an error of a sealed set.
 pub fn failure(error: &SealError) -> Failure {
     let instead = match error {
         SealError::NoShards { paths } => instead_of_set(paths),
@@ -228,7 +229,7 @@ pub fn failure(error: &SealError) -> Failure {
     instead.map_or_else(|| verdict(error, name(&error.to_string())), Failure::Input)
 }
 
-/// Says what is at a path that was named as a sealed set.
+/// Describes a path that was named as a sealed set and is none.
 fn instead_of_set(paths: &[PathBuf]) -> Option<String> {
     let shown = |path: &Path| name(&path.to_string_lossy());
     if let Some(vol) = paths.iter().find(|path| volumes::is_volume(path)) {
@@ -246,7 +247,7 @@ fn instead_of_set(paths: &[PathBuf]) -> Option<String> {
     Some(format!("{} does not exist; name the directory of the shards, or the shards", shown(missing)))
 }
 
-/// Says that a path to be sealed is not there, and what may be meant by its parts.
+/// Describes a missing path that was to be sealed, with the likely reasons.
 fn no_source(path: &Path) -> String {
     let shown = name(&path.to_string_lossy());
     format!("{shown} does not exist; mount it first if it is a disk, and quote a name that has blanks")
@@ -258,8 +259,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::Unfinished { error, .. } if matches!(**error, SealError::Cancelled) => {
             Failure::Interrupted(text)
         }
-        // A path that is not there, or is not what it should be, is an argument that cannot be
-        // right.
+        // A wrong path is a wrong argument.
         SealError::Io { error, .. } if error.kind() == ErrorKind::NotFound => {
             Failure::Input(format!("{text}; name a path that is there"))
         }
@@ -277,8 +277,8 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::NoShardOpens { .. }
         | SealError::NotHealed { .. }
         | SealError::Unfinished { .. } => Failure::System(text),
-        // What is no shard at all, or one of a newer version, was the wrong thing to name; a
-        // damaged one is a loss.
+        // A file that is no shard, or has a newer version, was a wrong argument; a damaged shard is
+        // a loss.
         SealError::NoGoodShard {
             error: FormatError::NotPantile { .. } | FormatError::Newer { .. }, ..
         } => Failure::Input(text),
@@ -337,7 +337,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
     }
 }
 
-/// A number of bytes in the largest unit that keeps three digits.
+/// Returns a number of bytes in the largest unit that keeps three digits.
 pub fn bytes(value: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if value < 1024 {
@@ -356,7 +356,7 @@ pub fn bytes(value: u64) -> String {
     }
 }
 
-/// The shards in a table. `all` lists the good ones too.
+/// Returns the shards as a table. `all` includes the good ones.
 pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String {
     let mut table = Table::new(&[">column", "status", ">wrong blocks", "first at", "shard"]);
     let mut good = 0;
@@ -386,7 +386,7 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
     }
 }
 
-/// The files that hold shards beside those that count, one sentence each.
+/// Returns one sentence for each superfluous file of a shard that `is_told` selects.
 pub fn superfluous(report: &VerifyReport, is_told: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
     for file in report.superfluous.iter().filter(|file| is_told(&file.path)) {
@@ -418,7 +418,7 @@ fn shard_status(status: &ShardStatus) -> String {
     }
 }
 
-/// The files of which there is something to say, in a table of at most `most` lines.
+/// Returns the files with findings as a table of at most `most` lines.
 pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
     let mut table = Table::new(&["original", ">lost blocks", ">unrecoverable", "file"]);
     for file in files.iter().take(most) {
@@ -526,7 +526,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
                  say where its disks are with --disk to have them searched.\n",
             ),
             0 => {}
-            // Sealing refuses a set of which newer shards are there.
+            // Sealing refuses a set that has newer shards.
             newer if report.newer.is_some() => {
                 let _ = writeln!(out, "{} new or changed since.", count(newer, "path"));
             }
@@ -549,7 +549,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         let _ = writeln!(
             out,
             "{} of the size that was sealed with all blocks but few as sealed: rot or change? 'pantile heal' leaves it, 'pantile seal' \
-             takes it only with --accept-changes, 'pantile unseal' brings back what was sealed.",
+             seals it only with --accept-changes, 'pantile unseal' restores the sealed content.",
             count(unclear, "file")
         );
     }
@@ -583,8 +583,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         (true, _) if report.survival.is_unborne => {
             "Verdict: clean, but one of the sources would not come back whole if it were lost.".to_string()
         }
-        // The shards of a set that holds the data are what is judged; the originals may be wherever
-        // they are.
+        // A set that holds the data is judged by its shards; the originals may be elsewhere.
         (true, _) if report.files.iter().any(|file| file.status == FileStatus::Missing) => {
             "Verdict: clean; all shards are there and right, so that originals that are missing can be unsealed."
                 .to_string()
@@ -598,7 +597,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
             hint.heal_found(report)
         ),
         (false, true) if only_misnamed(report) => {
-            format!("Verdict: nothing is damaged, but shards bear the names of others: run '{}'.", hint.heal_found(report))
+            format!("Verdict: nothing is damaged, but shards have the names of others: run '{}'.", hint.heal_found(report))
         }
         (false, true) if report.needs_seal => format!(
             "Verdict: damaged, and all of it can be repaired: run '{}', then '{}' for what was changed since.",
@@ -614,7 +613,8 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
     out
 }
 
-/// The verdict where shards are newer than the state that is there: heal leaves them unless told.
+/// Returns the verdict if shards are newer than the state that can be restored: heal leaves them,
+/// unless an option says otherwise.
 pub fn newer_only(report: &VerifyReport, hint: &Hint) -> String {
     let newer = report.newer.as_ref().map_or(report.generation, |newer| newer.generation);
     format!(
@@ -625,7 +625,7 @@ pub fn newer_only(report: &VerifyReport, hint: &Hint) -> String {
     )
 }
 
-/// Whether wrong names of shards are all there is to be healed.
+/// True if wrong names of shards are the only fault.
 fn only_misnamed(report: &VerifyReport) -> bool {
     let is_whole = |s: &ShardReport| s.status == ShardStatus::Good && s.wrong_blocks == 0;
     let lost = report
@@ -635,12 +635,12 @@ fn only_misnamed(report: &VerifyReport) -> bool {
     !report.needs_seal && report.findings.is_empty() && !lost && report.shards.iter().all(is_whole)
 }
 
-/// The verdict where files were changed since and nothing else is to be said.
+/// Returns the verdict if files were changed since the seal, and nothing else is wrong.
 pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
     if let Some(file) = report.files.iter().find(|file| file.status == FileStatus::RotOrChange) {
         return format!(
-            "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which: \
-             '{}' brings back what was sealed, '{} --accept-changes' takes what is there.",
+            "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you know which: \
+             '{}' restores the sealed content, '{} --accept-changes' seals the current content.",
             hint.unseal(&file.path),
             hint.seal(report)
         );
@@ -651,7 +651,7 @@ pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
     )
 }
 
-/// What makes a set not clean, one line a fault.
+/// Returns the faults of a set, one per line.
 pub fn faults(report: &VerifyReport) -> String {
     let mut out = String::new();
     for shard in report.shards.iter().filter(|_| !report.partial) {
@@ -694,7 +694,7 @@ pub fn faults(report: &VerifyReport) -> String {
         let (stripe, start, end) = (finding.stripe, finding.start, finding.end);
         let _ = writeln!(
             out,
-            "stripe {stripe}: bytes {start}..{end} contradict the equations, and nobody can tell where"
+            "stripe {stripe}: bytes {start}..{end} contradict the equations, at an unknown place"
         );
     }
     out
@@ -723,8 +723,8 @@ mod tests {
         assert_eq!(name("a\u{61c}b\u{e0041}"), "a\\u{61c}b\\u{e0041}");
     }
 
-    /// A command that is given to the user is one that the shell takes for what it was, whatever a
-    /// stranger called the source of a set.
+    /// The shell reads a proposed command as the intended words, even if another user chose the
+    /// name of a source.
     #[test]
     fn a_word_of_a_command_is_the_same_to_a_shell_and_nothing_to_a_terminal() {
         for word in ["a b", "a\nb", "\x1b]0;x\x07'\\", "\u{202e}gpj", "é 漢", "\u{9b}31m7"] {

@@ -1,4 +1,4 @@
-//! Where the raw space of a new volume goes.
+//! Uses of the raw space of a new volume.
 
 use crate::render::table::Table;
 use crate::sets;
@@ -6,22 +6,22 @@ use crate::terminal::Terminal;
 use pantile_host::{Geometry, Slot};
 use serde::Serialize;
 
-/// Bytes of all devices together, by their use.
+/// Bytes of all devices, by use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Space {
-    /// For the user.
+    /// User data.
     pub data_bytes: u64,
     /// Parity and copies.
     pub parity_bytes: u64,
-    /// The log of writes that were flushed before their stripe was full.
+    /// Log of writes that were flushed before their stripe was full.
     pub log_bytes: u64,
-    /// Places for stripes that are written again, of delayed parity too.
+    /// Spare places for stripes that are written again, and for delayed parity.
     pub spare_bytes: u64,
     /// Superblocks, journal, maps and checksums.
     pub metadata_bytes: u64,
-    /// Behind the end of the volume on each device.
+    /// Space after the end of the volume on each device.
     pub unused_bytes: u64,
-    /// All of it.
+    /// All bytes.
     pub raw_bytes: u64,
 }
 
@@ -71,11 +71,11 @@ impl Space {
     }
 }
 
-/// Says that unequal devices are the reason.
+/// Returns a note if unequal devices are the reason for unused space.
 fn unequal(len_bytes: &[u64]) -> String {
     let (least, most) =
         (len_bytes.iter().min().copied().unwrap_or(0), len_bytes.iter().max().copied().unwrap_or(0));
-    // Below that share it is the rest of a stripe.
+    // A smaller difference is the rest of a stripe.
     match most - least > most / 100 {
         true => format!(
             ": devices of {} to {} are used as far as the shortest goes",

@@ -1,4 +1,4 @@
-//! What the two output streams can show: colour, width, progress.
+//! Abilities of the two output streams: colour, width, progress.
 
 use crate::failure::Failure;
 use crate::sets;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
-/// Columns of text when nobody is looking, so that output in files and tests does not depend on a
+/// Columns of text without a terminal, so that output in files and tests does not depend on a
 /// window.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
@@ -25,16 +25,16 @@ pub enum Color {
     Never,
 }
 
-/// Abilities of the streams.
+/// Abilities of the two output streams.
 #[derive(Clone, Copy, Debug)]
 pub struct Terminal {
-    /// True if standard output takes colours.
+    /// True if standard output shows colours.
     pub colour: bool,
-    /// Characters in a line.
+    /// Characters per line.
     pub width: usize,
-    /// True if standard output is a terminal, so that nothing may be wider.
+    /// True if standard output is a terminal, so that no line may be wider.
     pub is_terminal: bool,
-    /// Whether standard error is a terminal, on which a progress bar may move.
+    /// True if standard error is a terminal, which can show a progress bar.
     pub progress: bool,
 }
 
@@ -55,7 +55,7 @@ impl Terminal {
         Terminal { colour, width, is_terminal, progress: std::io::stderr().is_terminal() && !is_dumb }
     }
 
-    /// The text in a style, or plain.
+    /// Returns the text in a style, or plain.
     pub fn paint(&self, style: Style, text: impl std::fmt::Display) -> String {
         match self.colour {
             true => format!("{}{text}{}", style.render(), style.render_reset()),
@@ -72,11 +72,11 @@ impl Terminal {
     }
 }
 
-/// A text as a terminal may have it, whoever wrote parts of it: its lines, tabs and our styles, and
-/// nothing else that a terminal would obey or that would hide how it is read ([`sets::name`]).
+/// Returns a text that is safe for a terminal: of control characters only line feeds, tabs and our
+/// styles remain, and none that hides the order of the text ([`sets::name`]).
 ///
-/// What a style looks like anybody can write; where colours are off, or a colour would say
-/// something, a stranger's words go through [`sets::name`] on their own before.
+/// Foreign text can imitate a style. Where colours are off, or a colour has a meaning, foreign
+/// names go through [`sets::name`] first.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let is_plain = |c| sets::is_harmless(c) || c == '\n' || c == '\t';
     if text.chars().all(is_plain) {
@@ -96,15 +96,15 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// How long a style is that the text begins with: ESC, `[`, numbers, `m`.
+/// Returns the length of the style that a text begins with: ESC, `[`, numbers, `m`.
 fn style_len(text: &str) -> Option<usize> {
     let numbers = text.strip_prefix("\x1b[")?;
     let end = numbers.find(|c: char| !c.is_ascii_digit() && c != ';')?;
     numbers[end..].starts_with('m').then_some(end + 3)
 }
 
-/// Writes the answer to standard output, as a terminal may have it ([`shown`]). A reader that has
-/// had enough, as `head` has, is no fault.
+/// Writes the answer to standard output, safe for a terminal ([`shown`]). A reader that ends early,
+/// such as `head`, is no fault.
 ///
 /// On a terminal sentences are wrapped to its width.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -115,8 +115,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Wraps lines that are too wide at their blanks, and indents what follows as the line is. A line
-/// of columns or of a drawing, which has two blanks or a frame in it, stays as it is.
+/// Wraps lines that are too wide at blanks, with the indent of the first line. Lines of tables and
+/// drawings, recognized by two blanks or a frame, stay as they are.
 fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -147,7 +147,7 @@ fn wrapped(text: &str, width: usize) -> String {
     out
 }
 
-/// Returns how many characters of a text are seen: its styles are not.
+/// Returns the number of visible characters of a text, without its styles.
 fn visible(text: &str) -> usize {
     let (mut rest, mut seen) = (text, 0);
     while let Some(c) = rest.chars().next() {
@@ -168,7 +168,7 @@ fn write_out(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes the answer as JSON, one document and a line feed, every text as it is.
+/// Writes the answer as one JSON document and a line feed, with every text unchanged.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     write_out(&crate::json::text(value))
 }

@@ -1,4 +1,4 @@
-//! Words that people type and the command does not have, each answered with the words that do it.
+//! Words of other tools that people type here, each with the words of this command.
 
 use crate::sets;
 use crate::volumes;
@@ -90,7 +90,8 @@ pub fn command(word: &str) -> Option<String> {
         .then(|| format!("{word} is a code; name a command first, such as 'pantile show {quoted}'"))
 }
 
-/// Options of other tools: the option here that has the same purpose, if the command has it.
+/// Options of other tools, and the options here with the same purpose, of which the command may
+/// have one.
 const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--force", "-f", "-y", "--overwrite", "--assume-yes"], &["yes"]),
     (&["--level", "-l", "--raid", "--raid-level", "--parity", "--copies", "--redundancy", "--ec"], &["code"]),
@@ -111,7 +112,7 @@ const OPTIONS: &[(&[&str], &[&str])] = &[
     (&["-d", "--background", "--daemon"], &["foreground"]),
 ];
 
-/// Arguments without an option that a command does not take: what to write.
+/// Arguments that need an option, and the form to write.
 const ARGUMENTS: &[(&str, &str)] = &[
     ("pantile advise", "the trace follows --trace"),
     ("pantile serve", "an address follows --tcp, a socket --socket"),
@@ -124,7 +125,7 @@ const ARGUMENTS: &[(&str, &str)] = &[
     ("pantile prove", "one code is proved; 'pantile compare --prove' takes several"),
 ];
 
-/// Returns the answer to an argument that a command does not take.
+/// Returns the answer to an argument that a command does not accept.
 pub fn argument(path: &str, command: &clap::Command, word: &str) -> Option<String> {
     if !word.starts_with('-') {
         let (_, answer) = ARGUMENTS.iter().find(|(of, _)| *of == path)?;
@@ -142,7 +143,7 @@ pub fn argument(path: &str, command: &clap::Command, word: &str) -> Option<Strin
     })
 }
 
-/// Sentences of the standard library for values, and what people read instead.
+/// Messages of the standard library for values, and the sentences that replace them.
 const REASONS: &[(&str, &str)] = &[
     ("invalid digit found in string", "a whole number is expected"),
     ("cannot parse integer from empty string", "a whole number is expected"),
@@ -152,7 +153,7 @@ const REASONS: &[(&str, &str)] = &[
     ("cannot parse float from empty string", "a number is expected"),
 ];
 
-/// Returns a message in which no sentence is one of the standard library.
+/// Returns a message with the sentences of the standard library replaced.
 pub fn reasons(text: &str) -> String {
     let replaced = |text: String, (from, to): &(&str, &str)| text.replace(from, to);
     REASONS.iter().fold(text.to_string(), replaced)
@@ -163,7 +164,7 @@ pub fn holds_shards(path: &Path) -> bool {
     names_of(path).iter().any(|name| name.ends_with(".shard"))
 }
 
-/// True if a directory holds shards of sealed sets and nothing else.
+/// True if a directory holds only shards of sealed sets.
 pub fn holds_only_shards(path: &Path) -> bool {
     let names = names_of(path);
     !names.is_empty() && names.iter().all(|name| name.ends_with(".shard") || name.starts_with('.'))
@@ -192,7 +193,7 @@ mod tests {
         }
     }
 
-    /// An answer may name a command or an option; both are there.
+    /// Every command and option that an answer names exists.
     #[test]
     fn every_command_that_an_answer_names_is_there() {
         let root = crate::commands::Cli::command();

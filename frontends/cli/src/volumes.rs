@@ -1,5 +1,5 @@
-//! What the commands on volumes share: the way to a volume, served or not, what a fault means for
-//! the exit status, the status text.
+//! Shared parts of the commands on volumes: access to a volume, served or not, exit statuses of
+//! faults, the status text.
 
 mod text;
 
@@ -23,26 +23,26 @@ use std::time::{Duration, Instant};
 use text::{Seen, status_text};
 pub use text::{disks_text, ranges_text, scrub_text};
 
-/// How long a volume may be between being served and not.
+/// Longest time in which a server can be starting or ending.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// What a server says, in the folder. It is locked as long as there is a server, or somebody who
-/// starts it again.
+/// Name of the server's log in the folder. It is locked while a server runs or is about to be
+/// started again.
 pub const SERVE_LOG: &str = "serve.log";
 
-/// The beginning of the first line of the log: the URI at which the volume is served.
+/// Begins the first line of the log: the URI at which the volume is served.
 pub const SERVES_AT: &str = "pantile-uri ";
 
-/// The most bytes of that line.
+/// Longest first line.
 const URI_BYTES_MAX: u64 = 16 << 10;
 
-/// Of the log, so many bytes at its end are looked at for that.
+/// Length of the end of the log that is searched for the reason of an end.
 const TAIL_BYTES: u64 = 64 << 10;
 
-/// How often progress is looked at.
+/// Time between two checks of progress.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The file of a folder by which it is one of a volume.
+/// The file that makes a folder that of a volume.
 const CONFIG: &str = "volume.conf";
 
 /// True if a path is the folder of a volume.
@@ -50,7 +50,7 @@ pub fn is_volume(path: &Path) -> bool {
     path.join(CONFIG).is_file()
 }
 
-/// Returns the fault of a run for an error of a volume.
+/// Returns the failure of a run for an error of a volume.
 pub fn failure(error: &FolderError) -> Failure {
     let instead = match error {
         FolderError::NotAVolume { folder } => instead_of_volume(folder),
@@ -60,7 +60,7 @@ pub fn failure(error: &FolderError) -> Failure {
     instead.map_or_else(|| fault(error.kind(), error.to_string()), Failure::Input)
 }
 
-/// Says what is at a path that was named as a volume.
+/// Describes a path that was named as a volume and is none.
 fn instead_of_volume(path: &Path) -> Option<String> {
     let (name, word) = (sets::name(&path.to_string_lossy()), sets::quoted(path));
     if !path.exists() {
@@ -86,7 +86,7 @@ fn instead_of_volume(path: &Path) -> Option<String> {
     }
 }
 
-/// Says what is in the way of a new volume.
+/// Describes the obstacle to a new volume in a folder.
 fn of_full_folder(path: &Path) -> Option<String> {
     let (name, word) = (sets::name(&path.to_string_lossy()), sets::quoted(path));
     is_volume(path)
@@ -101,31 +101,31 @@ pub fn fault(kind: FaultKind, text: String) -> Failure {
     }
 }
 
-/// A path that means the same to a server in another directory.
+/// Returns a path that a server in another directory can use.
 pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     absolute_path(path).map_err(|error| Failure::file("find", path, &error))
 }
 
-/// What a server has for an answer at the least, however little of a wait is left.
+/// Shortest wait for a server's answer, however little time is left.
 const ANSWER_LEAST: Duration = Duration::from_secs(1);
 
-/// What it has where nobody says how long to wait.
+/// Wait for a server's answer if no time is given.
 const ANSWER_MOST: Duration = Duration::from_secs(60);
 
-/// A volume that orders can be given to.
+/// A volume that accepts orders.
 pub enum Reached {
-    /// Another process serves it.
+    /// Served by another process.
     Served(PathBuf),
-    /// It is open in this process, until the command ends.
+    /// Open in this process until the command ends.
     Here(Box<Service>),
 }
 
-/// Reaches the volume of a folder over its control socket, or opens it here if nobody serves it.
+/// Reaches the volume of a folder over its control socket, or opens it here if it is not served.
 pub fn reach(root: &Path) -> Result<Reached, Failure> {
     reach_within(root, None)
 }
 
-/// The same; a server has so long to answer.
+/// Reaches a volume as `reach` does; a server must answer within `patience`.
 pub fn reach_within(root: &Path, patience: Option<Duration>) -> Result<Reached, Failure> {
     if let Some(patience) = patience {
         order_within(root, &Order::Status, patience).map_err(|error| failure(&error))?;
@@ -137,12 +137,13 @@ pub fn reach_within(root: &Path, patience: Option<Duration>) -> Result<Reached, 
     reach_by(root, start)?.map_err(|error| failure(&error))
 }
 
-/// The same to ask for its status only: nothing is written.
+/// Reaches a volume only to read its status: nothing is written.
 pub fn look(root: &Path) -> Result<Reached, Failure> {
     reach_by(root, Service::look)?.map_err(|error| failure(&error))
 }
 
-/// The same, and what its folder says of a volume that cannot be opened.
+/// Reaches a volume as `look` does; if it cannot be opened, returns the survey of its folder and
+/// the reason.
 pub fn look_or_survey(root: &Path) -> Result<Result<Reached, (Box<StatusReport>, Failure)>, Failure> {
     let error = match reach_by(root, Service::look)? {
         Ok(reached) => return Ok(Ok(reached)),
@@ -152,7 +153,8 @@ pub fn look_or_survey(root: &Path) -> Result<Result<Reached, (Box<StatusReport>,
     Ok(Err((Box::new(folder.survey(&error)), failure(&error))))
 }
 
-/// Errors: the folder could not be had; or, within, the volume could not be opened.
+/// Reaches a volume, opened by `open` if it is not served. Errors: outer: the folder cannot be
+/// used; inner: the volume cannot be opened.
 fn reach_by(
     root: &Path,
     open: impl Fn(Folder) -> Result<Service, FolderError>,
@@ -172,20 +174,19 @@ fn reach_by(
     }
 }
 
-/// Whether there is a server, or somebody who is about to start one: not for others to open the
-/// volume.
+/// True if a server runs or is about to be started, so that no other process may open the volume.
 pub fn is_kept(root: &Path) -> bool {
     let log = open_log(root);
     log.is_ok_and(|log| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// The log, to be read, through no link. What is no file there has nobody at its other end, and is
-/// not waited for.
+/// Opens the log for reading, following no link. Anything but a regular file is refused, so that
+/// opening it never blocks.
 fn open_log(root: &Path) -> std::io::Result<File> {
     Dir::open_named(root)?.open_file(SERVE_LOG)
 }
 
-/// Waits a moment for a server that does not answer; not for ever.
+/// Waits a moment for a server that does not answer. Errors: `Busy` after [`BETWEEN`].
 pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
     if begun.elapsed() > BETWEEN {
         return Err(failure(&FolderError::Busy { folder: root.to_path_buf() }));
@@ -194,13 +195,13 @@ pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Why the last server ended, if nobody asked it to.
+/// Returns the reason why the last server ended, unless it was asked to.
 fn ended(root: &Path) -> Option<String> {
     let tail = tail(root)?;
     tail.lines().rev().find_map(|line| line.strip_prefix(pantile_host::ENDED)).map(str::to_owned)
 }
 
-/// The end of what the last server said, of which no more is read, however long it is.
+/// Returns the last [`TAIL_BYTES`] of the server's log.
 pub fn tail(root: &Path) -> Option<String> {
     let mut log = open_log(root).ok()?;
     let len = log.metadata().ok()?.len();
@@ -219,11 +220,11 @@ pub fn uri(root: &Path) -> Option<String> {
     Some(sets::name(uri))
 }
 
-/// Takes a folder; `None` after a moment if another process has it, which may be about to answer.
+/// Opens a folder. `None` after a moment if another process holds it, which may soon answer.
 pub fn take(root: &Path, begun: Instant) -> Result<Option<Folder>, Failure> {
     match Folder::open(root) {
         Ok(folder) => Ok(Some(folder)),
-        // A server that starts or ends has the lock and not the socket, for a moment.
+        // A server that starts or ends holds the lock, but not the socket, for a moment.
         Err(FolderError::Busy { .. }) if begun.elapsed() < BETWEEN => {
             std::thread::sleep(LOOK_EVERY / 4);
             Ok(None)
@@ -237,7 +238,7 @@ impl Reached {
         matches!(self, Reached::Served(_))
     }
 
-    /// Gives an order and holds its answer; a fault ends the run.
+    /// Sends an order and returns the answer; a fault ends the run.
     pub fn order(&self, what: &Order) -> Result<Answer, Failure> {
         self.order_by(what, |root| order(root, what))
     }
@@ -260,19 +261,20 @@ impl Reached {
         }
     }
 
-    /// How it is. Who has asked to end waits for that no longer than a server takes that is well.
+    /// Returns the status. After Ctrl-C the wait is limited to the time that a healthy server
+    /// needs.
     pub fn status(&self) -> Result<StatusReport, Failure> {
         self.status_within(if interrupt::asked() { ANSWER_LEAST } else { ANSWER_MOST })
     }
 
-    /// The same; a server has so long to answer, and Ctrl-C ends that.
+    /// Returns the status; a server must answer within `patience`, and Ctrl-C ends the wait.
     fn status_within(&self, patience: Duration) -> Result<StatusReport, Failure> {
         let (what, before) = (Order::Status, interrupt::asked());
         let is_ended = || !before && interrupt::asked();
         status_in(self.order_by(&what, |root| order_until(root, &what, patience, &is_ended))?)
     }
 
-    /// Gives the volume back.
+    /// Closes the volume if it is open here.
     pub fn end(self) -> Result<(), Failure> {
         match self {
             Reached::Served(_) => Ok(()),
@@ -281,7 +283,7 @@ impl Reached {
     }
 
     /// Waits until `is_done`, showing `line` on standard error; Ctrl-C ends the wait, not the work
-    /// of a server. Errors: it is not done when `timeout` is over.
+    /// of a server. Errors: `timeout` is over first.
     pub fn wait(
         &self,
         terminal: &Terminal,
@@ -340,7 +342,7 @@ fn status_in(answer: Answer) -> Result<StatusReport, Failure> {
     }
 }
 
-/// The server says what this command does not know.
+/// Returns the failure for an answer of the server that this command does not know.
 pub fn other_version() -> Failure {
     Failure::System("the server is of another version; stop and serve the volume again.".into())
 }
@@ -350,11 +352,11 @@ pub fn other_version() -> Failure {
 pub struct DoneJson<'t> {
     pub output_version: u32,
     pub done: &'t str,
-    /// True if a server did it.
+    /// True if a server carried out the order.
     pub served: bool,
 }
 
-/// Prints what an order has led to.
+/// Prints the result of an order.
 pub fn print_done(text: &str, served: bool, json: bool) -> Outcome {
     match json {
         true => print_json(&DoneJson { output_version: OUTPUT_VERSION, done: text, served })?,
@@ -363,12 +365,12 @@ pub fn print_done(text: &str, served: bool, json: bool) -> Outcome {
     Ok(Verdict::Good)
 }
 
-/// Gives one order and prints its answer.
+/// Sends one order and prints its answer.
 pub fn run_order(root: &Path, what: &Order, json: bool) -> Outcome {
     run_order_to(reach(root)?, what, json)
 }
 
-/// Puts a device into a volume; into one that cannot be opened only what it lacks.
+/// Puts a device into a volume. A volume that cannot be opened accepts only a device that it lacks.
 pub fn replace(root: &Path, device: u32, path: &Path, overwrite: bool, json: bool) -> Outcome {
     let start = |folder| Service::start(folder, None);
     match reach_by(root, start)? {
@@ -376,7 +378,7 @@ pub fn replace(root: &Path, device: u32, path: &Path, overwrite: bool, json: boo
             let what = Order::Replace { device, path: path.to_path_buf(), overwrite };
             let served = reached.is_served();
             let verdict = run_order_to(reached, &what, json)?;
-            // One that has failed and is served takes a device back, and may need more.
+            // A failed volume that is still served takes a device back, and may need more of them.
             let stands = if served { order(root, &Order::Status) } else { Ok(None) };
             match stands {
                 Ok(Some(Answer::Status(report))) if !report.margin.survives => Ok(Verdict::Bad),
@@ -422,9 +424,9 @@ fn run_order_to(reached: Reached, what: &Order, json: bool) -> Outcome {
 #[derive(Serialize)]
 struct StatusJson<'r> {
     served: bool,
-    /// Where, if the server's log has it.
+    /// URI of the server, if its log has it.
     uri: Option<String>,
-    /// Why nobody serves it any more.
+    /// Reason why it is not served any more.
     ended: Option<String>,
     #[serde(flatten)]
     report: &'r StatusReport,
@@ -453,7 +455,7 @@ pub fn print_status(
     outcome(report)
 }
 
-/// What a volume that is so means for the exit status.
+/// Returns the exit status for the verdict of a volume.
 pub fn outcome(report: &StatusReport) -> Outcome {
     match report.verdict {
         VolumeVerdict::Clean => Ok(Verdict::Good),
@@ -469,7 +471,8 @@ pub fn outcome(report: &StatusReport) -> Outcome {
 mod tests {
     use super::*;
 
-    /// A stranger's folder could name any file as its log, to be read or locked for a moment.
+    /// A volume folder of an attacker can name any file as its log, to be read or locked for a
+    /// moment.
     #[test]
     fn a_log_that_is_a_link_is_not_read() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,14 +1,13 @@
-//! Serves a volume over NBD: a plug-in of nbdkit, which does the protocol.
+//! Serves a volume over NBD as a plug-in of nbdkit, which implements the protocol.
 //!
-//! nbdkit's process holds the volume; `volume=FOLDER` says which. Its threads read and write
-//! through one [`Handle`](pantile_host::Handle), side by side. Orders come over the control socket,
-//! which is opened with the volume.
+//! nbdkit's process holds the volume of `volume=FOLDER`. Its threads read and write through one
+//! [`Handle`](pantile_host::Handle), concurrently. Orders come over the control socket, which is
+//! opened with the volume.
 //!
-//! A fault while the volume is opened is told on standard error in a line that begins with
-//! `pantile-fault ` and goes on as an [`Answer`] in JSON, for the command that waits for the
-//! server.
+//! A fault while the volume is opened is one line on standard error: `pantile-fault ` and an
+//! [`Answer`] in JSON, for the command that waits for the server.
 //!
-//! This is the entry module: the table that nbdkit asks for is made by a macro that needs `unsafe`.
+//! This is the entry module: nbdkit's table of functions is made by a macro that needs `unsafe`.
 
 #![allow(missing_docs, reason = "the one public function is made by the macro")]
 
@@ -25,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-/// Numbers of the system's errors that clients are told.
+/// Numbers of the system's errors that clients receive.
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
@@ -35,15 +34,16 @@ const EBUSY: i32 = 16;
 const ENOSPC: i32 = 28;
 const ESHUTDOWN: i32 = 108;
 
-/// How long another may have the volume that is to be served, and how often it is tried again.
+/// Longest wait for another process that holds the volume, and the time between two attempts.
 const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long nbdkit has to end by itself once the volume is put away: what is under way is refused
-/// by then, and a moment to say so is enough.
+/// Time for nbdkit to end by itself after the volume is closed. Requests in progress are refused at
+/// that point, and their answers take a moment.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// nbdkit calls functions without a place for data of ours before the first client comes.
+/// State of the process: before the first client, nbdkit calls functions without a place for our
+/// data.
 static STATE: Mutex<State> = Mutex::new(State {
     folder: None,
     stays: false,
@@ -54,17 +54,18 @@ static STATE: Mutex<State> = Mutex::new(State {
     running: None,
 });
 
-/// What all clients have under way.
+/// Requests in progress, of all clients.
 static CLIENTS: LazyLock<Clients> = LazyLock::new(|| Clients::new(Clients::USUAL));
 
-/// Held while the volume is put away: whoever comes second waits until it is.
+/// Held while the volume is closed; a second thread waits until that is done.
 static PUTTING_AWAY: Mutex<()> = Mutex::new(());
 
 unsafe extern "C" {
-    /// Ends the process at once: nothing of nbdkit runs any more, on whatever connection it waits.
+    /// Ends the process at once. No code of nbdkit runs any more, even if threads wait on
+    /// connections.
     safe fn _exit(status: i32) -> !;
-    /// Ends what goes over a socket, and the listening of one that listens. Any number is safe: of
-    /// what is no socket it says so.
+    /// Ends a socket's connection, or its listening. Any number is safe: for another file the call
+    /// returns an error.
     safe fn shutdown(file: i32, how: i32) -> i32;
 }
 
@@ -93,8 +94,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Waits until a request of so many bytes may be worked on. Errors: it is longer than any may
-    /// be.
+    /// Waits until a request of `len` bytes may run. Errors: it is longer than the longest allowed
+    /// one.
     fn begin(&self, len: usize) -> Result<Permit<'_>> {
         match len as u64 <= REQUEST_BYTES_MAX {
             true => Ok(self.admitted.take(len as u64)),
@@ -121,14 +122,14 @@ impl Server for Connection {
     fn config_help() -> Option<&'static str> {
         Some(
             "volume=FOLDER  (required) The folder of the volume.\n\
-             read-only=BOOL Serve it to be read only, and write nothing to its devices.\n\
+             read-only=BOOL Serve the volume read-only, and write nothing to its devices.\n\
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
-             evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
-             memory=BYTES   The most bytes that the volume has in buffers, those of requests not included; 536870912 unless given.\n\
-             connections=NUMBER  The most connections at a time; 64 unless given.\n\
-             outstanding=BYTES   The most bytes of requests that are worked on at a time; 268435456 unless given.\n\
-             deaths=NUMBER  How often servers before this one have died, for 'pantile status'.\n\
-             client-deaths=NUMBER  How often nbdkit has died of clients that went away, for the same.",
+             evict-slow=BOOL  Give up a device that takes far longer than the others, if one more can be lost then.\n\
+             memory=BYTES   Limit of the volume's buffers in bytes, without those of requests; 536870912 by default.\n\
+             connections=NUMBER  Limit of connections at a time; 64 by default.\n\
+             outstanding=BYTES   Limit of the bytes of requests in progress; 268435456 by default.\n\
+             deaths=NUMBER  Deaths of servers before this one, for 'pantile status'.\n\
+             client-deaths=NUMBER  Deaths of nbdkit by clients that disconnected, for the same.",
         )
     }
 
@@ -139,7 +140,7 @@ impl Server for Connection {
     fn config(key: &str, value: &str) -> Result<()> {
         match key {
             "volume" => {
-                // nbdkit may change its directory when it goes into the background.
+                // nbdkit can change its directory when it goes into the background.
                 let path = std::path::absolute(value).map_err(|error| told(EINVAL, error))?;
                 state().folder = Some(path);
                 Ok(())
@@ -199,11 +200,11 @@ impl Server for Connection {
         Ok(ThreadModel::Parallel)
     }
 
-    /// Threads do not survive a fork, so the volume is opened behind it.
+    /// Opens the volume after the fork, since threads do not survive one.
     fn after_fork() -> Result<()> {
         guarded(|| {
             let folder = state().folder.clone().unwrap_or_default();
-            // One at a time: each takes the lock until its statement ends.
+            // One statement each, because every call takes the lock until its statement ends.
             let deaths = state().deaths;
             let evicts_slow = state().evicts_slow;
             let reads_only = state().reads_only;
@@ -218,8 +219,8 @@ impl Server for Connection {
                 told(EIO, error)
             })?;
             if state().stays {
-                // nbdkit in the foreground asks for a signal when its parent ends. It is asked for
-                // by this thread, the first.
+                // nbdkit in the foreground asks for a signal when its parent ends; this thread, the
+                // first, cancels that.
                 rustix::process::set_parent_process_death_signal(None)
                     .map_err(|errno| told(errno.raw_os_error(), errno))?;
             }
@@ -228,14 +229,14 @@ impl Server for Connection {
             say(SERVING);
             let wait = move || {
                 if !service.wait_for_end() {
-                    // Nobody can be served any more. Whoever started this process starts another,
-                    // as after any fault of its own.
+                    // Clients cannot be served any more. The keeper starts another process, as
+                    // after any fault of this one.
                     say(
                         "pantile: the volume has ended by a fault of pantile itself; what was flushed is safe, please report it",
                     );
                     std::process::abort();
                 }
-                // Whoever starts a server again that died reads that this one was not to live.
+                // The keeper of the server reads from this line that it is not to be restarted.
                 match service.taken_by() {
                     Some(other) => say(&format!(
                         "{ENDED}process {} on host '{}', which reaches the same devices by another path, serves the volume since this server stood still.",
@@ -243,8 +244,8 @@ impl Server for Connection {
                     )),
                     None => say(TOLD_TO_STOP),
                 }
-                // Now, not in `unload`: nbdkit calls that when the last client has left, and one
-                // that is idle need never leave.
+                // Closed here and not in `unload`, which nbdkit calls after the last client has
+                // left: an idle client can stay for ever.
                 put_away();
                 leave_behind();
                 nbdkit::shutdown();
@@ -256,7 +257,7 @@ impl Server for Connection {
         })
     }
 
-    /// The last that nbdkit calls, when all clients are gone.
+    /// Closes the volume: nbdkit's last call, after all clients are gone.
     fn unload() {
         put_away();
     }
@@ -313,12 +314,12 @@ impl Server for Connection {
         Ok(true)
     }
 
-    /// Zeros are a change of the maps, whatever their number.
+    /// Zeros are a change of the maps, at any length.
     fn can_fast_zero(&self) -> Result<bool> {
         Ok(true)
     }
 
-    /// All connections are one volume, and a flush covers what any of them was answered.
+    /// All connections use one volume, and a flush covers the answered writes of all of them.
     fn can_multi_conn(&self) -> Result<bool> {
         Ok(true)
     }
@@ -372,7 +373,8 @@ impl Server for Connection {
     }
 }
 
-/// The epoch that an export's name chooses: `epoch-7`. The volume itself has no name.
+/// Returns the epoch that an export's name chooses: `epoch-7`. The volume itself has the empty
+/// name.
 fn epoch_of(export: &str) -> Result<Option<EpochId>> {
     if export.is_empty() {
         return Ok(None);
@@ -386,18 +388,18 @@ fn number(key: &str, value: &str) -> Result<u32> {
     value.parse().map_err(|_| told(EINVAL, format!("{key}={value}: give a number")))
 }
 
-/// A line in the log, or on a terminal ([`harmless`]). That there is no room for it must not keep
-/// the server from what it does next.
+/// Writes a line to the log or a terminal ([`harmless`]). If there is no space for it, the server
+/// continues.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
 }
 
 fn state() -> std::sync::MutexGuard<'static, State> {
-    // A panic under the lock leaves nothing half done: fields are set as a whole.
+    // A panic under the lock leaves no half-done change: fields are set as a whole.
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Makes everything durable and closes the devices; what clients ask for from then on is refused.
+/// Makes all writes durable and closes the devices; later requests of clients are refused.
 fn put_away() {
     let _one = PUTTING_AWAY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let running = state().running.take();
@@ -408,9 +410,9 @@ fn put_away() {
     drop(control);
 }
 
-/// Where threads wait for a device that does not answer, the system keeps this process until they
-/// have ended, whatever ends it, and everything that it has open. The log says so; it and the
-/// sockets are free for the next server, and clients hear of the end.
+/// Releases log and sockets if threads wait for a device that does not answer. The system keeps
+/// such a process, with all its open files, until the threads have ended. The log gets a line about
+/// it, the next server can use log and sockets, and clients are disconnected.
 fn leave_behind() {
     let until = Instant::now() + LEAVING;
     while threads_waiting_for_devices() > 0 && Instant::now() < until {
@@ -429,7 +431,7 @@ fn leave_behind() {
             shutdown(number, BOTH_WAYS);
         });
     }
-    // In the foreground standard error is not ours to unlock.
+    // In the foreground the lock on standard error belongs to another process.
     let log = std::io::stderr().as_fd().try_clone_to_owned().map(std::fs::File::from);
     if state().stays
         && let Ok(log) = log
@@ -448,7 +450,7 @@ fn start(
     let begun = Instant::now();
     let mut taken = loop {
         match Folder::open(folder) {
-            // A command that works on a volume that is not served has it for a moment.
+            // A command on a volume that is not served holds it for a moment.
             Err(FolderError::Busy { .. }) if begun.elapsed() < BETWEEN => std::thread::sleep(LOOK_EVERY),
             result => break result?,
         }
@@ -465,22 +467,22 @@ fn start(
     service.evict_slow(evicts_slow)?;
     match ControlServer::start(folder, service.clone()) {
         Ok(control) => Ok(Running { service, control: Some(control) }),
-        // A folder that cannot be written has no place for a socket; 'pantile status' looks by
-        // itself then.
+        // A folder that cannot be written has no place for a socket; 'pantile status' then opens
+        // the volume itself.
         Err(error) if reads_only => {
             say(&format!("pantile: takes no orders: {error}"));
             Ok(Running { service, control: None })
         }
         Err(error) => {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = service.stop();
             Err(error)
         }
     }
 }
 
-/// An error as nbdkit tells it: on standard error, which may be a terminal, and to clients. Names
-/// of strangers are in it, such as that of the host in a claim.
+/// Returns an error in nbdkit's form: a text on standard error, which may be a terminal, and a
+/// number for clients. The text can have foreign names, such as the host of a claim.
 fn told(errno: i32, text: impl ToString) -> Error {
     Error::new(errno, harmless(&text.to_string()))
 }
@@ -491,7 +493,7 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
             let errno = match &error {
                 HostError::OutOfRange { .. } => EINVAL,
                 HostError::NoMemory { .. } => ENOMEM,
-                // NBD has no number for busy, and nbdkit would make EINVAL of it.
+                // NBD has no number for busy, and nbdkit would replace it by EINVAL.
                 HostError::Failed(Failure::Busy { .. }) => EPERM,
                 HostError::Failed(Failure::OutsideEpoch { .. }) => EINVAL,
                 HostError::Failed(Failure::EpochFull { .. } | Failure::NoRoom { .. }) => ENOSPC,
@@ -504,8 +506,8 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
     })
 }
 
-/// A panic must not pass through nbdkit, which would end with all clients: it is a failure of one
-/// request.
+/// Runs a function, and turns a panic into the failure of one request: inside nbdkit it would end
+/// the process with all clients.
 fn guarded<T>(what: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(what))
         .unwrap_or_else(|_| Err(told(EIO, "a fault of pantile itself, not of yours; please report it")))

@@ -1,4 +1,4 @@
-//! `pantile advise`: which code for my workload?
+//! `pantile advise`: ranks codes for a workload.
 
 use crate::args;
 use crate::commands::exascale::{DeviceName, measured};
@@ -27,10 +27,10 @@ use std::path::PathBuf;
 
 /// Choose a code for a workload, disks and losses to survive
 ///
-/// Answers: the requests are replayed on every code of this many disks that tolerates the losses,
-/// whatever its family. Codes are ranked by the space they take, the blocks that the requests move,
-/// the hours of a rebuild and how unlikely a loss is, with reasons and the command that makes the
-/// first. A code that another beats in every column is not proposed.
+/// Answers: which code suits my requests and disks? The requests are replayed on every code of this
+/// many disks that tolerates the losses, of any family. Codes are ranked by space, by blocks moved
+/// for the requests, by hours of a rebuild and by durability, with reasons and the command that
+/// makes the first. A code that another beats in every column is not proposed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Without --trace, made-up requests stand for a workload. Traces are those of 'pantile replay'. Requests are counted one by one, in place: the blocks of 'replay', \
@@ -40,9 +40,9 @@ candidate a code is; with --weights what is not named does not count.
 Columns:
   space    bytes stored per byte                  I/O    blocks moved per block that the trace asks for
   rebuild  hours to rebuild one lost disk         nines  certainty that an array loses nothing within a year
-  score    1.00 is the best in everything that counts
-With --device: milliseconds, p50 / p99 of reads and of writes, simulated, of the first 20,000 requests of the trace at the most; no part of \
-the score.
+  score    1.00 is the best in every criterion
+With --device: milliseconds, p50 / p99 of reads and of writes, simulated, of at most the first 20,000 requests of the trace. They do not \
+count for the score.
 
 Exit status 1: lines of the trace could not be read.
 
@@ -67,10 +67,10 @@ pub struct Advise {
     /// Disks of an array; OSDs of a placement group, blocks of a group.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     disks: u32,
-    /// How many of them can fail at the same time without data loss.
+    /// Number of them that can fail at the same time without data loss.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..=255))]
     survive: u32,
-    /// Codes that are candidates beside those of the families: your code files, or specs.
+    /// Further candidates beside the codes of the families: your code files, or specs.
     #[arg(long, value_name = "CODES")]
     codes: Option<String>,
     #[command(flatten)]
@@ -78,27 +78,27 @@ pub struct Advise {
     /// Purpose of the code.
     #[arg(long = "for", value_enum, value_name = "WHAT", default_value_t = For::Volume)]
     target: For,
-    /// What counts, and how much: numbers from 0 to 100 for space, io, rebuild and durability.
+    /// Weights of the criteria: numbers from 0 to 100 for space, io, rebuild and durability.
     #[arg(long, value_name = "WEIGHTS", default_value_t = Weights::default(), value_parser = weights)]
     weights: Weights,
     /// Bytes of an element, a power of two from 4K to 4M.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
-    /// What a disk holds: it decides how long a rebuild takes.
+    /// Capacity of a disk, which determines the time of a rebuild.
     #[arg(long, value_name = "SIZE", default_value = "16T", value_parser = args::some_bytes)]
     disk_size: f64,
-    /// Bytes per second that all reads of a rebuild may take together; 'none': the disks alone are
-    /// the limit [default: none for a volume, whose disks are in one machine; else 600M, half of
-    /// a link of 10 Gb/s].
+    /// Bytes per second that all reads of a rebuild may take together; 'none': only the disks are
+    /// the limit [default: none for a volume, whose disks are in one machine; else 600M, half of a
+    /// link of 10 Gb/s].
     #[arg(long, value_name = "SIZE", value_parser = args::bandwidth)]
     repair_bandwidth: Option<args::Bandwidth>,
-    /// Devices whose times make latencies: the beginning of the trace is driven in virtual time.
+    /// Model of the devices for latencies: the beginning of the trace is run in virtual time.
     #[arg(long, value_enum, value_name = "MODEL")]
     device: Option<DeviceName>,
-    /// The same by service times that were measured: a latency log of fio (write_lat_log).
+    /// Latencies by measured service times: a latency log of fio (write_lat_log).
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
     service: Option<PathBuf>,
-    /// So many codes are shown; all with --json.
+    /// Number of codes in the table; JSON has all.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
     top: u32,
     /// Print JSON.
@@ -226,7 +226,7 @@ struct CodeJson {
     commands: Vec<String>,
 }
 
-/// Sets of one disk more than any.
+/// Sets with one disk more than the code tolerates.
 #[derive(Serialize)]
 struct NextJson {
     devices: usize,
@@ -262,7 +262,7 @@ impl Advise {
         }
         let codes: Vec<Code> = candidates.candidates.iter().map(|one| one.code.clone()).collect();
         let threads = threads();
-        // As the command that makes each lays it: of pools and files there are many groups.
+        // Placement as the proposed command makes it: a pool or a set of files has many groups.
         let lay = match self.target {
             For::Volume => Lay::Usual,
             For::Ceph | For::Hdfs => Lay::Spread,
@@ -463,7 +463,7 @@ impl Advise {
     }
 }
 
-/// What the trace was, and how many codes were tried.
+/// Returns the description of the trace, and the number of candidates.
 fn opening(seen: &Seen, candidates: u64, disks: u32, survive: u32) -> String {
     let share = 100.0 * seen.writes as f64 / seen.requests.max(1) as f64;
     let mean = (seen.bytes_read + seen.bytes_written) / seen.requests.max(1);
@@ -492,7 +492,7 @@ impl LatencyJson {
     }
 }
 
-/// What latencies are of.
+/// Returns the source of the latencies.
 fn how_timed(timed: &Timed, seen: &Seen) -> String {
     let requests = timed.sample(seen).len() as u64;
     let which = match requests == seen.requests {
@@ -505,7 +505,7 @@ fn how_timed(timed: &Timed, seen: &Seen) -> String {
     )
 }
 
-/// Which codes have no latencies, by the reason.
+/// Returns the codes without latencies, by reason.
 fn untimed(advice: &Advice) -> Vec<String> {
     let mut by_reason: Vec<(&str, Vec<String>)> = Vec::new();
     for one in &advice.ranked {
@@ -522,8 +522,8 @@ fn untimed(advice: &Advice) -> Vec<String> {
     by_reason.into_iter().map(sentence).collect()
 }
 
-/// Milliseconds of a half and of nearly all of the reads or writes, in two digits: times are known
-/// within a sixty-fourth.
+/// Returns the median and the 99th percentile of the reads or writes in milliseconds, with two
+/// digits: times are known within a sixty-fourth.
 fn milliseconds(timing: &Timing, is_write: bool) -> String {
     let of = |found: &Latencies, share| {
         let ms = found.within(is_write, share)? as f64 / 1e6;
@@ -537,7 +537,7 @@ fn milliseconds(timing: &Timing, is_write: bool) -> String {
     both.map_or("-".into(), |(half, most)| format!("{half} / {most}"))
 }
 
-/// Returns the name of a code with the name of the code that is better, if there is one.
+/// Returns the name of a code, with the better code if there is one.
 fn beaten(one: &Ranked) -> Option<String> {
     let better = one.beaten_by.as_ref()?;
     Some(format!("{} by {}", sets::name(&one.candidate.name), sets::name(better)))

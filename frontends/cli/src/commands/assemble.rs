@@ -1,4 +1,4 @@
-//! `pantile assemble`: finds a volume on devices whose names nobody remembers.
+//! `pantile assemble`: finds a volume on devices with unknown names.
 
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
@@ -15,31 +15,30 @@ use std::path::PathBuf;
 /// Find the devices of a volume, and make its folder again
 ///
 /// Answers: the machine is new, the disks have other names; how do I get my volume back? The
-/// superblocks say what belongs together and in which order. Nothing is written to the devices, but
-/// with --scan-stripes --yes.
+/// superblocks say which devices belong together and in which order. Nothing is written to the
+/// devices without --scan-stripes --yes.
 #[derive(Args)]
 #[command(after_long_help = "\
-Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are \
-devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. Where too \
-many are missing to serve the volume the answer says so.
+Devices without a part of a volume are left out and named; devices of two volumes are refused, and so are \
+devices that ran separately. A missing device is lost to the volume until 'pantile replace' brings it back. If too \
+many are missing to serve the volume, the answer says so.
 
 Examples:
   pantile assemble /dev/sd* --into tank
   pantile assemble *.img --into tank && pantile serve tank
-  pantile assemble /dev/sd* --into tank --scan-stripes           what can be had of devices whose superblocks are gone
-  pantile assemble /dev/sd* --into tank --scan-stripes --yes     and make it so")]
+  pantile assemble /dev/sd* --into tank --scan-stripes           what can be rebuilt if superblocks are lost
+  pantile assemble /dev/sd* --into tank --scan-stripes --yes     rebuild it")]
 pub struct Assemble {
     /// Devices, in any order and under any name.
     #[arg(required = true, value_name = "DEVICE", num_args = 1..)]
     devices: Vec<PathBuf>,
-    /// The new folder; named after the volume in the directory where you are unless given.
+    /// The new folder; by default one named after the volume, in the current directory.
     #[arg(long, value_name = "VOL")]
     into: Option<PathBuf>,
-    /// Find devices without a superblock by their chunks, and the maps, too, if nothing else tells
-    /// of them.
+    /// Find devices without a superblock by their chunks, and rebuild maps that no device has.
     #[arg(long)]
     scan_stripes: bool,
-    /// Write what --scan-stripes has found out to the devices.
+    /// Write the results of --scan-stripes to the devices.
     #[arg(long, requires = "scan_stripes")]
     yes: bool,
     /// Print JSON.
@@ -152,8 +151,8 @@ impl Assemble {
 }
 
 impl Assemble {
-    /// Refuses the folder before the devices, as `create` has it: it would be a device that is not
-    /// there.
+    /// Refuses the folder as the first argument, in the order of `create`: it would be taken for a
+    /// missing device.
     fn refuse_folder_first(&self) -> Result<(), Failure> {
         let [first, rest @ ..] = &self.devices[..] else { return Ok(()) };
         let is_folder = volumes::is_volume(first) || !first.exists();
@@ -169,7 +168,7 @@ impl Assemble {
         )))
     }
 
-    /// Says what can be made again, and makes it if that is wished; `None`: the devices can be
+    /// Reports what can be rebuilt, and rebuilds it if `--yes` is given; `None`: the devices can be
     /// assembled now.
     fn scan(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {
         let failure = |error| volumes::failure(&error);
@@ -179,7 +178,7 @@ impl Assemble {
             plan.carry_out().map_err(failure)?;
         }
         if self.json && (writes || !plan.is_needed()) {
-            // What follows says how it stands.
+            // The assembly itself reports their state.
             return Ok(None);
         }
         let answer = ScanJson {
@@ -229,20 +228,20 @@ fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String 
     let count = |number: usize, word| crate::describe::count(number, word);
     match (answer.maps_lost, is_needed) {
         (false, false) => out.push_str(
-            "Every device has a superblock, and the maps can be read: nothing has to be made again.\n",
+            "Every device has a superblock, and the maps can be read: nothing has to be rebuilt.\n",
         ),
         (false, true) => {
             let number = answer.without_superblock.len();
             let _ = writeln!(
                 out,
-                "The maps can be read. {} made again.",
+                "The maps can be read. {} rebuilt.",
                 if number == 1 { "1 superblock is".into() } else { format!("{number} superblocks are") }
             );
         }
         (true, _) => {
             let _ = writeln!(
                 out,
-                "The maps cannot be read, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
+                "The maps cannot be read, and are rebuilt from the chunks: {} found. Blocks that were only in the log are lost. Stripes that were trimmed, or whose last write a crash undid, may have their old content again.",
                 count(answer.stripes as usize, "stripe")
             );
             if !answer.older.is_empty() {

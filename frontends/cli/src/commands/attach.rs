@@ -28,29 +28,30 @@ const LINKS: &str = "/dev/pantile";
 /// The folder of the records.
 const RECORDS: &str = "/run/pantile";
 
-/// Connections of the kernel's client: requests of several processors do not wait for one thread.
+/// Connections of the kernel's client, so that requests of several processors do not wait for one
+/// thread.
 const CONNECTIONS: &str = "4";
 
-/// Seconds that the kernel waits for one answer: a member that hangs is lost after 30 s, and what
-/// waits for it goes on.
+/// Seconds that the kernel waits for one answer. A member that hangs counts as lost after 30 s, and
+/// its requests continue.
 const TIMEOUT_S: &str = "180";
 
-/// The lines of a record, as udev reads them too.
+/// The lines of a record, which udev reads as well.
 const NAME: &str = "PANTILE_NAME=";
 const FOLDER: &str = "PANTILE_FOLDER=";
 const SERVES: &str = "PANTILE_SERVES=";
 
-/// How long the kernel may take until the device has its size.
+/// Longest wait until the kernel's device has its size.
 const READY: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The socket of udev, there as long as it runs.
+/// The socket of udev; it exists while udev runs.
 const UDEV: &str = "/run/udev/control";
 
-/// How long udev may take to make the link in a boot; without the packaged rule it never does.
+/// Longest wait for udev's link during a boot; without the packaged rule udev makes none.
 const LINKED: Duration = Duration::from_secs(60);
 
-/// The device is announced again after so long: udev sees within 3 s that rules were installed.
+/// Time after which the device is announced again: udev notices newly installed rules within 3 s.
 const ANNOUNCED: Duration = Duration::from_secs(5);
 
 /// Make a volume a block device of this machine
@@ -77,10 +78,10 @@ pub struct Attach {
     json: bool,
 }
 
-/// Take the block device of a volume away
+/// Detach the block device of a volume
 ///
-/// Refuses a device that is mounted or in use. What was written is durable when it returns. Stops
-/// the volume if 'pantile attach' began to serve it.
+/// Refuses a device that is mounted or in use. Written data are durable when the command returns.
+/// Stops the volume if 'pantile attach' started serving it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -90,7 +91,7 @@ pub struct Detach {
     /// The folder of the volume, or the device's name below /dev/pantile.
     #[arg(value_name = "VOL|NAME")]
     volume: PathBuf,
-    /// Wait so long, 30s or 2m, for a device in use to become free.
+    /// Wait this long, 30s or 2m, for a device in use to become free.
     #[arg(long, value_name = "TIME", value_parser = args::seconds)]
     wait: Option<u64>,
     /// Print JSON.
@@ -104,7 +105,7 @@ struct Record {
     name: String,
     folder: PathBuf,
     device: PathBuf,
-    /// True if `attach` began to serve the volume.
+    /// True if `attach` started serving the volume.
     serves: bool,
 }
 
@@ -236,7 +237,7 @@ fn connect(socket: &Path) -> Result<PathBuf, Failure> {
         let flags = ["-block-size", "4096", "-timeout", TIMEOUT_S, "-connections", CONNECTIONS];
         let mut arguments: Vec<&OsStr> = vec!["-unix".as_ref(), socket.as_os_str(), device.as_os_str()];
         arguments.extend(flags.map(OsStr::new));
-        // Another program can take the device first: the next one is tried.
+        // Another program can take the device first; the next one is tried then.
         match run("nbd-client", &arguments) {
             Err(failure) if !is_connected(&device) => last = failure,
             Err(failure) => return Err(failure),
@@ -252,7 +253,7 @@ fn connect(socket: &Path) -> Result<PathBuf, Failure> {
     Err(last)
 }
 
-/// The devices of the kernel's client that nothing is connected to, by number.
+/// Returns the unconnected devices of the kernel's client, by number.
 fn free_devices(sys_block: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(sys_block).into_iter().flatten().flatten();
     let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix("nbd")?.parse::<u32>().ok();
@@ -275,7 +276,7 @@ fn size_bytes(device: &Path) -> u64 {
     512 * sectors.trim().parse::<u64>().unwrap_or(0)
 }
 
-/// Where a device is mounted, or what else keeps it.
+/// Returns the mount point of a device, or another user of it.
 fn user_of(device: &Path) -> Option<String> {
     let number = fs::read_to_string(sys_folder(device).join("dev")).unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -291,7 +292,7 @@ fn user_of(device: &Path) -> Option<String> {
     Some(format!("{} is built on it; take that away first", holder.to_string_lossy()))
 }
 
-/// The first mount point of a device number in the text of `mountinfo`.
+/// Returns the first mount point of a device number in the text of `mountinfo`.
 fn mounted_at(mounts: &str, number: &str) -> Option<String> {
     let fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let found =
@@ -299,7 +300,7 @@ fn mounted_at(mounts: &str, number: &str) -> Option<String> {
     found.map(|point| point.replace("\\040", " ")).next()
 }
 
-/// A name that the folder of the links can have.
+/// Reads a name that the folder of the links can have.
 fn device_name(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     match !text.is_empty() && text.len() <= 64 && text.bytes().all(plain) && !text.starts_with('.') {
@@ -317,7 +318,7 @@ fn default_name(folder: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Returns all records. A file that is none is left out.
+/// Returns all records. Files without the form of a record are ignored.
 fn records() -> Result<Vec<Record>, Failure> {
     let entries = match fs::read_dir(RECORDS) {
         Ok(entries) => entries,
@@ -330,7 +331,7 @@ fn records() -> Result<Vec<Record>, Failure> {
     Ok(entries.flatten().filter_map(read).collect())
 }
 
-/// Returns the folders of the volumes that are attached.
+/// Returns the folders of the attached volumes.
 pub fn attached_folders() -> Vec<PathBuf> {
     let attached = records().unwrap_or_default().into_iter();
     attached.filter(|known| is_connected(&known.device)).map(|known| known.folder).collect()
@@ -352,7 +353,7 @@ fn record_path(device: &Path) -> PathBuf {
     Path::new(RECORDS).join(device.file_name().unwrap_or_default())
 }
 
-/// Writes the record of a device and has its link made.
+/// Writes the record of a device and makes its link.
 fn keep(record: &Record) -> Result<(), Failure> {
     let path = record_path(&record.device);
     let (name, folder) = (&record.name, record.folder.display());
@@ -390,7 +391,7 @@ fn forget(record: &Record) -> Result<(), Failure> {
     remove(&Path::new(LINKS).join(&record.name))
 }
 
-/// Makes the kernel announce a device as changed, so that udev goes through its rules.
+/// Makes the kernel announce a device as changed, so that udev applies its rules.
 fn have_udev_look(device: &Path) -> Result<(), Failure> {
     let path = sys_folder(device).join("uevent");
     fs::write(&path, "change").map_err(|error| Failure::file("write", &path, &error))
@@ -415,7 +416,7 @@ fn make_folder(path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Runs a program to its end. Errors: it is not installed, or what it says last.
+/// Runs a program to its end. Errors: it is not installed, or its last line of output.
 fn run(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
     let done = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let done = done.map_err(|error| match error.kind() {
@@ -432,10 +433,10 @@ fn run(program: &str, arguments: &[&OsStr]) -> Result<(), Failure> {
     Err(Failure::System(format!("{program} failed: {last}")))
 }
 
-/// Runs a command of this program; what it says is shown, and its failure is this one's.
+/// Runs a command of this program. Its output is shown, and its failure is returned.
 fn run_own(arguments: &[&OsStr]) -> Result<(), Failure> {
     let own = std::env::current_exe()
-        .map_err(|error| Failure::System(format!("cannot tell which file this program is: {error}.")))?;
+        .map_err(|error| Failure::System(format!("cannot find the file of this program: {error}.")))?;
     let done = Command::new(own).args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).output();
     let done = done.map_err(|error| Failure::System(format!("cannot start this program again: {error}.")))?;
     if done.status.success() {

@@ -1,4 +1,4 @@
-//! `pantile bench`: how fast codes are here.
+//! `pantile bench`: measures the speed of codes on this machine.
 
 use crate::args;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -15,9 +15,9 @@ use serde::Serialize;
 
 /// Measure how fast codes encode, decode and update here
 ///
-/// Answers: what will my processor do with this code, and how far is that from what it could do?
-/// Each line is one operation on stripes in one layout; its limit is an XOR kernel of the same run
-/// that reads and writes exactly the same bytes in the same place.
+/// Answers: how fast is this code on my processor, and how close is that to the limit? Each line is
+/// one operation on stripes in one layout; its limit is an XOR kernel of the same run that reads
+/// and writes exactly the same bytes in the same place.
 #[derive(Args)]
 #[command(after_long_help = "\
 Columns:
@@ -47,15 +47,13 @@ pub struct Bench {
     /// Bytes of one column of one stripe.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = args::size)]
     chunk: u64,
-    /// Columns and cells that are lost when decoding; by default as many columns as the code
-    /// tolerates.
+    /// Lost columns and cells for decoding; by default as many columns as the code tolerates.
     #[arg(long, value_name = "LOST")]
     lost: Option<String>,
-    /// Stripes come from memory, however small, and what is encoded and decoded goes past the
-    /// caches.
+    /// Read stripes of any size from memory, and write past the caches.
     #[arg(long)]
     cold: bool,
-    /// Elements of a column are interleaved, by packets of so many bytes.
+    /// Interleave the elements of a column, by packets of this many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     packet: Option<u64>,
     /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s",
@@ -78,19 +76,19 @@ struct Line {
     limit_share: f64,
 }
 
-/// The least bytes of an element, and what its length is a multiple of: a cache line.
+/// Length of a cache line: the shortest element, and the unit of an element's length.
 const LINE_BYTES: usize = 64;
 
-/// A stripe above it does not stay in a second-level cache.
+/// A stripe above this size does not stay in a second-level cache.
 const WARM_BYTES: usize = 2 << 20;
 
-/// What the stripes that take turns fill together, unless one alone is larger.
+/// Memory that the stripes of cold runs fill together, unless one alone is larger.
 const COLD_BYTES: usize = 256 << 20;
 
-/// The largest stripe: more memory is not taken for a measurement.
+/// Largest stripe: a measurement takes no more memory.
 const STRIPE_BYTES_MOST: usize = 1 << 30;
 
-/// Turns, and the least duration of one.
+/// Number of turns, and the shortest duration of one.
 const TURNS: usize = 9;
 const TURN_NS: u64 = 2_000_000;
 
@@ -133,12 +131,12 @@ impl Bench {
     }
 }
 
-/// A code with what is measured of it.
+/// A code and its settings for the measurement.
 struct Subject {
     codec: Codec,
-    /// Where elements are interleaved.
+    /// The codec of interleaved elements, if they are interleaved.
     packets: Option<PacketCodec>,
-    /// How its codec stores; [`Stores::Streaming`]: stripes come from memory, too.
+    /// Stores of the codec; with [`Stores::Streaming`] stripes also come from memory.
     stores: Stores,
     element_len: usize,
     lost: CellSet,
@@ -186,8 +184,8 @@ impl Subject {
         self.codec.code()
     }
 
-    /// As a caller would decode: whole columns by the decoder, single cells by the cheapest
-    /// recovery.
+    /// Returns the recovery of a caller's decode: whole columns by the decoder, single cells by the
+    /// cheapest plan.
     fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::PlanError> {
         match self.lost_columns() {
             Some(columns) => self.codec.decoder(&columns),
@@ -195,7 +193,7 @@ impl Subject {
         }
     }
 
-    /// The lost columns, if whole columns are lost.
+    /// Returns the lost columns; `None` if single cells are lost.
     fn lost_columns(&self) -> Option<Vec<usize>> {
         let columns = self.lost.columns(self.code());
         (CellSet::of_columns(self.code(), &columns) == self.lost).then_some(columns)
@@ -205,8 +203,8 @@ impl Subject {
         self.lost.iter().collect()
     }
 
-    /// One operation in one layout; nothing if the code has none such. Turns are taken with every
-    /// order of the limit.
+    /// Measures one operation in one layout; `None` if the code does not have it. Turns alternate
+    /// with those of every order of the limit.
     fn measure(&self, op: &'static str, stripes: &mut Stripes) -> Option<Line> {
         let code = self.code();
         let data_len = code.data().len() * self.element_len;
@@ -257,7 +255,7 @@ impl Subject {
         for turn in 0..TURNS + 1 {
             for (contestant, times) in times.iter_mut().enumerate() {
                 let per_call = stripes.turn(self, cuts(contestant), |stripe| call(contestant, stripe));
-                // The first turn makes programs and touches memory.
+                // The first turn compiles programs and touches memory, so it is not counted.
                 if turn > 0 {
                     times.push(per_call);
                 }
@@ -285,7 +283,7 @@ impl Subject {
         })
     }
 
-    /// The same where elements are interleaved.
+    /// Returns the recovery for interleaved elements.
     fn recovery_in_packets(
         &self,
         codec: &PacketCodec,
@@ -296,8 +294,9 @@ impl Subject {
         }
     }
 
-    /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns,
-    /// if it is that many: cells in one piece are more streams than packets are.
+    /// Returns the limits of a plan: its reads and writes, each cell in one piece. With packets
+    /// also the same number of whole columns, since cells in one piece are more streams than
+    /// packets.
     fn limits(&self, plan: &Plan) -> Option<Vec<Limit>> {
         let code = self.code();
         let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
@@ -321,8 +320,8 @@ impl Subject {
         Limit { xor, len: self.element_len, of_cells: true }
     }
 
-    /// What an update of the first data element reads and writes: the new content stands in for a
-    /// cell that it leaves alone.
+    /// Returns the limit of an update of the first data element. An untouched cell stands for the
+    /// new content.
     fn update_limit(&self) -> Option<Limit> {
         let code = self.code();
         let changed = code.data()[0];
@@ -337,12 +336,12 @@ impl Subject {
     }
 }
 
-/// A limit, and the buffers that it is for.
+/// A limit, and the length of its buffers.
 struct Limit {
     xor: XorLimit,
-    /// Bytes of a buffer.
+    /// Length of a buffer in bytes.
     len: usize,
-    /// Cells in one piece; else columns.
+    /// True if the buffers are cells in one piece; else columns.
     of_cells: bool,
 }
 
@@ -355,8 +354,8 @@ struct Stripes {
 }
 
 enum Memory {
-    /// Columns start pages: the buffer, where the first page of it starts, and from column to
-    /// column.
+    /// Columns that start at pages: the buffer, the offset of its first page, and the distance of
+    /// columns.
     Aligned { bytes: Vec<u8>, start: usize, pitch: usize },
     /// One arena per stripe.
     Staggered(Vec<Arena>),
@@ -382,11 +381,11 @@ impl Stripes {
         Stripes { layout: if staggered { "staggered" } else { "aligned" }, memory, count, next: 0 }
     }
 
-    /// Calls on stripe after stripe for a turn, of columns or cut into cells, which is not counted;
-    /// nanoseconds per call.
+    /// Calls `call` on one stripe after the other for a turn, with columns or with cells. Returns
+    /// nanoseconds per call; cutting columns into cells is not counted.
     fn turn(&mut self, subject: &Subject, cuts: bool, mut call: impl FnMut(&mut [&mut [u8]])) -> f64 {
         let (mut spent, mut calls) = (0, 0u64);
-        // A short call is made often, so that the clock does not count.
+        // A short call is repeated, so that the time of reading the clock does not matter.
         let often = if self.count > 1 { 1 } else { 1 + 20_000 / subject.element_len };
         while spent < TURN_NS {
             let mut columns = self.columns(subject);
@@ -406,7 +405,7 @@ impl Stripes {
         spent as f64 / calls as f64
     }
 
-    /// The columns of the next stripe, each as long as its rows.
+    /// Returns the columns of the next stripe, each with the length of its rows.
     fn columns(&mut self, subject: &Subject) -> Vec<&mut [u8]> {
         let code = subject.code();
         let len = |column: usize| code.rows(column) * subject.element_len;

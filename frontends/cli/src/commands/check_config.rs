@@ -1,4 +1,4 @@
-//! `pantile check-config`: is the configuration of this machine right?
+//! `pantile check-config`: checks the configuration of this machine.
 
 use crate::failure::{Outcome, Verdict};
 use crate::machine::all::{Task, jobs, shown};
@@ -11,11 +11,11 @@ use clap::Args;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Check the configuration of this machine, and print the commands that it stands for
+/// Check the configuration of this machine, and print its commands
 ///
-/// Answers: what will run tonight? Reads the file, names the first line that is wrong, prints what
-/// 'seal --all', 'verify --all' and 'scrub --all' run, and says which places are not there. Nothing
-/// is written or sent.
+/// Answers: what will run tonight? Reads the file, names the first wrong line, prints the commands
+/// of 'seal --all', 'verify --all' and 'scrub --all', and lists missing paths. Nothing is written
+/// or sent.
 #[derive(Args)]
 #[command(after_long_help = "\
 A configuration; every table can be left out:
@@ -71,7 +71,7 @@ impl CheckConfig {
     }
 }
 
-/// A line for each place that is not there.
+/// Returns a line for each missing path.
 fn missing(config: &Config) -> Vec<String> {
     let mut lines = Vec::new();
     let shown = |path: &Path| sets::name(&path.to_string_lossy());

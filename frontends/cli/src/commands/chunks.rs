@@ -1,4 +1,4 @@
-//! `pantile chunks`: raw chunks that are read for their own sake, and made again.
+//! `pantile chunks`: verifies and rebuilds raw chunks.
 
 use crate::chunk_files::{self, Place, Present, Source, SourceArgs, doubt_in_words, in_words};
 use crate::chunks::Watched;
@@ -18,7 +18,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
-/// Check raw chunks, and make missing or wrong ones again
+/// Check raw chunks, and rebuild missing or wrong ones
 #[derive(Args)]
 pub struct ChunksCommand {
     #[command(subcommand)]
@@ -34,8 +34,8 @@ enum What {
 /// Read raw chunks and say which are missing or wrong
 ///
 /// Answers: are these chunks still right, and how many more can be lost? Chunks have no checksums:
-/// all that are there are read and checked against each other by the equations of the code, which
-/// locate a wrong one where there are enough others. Nothing is written.
+/// all present chunks are read and checked against each other by the equations of the code, which
+/// locate a wrong one if there are enough others. Nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
 Chunks are named as for 'pantile decode'. --length may be missing where the lengths of the chunks say enough.
@@ -56,17 +56,17 @@ struct Verify {
     json: bool,
 }
 
-/// Make missing or wrong chunks again from the others
+/// Rebuild missing or wrong chunks from the others
 ///
 /// Answers: give me these chunks back, not the file. All chunks are read and checked as by 'chunks
-/// verify'; those that are missing or wrong are then computed, byte for byte as they were, and
-/// replaced by files beside them that are renamed when all is written.
+/// verify'. Missing or wrong ones are then computed, byte for byte as they were, written to new
+/// files, and renamed when all are complete.
 #[derive(Args)]
 #[command(after_long_help = "\
 Chunks are named as for 'pantile decode'. --length may be missing where the lengths of the chunks say enough. Nothing \
 but chunks is written; of SeaweedFS's volumes .ecx, .ecj and .vif stay as they are.
 
-Exit status: 0 all chunks are there and fit one another, 2 not all could be made again, and nothing was written.
+Exit status: 0 all chunks are there and fit one another, 2 not all could be rebuilt, and nothing was written.
 
 Examples:
   pantile chunks rebuild chunks
@@ -76,14 +76,13 @@ Examples:
 struct Rebuild {
     #[command(flatten)]
     source: SourceArgs,
-    /// Do not check chunks, and read no more of them than are needed: only missing ones are made
-    /// again.
+    /// Do not check chunks, and read only as many as are necessary: only missing ones are rebuilt.
     #[arg(long, conflicts_with = "guess")]
     no_check: bool,
     /// Also replace chunks that are only probably wrong.
     #[arg(long)]
     guess: bool,
-    /// Print JSON: each chunk as it was found.
+    /// Print JSON: each chunk with its state before the rebuild.
     #[arg(long)]
     json: bool,
 }
@@ -131,7 +130,7 @@ impl ChunksCommand {
     }
 }
 
-/// Chunks that were read.
+/// Chunks after they were read.
 struct Examined {
     source: Source,
     present: Present,
@@ -139,7 +138,7 @@ struct Examined {
 }
 
 impl Examined {
-    /// Reads all chunks that are there, unless they are not checked.
+    /// Reads all present chunks, unless the check is off.
     fn new(arguments: &SourceArgs, terminal: &Terminal, check: Check) -> Result<Examined, Failure> {
         let source = arguments.source_by_chunks()?;
         let mut present = Present::find(&source)?;
@@ -154,7 +153,7 @@ impl Examined {
         Ok(Examined { source, present, checked })
     }
 
-    /// Columns that are missing or wrong, ascending.
+    /// Returns the missing or wrong columns, ascending.
     fn bad(&self) -> Vec<usize> {
         let mut bad = self.present.lost_columns();
         bad.extend(self.checked.wrong.iter().map(|wrong| wrong.column));
@@ -162,7 +161,7 @@ impl Examined {
         bad
     }
 
-    /// The reason why not all chunks can be made again, if there is one.
+    /// Returns the reason why not all chunks can be rebuilt; `None` if they can.
     fn loss(&self, arguments: &SourceArgs) -> Option<String> {
         if let Some(doubt) = &self.checked.first_doubt {
             let guess = format!("pantile chunks rebuild {} --guess", arguments.words());
@@ -173,8 +172,8 @@ impl Examined {
         planned.err().map(|error| format!("chunks {} are missing: {error}", set(&lost)))
     }
 
-    /// Number of further chunks of which any set can be lost: a lower bound, for a code that
-    /// tolerates some sets of more.
+    /// Returns the number of further chunks of which any set can be lost. It is a lower bound for a
+    /// code that tolerates some larger sets.
     fn tolerated(&self, arguments: &SourceArgs) -> usize {
         match self.loss(arguments) {
             Some(_) => 0,
@@ -182,7 +181,7 @@ impl Examined {
         }
     }
 
-    /// Each bad chunk in a line, and a sentence about all.
+    /// Returns each bad chunk as a line, then a sentence about all.
     fn text(&self, arguments: &SourceArgs) -> String {
         let Examined { source: Source { place, layout, .. }, present, checked } = self;
         let mut text = String::new();
@@ -268,7 +267,7 @@ fn fault(error: ShardError, place: &Place) -> Failure {
     chunk_files::failure(error, ("read", &place.folder), place, "read")
 }
 
-/// Calls `work` with a reader for each chunk that is there, from its beginning, with progress.
+/// Calls `work` with a reader for each present chunk, from its beginning, with progress.
 fn reading<T>(
     present: &mut Present,
     message: &str,
@@ -286,7 +285,7 @@ fn reading<T>(
         };
         let place = |error| ShardError::Shard { column, error };
         file.seek(SeekFrom::Start(0)).map_err(place)?;
-        // The first of them stands for all.
+        // Progress counts the first chunk only, which stands for all.
         let len = if first == Some(column) { file.metadata().map_err(place)?.len() } else { 0 };
         watched.push(Some(Watched::new(file, &progress, message, len)));
     }
@@ -335,7 +334,7 @@ impl Rebuild {
         let Examined { source: Source { place, layout, .. }, checked, .. } = &examined;
         let mut text = String::new();
         for &column in &bad {
-            let _ = writeln!(text, "{}: made again", place.shown(column));
+            let _ = writeln!(text, "{}: rebuilt", place.shown(column));
         }
         let unchecked = match checked.is_complete || self.no_check {
             true => "",
@@ -344,14 +343,14 @@ impl Rebuild {
         let code = layout.code();
         let _ = match bad.len() {
             0 => writeln!(text, "No chunk of {code} is missing or wrong; nothing was written.{unchecked}"),
-            made => writeln!(text, "{} of {code} made again.{unchecked}", count(made, "chunk")),
+            made => writeln!(text, "{} of {code} rebuilt.{unchecked}", count(made, "chunk")),
         };
         print(&text)?;
         Ok(Verdict::Good)
     }
 }
 
-/// Writes these chunks again: those that are missing, and those that were found wrong.
+/// Writes the missing chunks and the wrong ones again.
 fn rebuild(examined: &mut Examined, bad: &[usize], check: Check, terminal: &Terminal) -> Result<(), Failure> {
     let Examined { source: Source { place, layout, length }, present, .. } = examined;
     let out = OutDir::open(&place.folder, true);

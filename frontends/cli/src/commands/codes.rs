@@ -1,4 +1,4 @@
-//! `pantile codes`: the families.
+//! `pantile codes`: lists the families.
 
 use crate::failure::{Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
@@ -11,8 +11,8 @@ use serde::Serialize;
 /// List the code families
 ///
 /// Answers: which codes are there, what is each good for, and how is it written? One line per
-/// family: its name, an example to try with the other commands, the forms of its arguments, and
-/// what it is for.
+/// family: its name, an example to try with the other commands, the forms of its arguments, and its
+/// purpose.
 #[derive(Args)]
 #[command(after_long_help = "\
 In the forms, k counts data columns, m parity columns, n all columns of an array code.

@@ -1,4 +1,4 @@
-//! `pantile compare`: codes side by side, by what they cost and what they bear.
+//! `pantile compare`: codes side by side, by cost and tolerance.
 
 use crate::args;
 use crate::commands::prove;
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 /// Compare codes by space, tolerance, updates, rebuild and encoding
 ///
-/// Answers: which of these codes suits my disks? Each line is one code; every number is counted
+/// Answers: which of these codes suits my disks? Each line is one code. Every number is counted
 /// from its equations and plans, the same ones that store data, not taken from a paper.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -44,14 +44,14 @@ pub struct Compare {
     /// Order from large to small.
     #[arg(long, requires = "sort")]
     reverse: bool,
-    /// Prove how many columns can be lost, on all cores; up to one more than is claimed.
+    /// Prove how many columns can be lost, on all cores, up to one more than claimed.
     #[arg(long)]
     prove: bool,
-    /// How long to look for cheaper rebuilds: fast, thorough, or a number of search steps per
+    /// Effort of the search for cheaper rebuilds: fast, thorough, or a number of search steps per
     /// column.
     #[arg(long, value_name = "EFFORT", default_value = "fast", value_parser = args::effort)]
     effort: Effort,
-    /// Plan the rebuild of every column, however large the stripe is.
+    /// Plan the rebuild of every column, even if the stripe is large.
     #[arg(long)]
     all_columns: bool,
     /// Print JSON: one object per code.

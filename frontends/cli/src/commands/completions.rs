@@ -1,4 +1,4 @@
-//! `pantile completions`: what a shell needs to complete the command.
+//! `pantile completions`: completion scripts of shells.
 
 use crate::Program;
 use crate::failure::{Outcome, Verdict};
@@ -10,7 +10,7 @@ use pantile::code::families;
 /// Print the completion script for a shell
 ///
 /// The script completes commands, options and their values. In bash, zsh and fish it also completes
-/// the families of codes where a code is expected. Where it belongs depends on the shell.
+/// the families of codes where a code is expected. Its place depends on the shell.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -22,7 +22,7 @@ pub struct Completions {
     shell: Shell,
 }
 
-/// Commands whose first arguments are codes.
+/// Commands that begin with codes.
 const OF_CODES: [&str; 7] = ["show", "explain", "prove", "plan", "compare", "bench", "durability"];
 
 impl Completions {
@@ -37,7 +37,8 @@ impl Completions {
     }
 }
 
-/// Returns what completes the families of codes, each with its colon and without a blank behind.
+/// Returns the script that completes the families of codes, each with its colon and without a blank
+/// after it.
 fn of_families(shell: Shell) -> String {
     let names: Vec<String> = families().iter().map(|family| format!("{}:", family.name)).collect();
     let (names, commands) = (names.join(" "), OF_CODES.join("|"));

@@ -19,15 +19,14 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// The code of a volume in files, unless one is given: any two of six can fail.
+/// Default code of a volume in files: any two of six can fail.
 const CODE_OF_FILES: &str = "raid6:4";
 
 /// Make a fault-tolerant volume out of disks, partitions or files
 ///
 /// Answers: how do I get a disk that survives disks? Name devices, or a size for a volume of files
 /// in the folder VOL. A code without numbers, such as raid6, counts the devices. The code must be
-/// proved to tolerate the losses that it claims; devices that are in use or hold something are
-/// refused.
+/// proved to tolerate the losses that it claims. Devices that are in use or hold data are refused.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, 64M, 10GiB or 1.5T (powers of 1024), or 20TB (powers of 1000). Nothing is synchronised at first: a volume of any size is made at once.
@@ -55,26 +54,26 @@ pub struct Create {
     /// code.
     #[arg(value_name = "DEVICE", conflicts_with = "size")]
     named: Vec<PathBuf>,
-    /// The same, behind an option.
+    /// Further devices, as an option.
     #[arg(long, value_name = "DEVICE", num_args = 1.., conflicts_with_all = ["size", "named"], hide_short_help = true)]
     devices: Vec<PathBuf>,
-    /// Make files in VOL for a volume of at least so many bytes.
+    /// Make files in VOL for a volume of at least this size.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// Which device holds which column of a stripe: fixed, or rotated, which spreads the load and
-    /// can survive fewer sets of devices [default: by the code; what is given up is said].
+    /// Assignment of columns to devices: fixed, or rotated, which spreads the load and can survive
+    /// fewer sets of devices [default: by the code; the loss of tolerance is printed].
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<Placement>,
-    /// Room for epochs of delayed parity that write over so many bytes of what is there already.
+    /// Space for epochs of delayed parity that overwrite this many bytes of existing data.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "0")]
     epochs: u64,
-    /// The name of the volume; that of the folder unless given.
+    /// The name of the volume; by default that of the folder.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Destroy what the devices hold.
     #[arg(long)]
     yes: bool,
-    /// Only say what volume it would be and where the space goes; write nothing.
+    /// Only print the volume and where the space goes; write nothing.
     #[arg(long)]
     dry_run: bool,
     /// Print JSON: the volume and its numbers.
@@ -170,7 +169,7 @@ impl Create {
         let (folder, geometry) = made.map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
         let needed: Vec<u64> = slots.map(|slot| geometry.device_blocks(slot) * 4096).collect();
-        // Only now are they known to be devices, whose opening does not wait.
+        // Devices are opened only now that their kind is known: opening another file can block.
         let len_bytes = match &new.devices {
             NewDevices::Given(paths) => paths.iter().map(length).collect(),
             NewDevices::Made { .. } => needed.clone(),
@@ -198,7 +197,7 @@ impl Create {
 }
 
 impl Create {
-    /// Refuses the arguments in the orders of other tools, and none at all, with the right command.
+    /// Refuses the argument orders of other tools, and missing arguments, with the right command.
     fn refuse_other_orders(&self) -> Result<(), Failure> {
         let paths = if self.named.is_empty() { &self.devices } else { &self.named };
         let command = |vol: &Path, code: Option<&Path>, devices: &[PathBuf]| {
@@ -232,9 +231,9 @@ impl Create {
     }
 }
 
-/// Returns how many files a volume has whose code is named without numbers.
+/// Returns the number of files of a volume whose code has no numbers.
 fn files_of(code: &str) -> usize {
-    /// Two copies, as a mirror usually has them.
+    /// Families that are stored as two copies, as a mirror usually is.
     const COPIES: [&str; 2] = ["mirror", "raid1"];
     if COPIES.contains(&code.to_ascii_lowercase().as_str()) { 2 } else { 6 }
 }
@@ -269,11 +268,12 @@ fn text(answer: &CreateJson<'_>, len_bytes: &[u64], terminal: &Terminal) -> Stri
     )
 }
 
-/// About a second of eliminations on one processor, in products: clay:10,4,13 takes 12 s for 10^12.
+/// Products of an elimination that takes about a second on one processor: clay:10,4,13 takes 12 s
+/// for 10^12.
 const LONG_PROOF: f64 = 1e11;
 
-/// What a proof that may take seconds has to do: an elimination for each set of devices that may be
-/// lost.
+/// Returns a notice if the proof takes seconds or more: one elimination for each set of devices
+/// that can be lost.
 fn long_proof(code: &Code) -> Option<String> {
     let (columns, lost) = (code.columns(), code.claim().tolerance);
     let sets: f64 = (0..lost).map(|i| (columns - i) as f64 / (i + 1) as f64).product();

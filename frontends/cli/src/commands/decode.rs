@@ -1,4 +1,4 @@
-//! `pantile decode`: a file from raw chunks.
+//! `pantile decode`: restores a file from raw chunks.
 
 use crate::chunk_files::{self, Present, Source, SourceArgs, doubt_in_words};
 use crate::chunks::Watched;
@@ -16,12 +16,12 @@ use std::ffi::OsStr;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Restore a file from raw chunks, also with some missing or wrong
+/// Restore a file from raw chunks, even if some are missing or wrong
 ///
-/// Answers: what was in these chunks? Chunks that are missing, or have another length than they
-/// should, are decoded around, as many as the code tolerates. If more are there than are needed, all
-/// are read and checked against each other before anything is written: a wrong one is named and
-/// decoded around where the code can locate it. Otherwise nothing is written, and the status is 2.
+/// Answers: what was in these chunks? Missing chunks, and those of a wrong length, are decoded
+/// around, as many as the code tolerates. If more are present than necessary, all are read and
+/// checked against each other before anything is written: a wrong one is named and decoded around
+/// if the code can locate it. Otherwise nothing is written, and the status is 2.
 #[derive(Args)]
 #[command(after_long_help = "\
 chunks.txt in the folder says how the chunks were made. Where it is missing, or the chunks come from another system, \
@@ -43,20 +43,20 @@ Examples:
 pub struct Decode {
     #[command(flatten)]
     source: SourceArgs,
-    /// The file that is made; - for standard output.
+    /// The restored file; - for standard output.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Replace the file if it is there.
+    /// Replace the file if it exists.
     #[arg(long)]
     overwrite: bool,
-    /// Do not check chunks, and read no more of them than are needed: for chunks whose checksums
-    /// were checked already.
+    /// Do not check chunks, and read only as many as are necessary: for chunks whose checksums were
+    /// checked already.
     #[arg(long, conflicts_with = "guess")]
     no_check: bool,
     /// Also decode around chunks that are only probably wrong.
     #[arg(long)]
     guess: bool,
-    /// Print JSON: what was decoded; not with --out -.
+    /// Print JSON: the decoded chunks and data; not with --out -.
     #[arg(long)]
     json: bool,
 }
@@ -127,7 +127,7 @@ impl Decode {
             let out = BufWriter::new(std::io::stdout().lock());
             let mut out = Watched::new(out, &progress, &message, len);
             let done = layout.decode(&mut readers, &mut out, len, check);
-            // What was decoded before a fault is right, and goes out with it.
+            // Data that were decoded before a fault are right, and are written as well.
             let flushed = out.flush().map_err(ShardError::Data);
             let checked = done.and_then(|checked| flushed.map(|()| checked)).map_err(fault)?;
             drop(progress);
@@ -163,7 +163,7 @@ impl Decode {
         }
     }
 
-    /// The directory in which a file is made that replaces nothing, and its name there.
+    /// Returns the directory of a new file that replaces nothing, and its name there.
     fn free_place(&self) -> Result<(OutDir, &OsStr), Failure> {
         let name = self.out.file_name().ok_or_else(|| files::is_there_already(&self.out))?;
         let dir = OutDir::open(self.out.parent().unwrap_or(Path::new("")), false);

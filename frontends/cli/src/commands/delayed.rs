@@ -15,10 +15,10 @@ use std::path::{Path, PathBuf};
 /// Write a checkpoint now and its parity later (delayed parity)
 ///
 /// Answers: how do I write a checkpoint as fast as to disks without parity, and lose at most the
-/// checkpoint? Between start and end only data are written; end makes the parity and seals all of
-/// it at once. Until then no other client sees it, and a crash or an abort leaves what was there
-/// before. Of a device that is lost meanwhile only the epoch can lose anything, and says what (end
-/// is refused then).
+/// checkpoint? Between start and end only data are written; end computes the parity and seals the
+/// whole epoch at once. Until then no other client sees it, and a crash or an abort restores the
+/// old content. If a device is lost meanwhile, only the epoch can lose data; end is then refused
+/// and lists the lost ranges.
 #[derive(Args)]
 #[command(after_long_help = "\
 The volume must be served. A writer is a client of NBD that connects to the export epoch-NUMBER, or of the library.
@@ -40,18 +40,18 @@ enum What {
     /// Seal an epoch: compute its pending parity
     ///
     /// Answers: is my checkpoint safe? Computes the pending parity, and answers when all of the
-    /// epoch would survive a crash and the loss of devices; refused, with the ranges, if a device
-    /// took some of it along.
+    /// epoch would survive a crash and the loss of devices. Refused, with the lost ranges, if a
+    /// failed device held some of it.
     #[command(after_long_help = "\
 Exit status: 0 done, 2 refused: nothing has changed.
 
 Examples:
   pantile delayed end vol 3000001")]
     End(Close),
-    /// Leave everything as it was before an epoch
+    /// Restore the old content of an epoch's range
     ///
-    /// Answers: how do I get rid of a checkpoint? What the epoch wrote is forgotten, and others may
-    /// write there again.
+    /// Answers: how do I discard a checkpoint? The writes of the epoch are forgotten, and other
+    /// clients may write to its range again.
     #[command(after_long_help = "\
 Exit status: 0 done, 2 refused: nothing has changed.
 
@@ -63,8 +63,9 @@ Examples:
 
 /// Begin an epoch
 ///
-/// Answers: where do I write to? Prints its number and its URI. It holds whole stripes: a range is
-/// widened to them. Others are refused there (EPERM: NBD has no EBUSY) until it ends.
+/// Answers: where do I write to? Prints the number and the URI of the epoch. It holds whole
+/// stripes: a range is widened to them. Other clients cannot write there (EPERM: NBD has no EBUSY)
+/// until it ends.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -74,19 +75,19 @@ struct Start {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The range: OFFSET+LENGTH; the volume unless given.
+    /// The range: OFFSET+LENGTH; by default the whole volume.
     #[arg(long, value_name = "OFFSET+LEN", value_parser = range)]
     range: Option<(u64, u64)>,
-    /// Data whose parity can be pending; beyond it writers wait until some is computed.
+    /// Limit of data with pending parity; beyond it writers wait until some parity is computed.
     #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M")]
     owed_max: u64,
-    /// Pending parity that is so old is computed in advance; 0: however old.
+    /// Age at which pending parity is computed in advance; 0: never.
     #[arg(long, value_name = "TIME", value_parser = args::seconds, default_value = "30s")]
     age_max: u64,
-    /// After so long without a request it ends by itself; 0: never.
+    /// Time without a request after which the epoch ends by itself; 0: never.
     #[arg(long, value_name = "TIME", value_parser = args::seconds, default_value = "5m")]
     idle: u64,
-    /// How it ends then.
+    /// End of an epoch after that time.
     #[arg(long, value_enum, default_value = "abort")]
     on_timeout: Policy,
     /// Print JSON.
@@ -100,13 +101,13 @@ enum Policy {
     Abort,
 }
 
-// How an epoch ends is said where it is named, in `What`.
+// The two uses of these arguments, in `What`, have the help of the command.
 #[derive(Args)]
 struct Close {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The epoch's number; may be left out if only one is open.
+    /// The epoch's number; not necessary if only one is open.
     #[arg(value_name = "EPOCH")]
     epoch: Option<u64>,
     /// Print JSON.
@@ -114,10 +115,10 @@ struct Close {
     json: bool,
 }
 
-/// Show the epochs that are open: pending parity, and lost data
+/// Show the open epochs: pending parity, and lost data
 ///
-/// Answers: what would it cost if a device died now? Bytes and stripes without parity, and the age
-/// of the oldest.
+/// Answers: what would be lost if a device failed now? Bytes and stripes without parity, and the
+/// age of the oldest.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 nothing is lost, 1 something of an epoch is.
@@ -128,7 +129,7 @@ struct Show {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// One epoch; all unless given.
+    /// Number of one epoch; by default all are shown.
     #[arg(value_name = "EPOCH")]
     epoch: Option<u64>,
     /// Print JSON.
@@ -164,7 +165,7 @@ impl Delayed {
     }
 }
 
-/// The volume, if it is served: an epoch lives in the server.
+/// Returns the volume if it is served: only a server has epochs.
 fn served(folder: &Path) -> Result<Reached, Failure> {
     let reached = volumes::look(folder)?;
     if reached.is_served() {
@@ -267,7 +268,7 @@ impl Show {
     }
 }
 
-/// What is to be said of an epoch, in lines.
+/// Returns lines on an epoch: pending parity, time limit, lost ranges.
 pub fn text(epoch: &EpochReport) -> String {
     let mut out = format!(
         "Epoch {} is {}: {} from byte {}; {} in {} of {} stripes without parity (at most {})",
@@ -306,7 +307,7 @@ pub fn text(epoch: &EpochReport) -> String {
     out
 }
 
-/// `0+1G`.
+/// Reads a range such as `0+1G`.
 pub fn range(text: &str) -> Result<(u64, u64), String> {
     let wrong = || "expected OFFSET+LENGTH, such as 0+1G or 512M+64M".to_string();
     let (offset, len) = text.split_once('+').ok_or_else(wrong)?;

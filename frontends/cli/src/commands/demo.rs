@@ -1,4 +1,4 @@
-//! `pantile demo`: the whole story of a volume, told by the commands that a user would type.
+//! `pantile demo`: the life of a volume, in commands that a user would type.
 
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::terminal::{Terminal, print};
@@ -18,8 +18,8 @@ const DATA_BYTES: usize = 40 << 20;
 /// Watch a volume survive lost and damaged disks
 ///
 /// Answers: does it really work? Makes a volume of six files, serves it over NBD, writes real data,
-/// kills two disks and the server, reads everything back, rebuilds both disks, changes a byte
-/// behind the volume's back, and finds and mends it. Every step is a command that you could type.
+/// removes two disks, kills the server, reads everything back, rebuilds both disks, changes a byte
+/// behind the volume's back, and finds and repairs it. Every step is a command that you could type.
 #[derive(Args)]
 #[command(after_long_help = "\
 nbdkit and nbdcopy must be installed (Debian: apt-get install nbdkit libnbd-bin).
@@ -28,15 +28,15 @@ Examples:
   pantile demo
   pantile demo --code rs:4+3 --keep        and leave the folder to be looked at")]
 pub struct Demo {
-    /// The code; it must have five devices or more and tolerate the loss of any two.
+    /// The code; it must have at least five devices and tolerate the loss of any two.
     #[arg(long, value_name = "CODE", default_value = "raid6:4")]
     code: String,
-    /// Leave the folder where it is.
+    /// Keep the folder of the volume.
     #[arg(long)]
     keep: bool,
 }
 
-/// The stage: where it plays and what speaks.
+/// Folder and terminal of the demonstration.
 struct Stage<'t> {
     terminal: &'t Terminal,
     program: PathBuf,
@@ -67,7 +67,7 @@ impl Demo {
         let stage = Stage { terminal, program, root: root.clone() };
         let told = stage.play(&self.code);
         if told.is_err() {
-            // Whatever went wrong, no server stays behind.
+            // The server is stopped after an error as well.
             let _ = stage.quietly(&["stop", "vol"]);
         }
         if self.keep {
@@ -103,11 +103,11 @@ impl Stage<'_> {
             std::fs::remove_file(&path).map_err(|error| Failure::file("remove", &path, &error))?;
         }
         self.other(Command::new("kill").args(["-9", &pid.to_string()]))?;
-        self.say("It is served again, from the four that are left. How does it stand?")?;
+        self.say("It is served again, from the four that are left. What is its state?")?;
         let (uri, _) = self.serve()?;
         self.command(&["status", "vol"], &[1])?;
         self.same(&uri, "Everything is read back and compared.")?;
-        self.say("Two new disks take their places. What they should hold is made again, at the least cost that the code allows.")?;
+        self.say("Two new disks take their places. Their content is rebuilt, at the least cost that the code allows.")?;
         for (index, new) in [("1", "new-1"), ("4", "new-4")] {
             self.blank(new)?;
             self.command(&["replace", "vol", index, new], &[0])?;
@@ -121,7 +121,7 @@ impl Stage<'_> {
         self.say("The scrub finds which disk it was, and writes the right bytes again.")?;
         self.command(&["scrub", "vol", "--repair", "--wait"], &[1])?;
         self.command(&["scrub", "vol", "--wait"], &[0])?;
-        // Whole again, with a warning: the device that has lied is named.
+        // The volume is whole again, with a warning: the device with the wrong byte is named.
         self.command(&["status", "vol"], &[1])?;
         self.same(&uri, "And everything is read back once more.")?;
         self.command(&["stop", "vol"], &[0]).map(drop)
@@ -131,8 +131,8 @@ impl Stage<'_> {
         print(&format!("\n{}\n", self.terminal.bold(text)))
     }
 
-    /// Runs a command of this program, shows it and what it says, and holds its status against what
-    /// the story expects.
+    /// Runs a command of this program, prints it with its output, and checks its status against the
+    /// expected ones.
     fn command(&self, arguments: &[&str], expected: &[i32]) -> Result<String, Failure> {
         print(&format!("{}\n", self.terminal.dim(format!("$ pantile {}", arguments.join(" ")))))?;
         let (status, text) = self.quietly(arguments)?;
@@ -158,7 +158,7 @@ impl Stage<'_> {
         Ok((output.status.code().unwrap_or(-1), text))
     }
 
-    /// Serves the volume: the URI, and the server's process.
+    /// Serves the volume; returns the URI and the server's process.
     fn serve(&self) -> Result<(String, u64), Failure> {
         print(&format!("{}\n", self.terminal.dim("$ pantile serve vol")))?;
         let (status, text) = self.quietly(&["serve", "vol", "--json"])?;
@@ -188,7 +188,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Reads everything back and compares it.
+    /// Reads everything back and compares it with the written data.
     fn same(&self, uri: &str, text: &str) -> Result<(), Failure> {
         self.say(text)?;
         self.other(Command::new("nbdcopy").args([uri, "back"]))?;
@@ -197,12 +197,12 @@ impl Stage<'_> {
         let path = self.root.join("back");
         let back = std::fs::read(&path).map_err(|error| Failure::file("read", &path, &error))?;
         if !back.starts_with(&data) {
-            return Err(Failure::System("what was read is not what was written: please report this.".into()));
+            return Err(Failure::System("data read differ from those written: please report this.".into()));
         }
         print("identical\n")
     }
 
-    /// A new file, as long as the devices that are there.
+    /// Makes an empty file as long as the devices.
     fn blank(&self, name: &str) -> Result<(), Failure> {
         let folder = self.root.join("vol");
         let entries = std::fs::read_dir(&folder).map_err(|error| Failure::file("read", &folder, &error))?;
@@ -240,7 +240,7 @@ fn shown(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Bytes without a pattern, the same each time.
+/// Returns bytes without a pattern, the same in each run.
 fn pseudorandom(len: usize) -> Vec<u8> {
     let mut state: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut bytes = Vec::with_capacity(len);

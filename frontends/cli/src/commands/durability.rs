@@ -1,4 +1,4 @@
-//! `pantile durability`: how likely codes are to lose data, on the user's own disks.
+//! `pantile durability`: the probability that codes lose data on the user's own disks.
 
 use crate::args;
 use crate::commands::ceph::tree_of;
@@ -15,13 +15,13 @@ use pantile_lab::ceph::{Tree, TreeError};
 use pantile_lab::durability::{Disks, Domains, HOURS_PER_YEAR, Options, run};
 use std::path::{Path, PathBuf};
 
-/// Compute how likely codes are to lose data on your disks
+/// Compute the probability of data loss on your disks
 ///
 /// Answers: which code is safe enough on my disks? Each column of a code is a disk. Fatal sets are
-/// counted by proof and rebuild times come from plans; a Markov chain and, from the sets
-/// themselves, a Monte Carlo with importance sampling make of them the mean time to data loss and
-/// the probability of a loss. Failures with a common cause are left out: the numbers compare codes,
-/// they promise nothing.
+/// counted by proof, and rebuild times come from plans. From both, a Markov chain computes the mean
+/// time to data loss and the probability of a loss; a Monte Carlo with importance sampling does the
+/// same from the sets themselves. Failures with a common cause are left out: the numbers compare
+/// codes, they promise nothing.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are powers of 1024 (16T) or of 1000, as disks are sold (16TB). Times are written 90m, 24h, 14d or 1y.
@@ -38,58 +38,59 @@ pub struct Durability {
     codes: Vec<String>,
     #[command(flatten)]
     reading: args::Reading,
-    /// Which disk holds which column of a stripe: fixed, or rotated as in volumes that say so.
+    /// Assignment of columns to disks: fixed, or rotated as in volumes with that placement.
     #[arg(long, value_name = "PLACEMENT", default_value_t = Placement::Fixed)]
     placement: Placement,
-    /// Share of disks that fail in a year: 1.5% or 0.015.
+    /// Share of disks that fail per year: 1.5% or 0.015.
     #[arg(long, value_name = "SHARE", default_value = "1.5%", allow_negative_numbers = true, value_parser = share)]
     disk_afr: f64,
-    /// What a disk holds [default: 16T, or with --tree the mean weight of its OSDs].
+    /// Capacity of a disk [default: 16T, or with --tree the mean weight of its OSDs].
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = args::some_bytes)]
     disk_size: Option<f64>,
     /// Bytes per second that a disk reads or writes for a rebuild.
     #[arg(long, value_name = "SIZE", default_value = "150M", allow_negative_numbers = true, value_parser = args::some_bytes)]
     speed: f64,
-    /// Bytes per second that all reads of a rebuild may take together, half of 10 Gb/s unless told;
-    /// 'none': the disks alone are the limit.
+    /// Bytes per second that all reads of a rebuild may take together, by default half of 10 Gb/s;
+    /// 'none': only the disks are the limit.
     #[arg(long, value_name = "SIZE", default_value = "600M", allow_negative_numbers = true, value_parser = args::bandwidth)]
     repair_bandwidth: args::Bandwidth,
-    /// Hosts over which the columns are spread: one can fail with all its disks.
+    /// Hosts over which the columns are spread: a host can fail with all its disks.
     #[arg(long, value_name = "N", conflicts_with_all = ["racks", "tree"], value_parser = clap::value_parser!(u32).range(1..=100_000))]
     hosts: Option<u32>,
-    /// Failures of racks, as of hosts.
+    /// Racks over which the columns are spread, which fail as hosts do.
     #[arg(long, value_name = "N", conflicts_with = "tree", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     racks: Option<u32>,
-    /// Hosts, disks and their size as 'ceph osd tree -f json' has them; '-' is standard input.
+    /// Hosts, disks and their capacity in the output of 'ceph osd tree -f json'; '-' is standard
+    /// input.
     #[arg(long, value_name = "FILE")]
     tree: Option<PathBuf>,
-    /// What is a failure domain of --tree.
+    /// Failure domain of --tree.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Domain::Host, requires = "tree")]
     domain: Domain,
-    /// Share of hosts or racks that are lost in a year for good, with all their disks: 0.1% or
+    /// Share of hosts or racks that are lost for good per year, with all their disks: 0.1% or
     /// 0.001.
     #[arg(long, value_name = "SHARE", default_value = "0.1%", allow_negative_numbers = true, value_parser = share)]
     domain_loss: f64,
-    /// Disks that stand ready; 'immediate': there is always one.
+    /// Number of hot spares; 'immediate': unlimited.
     #[arg(long, value_name = "N", default_value = "immediate", allow_negative_numbers = true, value_parser = spares)]
     spares: Spares,
-    /// Mean time until a failed disk or a used spare is replaced, where spares are counted.
+    /// Mean time until a failed disk or a used spare is replaced, if spares are limited.
     #[arg(long, value_name = "TIME", default_value = "24h", allow_negative_numbers = true, value_parser = some_hours)]
     replace: f64,
     /// Unreadable bits per bit read, 1e-15, or sectors per 10^12 bytes read, 0.008/TB; 0: none.
     #[arg(long, value_name = "RATE", default_value = "1e-15", allow_negative_numbers = true, value_parser = unreadable)]
     lse: f64,
-    /// Time in which every sector is read once and mended; 'never'.
+    /// Interval in which every sector is read once and repaired; 'never'.
     #[arg(long, value_name = "TIME", default_value = "14d", allow_negative_numbers = true, value_parser = scrub)]
     scrub: Scrub,
-    /// Bytes that users read from each disk in a year: they find and leave the sectors that
-    /// scrubbing mends.
+    /// Bytes that users read from each disk per year: a read finds a bad sector, but only scrubbing
+    /// repairs it.
     #[arg(long, value_name = "SIZE", default_value = "100T", allow_negative_numbers = true, value_parser = args::size)]
     disk_reads: u64,
-    /// The time in which a loss counts.
+    /// Period in which a loss counts.
     #[arg(long, value_name = "YEARS", default_value = "1", allow_negative_numbers = true, value_parser = years)]
     years: f64,
-    /// Cycles of the Monte Carlo; 0 leaves it out.
+    /// Cycles of the Monte Carlo; 0 omits it.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
     cycles: u32,
     /// Its seed.
@@ -114,12 +115,12 @@ impl Domain {
     }
 }
 
-/// Spares that are counted; none: there is always one.
+/// Number of hot spares; `None`: unlimited.
 type Spares = Option<usize>;
-/// Hours between scrubs; none: never.
+/// Hours between scrubs; `None`: never.
 type Scrub = Option<f64>;
 
-/// A number above 0 and no larger than `most`, without the odd forms that Rust reads too.
+/// Reads a number above 0 and at most `most`, in the usual decimal forms only.
 fn above_zero(text: &str, most: f64, expected: &str) -> Result<f64, String> {
     let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b));
     match text.parse::<f64>() {
@@ -183,7 +184,7 @@ fn years(text: &str) -> Result<f64, String> {
         .and_then(|years| if years >= 0.001 { Ok(years) } else { Err(format!("expected {expected}")) })
 }
 
-/// Disks of a tree, and its failure domains.
+/// Reads the disks of a tree, and its failure domains.
 fn tree(path: &Path, domain: Domain, lost_per_year: f64) -> Result<(Tree, Domains), Failure> {
     let tree = tree_of(path)?;
     let named =
@@ -192,7 +193,7 @@ fn tree(path: &Path, domain: Domain, lost_per_year: f64) -> Result<(Tree, Domain
     Ok((tree, domains))
 }
 
-/// What becomes of all disks of a cluster, as arrays side by side.
+/// Adds the losses of a whole cluster, whose disks form arrays side by side.
 fn whole_cluster(report: &mut Report, codes: &[Code], tree: &Tree, what: &str) {
     let Tree { osds, mean_tib, hosts, racks } = *tree;
     report.say(format!(
@@ -209,7 +210,7 @@ fn whole_cluster(report: &mut Report, codes: &[Code], tree: &Tree, what: &str) {
 
 impl Durability {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        // More codes than this do not fit a table or a picture.
+        // More codes do not fit a table or a picture.
         const CODES_MOST: usize = 100;
         if self.codes.len() > CODES_MOST {
             return Err(Failure::Input(format!(

@@ -1,4 +1,4 @@
-//! `pantile encode`: raw chunks of a file.
+//! `pantile encode`: makes raw chunks of a file.
 
 use crate::chunk_files::{self, Place};
 use crate::chunks::{Layout, LayoutArgs, MADE, Watched};
@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 /// Make raw chunks of a file, one for each column of a code
 ///
 /// Answers: give me the chunks that Ceph, HDFS, ISA-L, Jerasure, klauspost or SeaweedFS would make
-/// of this file, or those of any code here. A small text beside them says how they were made, and
-/// 'pantile decode' needs nothing else. Chunks have no checksums; 'pantile seal' protects files.
+/// of this file, or those of any code here. A small text beside the chunks records their layout,
+/// and 'pantile decode' needs nothing else. Chunks have no checksums; 'pantile seal' protects
+/// files.
 #[derive(Args)]
 #[command(after_long_help = "\
 The chunk of column N is the file chunk.N in the folder of --out, which is made if it is not there; with --as \
@@ -42,10 +43,10 @@ pub struct Encode {
     /// The folder of the chunks.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Replace chunks that are there.
+    /// Replace existing chunks.
     #[arg(long)]
     overwrite: bool,
-    /// Print JSON: what was made.
+    /// Print JSON: the chunks and their layout.
     #[arg(long)]
     json: bool,
 }
@@ -70,9 +71,9 @@ struct ChunkJson {
 
 /// The data to encode.
 enum Source {
-    /// A file of so many bytes.
+    /// A file and its length in bytes.
     File(File, u64),
-    /// Whatever ends when it ends.
+    /// A stream of unknown length.
     Stream(Box<dyn Read>),
 }
 
@@ -96,7 +97,8 @@ impl Encode {
             let synced = file.file().sync_all();
             synced.map_err(|error| files::cannot("write", &place.path(column), &error))?;
         }
-        // From here on until the end chunks may be of two makings, and nothing says that they fit.
+        // Until the end, chunks of two encodings can be mixed, so the text that would describe them
+        // is removed.
         if self.overwrite {
             out.remove(MADE)?;
         }
@@ -107,7 +109,7 @@ impl Encode {
         self.answer(&layout, &place, len)
     }
 
-    /// The data to encode, open.
+    /// Opens the data to encode.
     fn source(&self, layout: &Layout) -> Result<Source, Failure> {
         let source = if self.file.as_os_str() == "-" {
             let stdin = files::stdin().map_err(|error| Failure::file("read", &self.file, &error))?;

@@ -12,9 +12,9 @@ use pantile_lab::exascale::{Device, Level, Log, Options, Placement, Scaling, Ser
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// Answers: what do a write cache layer and delayed parity buy hundreds of thousands of clients?
-/// Cases are named level, device, scaling, clients; quantities are throughput over a standard
-/// RAID's.
+/// Answers: what do a write cache layer and delayed parity gain with hundreds of thousands of
+/// clients? Cases are named level, device, scaling, clients; quantities are throughput relative to
+/// a standard RAID.
 #[derive(Args)]
 #[command(after_long_help = "\
 Cases: raid5-hdd-weak-80000; quantities: raid0/std, wcl/std, delayed/std, with 95 % intervals over the seeds.
@@ -44,36 +44,36 @@ pub struct Exascale {
     /// Ways of scaling.
     #[arg(long, value_delimiter = ',', value_name = "SCALING", value_enum)]
     scalings: Vec<ScalingName>,
-    /// Bytes of a write, whatever the scaling says; of several, each is simulated, and cases end in
-    /// it.
+    /// Bytes of a write, with any scaling; several sizes are simulated separately, and the names of
+    /// cases end in the size.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = args::size)]
     write: Vec<u64>,
-    /// Requests that read instead of writing, in per cent.
+    /// Share of requests that read instead of writing, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=99))]
     reads: u32,
-    /// Devices by service times that were measured: a latency log of fio (write_lat_log), with
-    /// reads and writes.
+    /// Devices by measured service times: a latency log of fio (write_lat_log), with reads and
+    /// writes.
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     service: Option<PathBuf>,
-    /// On which servers the units of a stripe lie: one after the other, drawn for each stripe, or
-    /// on the same for all stripes of an epoch, whose parities are then written as one.
+    /// Placement of the units of a stripe on servers: one after the other, drawn for each stripe,
+    /// or the same for all stripes of an epoch, whose parities are then written as one.
     #[arg(long, value_enum, default_value_t = PlacementName::Striped)]
     placement: PlacementName,
-    /// What writing to the cache zone costs.
+    /// Cost of writing to the cache zone.
     #[arg(long, value_enum, default_value_t = LogName::Random)]
     log: LogName,
-    /// Also move whole stripes back from the cache zone when they are full, parity included, which
-    /// the paper leaves out.
+    /// Also move full stripes back from the cache zone, parity included, which the paper leaves
+    /// out.
     #[arg(long)]
     move_back: bool,
-    /// What an application writes: checkpoints alone, or FLASH's outputs, each a checkpoint and two
+    /// Writes of an application: checkpoints alone, or FLASH's outputs, each a checkpoint and two
     /// plot files of a twelfth and a little less than an eighth.
     #[arg(long, value_enum, default_value_t = MixName::Checkpoint)]
     mix: MixName,
     /// Seeds.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: Option<u64>,
-    /// Events of a run at the most, in millions; runs end sooner when their interval is below 2 %.
+    /// Limit of the events of a run, in millions; a run ends sooner if its interval is below 2 %.
     #[arg(long, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     events: Option<u64>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub enum DeviceName {
 }
 
 impl DeviceName {
-    /// The model.
+    /// Returns the model of the device.
     pub fn device(self) -> Device {
         match self {
             DeviceName::Hdd => Device::hdd(),
@@ -126,13 +126,13 @@ enum MixName {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LogName {
-    /// As much as anywhere.
+    /// The cost of writing anywhere on the device.
     Random,
-    /// No position after another such write; neighbours that wait are merged.
+    /// No positioning after another such write; waiting neighbours are merged.
     Sequential,
 }
 
-/// Devices by a latency log of fio.
+/// Reads devices from a latency log of fio.
 pub fn measured(path: &Path) -> Result<Device, Failure> {
     let say = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
     let file = files::input(path).map_err(|error| say(&error))?;

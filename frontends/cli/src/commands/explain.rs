@@ -1,4 +1,4 @@
-//! `pantile explain`: a recovery, step by step.
+//! `pantile explain`: shows a recovery step by step.
 
 use crate::args;
 use crate::describe::{self, Behind, Labels};
@@ -17,9 +17,9 @@ use std::fmt::Write;
 
 /// Explain a recovery step by step, in words and symbols
 ///
-/// Answers: when these columns are gone, how does each of their elements come back, from what, and
-/// in which order? Each step names the parity groups it follows from (see 'pantile show') and uses
-/// only what was read or what an earlier step brought back.
+/// Answers: if these columns are gone, how does each of their elements come back, from which
+/// elements, and in which order? Each step names its parity groups (see 'pantile show') and uses
+/// only elements that were read or computed by an earlier step.
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: elements. An element of any length is recovered alike, byte by byte.
@@ -31,10 +31,10 @@ Examples:
 pub struct Explain {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
-    /// What is lost: columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
+    /// Lost columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     lost: String,
-    /// How long to look for fewer reads: fast, thorough, or a number of search steps.
+    /// Effort of the search for fewer reads: fast, thorough, or a number of search steps.
     #[arg(long, value_name = "EFFORT", default_value = "thorough", value_parser = args::effort)]
     effort: Effort,
     /// Print JSON: the plan, each step with the equations behind it.
@@ -79,7 +79,7 @@ impl Explain {
         let set = lost.set(&code);
         let request = Request { lost: &set, wanted: &lost.cells, costs: &costs, effort: self.effort };
         let plan = super::plan::recovery(&code, &request, terminal)?;
-        // Which equations are behind each step takes one inversion of all of them.
+        // The equations behind each step take one inversion of all of them.
         let progress = Progress::start(terminal, format!("{code}: finding the equations behind each step"));
         let labels = Labels::new(&code);
         let behind = Behind::new(&code);
@@ -132,7 +132,7 @@ fn steps(
     }
 }
 
-/// A step in words.
+/// Returns a step in words.
 fn words(labels: &Labels, step: &Step, equations: Option<&[(usize, Gf)]>) -> String {
     let name = |&(e, _): &(usize, Gf)| labels.of[e].text.clone();
     let is_sum = step.terms.iter().all(|t| t.1 == Gf::ONE);
@@ -164,7 +164,7 @@ fn words(labels: &Labels, step: &Step, equations: Option<&[(usize, Gf)]>) -> Str
     }
 }
 
-/// A bar per column.
+/// Returns a bar for each column.
 pub fn reads_chart(code: &Code, plan: &Plan, lost: &[usize], terminal: &Terminal) -> String {
     const BAR_WIDTH: usize = 40;
     const COLUMNS_MOST: usize = 64;
@@ -186,7 +186,7 @@ pub fn reads_chart(code: &Code, plan: &Plan, lost: &[usize], terminal: &Terminal
     out
 }
 
-/// What is read and computed, in a sentence.
+/// Returns the reads and computations of a plan as a sentence.
 pub fn work(code: &Code, plan: &Plan) -> String {
     let per = |count: usize| match plan.steps.len() {
         0 => String::new(),
@@ -203,7 +203,7 @@ pub fn work(code: &Code, plan: &Plan) -> String {
     )
 }
 
-/// How good the plan is, in a sentence.
+/// Returns the optimality of a plan as a sentence.
 pub fn optimality(plan: &Plan, unit: &str) -> String {
     match plan.optimality {
         Optimality::Exact => "Optimality: exact; no recovery of any form costs less.".to_string(),

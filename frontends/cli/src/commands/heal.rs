@@ -11,12 +11,12 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Repair what is missing or damaged, as far as the code can
+/// Repair missing or damaged data, as far as the code can
 ///
-/// Answers: make it whole again. Damaged blocks are put right where they lie, lost shards are made
-/// anew; a file that you have changed since sealing is never touched, and what a file held that was
-/// touched without another time of modification is kept beside it. Whatever can be repaired is,
-/// also when not everything can be.
+/// Answers: make it whole again. Damaged blocks are repaired in place, lost shards are rebuilt. A
+/// file that you have changed since sealing is never touched. If a file was touched without a new
+/// time of modification, its current content is kept beside the repaired file. Everything
+/// repairable is repaired, even if the rest is not.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or originals that were renamed were left, \
@@ -24,15 +24,15 @@ Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or origi
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
 Originals beside their parity are written to where you sealed them on this machine, or where --disk says. \
-What was touched since it was sealed is kept beside as FILE.before-heal. A shard's link is followed if it leads to a \
+The current content of a file touched since its seal is kept beside it as FILE.before-heal. A shard's link is followed if it leads to a \
 shard of the set, and moved aside if not.
 
 Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
 too; those that are not found are rebuilt beside the others.
 
 Examples:
-  pantile heal shards --dry-run              say what would be done
-  pantile heal shards                        do it
+  pantile heal shards --dry-run              list the repairs
+  pantile heal shards                        repair
   pantile heal parity -- photos/a.raw        one original beside its parity; a directory, too
   pantile heal parity --include '*.raw'
   pantile heal parity --disk films           one disk alone, after it was replaced
@@ -41,41 +41,40 @@ Examples:
 pub struct Heal {
     #[command(flatten)]
     set: SetArgs,
-    /// Originals beside their parity to be healed alone, files or directories; no more is read than
-    /// that needs.
+    /// Originals beside their parity that are healed alone, files or directories; nothing more is
+    /// read than necessary.
     #[arg(last = true, value_name = "PATH")]
     only: Vec<PathBuf>,
     #[command(flatten)]
     include: IncludeArgs,
-    /// Only say what is wrong and whether it can be repaired; write nothing.
+    /// Only print the faults and whether they can be repaired; write nothing.
     #[arg(long)]
     dry_run: bool,
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
-    /// Write over shards that are newer than the state that can be restored, too.
+    /// Also overwrite shards that are newer than the state that can be restored.
     #[arg(long)]
     yes: bool,
-    /// Without checksums: also repair what is probably wrong, where so little is wrong that it is
-    /// not certain.
+    /// Without checksums: also repair blocks that are only probably wrong, where too few are wrong
+    /// to be certain.
     #[arg(long, conflicts_with = "dry_run")]
     guess: bool,
-    /// Directory for shards that are lost entirely; that of the others unless given.
+    /// Directory for shards that are lost entirely; by default that of the others.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Give restored originals the permissions that were sealed, also those that the
-    /// umask denies.
+    /// Give restored originals their sealed permissions, even those that the umask denies.
     #[arg(long)]
     modes: bool,
-    /// Print nothing but one line for each fault and what became of it, and no progress.
+    /// Print only one line for each fault with its repair, and no progress.
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON: what was found and what was repaired.
+    /// Print JSON: the faults and their repairs.
     #[arg(long)]
     json: bool,
 }
 
-/// The answer when something could not be repaired.
+/// The answer if some faults could not be repaired.
 #[derive(Serialize)]
 struct PartlyJson<'r> {
     losses: Option<&'r Losses>,
@@ -122,11 +121,11 @@ impl Heal {
                     (false, false) => print(&text(&report, &hint, terminal))?,
                 }
                 match report.blocks_left {
-                    // Their names are lost with the next seal: that is for a person to decide.
+                    // The next seal forgets the names, so the user decides.
                     0 if !report.found.renamed.is_empty() => Ok(Verdict::Bad),
                     0 => Ok(Verdict::Good),
                     left => Err(Failure::Losses(format!(
-                        "wrong, but not to be put right with certainty: {}. Nothing was written in their stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable",
+                        "wrong, but without a certain repair: {}. Nothing was written in their stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable",
                         count(left as usize, "block")
                     ))),
                 }
@@ -159,7 +158,7 @@ impl Heal {
         }
     }
 
-    /// What is found is what would be repaired.
+    /// Prints the faults that a repair would mend.
     fn rehearse(self, terminal: &Terminal) -> Outcome {
         let yes = self.yes;
         let report = Examination {
@@ -172,7 +171,7 @@ impl Heal {
         .run(terminal)?;
         match (report.clean || !report.needs_heal, report.recoverable) {
             (true, _) => Ok(Verdict::Good),
-            // What heal itself would end with.
+            // Ends with the status of a real run.
             (false, true) if report.newer.is_some() && !yes => {
                 Err(Failure::System("shards of a newer generation are there; see the verdict".into()))
             }
@@ -182,7 +181,7 @@ impl Heal {
     }
 }
 
-/// What was wrong and what became of it, one line each.
+/// Returns each fault with its repair, one per line.
 fn lines(report: &HealReport) -> String {
     let mut out = String::new();
     let mut line = |what: &str, path: &str| {
@@ -204,7 +203,7 @@ fn lines(report: &HealReport) -> String {
         line("renamed, left alone", &format!("{} to {}", file.from, file.to));
     }
     if report.blocks_left > 0 {
-        line("blocks that could not be put right", &report.blocks_left.to_string());
+        line("blocks that could not be repaired", &report.blocks_left.to_string());
     }
     out
 }

@@ -1,4 +1,4 @@
-//! `pantile info`: the set of some shards, and the files that are sealed in it.
+//! `pantile info`: shows the set of some shards, and its files.
 
 use crate::describe::{count, directories};
 use crate::failure::{Failure, Outcome, Verdict};
@@ -11,8 +11,8 @@ use std::fmt::Write;
 /// Show a sealed set: code, sources, and shards that are present
 ///
 /// Answers: what is in these shards? Is that file in there, and as of when? Only headers and one
-/// manifest are read; 'pantile verify' reads everything. A change that was cut off after it was
-/// decided is named; with --files it is finished first, and without nothing is written.
+/// manifest are read; 'pantile verify' reads everything. If a change was interrupted after its
+/// commit, it is named; with --files it is completed first, without --files nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
 With --files: permissions, bytes, time of the last change (UTC) and path, directories before what they hold. The paths are those that \
@@ -27,7 +27,7 @@ Examples:
 pub struct Info {
     #[command(flatten)]
     set: SetArgs,
-    /// List the files that are sealed in the set.
+    /// List the files of the set.
     #[arg(long)]
     files: bool,
     #[command(flatten)]
@@ -139,7 +139,7 @@ fn listed(out: &mut String, entry: &ListedPath) {
     out.push('\n');
 }
 
-/// As `ls -l` writes them.
+/// Returns permissions in the form of `ls -l`.
 fn permissions(mode: u32) -> String {
     const LETTERS: [char; 3] = ['r', 'w', 'x'];
     let mut text: Vec<char> =
@@ -152,11 +152,11 @@ fn permissions(mode: u32) -> String {
     text.into_iter().collect()
 }
 
-/// Seconds since 1970 as a date and time of day, UTC. Source: Hinnant, "chrono-compatible low-level
-/// date algorithms".
+/// Returns seconds since 1970 as date and time of day, UTC. Source: Hinnant, "chrono-compatible
+/// low-level date algorithms".
 fn time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // From the first of March of the year 0, so that the day of a leap year comes last.
+    // Years begin on the first of March, so that the leap day is the last of its year.
     let days = days + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -1,15 +1,13 @@
-//! `pantile keep-served`: what `pantile serve` leaves behind to start a server again that died of a
-//! fault of its own.
+//! `pantile keep-served`: restarts a server that died of its own fault.
 //!
-//! No command for people: hidden from the help. Its standard output and standard error are the log
-//! of the server, and stay locked as long as it or the server lives. A server that was told to
-//! stop, that was killed, or that ended by itself is not started again, and one that dies again and
-//! again is given up. Why there is no server any more is its last line in the log, for `pantile
-//! status`.
+//! `pantile serve` leaves this process behind; the help does not list it. Its standard output and
+//! standard error are the log of the server, which stays locked while it or the server lives. A
+//! server is not restarted if it was asked to stop, was killed, or ended by itself, nor if it dies
+//! again and again. The reason of the end is the last line of the log, for `pantile status`.
 //!
-//! nbdkit before 1.34 aborts when a client goes away while an answer to it is under way
-//! ([`died_of_a_client`]). That is no fault of the volume, it takes a client each time, and clients
-//! can be many: such a server is started again at once, however often it happens.
+//! nbdkit before 1.34 aborts if a client disconnects before its answer was sent
+//! ([`died_of_a_client`]). That is no fault of the volume, each such client causes it, and there
+//! can be many clients: such a server is restarted at once, any number of times.
 
 use crate::commands::serve;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -24,22 +22,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process that does something impossible dies of. Others mean that somebody wanted it to
-/// end.
+/// Signals of a process that has a fault. Other signals are a request to end.
 const OWN_FAULTS: [(i32, &str); 5] =
     [(4, "SIGILL"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV")];
 
-/// A server that dies so often within so long is given up: it would die again, and its clients are
-/// better told.
+/// Number of deaths within [`WITHIN`] after which a server is given up, so that its clients get an
+/// error instead of further deaths.
 const DEATHS_MAX: usize = 5;
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Start the server of a volume, and again when it dies
+/// Start the server of a volume, and restart it when it dies
 #[derive(Args)]
 pub struct KeepServed {
     /// The folder of the volume.
     folder: PathBuf,
-    /// The Unix socket that it listens on, to be removed when it died.
+    /// The Unix socket of the server, which is removed when it has died.
     #[arg(long)]
     socket: Option<PathBuf>,
     /// Arguments of nbdkit.
@@ -66,8 +63,7 @@ impl KeepServed {
             let was_told_to_stop = has_said(&log, from, pantile_host::TOLD_TO_STOP)
                 || says(&log, from, |line| line.starts_with(pantile_host::ENDED.as_bytes()));
             let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop) else {
-                // A start that was refused is told to whoever asked for it, and ends no server that
-                // was.
+                // A refused start is reported to its caller, and is not the end of a server.
                 let has_served =
                     deaths.in_all + deaths.by_clients > 0 || has_said(&log, from, pantile_host::SERVING);
                 if let Some(why) = why(ended).filter(|_| has_served && !was_told_to_stop) {
@@ -100,15 +96,15 @@ impl KeepServed {
 /// The deaths of a server.
 #[derive(Debug, Default)]
 struct Deaths {
-    /// Of faults of its own.
+    /// Deaths by faults of its own.
     in_all: u64,
-    /// Of nbdkit's fault with clients that go away; not among those.
+    /// Deaths by nbdkit's fault with clients that disconnect; not counted in `in_all`.
     by_clients: u64,
     of_late: VecDeque<Instant>,
 }
 
 impl Deaths {
-    /// Counts one more, and says whether the server is to be started again.
+    /// Counts a death, and returns true if the server is to be restarted.
     fn goes_on(&mut self, now: Instant) -> bool {
         self.in_all += 1;
         self.of_late.push_back(now);
@@ -117,13 +113,13 @@ impl Deaths {
     }
 }
 
-/// The signal that says that a server died of a fault of its own.
+/// Returns the signal by which a server died, if it had a fault of its own.
 fn own_fault(ended: ExitStatus) -> Option<&'static str> {
     let signal = ended.signal()?;
     OWN_FAULTS.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
 }
 
-/// Why there is no server any more; `None`: because it was asked to end.
+/// Returns the reason for the end of a server; `None` if it was asked to end.
 fn why(ended: ExitStatus) -> Option<String> {
     match (own_fault(ended), ended.signal(), ended.code()) {
         (Some(fault), ..) => Some(format!("it died of {fault}.")),
@@ -134,7 +130,8 @@ fn why(ended: ExitStatus) -> Option<String> {
     }
 }
 
-/// Whether a server has said a line since `from`: that it serves, or that it was told to stop.
+/// True if the log has a line since `from`, such as that the server serves, or that it was asked to
+/// stop.
 fn has_said(log: &Path, from: u64, said: &str) -> bool {
     says(log, from, |line| line == said.as_bytes())
 }
@@ -147,16 +144,16 @@ fn says(log: &Path, from: u64, is_it: impl FnMut(Vec<u8>) -> bool) -> bool {
     BufReader::new(file).split(b'\n').map_while(Result::ok).any(is_it)
 }
 
-/// Whether a server that served died of a client that went away: of nbdkit's own assertion about
-/// the socket of its connection. nbdkit closes the socket at the first answer that cannot be sent,
-/// and before 1.34 the next answer that was under way asserts that it is open.
+/// True if a server that served died of nbdkit's own assertion about the socket of a connection.
+/// nbdkit closes the socket at the first answer that cannot be sent, and before 1.34 the next
+/// answer asserts that it is open.
 fn died_of_a_client(log: &Path, from: u64, fault: &str) -> bool {
     fault == "SIGABRT"
         && has_said(log, from, pantile_host::SERVING)
         && says(log, from, |line| is_about_a_client(&String::from_utf8_lossy(&line)))
 }
 
-/// Tests whether a line is nbdkit's report of a failed assertion on a closed socket.
+/// True if a line is nbdkit's report of a failed assertion on a closed socket.
 // nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.
 fn is_about_a_client(line: &str) -> bool {
     ["nbdkit: ", "connections.c:", "raw_send_", "Assertion `sock >= 0' failed"]
@@ -164,7 +161,7 @@ fn is_about_a_client(line: &str) -> bool {
         .all(|part| line.contains(part))
 }
 
-/// Leaves a fault where the command that waits for the server looks for it.
+/// Writes a fault to the log, where the command that waits for the server reads it.
 fn told(fault: Failure) -> Failure {
     if let Failure::System(text) | Failure::Input(text) = &fault {
         let answer = Answer::Fault { kind: FaultKind::System, text: text.clone() };
@@ -175,7 +172,7 @@ fn told(fault: Failure) -> Failure {
     fault
 }
 
-/// A line in the log. That it is full is no reason to leave the volume alone.
+/// Writes a line to the log. If the log is full, the volume is still served.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_death_that_a_client_causes_is_told_from_a_fault_of_the_server() {
+    fn deaths_by_clients_are_distinguished_from_own_faults() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("serve.log");
         let assertion = "nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.";
@@ -212,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_server_died_of_itself_is_a_fault_of_its_own() {
+    fn only_signals_of_a_fault_are_faults_of_the_server() {
         let by = |signal| ExitStatus::from_raw(signal);
         assert!([6, 11, 7].into_iter().all(|signal| own_fault(by(signal)).is_some()));
         assert!([1, 2, 9, 15].into_iter().all(|signal| own_fault(by(signal)).is_none()));

@@ -16,7 +16,7 @@ use pantile_lab::papers::{dcode_engine, dcode_load, dcode_read, executed, raidp,
 
 /// Experiments of the papers on erasure codes, run again beside their numbers.
 ///
-/// Answers: are the papers right, and what would they say of my codes? The lab counts the plans
+/// Answers: are the papers right, and what are the numbers of my codes? The lab counts the plans
 /// that volumes execute.
 #[derive(Parser)]
 #[command(name = "pantile-lab", version, max_term_width = 100, subcommand_required = true)]
@@ -62,7 +62,7 @@ enum What {
     DcodeLoad(DcodeLoad),
     /// D-Code, section V: read speed of a healthy array and of one that lost a disk
     DcodeRead(DcodeRead),
-    /// D-Code, sections IV and V on the volume's own engine in virtual time, and on disks of yours
+    /// D-Code, sections IV and V on the volume's own engine in virtual time, and on your disks
     DcodeEngine(lab_engine::Engine),
     /// Fewest reads to rebuild each disk, by family and prime, against closed forms
     Recovery(Shown),
@@ -74,12 +74,12 @@ enum What {
     Raidp(Shown),
     /// All of the above in one report
     Papers(Papers),
-    /// The Write Cache Layer paper's simulation: what a cache layer and delayed parity buy
+    /// The Write Cache Layer paper's simulation: gains of a cache layer and of delayed parity
     Exascale(exascale::Exascale),
-    /// What delayed parity buys, what exactly can be lost, and for how long: model, real volume,
-    /// both held together
+    /// Delayed parity: its gains, the data that can be lost, and for how long, by model and by real
+    /// volume
     Delayed(lab_delayed::LabDelayed),
-    /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
+    /// Generate a trace: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
     Generate(replay::Generate),
     Search(Search),
     Completions(Completions),
@@ -101,12 +101,12 @@ struct DcodeLoad {
 struct DcodeRead {
     #[command(flatten)]
     shown: Shown,
-    /// Read real volumes of devices in memory as well, as slow as the model's disks: about three
+    /// Also read real volumes of devices in memory, as slow as the model's disks: about three
     /// minutes.
     #[arg(long)]
     execute: bool,
-    /// Milliseconds that an element takes with --execute: the longer, the less waking up late
-    /// matters.
+    /// Milliseconds that an element takes with --execute. The longer, the less late wake-ups
+    /// matter.
     #[arg(long, value_name = "MS", default_value_t = 16, requires = "execute", value_parser = clap::value_parser!(u64).range(1..=1000))]
     service: u64,
 }
@@ -115,7 +115,7 @@ struct DcodeRead {
 struct Papers {
     #[command(flatten)]
     shown: Shown,
-    /// Leave out what measures this machine, so that every run gives the same bytes.
+    /// Omit measurements of this machine, so that every run gives the same bytes.
     #[arg(long)]
     no_throughput: bool,
 }
@@ -196,7 +196,7 @@ impl Lab {
     }
 }
 
-/// The model, and volumes beside it.
+/// Runs the model, and real volumes beside it.
 fn execute(shown: Shown, service_ms: u64, terminal: &Terminal) -> Outcome {
     if let Some(file) = &shown.html {
         can_write(file)?;

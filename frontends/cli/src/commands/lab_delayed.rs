@@ -1,4 +1,4 @@
-//! `pantile-lab delayed`: what delayed parity buys, what can be lost, and for how long.
+//! `pantile-lab delayed`: gains and risks of delayed parity.
 
 use crate::args::Reading;
 use crate::commands::shown::{Shown, answer, can_write};
@@ -13,9 +13,9 @@ use pantile_lab::exascale;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the
-/// paper's model (figure 3), on a real volume (the measured record), and where the two agree and
-/// where not.
+/// Answers: how much faster is delayed parity, which data can be lost, and for how long? By the
+/// paper's model (figure 3) and by a real volume (the measured record), with the cases in which the
+/// two agree and those in which they do not.
 #[derive(Args)]
 #[command(after_long_help = "\
 Cases: raid5-hdd-weak-80000 of the simulation; 'raid5:5 4 KiB' of the record; codes of the cross-check.
@@ -29,21 +29,21 @@ pub struct LabDelayed {
     /// Simulate a sixteenth of servers and clients, and fewer cells: some seconds.
     #[arg(long)]
     quick: bool,
-    /// Codes of one row and at most 16 devices for which simulation and volume are held together.
+    /// Codes of one row and at most 16 devices for which simulation and volume are compared.
     #[arg(long, value_name = "CODES", default_value = "raid5:4,raid6:6")]
     codes: String,
-    /// A measured record in place of the committed one: what the example 'delayed' prints.
+    /// A measured record in place of the committed one: the output of the example 'delayed'.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Run real volumes on throttled files in this folder as well, and remove them: some 10 s and
-    /// 300 MB.
+    /// Also run real volumes on throttled files in this folder, and remove them: about 10 s and 300
+    /// MB.
     #[arg(long, value_name = "FOLDER")]
     execute: Option<PathBuf>,
     #[command(flatten)]
     shown: Shown,
 }
 
-/// The text of a record, of which no more is read than any has.
+/// Reads the text of a record, up to the greatest length of any.
 fn record_text(path: &Path) -> std::io::Result<String> {
     const RECORD_BYTES_MAX: u64 = 16 << 20;
     let mut text = String::new();
@@ -84,7 +84,7 @@ impl LabDelayed {
         drop(progress);
         let reports = found.map_err(|error| {
             let text = error.to_string();
-            // What people call it, not the descriptor by which it is reached.
+            // The name that the user gave, not the descriptor behind it.
             Failure::Input(match &folder {
                 Some((folder, path)) => {
                     let at = folder.path().display().to_string();
@@ -96,7 +96,7 @@ impl LabDelayed {
         drop(folder);
         let reports = reports?;
         answer(
-            "Delayed parity: what it buys, what can be lost, for how long",
+            "Delayed parity: its gains, possible losses, and how long they last",
             &self.shown,
             &reports,
             terminal,

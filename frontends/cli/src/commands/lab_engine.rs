@@ -13,48 +13,48 @@ use pantile_lab::papers::dcode_engine::{self, Disk};
 use pantile_lab::papers::executed::ExecuteError;
 use std::path::PathBuf;
 
-/// Answers: what do the paper's requests make the devices of a volume do, and how long does it
-/// take? Times are virtual, but for --devices.
+/// Answers: which operations do the paper's requests cause on the devices of a volume, and how long
+/// do they take? Times are virtual, except with --devices.
 #[derive(Args)]
 pub struct Engine {
     #[command(flatten)]
     shown: Shown,
-    /// Disks of the array: each element as long as any other, the paper's by a formula, the build
-    /// machine's as fio measured it.
+    /// Models of the array's disks: the same time for each element, the paper's formula, or the
+    /// build machine's disk as fio measured it.
     #[arg(long, value_delimiter = ',', value_name = "DISK", value_enum)]
     disks: Vec<DiskName>,
-    /// The primes whose codes are run.
+    /// Primes of the codes.
     #[arg(long, value_delimiter = ',', value_name = "P", value_parser = prime)]
     primes: Vec<usize>,
-    /// Reads of a healthy array, a tenth of them with each disk lost, and as many requests of
-    /// section IV, which has 2860 different ones at most; the paper has 2000 and 200.
+    /// Number of reads of a healthy array; a tenth of it with each disk lost; and the number of
+    /// section IV's requests, of which at most 2860 differ. The paper has 2000 and 200.
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
     reads: u32,
     /// Bytes of an element, a multiple of 4K.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = element)]
     element: u64,
-    /// Which requests.
+    /// Seed of the requests.
     #[arg(long, value_name = "N", default_value_t = 2015)]
     seed: u64,
-    /// Read these files or block devices, too, as an array of each code that they are enough for.
-    /// Nothing is written to them unless --write says so.
+    /// Also read these files or block devices, as an array of each code with at most as many disks.
+    /// Nothing is written to them without --write.
     #[arg(long, num_args = 1.., value_name = "FILES")]
     devices: Vec<PathBuf>,
-    /// Write the devices, too: section IV's requests as durable writes, each at a place that is
-    /// drawn, of noise. That destroys what they hold, so they must be blank: no part of a volume,
-    /// zeros or holes in the first and last MiB and in 256 places between.
+    /// Also write the devices: section IV's requests as durable writes of noise, each to a random
+    /// place. That destroys their content, so they must be blank: no part of a volume, zeros or
+    /// holes in the first and last MiB and in 256 places between.
     #[arg(long, requires = "devices")]
     write: bool,
-    /// Destroy what the devices hold.
+    /// Destroy the content of the devices.
     #[arg(long, requires = "write")]
     yes: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DiskName {
-    /// Each element takes as long as any other.
+    /// Equal times for all elements.
     Element,
-    /// The paper's Seagate Savvio 10K.3: 7 ms to a place, 95.5 MB/s.
+    /// The paper's Seagate Savvio 10K.3: 7 ms for positioning, 95.5 MB/s.
     Savvio,
     /// The virtual disk of the build machine, as fio measured it.
     VirtualDisk,
@@ -133,7 +133,7 @@ impl Engine {
     }
 }
 
-/// Disks were not read or written.
+/// Returns the failure for disks that could not be read or written.
 fn of_disks(error: ExecuteError) -> Failure {
     let text = format!("--devices: {error}.");
     match error {
@@ -142,7 +142,7 @@ fn of_disks(error: ExecuteError) -> Failure {
     }
 }
 
-/// The engine did what it may not do.
+/// Returns the failure for an error of the engine itself.
 pub fn failed(error: ExecuteError) -> Failure {
     Failure::System(format!("{error}."))
 }

@@ -1,5 +1,5 @@
-//! `pantile-lab raidq`: limits, and tables of speed by kernel. A process has one kernel, so others
-//! are measured by this program run again.
+//! `pantile-lab raidq`: limits, and tables of speed by kernel. A process has one kernel, so this
+//! program runs itself again for each other one.
 
 use crate::commands::shown::Shown;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -13,15 +13,15 @@ use std::process::{Command, Stdio};
 pub struct Raidq {
     #[command(flatten)]
     pub shown: Shown,
-    /// The limits only; nothing of this machine is measured, and every run gives the same.
+    /// Compute only the limits and measure nothing, so that every run gives the same.
     #[arg(long)]
     limits_only: bool,
-    /// Kernels that are measured, one after the other: by default this machine's best, the one of
-    /// look-ups (avx2), and portable.
+    /// Kernels to measure, one after the other: by default this machine's best, the look-up kernel
+    /// (avx2), and portable.
     #[arg(long, value_delimiter = ',', value_name = "KERNEL", value_parser = kernel, conflicts_with = "limits_only")]
     kernels: Vec<Tier>,
-    /// Measure the kernel of this process alone, which PANTILE_KERNEL chooses, and print what was
-    /// measured as JSON.
+    /// Measure only the kernel of this process, which PANTILE_KERNEL chooses, and print the results
+    /// as JSON.
     #[arg(long, conflicts_with_all = ["limits_only", "kernels"])]
     pub speeds: bool,
 }
@@ -33,7 +33,7 @@ fn kernel(text: &str) -> Result<Tier, String> {
     })
 }
 
-/// This machine's best, the one of look-ups if there is one, and the portable one.
+/// Returns this machine's best kernel, the look-up kernel if available, and the portable one.
 pub fn usual() -> Vec<Tier> {
     let mut kernels = vec![Tier::best(), LOOK_UPS, Tier::Portable];
     kernels.retain(|kernel| kernel.is_available());
@@ -42,7 +42,7 @@ pub fn usual() -> Vec<Tier> {
 }
 
 impl Raidq {
-    /// What is to be measured, if anything is.
+    /// Returns the kernels to measure; `None` if nothing is measured.
     pub fn kernels(&self) -> Option<Vec<Tier>> {
         match (self.limits_only, self.kernels.is_empty()) {
             (true, _) => None,
@@ -52,7 +52,7 @@ impl Raidq {
     }
 }
 
-/// Measures kernels, each in a process of its own but for that of this one.
+/// Measures kernels, each except that of this process in a process of its own.
 pub fn speeds(kernels: &[Tier]) -> Result<Vec<Speeds>, Failure> {
     kernels
         .iter()
@@ -72,7 +72,7 @@ fn of_other(kernel: Tier) -> Result<Speeds, Failure> {
     serde_json::from_slice(&output.stdout).map_err(|error| say(error.to_string()))
 }
 
-/// What a process that measures another kernel prints.
+/// Prints the speeds of this process's kernel for the process that started it.
 pub fn print_speeds() -> Outcome {
     print_json(&measure())?;
     Ok(Verdict::Good)

@@ -1,4 +1,4 @@
-//! `pantile man`: what `man pantile` shows.
+//! `pantile man`: manual pages.
 
 use super::{Cli, GROUPS, lab};
 use crate::failure::{Failure, Outcome, Verdict};
@@ -9,14 +9,14 @@ use std::path::PathBuf;
 
 /// Write the manual pages of pantile and pantile-lab to a directory, one for each command
 ///
-/// They say what `--help` says, and replace pages of the same names. tools/install.sh puts them
-/// below its prefix.
+/// The pages have the text of `--help`, and replace pages of the same names. tools/install.sh
+/// installs them below its prefix.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
   pantile man .")]
 pub struct Man {
-    /// A directory that is there.
+    /// An existing directory.
     directory: PathBuf,
 }
 
@@ -33,7 +33,7 @@ impl Man {
     }
 }
 
-/// Writes the pages of a command and of those below it.
+/// Writes the pages of a command and of its subcommands.
 fn write(out: &OutDir, command: &clap::Command) -> Result<(), Failure> {
     let below = command.get_subcommands().filter(|below| !below.is_hide_set());
     below.into_iter().try_for_each(|below| write(out, below))?;
@@ -41,7 +41,7 @@ fn write(out: &OutDir, command: &clap::Command) -> Result<(), Failure> {
     out.write_whole(&page.get_filename(), &text(&page, command)?)
 }
 
-/// Returns a page: the sections of the definition, then those of the text behind it.
+/// Returns a page: the sections of the definition, then those of the long help.
 fn text(page: &clap_mangen::Man, command: &clap::Command) -> Result<Vec<u8>, Failure> {
     let mut out = Vec::new();
     let mut render = || -> std::io::Result<()> {
@@ -88,12 +88,12 @@ fn sections(command: &clap::Command) -> String {
     out
 }
 
-/// Returns a line without the title that its section has already.
+/// Returns a line without the title that its section already has.
 fn without_title(line: &str) -> &str {
     line.strip_prefix("Exit status:").map_or(line, str::trim_start)
 }
 
-/// Writes a section; indented lines and those of a list stand as they are.
+/// Writes a section; indented lines and lists keep their lines.
 fn section(out: &mut String, title: &str, lines: &[&str]) {
     let first = lines.iter().position(|line| !line.is_empty());
     let Some(first) = first else { return };

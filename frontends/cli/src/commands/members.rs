@@ -16,9 +16,9 @@ use std::time::Duration;
 
 /// Take a device out of a volume
 ///
-/// Answers: how do I get rid of a disk that goes bad? Its data are had from the others from then
-/// on; it does not come back by itself. A spare takes its place at once. Refused, with the devices
-/// that may go, if data could not be read without it.
+/// Answers: how do I remove a failing disk? From then on its data are computed from the other
+/// devices, and it does not come back by itself. A spare takes its place at once. If data would
+/// become unreadable, the command is refused and names the devices that can be removed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -32,7 +32,7 @@ pub struct Fail {
     /// The device: its number, as 'pantile status' shows it, its path or its name.
     #[arg(value_name = "DEVICE")]
     device: DeviceName,
-    /// Take it out even if data cannot be read without it.
+    /// Remove it even if data become unreadable.
     #[arg(long)]
     yes: bool,
     /// Print JSON.
@@ -42,12 +42,12 @@ pub struct Fail {
 
 /// Put a device into a volume in place of one that is lost
 ///
-/// Answers: here is the new disk, what now? The device that was there before, brought back, is
-/// caught up by what it has missed; any other is rebuilt from the rest. One that still works
-/// stays in the volume until the new one is a copy of it, read back and compared: nothing is nearer
-/// to being lost meanwhile. A stop or a crash leaves the old one in its place, and the copy begins
-/// again at the next start. Another device given meanwhile gets the copy instead; --cancel ends it,
-/// and the old device stays.
+/// Answers: here is the new disk, what now? The old device, brought back, gets only the writes that
+/// it has missed; any other is rebuilt from the rest. A device that still works stays in the volume
+/// until the new one is a complete copy, read back and compared, so that the tolerance is never
+/// reduced. A stop or a crash leaves the old one in its place, and the copy begins again at the
+/// next start. Another new device given meanwhile gets the copy instead; --cancel ends it, and the
+/// old device stays.
 #[derive(Args)]
 #[command(after_long_help = "\
 On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
@@ -63,16 +63,16 @@ pub struct Replace {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The device that is replaced: its number, as 'pantile status' shows it, its path or its name.
+    /// The device to replace: its number, as 'pantile status' shows it, its path or its name.
     #[arg(value_name = "DEVICE")]
     device: DeviceName,
-    /// The new device; the one at the path of the old one unless given.
+    /// The new device; by default the one at the path of the old one.
     #[arg(value_name = "NEW")]
     path: Option<PathBuf>,
-    /// End the copy that is to take the place of a device that works.
+    /// Cancel the copy of a working device.
     #[arg(long, conflicts_with_all = ["path", "yes"])]
     cancel: bool,
-    /// Destroy what the new device holds.
+    /// Destroy the content of the new device.
     #[arg(long)]
     yes: bool,
     /// Print JSON.
@@ -82,8 +82,8 @@ pub struct Replace {
 
 /// Keep a device ready for the next loss
 ///
-/// Answers: who replaces a disk while I sleep? A spare takes the place of a device that is lost, at
-/// once and by itself.
+/// Answers: who replaces a disk while I sleep? A spare takes the place of a lost device at once and
+/// by itself.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -92,10 +92,10 @@ pub struct AddSpare {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The device; as long as the longest of the volume.
+    /// The device, at least as long as the longest of the volume.
     #[arg(value_name = "DEVICE")]
     path: PathBuf,
-    /// Destroy what it holds.
+    /// Destroy the content of the device.
     #[arg(long)]
     yes: bool,
     /// Print JSON.
@@ -105,9 +105,9 @@ pub struct AddSpare {
 
 /// Take a spare out of a volume
 ///
-/// Answers: I need that disk elsewhere; how do I take it back? The volume lets go of it, and it
-/// takes the place of nothing any more. One that already took the place of a device is that device:
-/// 'pantile fail' takes it out.
+/// Answers: I need that disk elsewhere; how do I take it back? The volume releases it, and it
+/// replaces no device any more. A spare that already replaced a device is that device: 'pantile
+/// fail' removes it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -124,11 +124,12 @@ pub struct RemoveSpare {
     json: bool,
 }
 
-/// Bring back lost devices, and set how fast a volume is rebuilt
+/// Bring back lost devices, and limit the speed of a rebuild
 ///
-/// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by
-/// itself when a device comes; this tells how fast it may be, tries lost devices again, and on a
-/// volume that is not served, or with --wait, waits until everything is whole.
+/// Answers: how do I bring back a device that was unplugged, and how do I slow a rebuild down? A
+/// rebuild begins by itself when a device appears; this command limits its speed and tries lost
+/// devices again. With --wait, or on a volume that is not served, it waits until everything is
+/// whole.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 everything is whole (or the rebuild has begun), 1 devices are still lost after the wait, or something else is wrong, 2 data are lost.
@@ -142,13 +143,13 @@ pub struct Rebuild {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// Bytes a second that rebuild and scrub may read and write; 0: as many as they can.
+    /// Bytes per second that rebuild and scrub may read and write; 0: unlimited.
     #[arg(long, value_name = "RATE", value_parser = args::rate)]
     throttle: Option<u64>,
     /// Wait until everything is whole.
     #[arg(long)]
     wait: bool,
-    /// Wait no longer than so, 30s or 5m: status 3 if it is not done by then.
+    /// Wait this long at most, 30s or 5m; status 3 if the rebuild is not finished.
     #[arg(long, value_name = "TIME", requires = "wait", value_parser = args::seconds)]
     timeout: Option<u64>,
     /// Print JSON.
@@ -176,8 +177,8 @@ impl Replace {
         volumes::replace(&self.folder, device, &path, self.yes, self.json)
     }
 
-    /// Returns the number of the device that is replaced; the answer to the two in wrong order
-    /// names the right one.
+    /// Returns the number of the device to replace. For arguments in the wrong order, the message
+    /// names the device.
     fn old_device(&self) -> Result<u32, Failure> {
         let number = self.device.number(&self.folder);
         let (Err(_), DeviceName::Path(new), Some(old)) = (&number, &self.device, &self.path) else {
@@ -195,7 +196,7 @@ impl Replace {
         }
     }
 
-    /// Returns where the folder says that a device is.
+    /// Returns the path of a device in the configuration of the folder.
     fn place_of(&self, device: u32) -> Result<PathBuf, Failure> {
         let config = Folder::named_in(&self.folder).map_err(|error| volumes::failure(&error))?;
         let place = config.devices.get(&device).map(|place| path_in(&self.folder, &place.path));
@@ -247,8 +248,7 @@ impl Rebuild {
         if let (Answer::Done { text }, true) = (answer, served && !self.wait) {
             return volumes::print_done(&text, served, self.json);
         }
-        // Devices can be whole and the volume not: the same findings as those of 'pantile status'
-        // say so.
+        // Devices can be whole and the volume not; the findings of 'pantile status' decide.
         if let (0, Some(worst)) = (report.margin.lost.len(), worst_beyond_warnings(&report)) {
             let text = format!("Every device is whole, and the volume is not: {}", worst.text);
             volumes::print_done(&text, served, self.json)?;
@@ -263,8 +263,8 @@ impl Rebuild {
     }
 }
 
-/// Over when no device is being rebuilt, and bad stripes that were found on the way are written
-/// again or given up.
+/// True if no device is being rebuilt, and the bad stripes found meanwhile are rewritten or given
+/// up.
 fn is_rebuilt(report: &StatusReport) -> bool {
     let is_whole = |device: &DeviceReport| {
         device.state != DeviceWord::Rebuilding && (device.replacement.is_none() || device.problem.is_some())

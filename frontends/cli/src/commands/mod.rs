@@ -1,5 +1,5 @@
-//! One file per command; this one holds what they have in common: the top of the help, the groups
-//! of commands, and the way to them.
+//! One file per command; this one has their common parts: the top of the help, the groups of
+//! commands, and the dispatch.
 
 mod advise;
 mod assemble;
@@ -179,7 +179,7 @@ fn help_width() -> usize {
 
 /// Returns a line for each command under the heading of its group.
 fn groups(root: &clap::Command, width: usize) -> String {
-    /// Characters before what a command does.
+    /// Width of the column of names.
     const INDENT: usize = 16;
     let mut out = String::new();
     for (heading, names) in GROUPS {
@@ -271,8 +271,8 @@ mod tests {
         assert!(lines <= 60, "{lines} lines are more than a screen");
     }
 
-    /// Of a line of a shell what each `pantile` in it is given: words without quotes, up to a pipe,
-    /// a redirection or a remark.
+    /// Returns the arguments of each `pantile` in a line of a shell: words without quotes, up to a
+    /// pipe, a redirection or a remark.
     fn calls(line: &str) -> Vec<Vec<&str>> {
         let line = line.trim_start().split("  ").next().unwrap_or_default();
         let parts =
@@ -289,7 +289,7 @@ mod tests {
         found
     }
 
-    /// That they do what they say is for `tests/cli/examples_of_the_help_work.rs`.
+    /// Every example parses; `tests/cli/examples_of_the_help_work.rs` runs them.
     #[test]
     fn every_example_of_the_help_is_understood() {
         let mut lines = examples(&Cli::command());

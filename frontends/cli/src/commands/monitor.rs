@@ -14,13 +14,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Watch volumes and sets, and report what goes wrong and when it is mended
+/// Watch volumes and sets, and report faults and repairs
 ///
-/// Answers: who notices when a disk dies at night? Looks at the volumes of the configuration, at
-/// those that are attached, and at the last runs of 'seal --all' and 'verify --all'. Each change is
-/// printed and sent once: by mail, to a program, to a webhook. What could not be sent is sent
-/// later. With 'listen' the numbers are served to Prometheus. Without a configuration attached
-/// volumes are watched and changes are printed.
+/// Answers: who notices when a disk dies at night? Checks the volumes of the configuration, the
+/// attached volumes, and the last runs of 'seal --all' and 'verify --all'. Each change is printed
+/// and sent once: by mail, to a program, to a webhook. Undelivered messages are sent later. With
+/// 'listen' the numbers are served to Prometheus. Without a configuration, attached volumes are
+/// watched and changes are printed.
 #[derive(Args)]
 #[command(after_long_help = "\
 Mail leaves by the machine's sendmail, or by curl to an SMTP server; webhooks leave by curl. 'pantile check-config --help' \
@@ -41,7 +41,7 @@ pub struct Monitor {
     /// Send a test message by every channel and end.
     #[arg(long, conflicts_with = "once")]
     test: bool,
-    /// Print what Prometheus gets and end; nothing is sent or remembered.
+    /// Print the text for Prometheus and end; nothing is sent or remembered.
     #[arg(long, conflicts_with_all = ["once", "test"])]
     metrics: bool,
 }
@@ -125,7 +125,7 @@ fn test(config: &Config) -> Outcome {
     }
 }
 
-/// Serves the page from a thread of its own, as long as the process lives.
+/// Serves the page from a thread, for the life of the process.
 fn serve(listen: SocketAddr, page: Arc<Mutex<String>>) -> Result<(), Failure> {
     let server = tiny_http::Server::http(listen).map_err(|error| {
         Failure::System(format!("cannot listen on {listen}: {error}; give another address with 'listen'."))
@@ -141,7 +141,7 @@ fn serve(listen: SocketAddr, page: Arc<Mutex<String>>) -> Result<(), Failure> {
             if let Ok(header) = tiny_http::Header::from_bytes("Content-Type", metrics::CONTENT_TYPE) {
                 response.add_header(header);
             }
-            // A client that went away gets no answer.
+            // A client that has disconnected gets no answer.
             let _ = request.respond(response);
         }
     });

@@ -1,4 +1,4 @@
-//! `pantile lab`: the way to the commands that were there.
+//! `pantile lab`: runs the command of `pantile-lab`.
 
 use crate::failure::{Failure, Outcome, note};
 use clap::Args;
@@ -19,7 +19,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Becomes the program that has the command.
+    /// Replaces this process by the program that has the command.
     pub fn run(self) -> Outcome {
         let first =
             self.arguments.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `pantile plan`: what a recovery or a small write reads, computes and writes.
+//! `pantile plan`: reads, computations and writes of a recovery or a small write.
 
 use crate::args::{self, Named};
 use crate::commands::explain;
@@ -18,9 +18,9 @@ use std::fmt::Write;
 
 /// Count the reads and sums of a recovery or a small write
 ///
-/// Answers: with these columns gone and those slow, which elements do I read to get what I want, at
-/// what cost, and is there a cheaper way? Or, with --write: a user writes these elements; what is
-/// read, computed and written to keep the parity true, and which strategy costs least?
+/// Answers: with these columns gone and those slow, which elements do I read for the wanted ones,
+/// at what cost, and is there a cheaper way? Or, with --write: a user writes these elements; what
+/// is read, computed and written to update the parity, and which strategy costs least?
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: elements; reading one costs 1 unless --cost says otherwise. A dear column is avoided where that is cheaper in \
@@ -38,27 +38,27 @@ Examples:
 pub struct PlanCommand {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
-    /// What cannot be read: columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
+    /// Unreadable columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
     #[arg(long, value_name = "LIST", required_unless_present_any = ["write", "want"], allow_hyphen_values = true)]
     lost: Option<String>,
-    /// What to obtain: 'lost' (all lost cells, the default), 'data' (all data cells: those that are
-    /// there are read, the lost ones computed, lost parity is not), or a list of columns and cells,
-    /// lost or not.
+    /// Wanted elements: 'lost' (all lost cells, the default), 'data' (all data cells: present ones
+    /// are read, lost ones computed, lost parity is not), or a list of columns and cells, lost or
+    /// not.
     #[arg(long, value_name = "LIST", conflicts_with = "write", allow_hyphen_values = true)]
     want: Option<String>,
-    /// What reading one element of a column costs, where not 1: whole numbers from 0 to 1000000,
-    /// such as 0=5,3-4=2.
+    /// Cost of reading one element of a column, where not 1: whole numbers from 0 to 1000000, such
+    /// as 0=5,3-4=2.
     #[arg(long, value_name = "COLUMN=COST", allow_hyphen_values = true)]
     cost: Option<String>,
-    /// Cut the plan by node into partial sums, and count the bytes of each link: 'each' for a node
-    /// for each column, or the nodes of columns, such as 0-3=0,4-7=1; others are nodes of their
-    /// own.
+    /// Cut the plan by node into partial sums, and count the bytes of each link: 'each' for one
+    /// node per column, or the nodes of columns, such as 0-3=0,4-7=1; other columns are nodes of
+    /// their own.
     #[arg(long, value_name = "COLUMN=NODE", conflicts_with = "write", allow_hyphen_values = true)]
     nodes: Option<String>,
     /// The size of an element, for --nodes.
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = plan_nodes::element)]
     element: u64,
-    /// How long to look for a cheaper plan: fast, thorough, or a number of search steps.
+    /// Effort of the search for a cheaper plan: fast, thorough, or a number of search steps.
     #[arg(long, value_name = "EFFORT", default_value = "thorough", value_parser = args::effort)]
     effort: Effort,
     /// Plan a write instead: the written data elements by their place in user order, such as 0-3 or
@@ -91,7 +91,7 @@ struct PlanJson<'c> {
 #[derive(Serialize)]
 pub struct OptimalityJson {
     kind: &'static str,
-    /// No plan costs less than this; of an exact plan, its own cost.
+    /// Lower bound of the cost of any plan; the cost itself if the plan is exact.
     at_least: u64,
 }
 
@@ -183,7 +183,8 @@ impl PlanCommand {
             planner.update(&written, &set, costs)
         };
         let plan = plan.map_err(|error| {
-            // Whatever strategy is taken, the old content of what is lost is enough for it.
+            // The old content of the lost cells is sufficient for any strategy, so that is what the
+            // message is about.
             let request = Request { lost: &set, wanted: &lost.cells, costs, effort: Effort::Fast };
             refused(&planner, &request, &error)
         })?;
@@ -195,14 +196,15 @@ impl PlanCommand {
     }
 }
 
-/// The plan, or what would have to come back for there to be one.
+/// Plans the recovery. Errors: the columns that would have to come back for a plan.
 pub fn recovery(code: &Code, request: &Request<'_>, terminal: &Terminal) -> Result<Plan, Failure> {
     let _progress = Progress::start(terminal, format!("{code}: planning the recovery"));
     let planner = Planner::new(code);
     planner.recover(request).map_err(|error| refused(&planner, request, &error))
 }
 
-/// More is lost than the code can bear: how much, and which parts of it would be survivable.
+/// Describes a loss beyond the tolerance: its extent, and the largest parts of it that can be
+/// recovered.
 fn refused(planner: &Planner, request: &Request<'_>, error: &PlanError) -> Failure {
     const SHOWN: usize = 3;
     let code = planner.code();
@@ -238,7 +240,7 @@ fn refused(planner: &Planner, request: &Request<'_>, error: &PlanError) -> Failu
     };
     Failure::Losses(format!(
         "{} of {} do not follow from what is left: {} are lost, and the equations determine {} of them. {way}; \
-         'pantile prove {code}' counts what is survivable",
+         'pantile prove {code}' counts the survivable sets",
         error.unrecoverable.len(),
         describe::count(request.wanted.len(), "wanted element"),
         error.lost.len(),

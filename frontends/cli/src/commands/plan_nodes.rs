@@ -1,7 +1,7 @@
-//! `pantile plan --nodes`: a plan as partial sums of nodes, and what each link between them
-//! carries.
+//! `pantile plan --nodes`: a plan as partial sums of nodes, and the bytes on each link between
+//! them.
 //!
-//! A plan is a sum of products, so it can be cut by node: each node sums what it reads, and sums
+//! A plan is a sum of products, so it can be cut by node: each node adds up its own reads, and sums
 //! are added on the way.
 
 use crate::args;
@@ -16,10 +16,10 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The largest number of a node.
+/// Largest number of a node.
 const MOST: u32 = 9999;
 
-/// The node that each column is on.
+/// The node of each column.
 pub struct Nodes {
     of_column: Vec<u32>,
     element: u64,
@@ -32,17 +32,17 @@ pub struct NodesJson {
     busiest_port: PortsJson,
 }
 
-/// Bytes that a node sends for a stripe.
+/// Bytes that a node sends for a stripe, by three methods.
 #[derive(Serialize)]
 struct LinkJson {
     node: u32,
     columns: Vec<usize>,
     reads: usize,
-    /// Sending what it reads.
+    /// All of its reads.
     whole: u64,
-    /// Sending its sum for each wanted element, or what it reads where that is less.
+    /// Its sum for each wanted element, or its reads if they are fewer.
     sums: u64,
-    /// Sending to the next node the sums of all so far.
+    /// The sums of all nodes up to it, to the next node.
     chain: u64,
 }
 
@@ -52,7 +52,7 @@ struct PortsJson {
     whole: u64,
     sums: u64,
     chain: u64,
-    /// Each node sums a part of every element, of all nodes' elements.
+    /// Each node adds up a part of every element, of all nodes' elements.
     shared: u64,
 }
 
@@ -66,8 +66,8 @@ pub fn element(text: &str) -> Result<u64, String> {
 }
 
 impl Nodes {
-    /// Reads `each`, or nodes of columns such as `0-3=0,4-7=1`; other columns are nodes of their
-    /// own.
+    /// Reads `each`, or the nodes of columns such as `0-3=0,4-7=1`; other columns are nodes of
+    /// their own.
     pub fn parse(text: &str, element: u64, code: &Code) -> Result<Nodes, Failure> {
         let named = match text {
             "each" => BTreeMap::new(),
@@ -115,7 +115,7 @@ impl Nodes {
         let nodes = links.len().max(1) as u64;
         let whole: u64 = links.iter().map(|link| link.whole).sum();
         let shared = links.iter().map(|link| {
-            // It sends its elements but for its own part, and its part of each sum.
+            // Sent bytes: its elements without its own part, and its part of each sum.
             let sends = link.whole * (nodes - 1) / nodes + outputs * self.element / nodes;
             sends.max((whole - link.whole) / nodes)
         });
@@ -159,7 +159,7 @@ impl Nodes {
     }
 }
 
-/// Each output as a sum of what is read: a cell that is read stands for itself.
+/// Returns each output as a sum of reads; a cell that is itself read is its own sum.
 fn sums_of_reads(plan: &Plan) -> Vec<BTreeMap<CellIndex, Gf>> {
     let mut known: BTreeMap<CellIndex, BTreeMap<CellIndex, Gf>> =
         plan.reads.iter().map(|&cell| (cell, BTreeMap::from([(cell, Gf(1))]))).collect();

@@ -1,4 +1,4 @@
-//! `pantile prove`: which losses a code survives, counted.
+//! `pantile prove`: counts the losses that a code survives.
 
 use crate::args;
 use crate::describe;
@@ -28,9 +28,9 @@ use std::path::{Path, PathBuf};
 /// Count which sets of lost columns a code survives
 ///
 /// Answers: how many columns may I lose, and which sets are fatal? Level by level, from one lost
-/// column up, every set of columns is decided from the equations alone, whatever the code claims:
-/// one by one, or, where the coefficients are a Cauchy matrix, by a theorem. A level with too many
-/// sets is sampled, and says so, with the share of fatal sets that the sample cannot rule out.
+/// column up, every set of columns is decided from the equations alone, independent of the code's
+/// claim: one by one, or, if the coefficients are a Cauchy matrix, by a theorem. A level with too
+/// many sets is sampled, and says so, with the share of fatal sets that the sample cannot rule out.
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data. \
@@ -53,38 +53,37 @@ pub struct Prove {
     code: String,
     #[command(flatten)]
     reading: args::Reading,
-    /// Which device holds which column of a stripe: fixed, or rotated (rotated:STEP) as in volumes
-    /// that say so. Sets are then sets of devices, and survive if the columns on them do in every
-    /// stripe.
+    /// Assignment of columns to devices: fixed, or rotated (rotated:STEP) as in volumes with that
+    /// placement. Sets are then sets of devices, and survive if their columns do in every stripe.
     #[arg(long, value_name = "PLACEMENT", default_value_t = Placement::Fixed)]
     placement: Placement,
     /// Stop after this many lost columns (default: until nothing survives).
     #[arg(long, allow_negative_numbers = true, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     max_lost: Option<u64>,
-    /// Count the sets that a theorem decides, too.
+    /// Also count the sets that a theorem decides.
     #[arg(long)]
     count: bool,
-    /// Sample a level that has more sets than this.
+    /// Sample a level with more sets than this.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000)]
     sets: u64,
-    /// Sample a level that takes more work than this, in steps of about a nanosecond of one core; a
-    /// sample ends there too.
+    /// Sample a level with more work than this, in steps of about a nanosecond of one core; a
+    /// sample also ends there.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000_000)]
     work: u64,
-    /// How many sets to draw for a sampled level, if --work allows them.
+    /// Number of sets to draw for a sampled level, if --work allows them.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     sample: u64,
     /// The seed of the samples.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
+    /// Number of witnesses to keep (the text shows the first twenty; JSON shows all).
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     witnesses: u64,
-    /// Write the facts that an auditor checks with another program: matrix, claim, and for each set
-    /// of columns a witness.
+    /// Write a certificate that an auditor checks with another program: matrix, claim, and a
+    /// witness for each set of columns.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// The most bytes that the evidence of a certificate may take.
+    /// Longest evidence of a certificate.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = args::size)]
     certificate_bytes: u64,
     /// Print JSON: levels, witnesses, method, verdict.
@@ -142,7 +141,7 @@ impl Prove {
                 )));
             }
             match write_certificate(path, (&code, self.placement), certificate.tolerance(), &self.limits()) {
-                // What was decided until then is told all the same.
+                // The levels decided before the interruption are printed.
                 Err(Failure::Interrupted(fact)) => note(&format!("{fact}.")),
                 done => done?,
             }
@@ -172,15 +171,15 @@ impl Prove {
             work_all: u64::MAX,
             sample: self.sample,
             seed: self.seed,
-            // One is always kept: it marks the level of the smallest fatal sets, whose number is
-            // reported.
+            // One witness is always kept: it marks the level of the smallest fatal sets, whose
+            // number is reported.
             fatal_most: (self.witnesses as usize).max(1),
             threads: threads(),
         }
     }
 }
 
-/// What an independent program checks; `docs/certificate.md` says what each field means.
+/// A certificate for an independent program; `docs/certificate.md` describes each field.
 #[derive(Serialize)]
 struct AuditJson<'c> {
     format: &'static str,
@@ -204,10 +203,10 @@ enum EvidenceJson<'c> {
     SquareSets,
 }
 
-/// The witnesses of all sets, each found when it is written: there may be millions.
+/// The witnesses of all sets, computed while they are written: there can be millions.
 struct EachSet<'c> {
     witnesses: Witnesses<'c>,
-    /// Why there is no next one.
+    /// The error that ended the witnesses.
     fault: &'c RefCell<Option<EvidenceError>>,
 }
 
@@ -232,10 +231,10 @@ struct CodewordJson {
     cells: Vec<[usize; 3]>,
 }
 
-/// Writes the certificate of a tolerance that was proved, beside any file of the name and then in
-/// its place: set by set, so that it takes no more memory the more sets there are.
+/// Writes the certificate of a proved tolerance to a new file, then renames it. Sets are written
+/// one by one, so that memory does not grow with their number.
 ///
-/// Errors: `Interrupted` once the user asks to end; nothing has the name then.
+/// Errors: `Interrupted` after the user asks to end; no file is then made or replaced.
 fn write_certificate(
     path: &Path,
     (code, placement): (&Code, Placement),
@@ -277,14 +276,14 @@ fn write_certificate(
     let failed = |error: io::Error| Failure::file("write", path, &error);
     let mut out = BufWriter::with_capacity(1 << 16, files::output(path).map_err(failed)?);
     if let Err(error) = serde_json::to_writer(&mut out, &audit) {
-        // What is in memory is of no use to anybody.
+        // The buffered rest is dropped, since the file is not complete.
         drop(out.into_parts());
         return Err(fault.take().map_or_else(|| failed(error.into()), no_evidence));
     }
     out.into_inner().map_err(io::IntoInnerError::into_error).and_then(Output::end).map_err(failed)
 }
 
-/// Why there is no certificate, and which option raises the limit that it would not keep.
+/// Returns the reason for a missing certificate, with the option that raises the limit.
 fn no_evidence(error: EvidenceError) -> Failure {
     let (option, suffices) = match &error {
         EvidenceError::Ended => {
@@ -298,12 +297,12 @@ fn no_evidence(error: EvidenceError) -> Failure {
     Failure::Input(format!("--certificate: {error}; {option} {suffices} allows it"))
 }
 
-/// Every core that there is.
+/// Returns the number of cores.
 pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Proves on all cores; Ctrl-C ends it after the levels that are done.
+/// Proves on all cores; after Ctrl-C the completed levels are returned.
 pub fn run(code: &Code, options: &ProveOptions, progress: &Progress) -> Certificate {
     interrupt::listen();
     prove(code, options, &|lost, done, of| {
@@ -413,7 +412,8 @@ fn report(
     out
 }
 
-/// A row per level; of a long run of levels of which everything survives, the first and the last.
+/// Returns a row per level. In a long run of levels without fatal sets, only the first and the last
+/// are shown.
 fn rows(certificate: &Certificate) -> Vec<Vec<String>> {
     const RUN_MOST: usize = 16;
     let whole = certificate.levels.iter().take_while(|level| level.all_survive()).count();
@@ -427,7 +427,7 @@ fn rows(certificate: &Certificate) -> Vec<Vec<String>> {
     rows
 }
 
-/// A number of sets; the largest stands for all that are larger.
+/// Returns a number of sets; the largest stands for all larger ones.
 fn number(sets: u64) -> String {
     if sets == u64::MAX { "over 10^19".to_string() } else { sets.to_string() }
 }
@@ -440,7 +440,7 @@ fn row(level: &Level) -> Vec<String> {
         }
     };
     let (of, share) = (level.looked_at(), 100.0 * level.survived_share());
-    // A share that only rounds to all or nothing must not read as if it were.
+    // Only an exact 0 % or 100 % is printed as such.
     let share = match level.survived {
         survived if survived == of => "100 %".to_string(),
         0 => "0 %".to_string(),
@@ -456,7 +456,7 @@ fn row(level: &Level) -> Vec<String> {
     ]
 }
 
-/// Returns what sets are of.
+/// Returns the noun for the members of a set.
 fn unit(certificate: &Certificate) -> &'static str {
     if certificate.placement == Placement::Fixed { "column" } else { "device" }
 }
@@ -529,7 +529,7 @@ mod tests {
         }
     }
 
-    /// No code that is shipped contradicts its claim, so that only a made-up certificate can.
+    /// No shipped code contradicts its claim, so the certificate of this test is made up.
     #[test]
     fn a_fatal_set_within_the_claim_contradicts_it() {
         let code = Code::parse("raid6:4").expect("a spec");

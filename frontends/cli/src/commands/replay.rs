@@ -1,4 +1,4 @@
-//! `pantile replay` and `generate`: the user's own trace on many codes.
+//! `pantile replay` and `generate`: runs the user's own trace on many codes.
 
 use crate::args::{self, Reading, is_file};
 use crate::commands::exascale::{DeviceName, measured};
@@ -18,10 +18,10 @@ use pantile_lab::{Figure, Lay};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Replay a trace on codes: what each would do to your disks
+/// Replay a trace on codes, and count the reads and writes of your disks
 ///
-/// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the
-/// plans that a volume executes.
+/// Answers: which code suits my workload? Counts the blocks that each device reads and writes, by
+/// cause, in the plans that a volume executes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Traces are recognised by content: MSR Cambridge CSV, SPC, Alibaba, Tencent, Systor '17, blkparse, fio iolog 2 and 3, CloudPhysics vscsi 1 \
@@ -43,51 +43,52 @@ pub struct Replay {
     trace: PathBuf,
     #[command(flatten)]
     part: Part,
-    /// The codes, separated by commas that a code's own arguments may follow:
+    /// Codes separated by commas, which also separate a code's own arguments:
     /// raid6:6,shec:4,3,2,dcode:7.
     #[arg(long, value_name = "CODES")]
     codes: String,
     #[command(flatten)]
     reading: args::Reading,
-    /// Disks: codes must have so many, and families may stand alone.
+    /// Number of disks, for which families need no arguments; codes must have as many.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     disks: Option<u32>,
     /// Bytes of an element, a power of two from 4K to 4M.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
-    /// Drive the engine of a volume, which logs its writes, instead of counting the plans of writes
-    /// in place; --flush, --lost-at, --rebuild-at and --device do so, too.
+    /// Run the engine of a volume, which logs its writes, instead of counting the plans of writes
+    /// in place; also implied by --flush, --lost-at, --rebuild-at and --device.
     #[arg(long)]
     driven: bool,
-    /// Which device holds which column of a stripe: fixed or rotated [default: as 'create' lays a
-    /// volume of the code].
+    /// Assignment of columns to devices: fixed or rotated [default: as 'create' chooses for the
+    /// code].
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<Placement>,
-    /// Requests from flush to flush [default: 1, with --driven 64].
+    /// Requests between two flushes [default: 1, with --driven 64].
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
     flush: Option<u64>,
-    /// Devices that are lost: 2 or 0,3 or 1-2; all the time, unless the next two say otherwise.
+    /// Lost devices: 2 or 0,3 or 1-2; during the whole trace without the next two options.
     #[arg(long, value_name = "DEVICES", allow_hyphen_values = true)]
     lost: Option<String>,
-    /// They are lost after so many requests.
+    /// Number of requests before the loss.
     #[arg(long, value_name = "REQUESTS", requires = "lost", default_value_t = 0)]
     lost_at: u64,
-    /// Empty devices come in their places after so many requests, and are rebuilt.
+    /// Number of requests before empty devices take their places and are rebuilt.
     #[arg(long, value_name = "REQUESTS", requires = "lost")]
     rebuild_at: Option<u64>,
-    /// Blocks of the rebuild per request; without it all before the next one.
+    /// Blocks of the rebuild per request; by default the rebuild is complete before the next
+    /// request.
     #[arg(long, value_name = "BLOCKS", requires = "rebuild_at", value_parser = clap::value_parser!(u64).range(1..))]
     rebuild_pace: Option<u64>,
-    /// Devices whose times make latencies: the engine is driven in virtual time.
+    /// Model of the devices for latencies: the engine runs in virtual time.
     #[arg(long, value_enum, value_name = "MODEL")]
     device: Option<DeviceName>,
-    /// The same by service times that were measured: a latency log of fio (write_lat_log).
+    /// Latencies by measured service times: a latency log of fio (write_lat_log).
     #[arg(long, value_name = "FILE", conflicts_with = "device")]
     service: Option<PathBuf>,
-    /// Bytes of the volume; needed where the engine is driven with a trace from standard input.
+    /// Size of the volume in bytes; necessary if the engine runs a trace from standard input.
     #[arg(long, value_name = "BYTES", value_parser = args::size)]
     space: Option<u64>,
-    /// Delays, in requests, for which gathering writes is counted; each costs time.
+    /// Delays, in requests, for which gathered writes are counted; each takes time.
     #[arg(long, value_name = "REQUESTS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     windows: Vec<u64>,
     #[command(flatten)]
@@ -96,22 +97,22 @@ pub struct Replay {
 
 #[derive(Args)]
 pub struct Generate {
-    /// What requests are like.
+    /// Pattern of the requests.
     #[arg(value_enum)]
     pattern: Made,
-    /// How many.
+    /// Number of requests.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     requests: u64,
-    /// Bytes of the address space.
+    /// Size of the address space in bytes.
     #[arg(long, value_name = "BYTES", default_value = "10G", value_parser = args::size)]
     space: u64,
-    /// Bytes of a request, of an element for tuples.
+    /// Length of a request in bytes; for tuples, of an element.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
-    /// Writes among a hundred.
+    /// Share of writes, in per cent.
     #[arg(long, value_name = "PER_CENT", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=100))]
     writes: u64,
-    /// Microseconds from request to request.
+    /// Microseconds between two requests.
     #[arg(long, value_name = "US", default_value_t = 1000)]
     gap: u64,
     /// The seed.
@@ -213,8 +214,8 @@ impl Replay {
         })
     }
 
-    /// Bytes of a volume that is driven: as told, or as far as the trace reaches, which is read
-    /// once more for it.
+    /// Returns the size of the volume: as given, or up to the last byte of the trace, which is read
+    /// once more.
     fn space(&self) -> Result<u64, Failure> {
         if let Some(space) = self.space {
             return Ok(space);
@@ -229,7 +230,7 @@ impl Replay {
     }
 }
 
-/// Refuses elements that no volume has.
+/// Refuses lengths of elements that no volume has.
 pub fn check_element(bytes: u64) -> Result<(), Failure> {
     if !bytes.is_power_of_two() || !(BLOCK_BYTES..=1 << 22).contains(&bytes) {
         return Err(Failure::Input(format!(
@@ -239,20 +240,20 @@ pub fn check_element(bytes: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The codes of a list.
+/// Reads a list of codes.
 pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Code>, Failure> {
     Ok(named_codes(list, disks, reading)?.into_iter().map(|(_, code)| code).collect())
 }
 
-/// The codes of a list, with what each is called there; a part without a colon that is neither a
-/// family nor another system's name belongs to the code before it.
+/// Reads a list of codes with their names. A part without a colon that is neither a family nor
+/// another system's name belongs to the code before it.
 pub fn named_codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<(String, Code)>, Failure> {
     let is_name = |part: &str| {
         let is_family = pantile::code::families().iter().any(|family| family.name == part);
         is_family || Code::parse_typed(part, disks.map(|disks| disks as usize)).is_ok()
     };
     let mut depth = 0;
-    // RS(10,4) is one name.
+    // The comma of RS(10,4) separates nothing.
     let between = |c: char| {
         depth += i32::from(c == '(') - i32::from(c == ')');
         c == ',' && depth <= 0
@@ -299,7 +300,7 @@ impl Generate {
                 self.space, self.element
             )));
         }
-        // Requests of up to 20 elements stay within the 4 GiB that a trace may have.
+        // Requests of up to 20 elements stay within the limit of 4 GiB of a trace.
         let most = if matches!(self.pattern, Made::Tuples) { (4 << 30) / 20 } else { 1 << 30 };
         if self.element > most {
             return Err(Failure::Input(format!(
@@ -307,7 +308,7 @@ impl Generate {
                 self.element
             )));
         }
-        // In units of 100 ns from 1601 on, the times of MSR traces end with 64 bits.
+        // MSR traces have 64-bit times in units of 100 ns from 1601 on.
         const TIME_MOST_US: u64 = 1 << 58;
         if self.requests.checked_mul(self.gap.max(10_000)).is_none_or(|us| us > TIME_MOST_US) {
             return Err(Failure::Input(format!(
@@ -366,7 +367,7 @@ impl Generate {
             None => write(&mut std::io::stdout().lock()),
         };
         match written {
-            // A reader that has had enough is no fault.
+            // A reader that ends early is no fault.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Verdict::Good),
             Err(_) if interrupt::asked() => {
                 Err(Failure::Interrupted("interrupted; no file was changed".into()))

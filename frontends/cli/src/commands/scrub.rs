@@ -1,4 +1,4 @@
-//! `pantile scrub`: verifies everything that a volume holds.
+//! `pantile scrub`: verifies the whole volume.
 
 use crate::args;
 use crate::describe::count;
@@ -14,11 +14,11 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Read everything that a volume holds and verify it
+/// Read the whole volume and verify it
 ///
-/// Answers: does anything rot that is never read? Superblocks, journals and the maps of every
-/// device are read, every block is held against its checksum, every stripe against its equations.
-/// With --repair bad blocks are rebuilt from the others.
+/// Answers: is there damage in data that no client reads? Superblocks, journals and the maps of
+/// every device are read, every block is checked against its checksum, every stripe against its
+/// equations. With --repair bad blocks are rebuilt from the others.
 #[derive(Args)]
 #[command(after_long_help = "\
 A served volume is scrubbed in the background: 'pantile status' shows how far, 'pantile rebuild --throttle' sets how fast.
@@ -39,25 +39,25 @@ pub struct Scrub {
     /// Rebuild bad blocks from the others.
     #[arg(long)]
     repair: bool,
-    /// Let a scrub wait.
+    /// Pause a running scrub.
     #[arg(long, conflicts_with_all = ["repair", "resume", "stop", "wait"])]
     pause: bool,
-    /// Let it go on.
+    /// Resume a paused scrub.
     #[arg(long, conflicts_with_all = ["repair", "stop"])]
     resume: bool,
-    /// End it.
+    /// End the scrub.
     #[arg(long, conflicts_with_all = ["repair", "wait"])]
     stop: bool,
-    /// Clear the errors of a device instead: they are counted from now on.
+    /// Only clear the errors of a device: they are counted from now on.
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["repair", "pause", "resume", "stop", "wait"])]
     clear: Option<DeviceName>,
-    /// Wait until it has ended.
+    /// Wait until the scrub has ended.
     #[arg(long)]
     wait: bool,
-    /// Wait no longer than so, 30s or 5m: status 3 if it has not ended by then; it goes on.
+    /// Wait this long at most, 30s or 5m; status 3 if the scrub has not ended; it continues.
     #[arg(long, value_name = "TIME", requires = "wait", value_parser = args::seconds)]
     timeout: Option<u64>,
-    /// Print JSON: how far it is and what it has found.
+    /// Print JSON: progress and findings.
     #[arg(long)]
     json: bool,
 }
@@ -93,7 +93,7 @@ impl Scrub {
             false => Ok(true),
         });
         let result = result.and_then(|ended| match reached.status() {
-            // A server that does not answer is no news for who has asked to end.
+            // After the user asked to end, a server that does not answer is no fault.
             Err(_) if !ended => Ok(None),
             report => report.map(|report| Some((ended, report))),
         });
@@ -122,7 +122,7 @@ impl Scrub {
     }
 }
 
-/// A repair is over when what was found is written.
+/// True if the scrub has ended, and a repair has written all suspect stripes.
 fn is_over(report: &StatusReport) -> bool {
     report.scrub.as_ref().is_none_or(|scrub| !scrub.running && (!scrub.repair || report.suspect_stripes == 0))
 }

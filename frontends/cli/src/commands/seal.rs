@@ -1,4 +1,4 @@
-//! `pantile seal`: protects files with shards.
+//! `pantile seal`: protects files by shards.
 
 use crate::args;
 use crate::describe::count;
@@ -18,25 +18,24 @@ use std::path::{Path, PathBuf};
 ///
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
 /// per column of the code into a directory, or into several on different disks. Run again, it reads
-/// what has changed since and writes only that. With --beside the shards hold parity only, and the
-/// original files stay the data: seal each disk as a PATH, and give each parity an --out of its
-/// own.
+/// and writes only the changes. With --beside the shards hold parity only, and the original files
+/// stay the data: seal each disk as a PATH, and give each parity an --out of its own.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
-after, as a whole; Ctrl-C, a full disk or a file that cannot be read leave it as it was. Sealing again needs free room \
-for what changed: the new blocks and the parity of their stripes. A file that was only renamed is not sealed again.
+Sizes are bytes, or 64K, 1MiB, 1.5G (powers of 1024). Killed at any moment, the set has either the \
+whole old or the whole new state; Ctrl-C, a full disk or a file that cannot be read leave the old one. Sealing again \
+needs free space for the changes: the new blocks and the parity of their stripes. A renamed file is not sealed again.
 
 Examples:
-  pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
+  pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 restore everything
   mv shards/photos.03.shard /disk3 && ln -s /disk3/photos.03.shard shards
-  pantile seal photos --out shards                      later: seal what has changed
-  pantile seal --out shards                             the same, as all is where it was
-  pantile seal photos --out shards --dry-run            say what that would be
+  pantile seal photos --out shards                      later: seal the changes
+  pantile seal --out shards                             the same, with the paths of the last seal
+  pantile seal photos --out shards --dry-run            list the changes
   pantile seal home --code rs:4+2 --out shards --exclude '*.tmp' --exclude /.cache/ --one-file-system
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal --beside --disk films=/disk1 --disk music=/disk2 --code raid6:2 --out /parity --name pool
-  pantile seal --disk films=/mnt/new --out /parity      films is there now, the others where they were
+  pantile seal --disk films=/mnt/new --out /parity      films has moved, the others have not
   pantile seal --beside /disk1 /disk2 --code raid6:2 --name pool --out /par1/pool --out /par2/pool
   pantile seal --all                                    every set of /etc/pantile/pantile.toml
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
@@ -44,10 +43,10 @@ pub struct Seal {
     /// Files and directories to protect.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// A disk of the set by its name, and where it is now.
+    /// A disk of the set by its name, with its current path.
     ///
-    /// Paths are named by their last component. If no PATH is given, the disks that are not named
-    /// are where they were sealed last.
+    /// Paths are named by their last component. If no PATH is given, disks without an option are
+    /// expected at the path of the last seal.
     #[arg(long = "disk", value_name = "NAME=PATH")]
     disks: Vec<OsString>,
     /// The code of a new set: raid5 (one parity) or raid6 (two) with --beside, a spec such as
@@ -56,71 +55,69 @@ pub struct Seal {
     code: Option<String>,
     #[command(flatten)]
     reading: args::Reading,
-    /// The directory of the shards, made if it is not there. Given several times, each directory
-    /// gets shards in turn, and links to the others.
+    /// The directory of the shards, created if necessary. Given several times, each directory gets
+    /// shards in turn, and links to the others.
     #[arg(long, value_name = "DIR", required = true)]
     out: Vec<PathBuf>,
     #[command(flatten)]
     all: AllArgs,
-    /// Write parity only; the original files, where they are, remain the data.
+    /// Write parity only; the original files remain the data, in their place.
     #[arg(long)]
     beside: bool,
-    /// Store no checksums; silent damage is then found by the equations of the code alone.
+    /// Store no checksums; silent damage is then located by the equations of the code alone.
     #[arg(long)]
     no_checksums: bool,
-    /// Bytes of a block, a power of two from 4K to 1M; chosen from the amount of data unless given.
+    /// Bytes of a block, a power of two from 4K to 1M; by default chosen from the amount of data.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     block: Option<u64>,
-    /// The name of the set; that of the first path unless given, of what it leads to if it is a
-    /// link.
+    /// The name of the set; by default that of the first path, or of the target if it is a link.
     #[arg(long, value_name = "NAME")]
     name: Option<OsString>,
-    /// The paths are what was sealed, in another place now.
+    /// Accept the paths as the sealed ones at a new place.
     #[arg(long, hide_short_help = true)]
     moved: bool,
-    /// Read every file, and seal again those with other content than was sealed, whatever its size
-    /// and times say.
+    /// Read every file, and seal changed content again even if size and times are unchanged.
     #[arg(long)]
     read_all: bool,
-    /// Forget the sources of the set that are not named; each of several sources beside which
-    /// parity is written has a column of its own.
+    /// Forget the sources of the set that are not named. With several sources beside parity, each
+    /// has a column of its own.
     #[arg(long)]
     forget: bool,
-    /// With --beside, let several sources share all columns of a new set, as one does: parity is
-    /// shorter, and a source that is lost as a whole, as with its disk, does not come back.
+    /// With --beside, let several sources share all columns of a new set, as one source does.
+    /// Parity is shorter, but a source that is lost as a whole, as with its disk, cannot be
+    /// restored.
     #[arg(long, requires = "beside")]
     shared: bool,
-    /// Seal also files of which all blocks but few are as sealed, and which may be damaged as well
-    /// as changed.
+    /// Also seal files in which only a few blocks differ, which can be damage as well as a change.
     #[arg(long)]
     accept_changes: bool,
-    /// Write digests of all that is sealed to a file, to be kept where no user who can write to the
-    /// shards can: checksums find accidents and do not resist a forger, --pin of verify and heal
+    /// Write digests of the whole set to a file. Keep it where no user who can write to the shards
+    /// can write: checksums find accidents and do not resist a forger, --pin of verify and heal
     /// does.
     #[arg(long, value_name = "FILE")]
     pin: Option<PathBuf>,
-    /// Leave out what fits a pattern as in a .gitignore at the top of each PATH, such as '*.tmp' or
-    /// /cache/; may be given several times. The set keeps it, with --one-file-system, until one of
-    /// both is given again, which takes the place of both.
+    /// Leave out paths that match a pattern as in a .gitignore at the top of each PATH, such as
+    /// '*.tmp' or /cache/; may be given several times. The set keeps patterns and --one-file-system
+    /// until either is given again, which replaces both.
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Leave out other file systems below each PATH.
     #[arg(long)]
     one_file_system: bool,
-    /// Leave out nothing any more.
+    /// Remove all exclusions of the set.
     #[arg(long, conflicts_with_all = ["exclude", "one_file_system"], hide_short_help = true)]
     exclude_none: bool,
-    /// How many files of a PATH may be forgotten because they are gone: a number, or a share such
-    /// as 30%. Unless given, ten, or half of them, but ten of a directory that is empty now.
+    /// Largest number of files of a PATH that may be gone and forgotten: a number, or a share such
+    /// as 30%. By default ten, or half of them; ten for a directory that is empty now.
     #[arg(long, value_name = "N|P%", value_parser = removed_max)]
     removed_max: Option<RemovedMax>,
-    /// Only say what would be done; write nothing.
+    /// Only print the changes; write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Print nothing but one line for each path that was not sealed as it is now, and no progress.
+    /// Print only one line for each path that was not sealed in its current state, and no progress.
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON: what was read, written and sealed.
+    /// Print JSON: the files and bytes that were read, written and sealed.
     #[arg(long)]
     json: bool,
 }
@@ -192,10 +189,10 @@ impl Seal {
     }
 }
 
-/// Reads a code; one that is named without numbers has a data column for each source beside which
-/// parity is written.
+/// Reads a code. One without numbers gets a data column for each source beside which parity is
+/// written.
 fn code_beside(text: &str, sources: Option<usize>, reading: args::Reading) -> Result<Code, Failure> {
-    /// No family has more parities unless its spec says so.
+    /// The most parities of a family without numbers.
     const PARITIES_MOST: usize = 4;
     let given = args::code(text, reading);
     let (Err(_), Some(sources)) = (&given, sources) else { return given };
@@ -206,7 +203,8 @@ fn code_beside(text: &str, sources: Option<usize>, reading: args::Reading) -> Re
     codes.find(|code| data(code) == sources).map_or(given, Ok)
 }
 
-/// Refuses shards as what is sealed, and a directory of other files as the place of shards.
+/// Refuses swapped arguments: shards as the files to seal, and a directory of other files for the
+/// shards.
 fn refuse_swapped(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
     let holds_others = out.is_dir() && !typed::holds_shards(out) && !typed::is_empty(out);
     match paths {
@@ -221,7 +219,7 @@ fn refuse_swapped(paths: &[PathBuf], out: &Path) -> Result<(), Failure> {
     }
 }
 
-/// A number of files, or how many of each hundred.
+/// Reads a number of files, or a percentage of them.
 fn removed_max(text: &str) -> Result<RemovedMax, String> {
     let (digits, is_share) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -232,7 +230,7 @@ fn removed_max(text: &str) -> Result<RemovedMax, String> {
     }
 }
 
-/// Of a code that promises nothing.
+/// Returns the warning on a code that tolerates no loss, or not every one.
 fn warning(code: &str) -> String {
     let fact = match code.starts_with("raid0:") {
         true => "has no parity: damage is noticed, and nothing that is lost or damaged can be repaired",
@@ -241,10 +239,10 @@ fn warning(code: &str) -> String {
     format!("warning: {} {fact}; codes such as raid6:4 survive any two.", sets::name(code))
 }
 
-/// Changes that the text names.
+/// Most changes that the text lists.
 const CHANGES_MOST: usize = 30;
 
-/// What was not sealed as it is now, a line each.
+/// Returns the paths that were not sealed in their current state, one per line.
 fn left_out(report: &SealReport, before: &str) -> String {
     let mut out = String::new();
     for path in &report.changed_meanwhile {

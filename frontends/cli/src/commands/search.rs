@@ -1,4 +1,4 @@
-//! `pantile-lab search`: better generators, by exhaustion.
+//! `pantile-lab search`: finds better generators by exhaustion.
 
 use crate::commands::prove::threads;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Search for constructions that hold more columns
+/// Search for constructions with more columns
 ///
 /// Answers: is there a better generator than the one in the paper? Every candidate is tried, so the
 /// answer is final.
@@ -27,10 +27,10 @@ pub struct Search {
 enum What {
     /// Fourth generators of RAIDq: X with X^2 = bX + c
     ///
-    /// Rows [1, a, a^1/2, X] give four parities whose first two are RAID-6's P and Q. How many data
-    /// columns they hold depends on X in GF(2^16), that is on b and c in GF(2^8). The paper's X^2 =
-    /// a^3 X + 1 holds 92; this search tries all irreducible polynomials and lists those that hold
-    /// the most. The best hold 164, and 125 with c = 1.
+    /// Rows [1, a, a^1/2, X] give four parities whose first two are RAID-6's P and Q. The number of
+    /// data columns depends on X in GF(2^16), that is on b and c in GF(2^8). The paper's X^2 = a^3
+    /// X + 1 allows 92; this search tries all irreducible polynomials and lists the best. The best
+    /// allow 164, and 125 with c = 1.
     #[command(after_long_help = "\
 Units: data columns, at most so many with any 4 of all columns lost. Takes about a second, on all cores.
 
@@ -43,10 +43,11 @@ Examples:
 
 #[derive(Args)]
 struct Raidq4 {
-    /// Only X of norm one: c = 1, so that multiplying by X moves one byte plane unchanged.
+    /// Search only X of norm one: c = 1, so that multiplication by X moves one byte plane
+    /// unchanged.
     #[arg(long)]
     norm_one: bool,
-    /// How many to list.
+    /// Number of results to list.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=32640))]
     top: u64,
     /// Print JSON: {"tried", "found": [{"b", "c", "limit", "spec"}]}.

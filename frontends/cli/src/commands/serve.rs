@@ -1,4 +1,4 @@
-//! `pantile serve`: lets NBD clients use a volume.
+//! `pantile serve`: serves a volume to NBD clients.
 
 use crate::args;
 use crate::failure::{Failure, Outcome, Verdict, note};
@@ -20,38 +20,38 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Requests of one connection that are worked on at a time; each has a thread of nbdkit, and a
+/// Requests of one connection that are worked on at a time. Each has a thread of nbdkit and a
 /// buffer as long as its longest request.
 const THREADS: u64 = 16;
 
-/// The longest request that clients are told of: what all threads of all connections may have in
-/// their buffers at a time is the bound on all bytes. At least a few blocks, at most what NBD has
-/// where nothing else was agreed on.
+/// Returns the longest request of a client, by which the buffers of all threads of all connections
+/// stay within the limit. It is at least a few blocks, and at most the limit of NBD without an
+/// agreement.
 fn request_bytes(outstanding_bytes: u64, connections: u64) -> u64 {
     let most = (outstanding_bytes / (connections * THREADS)).clamp(64 << 10, 32 << 20);
     if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 }
 }
 
-/// How long a volume may take to open.
+/// Longest time in which a volume opens.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// How long another command may have begun to serve the volume before it does, and how often it is
-/// looked at.
+/// Longest wait for another command that begins to serve the volume, and the time between two
+/// checks.
 const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What the line begins with by which the server, or who keeps it, tells why it does not serve; an
-/// [`Answer`] follows.
+/// Prefix of the log line in which the server, or its keeper, gives the reason of a failed start;
+/// an [`Answer`] follows.
 pub const FAULT: &str = "pantile-fault ";
 
-/// The plug-in's file.
+/// File name of the plug-in.
 const PLUGIN: &str = "libpantile_nbd.so";
 
 /// Serve a volume to NBD clients
 ///
-/// Answers: how do I use it? Any NBD client will do: qemu, nbdcopy, nbdfuse, fio, the kernel's.
+/// Answers: how do I use it? Any NBD client works: qemu, nbdcopy, nbdfuse, fio, the kernel's.
 /// Starts nbdkit with the volume in its process, waits until it serves, prints the URI, and
-/// returns; 'pantile stop' ends it. A server that dies of a fault of its own is started again.
+/// returns; 'pantile stop' ends it. A server that dies of its own fault is started again.
 #[derive(Args)]
 #[command(after_long_help = "\
 nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this \
@@ -72,34 +72,34 @@ pub struct Serve {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// The Unix socket; nbd.sock in VOL unless given.
+    /// Path of the Unix socket; by default nbd.sock in VOL.
     #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
     socket: Option<PathBuf>,
     /// Serve over TCP instead.
     #[arg(long, value_name = "HOST:PORT", requires = "tls_certificates")]
     tcp: Option<String>,
-    /// TLS with the certificates in this folder (ca-cert.pem, server-cert.pem, server-key.pem);
-    /// clients need one, too.
+    /// Folder of the certificates for TLS (ca-cert.pem, server-cert.pem, server-key.pem); clients
+    /// need one, too.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
-    /// Give up a device that is called slow and takes 0.1 s or more for a read, if another may still
-    /// be lost then.
+    /// Give up a device that is reported as slow and takes 0.1 s or more for a read, if one more
+    /// device can be lost then.
     #[arg(long)]
     evict_slow: bool,
-    /// Serve it to be read only: nothing is written to its devices, which need not be writable.
+    /// Serve the volume read-only: nothing is written to its devices, which need not be writable.
     #[arg(long)]
     read_only: bool,
-    /// The most clients' connections at a time.
+    /// Largest number of connections at a time.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
     connections: u64,
-    /// The most bytes of requests that all clients together have under way.
+    /// Limit of the bytes of requests in progress, of all clients together.
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = args::size)]
     outstanding: u64,
-    /// The most bytes that the volume has in buffers for writes, reads, rebuild and scrub; more
-    /// where its stripes are long. 512M unless given.
+    /// Limit of the volume's buffers for writes, reads, rebuild and scrub; more if its stripes are
+    /// long. 512M by default.
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     memory: Option<u64>,
-    /// Stay until the server ends.
+    /// Stay in the foreground until the server ends.
     #[arg(long)]
     foreground: bool,
     /// Print JSON: URI and process.
@@ -118,11 +118,12 @@ impl Serve {
     pub fn run(self) -> Outcome {
         let root = volumes::absolute(&self.folder)?;
         let begun = Instant::now();
-        // Says what is wrong before a server is started, and that no other has the folder.
+        // Faults of the folder are reported before a server is started, and no other process may
+        // hold it.
         let log_path = root.join(volumes::SERVE_LOG);
         let (log, warning) = loop {
-            // Of two that begin at once one locks the log, and the other waits here until the first
-            // serves.
+            // Of two commands that begin at the same time one locks the log, and the other waits
+            // here until the first one serves.
             if let Some(folder) = volumes::take(&root, begun)? {
                 let locked = lock_log(&log_path, &folder);
                 let warning = folder.warning();
@@ -130,8 +131,8 @@ impl Serve {
                 match locked {
                     Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break (Some(log), warning),
                     Ok(_) => {}
-                    // A folder that cannot be written: nobody starts this server again, who could
-                    // say so.
+                    // The folder cannot be written. No keeper restarts this server, so the log is
+                    // not needed.
                     Err(_) if self.read_only && self.foreground => break (None, warning),
                     Err(error) => return Err(error),
                 }
@@ -148,8 +149,7 @@ impl Serve {
         warning.iter().for_each(|warning| note(warning));
         fits(&root.join(CONTROL_SOCKET), "serve it by a shorter path, such as a symbolic link")?;
         let plugin = plugin()?;
-        // In the background by our own means: nbdkit's would close standard error before the volume
-        // is opened.
+        // nbdkit's own background mode would close standard error before the volume is opened.
         let mut told: Vec<OsString> =
             ["--foreground", "--threads", &THREADS.to_string()].map(OsString::from).to_vec();
         let (uri, socket) = self.listen(&mut told, &root)?;
@@ -159,7 +159,7 @@ impl Serve {
             told.push(certificates.into());
         }
         told.extend(["--filter=blocksize-policy".into(), plugin.into(), joined("volume=", &root)]);
-        // Any byte range is served; whole blocks are served best.
+        // Any byte range is served; whole blocks are fastest.
         let request_bytes = request_bytes(self.outstanding, self.connections);
         told.extend(["blocksize-minimum=1", "blocksize-preferred=4096"].map(OsString::from));
         told.push(format!("blocksize-maximum={request_bytes}").into());
@@ -183,11 +183,11 @@ impl Serve {
             return Err(not_started(&command.args(told).stdin(Stdio::null()).exec()));
         }
         let Some(log) = log else { return Ok(Verdict::Good) };
-        // In the foreground nbdkit ends with its parent, unless told.
+        // nbdkit in the foreground would end with its parent.
         told.push("stays=true".into());
         let also = log.try_clone().map_err(|error| Failure::file("write", &log_path, &error))?;
         let mut command = keeper(&root, socket.as_deref(), told)?;
-        // A group of its own: Ctrl-C in this terminal is not for it.
+        // In a process group of its own, Ctrl-C in this terminal does not reach the server.
         command.stdin(Stdio::null()).stdout(also).stderr(log).process_group(0);
         let failed = |error: std::io::Error| Failure::System(format!("cannot start a process: {error}."));
         let mut keeper = command.spawn().map_err(failed)?;
@@ -195,7 +195,7 @@ impl Serve {
         self.answer(&uri, pid)
     }
 
-    /// Answers for a volume that is served already: with its URI, unless something else was asked.
+    /// Answers for a volume that is served already: with its URI, unless other options were given.
     fn served_already(&self, root: &Path, report: &StatusReport) -> Outcome {
         let word = sets::quoted(&self.folder);
         let (Some(uri), Some(server)) = (volumes::uri(root), &report.server) else {
@@ -224,7 +224,8 @@ impl Serve {
         Ok(Verdict::Good)
     }
 
-    /// Says where to listen, and gives the URI of that, and the Unix socket if it is one.
+    /// Adds the arguments for the address. Returns the URI, and the path of the Unix socket if it
+    /// is one.
     fn listen(&self, told: &mut Vec<OsString>, root: &Path) -> Result<(String, Option<PathBuf>), Failure> {
         let (uri, socket, words) = self.address(root)?;
         if let Some(socket) = &socket {
@@ -235,7 +236,7 @@ impl Serve {
         Ok((uri, socket))
     }
 
-    /// Returns the URI, the Unix socket if it is one, and how nbdkit is told.
+    /// Returns the URI, the path of the Unix socket if it is one, and nbdkit's arguments.
     fn address(&self, root: &Path) -> Result<(String, Option<PathBuf>, Vec<OsString>), Failure> {
         if let Some(address) = &self.tcp {
             let wrong = || {
@@ -263,10 +264,10 @@ impl Serve {
     }
 }
 
-/// This program as the keeper of a server.
+/// Returns the command that keeps a server, which this program has.
 fn keeper(root: &Path, socket: Option<&Path>, told: Vec<OsString>) -> Result<Command, Failure> {
     let own = std::env::current_exe()
-        .map_err(|error| Failure::System(format!("cannot tell which file this program is: {error}.")))?;
+        .map_err(|error| Failure::System(format!("cannot find the file of this program: {error}.")))?;
     let mut command = Command::new(own);
     command.arg("keep-served").arg(root);
     if let Some(socket) = socket {
@@ -276,7 +277,7 @@ fn keeper(root: &Path, socket: Option<&Path>, told: Vec<OsString>) -> Result<Com
     Ok(command)
 }
 
-/// Bytes that a volume may have in memory.
+/// Reads the limit of a volume's memory.
 fn memory(text: &str) -> Result<u64, String> {
     let bytes = args::size(text)?;
     match bytes >= MEMORY_LEAST {
@@ -287,7 +288,7 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Refuses a path that no socket can have.
+/// Refuses a path that is too long for a socket.
 fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
     match socket.as_os_str().len() {
         0..=107 => Ok(()),
@@ -298,8 +299,8 @@ fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
     }
 }
 
-/// Opens the log of a server, locked for as long as anything has it open, so as long as the server
-/// lives; `None`: another has it.
+/// Opens the log of a server and locks it while any process has it open, that is while the server
+/// lives. `None` if another server has the lock.
 fn lock_log(path: &Path, folder: &Folder) -> Result<Option<File>, Failure> {
     let file = folder.open_private(volumes::SERVE_LOG).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => {
@@ -314,7 +315,7 @@ fn lock_log(path: &Path, folder: &Folder) -> Result<Option<File>, Failure> {
     }
 }
 
-/// Removes a socket that a server left behind when it was killed.
+/// Removes the socket of a killed server.
 pub fn remove_dead(socket: &Path) -> Result<(), Failure> {
     let called = socket.display();
     remove_dead_socket(socket).map_err(|fault| match fault {
@@ -326,7 +327,7 @@ pub fn remove_dead(socket: &Path) -> Result<(), Failure> {
     })
 }
 
-/// A path in a URI.
+/// Returns a path for a URI.
 pub fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     path.bytes()
@@ -364,8 +365,8 @@ fn plugin() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The socket listens before the volume is opened, the control socket answers after. Gives the
-/// server's process.
+/// Waits until the control socket answers, which is after the volume was opened; the NBD socket
+/// listens before. Returns the server's process.
 fn wait_until_served(keeper: &mut Child, root: &Path, log: &Path) -> Result<u32, Failure> {
     let begun = Instant::now();
     loop {
@@ -386,7 +387,7 @@ fn wait_until_served(keeper: &mut Child, root: &Path, log: &Path) -> Result<u32,
     }
 }
 
-/// Why a server ended before it began, from what it said.
+/// Returns the reason of a failed start from the server's log.
 fn why(log: &Path) -> Failure {
     let text = log.parent().and_then(volumes::tail).unwrap_or_default();
     let told = text.lines().find_map(|line| line.strip_prefix(FAULT));

@@ -1,4 +1,4 @@
-//! `pantile show`: what a code is, drawn.
+//! `pantile show`: draws a code.
 
 use crate::args;
 use crate::describe::{self, Labels};
@@ -18,10 +18,10 @@ use std::path::PathBuf;
 
 /// Draw the stripe of a code, with its equations
 ///
-/// Answers: where does my data lie, where does the parity, and which elements does each parity
-/// protect? Columns are devices, rows are the elements of one chunk. A data cell shows its place in
-/// user order and the labels of the parity groups it belongs to; a parity cell shows P= and the
-/// label of its own group. Cells with the same label add up to zero.
+/// Answers: where are my data and parity, and which elements does each parity protect? Columns are
+/// devices, rows are the elements of one chunk. A data cell shows its place in user order and the
+/// labels of its parity groups; a parity cell shows P= and the label of its own group. Cells with
+/// the same label add up to zero.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sets of groups that have no cell in common are numbered 1 2 3, lettered A B C, then a b c; coefficients other than 1 \
@@ -131,7 +131,7 @@ impl Show {
     }
 }
 
-/// How the drawing is read.
+/// Returns the explanation of the drawing.
 fn reading(code: &Code, labels: &Labels) -> String {
     let who = match (code.rows_max(), labels.sets.len()) {
         (1, _) => {
@@ -148,7 +148,7 @@ fn reading(code: &Code, labels: &Labels) -> String {
     format!("{who} {what}; solved for the parity:")
 }
 
-/// The lines above every drawing.
+/// Adds the lines above every drawing.
 fn summary(code: &Code, out: &mut String) {
     let (mean, most) = describe::update_cost(code);
     let (data, parity) = (code.data().len(), code.parity().len());

@@ -1,4 +1,4 @@
-//! Reports as text, JSON, CSV and pages, for all commands that have some.
+//! Reports as text, JSON, CSV and pages, for all commands with reports.
 
 use crate::Program;
 use crate::commands::prove::threads;
@@ -13,7 +13,7 @@ use pantile_lab::html::deviation;
 use pantile_lab::{Measure, Nearness, Report, page};
 use std::path::{Path, PathBuf};
 
-/// How results are shown.
+/// Form of the output.
 #[derive(Args)]
 pub struct Shown {
     /// Print every number, not only those that a paper prints.
@@ -28,13 +28,13 @@ pub struct Shown {
     /// Write a self-contained page with pictures.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Threads; they change no number.
+    /// Number of threads; it changes no result.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
 }
 
-/// Prints the cases that end in a word: no paper prints their numbers, so they would be hidden
-/// without --all.
+/// Prints the cases that end in a word. No paper has their numbers, so they would be hidden without
+/// --all.
 pub fn only(
     mut report: Report,
     word: &str,
@@ -53,13 +53,13 @@ pub fn only(
 }
 
 impl Shown {
-    /// How many threads were asked for.
+    /// Returns the number of threads, by default that of the cores.
     pub fn threads(&self) -> usize {
         self.threads.map_or_else(threads, |threads| threads as usize)
     }
 }
 
-/// Prints reports in the form that was asked for.
+/// Prints reports in the requested form.
 pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Terminal) -> Result<(), Failure> {
     if let Some(file) = &shown.html {
         write_page(file, title, reports, shown.threads())?;
@@ -83,7 +83,7 @@ pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Termina
     }
 }
 
-/// The page, written aside and moved into place: a failure leaves what was there.
+/// Writes the page to a new file and renames it: a failure keeps the old page.
 pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) -> Result<(), Failure> {
     let command: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
@@ -92,7 +92,7 @@ pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) 
     files::write_whole(file, text.as_bytes()).map_err(|error| cannot_write(file, &error))
 }
 
-/// A word as a shell takes it for one.
+/// Returns a word in shell syntax.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./%@".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {
@@ -101,7 +101,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// Says now that the page cannot be written, rather than after hours of work.
+/// Tests if the page can be written, before hours of work.
 pub fn can_write(file: &Path) -> Result<(), Failure> {
     if std::fs::metadata(file).is_ok_and(|found| found.is_dir()) {
         return Err(Failure::Input(format!(

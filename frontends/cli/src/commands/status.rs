@@ -1,4 +1,4 @@
-//! `pantile status`: how a volume is.
+//! `pantile status`: shows the state of a volume.
 
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets;
@@ -10,11 +10,11 @@ use std::path::PathBuf;
 
 /// Show how many more devices can fail, faults, and what to do next
 ///
-/// Answers: is it well, and if not, how near is the end? The first line says how many more devices
-/// can fail, counted on the code given what is lost; then come faults, space, scrub, devices with
-/// model and serial number where known, and the next step. Of a volume that cannot be opened: why,
-/// and what each path holds. Nothing is written: of a volume that is not served, superblocks and
-/// journals are read.
+/// Answers: is it healthy, and if not, how much more can fail? The first line says how many more
+/// devices can fail, counted on the code given the current losses; then come faults, space, scrub,
+/// devices with model and serial number if known, and the next step. For a volume that cannot be
+/// opened it prints the reason, and the content of each path. Nothing is written: for a volume that
+/// is not served, superblocks and journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 degraded, or whole and a device has erred or the last server was not stopped, 2 failed.
@@ -29,13 +29,13 @@ pub struct Status {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
-    /// Print which data are lost or suspect, and nothing else.
+    /// Print only the lost and the suspect data.
     #[arg(long, conflicts_with_all = ["json", "events"])]
     lost: bool,
-    /// Print what happened to the volume, the oldest first, and nothing else.
+    /// Print only the events of the volume, the oldest first.
     #[arg(long, conflicts_with = "json")]
     events: bool,
-    /// Print JSON: everything that is known.
+    /// Print JSON: the complete status.
     #[arg(long)]
     json: bool,
 }
@@ -45,8 +45,8 @@ impl Status {
         let reached = match volumes::look_or_survey(&self.folder)? {
             Ok(reached) => reached,
             Err((report, why)) => {
-                // What is known of it is printed all the same; why it cannot be opened says how the
-                // run ends.
+                // The known part of the status is printed; the reason why the volume cannot be
+                // opened decides the exit status.
                 let printed = volumes::print_status(&self.folder, &report, false, self.json, terminal);
                 return match printed {
                     Err(Failure::System(broken)) => Err(Failure::System(broken)),

@@ -7,15 +7,16 @@ use pantile_host::{Answer, Folder, FolderError, LEFT_BEHIND, Order, order};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to end.
+/// Longest time in which a server ends.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// How long its process may take to end when it has put the volume away, if its log says nothing.
+/// Longest time in which its process ends after the volume is closed, if its log has no line about
+/// it.
 const LEAVING: Duration = Duration::from_secs(5);
 
-/// End the server of a volume, when everything is durable
+/// End the server of a volume, after all writes are durable
 ///
-/// Answers: how do I put it away? What was written is made durable first; the devices are free when
+/// Answers: how do I stop using it? All writes are made durable first; the devices are free when
 /// the command returns.
 #[derive(Args)]
 #[command(after_long_help = "\
@@ -41,19 +42,18 @@ impl Stop {
         };
         let told = loop {
             match order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))? {
-                // Whoever starts the server again does so without having been asked: it has to be
-                // told.
+                // The keeper is starting the server again; the new server gets the order.
                 None if volumes::is_kept(&self.folder) => volumes::between(&self.folder, begun)?,
                 told => break told,
             }
         };
         let fault = match told {
             None => {
-                // Says what is wrong with the folder, if that is why nobody answers.
+                // A fault of the folder can be the reason for the missing answer.
                 drop(Folder::open(&self.folder).map_err(|error| volumes::failure(&error))?);
                 return volumes::print_done("It was not served.", false, self.json);
             }
-            // It ends all the same: clients cannot be helped by a server that nobody can stop.
+            // The server ends in any case: one that cannot be stopped does not help its clients.
             Some(Answer::Fault { kind, text }) => {
                 Some(volumes::fault(kind, format!("stopped, and what was not durable is lost: {text}")))
             }
@@ -87,14 +87,14 @@ impl Stop {
     }
 }
 
-/// True if a process has not ended, though it has nothing left to do.
+/// True if a process has not ended although it has no work left.
 fn is_left_behind(folder: &Path, pid: u32) -> bool {
     let begun = Instant::now();
     loop {
         let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
         let said = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let state = said.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-        // One without other threads has ended, and waits for its parent to take notice.
+        // A zombie with one thread has ended, and waits for its parent.
         if tasks == 0 || (tasks == 1 && state == Some('Z')) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! A trace of the user's: opened, unpacked, read once, told by its content.
+//! A trace of the user: opened, unpacked, read once, identified by its content.
 
 use crate::failure::{Failure, note};
 use crate::files;
@@ -19,21 +19,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Parts of a trace that are read.
+/// The part of a trace that is read.
 #[derive(Args)]
 pub struct Part {
-    /// The volume whose requests are read, where a trace has several: hm_0, a device as 8,0, a LUN,
-    /// a file of fio.
+    /// The volume whose requests are read, if a trace has several: hm_0, a device as 8,0, a LUN, a
+    /// file of fio.
     #[arg(long, value_name = "NAME")]
     volume: Option<String>,
-    /// Where a trace of no known format has its fields: columns by number or name, with units, such
-    /// as time=1:ms,kind=2,offset=3:sectors,size=4,volume=5.
+    /// Fields of a trace in an unknown format: columns by number or name, with units, such as
+    /// time=1:ms,kind=2,offset=3:sectors,size=4,volume=5.
     #[arg(long, value_name = "FIELDS")]
     columns: Option<Columns>,
 }
 
 impl Part {
-    /// Returns the first option of it that was given.
+    /// Returns the first of these options that was given.
     pub fn option(&self) -> Option<&'static str> {
         match (&self.volume, &self.columns) {
             (Some(_), _) => Some("--volume"),
@@ -55,19 +55,19 @@ impl Part {
     }
 }
 
-/// A trace that is open.
+/// An open trace.
 pub struct Given {
     path: PathBuf,
     trace: Trace<Box<dyn BufRead>>,
     taken: Arc<Taken>,
-    /// Of a file; 0 where nobody knows it.
+    /// Length of a file; 0 if unknown.
     len_bytes: u64,
 }
 
 /// Results of codes for a trace.
 pub struct Played {
     pub seen: Seen,
-    /// In the order of the codes.
+    /// Results, in the order of the codes.
     pub replayed: Vec<Replayed>,
     /// Length and checksum of the trace.
     pub content: String,
@@ -108,7 +108,7 @@ impl Given {
         Ok(Given { path: path.to_path_buf(), trace, taken, len_bytes })
     }
 
-    /// Reads a trace to find the byte after the last that a request reaches.
+    /// Reads a trace, and returns the byte after the last one that a request reaches.
     pub fn end(mut self) -> Result<u64, Failure> {
         let mut end = 0;
         while let Some(item) = self.trace.next_item().map_err(|error| unread(&self.path, &error))? {
@@ -117,7 +117,7 @@ impl Given {
         Ok(end)
     }
 
-    /// Returns the trace that stands for a named workload.
+    /// Returns the trace of a named workload.
     pub fn named(workload: Workload) -> Result<Given, Failure> {
         let path = PathBuf::from(format!("the workload '{}'", workload.name()));
         let fails = |error: &dyn std::fmt::Display| Failure::System(named(&path, error));
@@ -136,7 +136,7 @@ impl Given {
         Ok(Given { path, trace, taken, len_bytes })
     }
 
-    /// Replays it on codes; lines that cannot be read are shown.
+    /// Replays the trace on codes, and shows the lines that cannot be read.
     pub fn play(mut self, codes: &[Code], options: &Options, terminal: &Terminal) -> Result<Played, Failure> {
         interrupt::listen();
         let progress = Progress::start(terminal, "replaying");
@@ -144,7 +144,7 @@ impl Given {
         let done = run(&mut self.trace, codes, options, &|requests| {
             let message = format!("{requests} requests of {}", self.path.display());
             let done = self.taken.bytes.load(Ordering::Relaxed);
-            // The length of standard input is unknown: requests alone are shown.
+            // The length of standard input is unknown; only requests are shown.
             let of = if self.len_bytes == 0 { 0 } else { self.len_bytes.max(done) };
             progress.set(message, "bytes", done, of);
             ended.fetch_or(interrupt::asked(), Ordering::Relaxed);
@@ -162,8 +162,8 @@ impl Given {
             ReplayError::Trace(error) => Failure::Input(named(&self.path, &error)),
         })?;
         if ended.into_inner() {
-            // Numbers of a part of the trace look like those of all of it, in a picture and in JSON
-            // most of all.
+            // Numbers of a part of the trace would look like those of all of it, above all in a
+            // picture and in JSON.
             return Err(Failure::Interrupted(format!(
                 "the replay was ended after {} requests, before the end of the trace; nothing is printed or written",
                 seen.requests
@@ -184,7 +184,7 @@ impl Given {
     }
 }
 
-/// Failure of a trace that is read: it is another than was asked for, or the machine fails.
+/// Returns the failure of reading a trace: a wrong choice of its volume or format, or a read error.
 fn unread(path: &Path, error: &std::io::Error) -> Failure {
     let is_of_several = error.get_ref().is_some_and(|error| error.is::<SeveralVolumes>());
     match is_of_several || error.kind() == ErrorKind::InvalidData {
@@ -210,7 +210,7 @@ impl Default for Taken {
 }
 
 impl Taken {
-    /// Returns its length and checksum, which tell it from other traces.
+    /// Returns length and checksum, which identify the trace.
     fn told(&self) -> String {
         let crc = self.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).crc();
         format!("{} bytes, CRC-64/NVME {:016x}", self.bytes.load(Ordering::Relaxed), crc.0)

@@ -11,19 +11,18 @@ use std::path::PathBuf;
 
 /// Restore the sealed files from any sufficient part of the shards
 ///
-/// Answers: give me my files back. Any shards that the code can do with are enough, in any order
-/// and from any directories; what is missing or damaged is computed from the others, and every
-/// block is checked on the way.
+/// Answers: give me my files back. Any sufficient number of shards works, in any order and from any
+/// directories. Missing or damaged blocks are computed from the others, and every block is checked.
 #[derive(Args)]
 #[command(after_long_help = "\
-Files that are there already with the same content are left as they are; others in the way are not replaced without \
+Existing files with the same content are left as they are; others in the way are not replaced without \
 --overwrite. One file that cannot be restored does not stop the others; the status is then not 0. Without checksums \
-the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
-more is lost than the code tolerates, or the wrong blocks cannot be told.
+the equations of the code are checked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
+more is lost than the code tolerates, or the wrong blocks cannot be located.
 
-Owners and groups are restored as far as the system allows, and with them the permissions that were sealed; what \
-does not get its owner back has none that the umask denies. --modes gives all permissions, setuid and setgid bits \
-and capabilities with their owner.
+Owners and groups are restored as far as the system allows, and with them the sealed permissions; a file whose \
+owner cannot be restored gets none that the umask denies. --modes restores all permissions, and with the owner also \
+setuid and setgid bits and capabilities.
 
 Not kept: times other than that of the last change.
 
@@ -34,22 +33,22 @@ Examples:
 pub struct Unseal {
     #[command(flatten)]
     set: SetArgs,
-    /// The directory in which the tree is restored; made if it is not there.
+    /// The directory of the restored tree; created if necessary.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
     include: IncludeArgs,
-    /// Replace files of other content that are in the way.
+    /// Replace existing files of other content.
     #[arg(long)]
     overwrite: bool,
-    /// Give all permissions that were sealed: setuid and setgid with their owner, and without it
+    /// Give restored files all their sealed permissions: setuid and setgid with their owner, and
     /// those that the umask denies.
     #[arg(long)]
     modes: bool,
-    /// Print nothing but one line for each path that is not restored, and no progress.
+    /// Print only one line for each path that is not restored, and no progress.
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON: what was restored.
+    /// Print JSON: the restored files.
     #[arg(long)]
     json: bool,
 }
@@ -91,7 +90,7 @@ fn not_restored(paths: &[NotDone]) -> String {
     out
 }
 
-/// Paths that the text names.
+/// Most paths that the text lists.
 const LINES_MOST: usize = 30;
 
 fn text(report: &UnsealReport, target: &std::path::Path) -> String {

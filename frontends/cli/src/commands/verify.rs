@@ -1,4 +1,4 @@
-//! `pantile verify`: reads a sealed set and says what is wrong.
+//! `pantile verify`: reads a sealed set and reports its faults.
 
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::machine::all::{self, AllArgs, Task};
@@ -7,14 +7,14 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile_seal::{VerifyOptions, VerifyReport, verify};
 
-/// Read a sealed set and say what is missing, damaged or changed
+/// Read a sealed set and report missing, damaged or changed data
 ///
 /// Answers: is everything still there and right, and if not, can it be repaired? Every block is
-/// read and judged by its checksum; with --ignore-checksums, or where there are none, by the
-/// equations of the code, which locate silent damage without knowing anything about the content.
-/// Checksums find accidents; they do not resist a forger. Nothing is written: while a change that
-/// was cut off after it was decided is not finished, nothing is judged (status 1), and 'pantile
-/// heal' finishes it.
+/// read and judged by its checksum; with --ignore-checksums, or without checksums in the set, by
+/// the equations of the code, which locate silent damage without any knowledge of the content.
+/// Checksums find accidents; they do not resist a forger. Nothing is written. If a change was
+/// interrupted after its commit, nothing is judged (status 1), and 'pantile heal' completes the
+/// change.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code tolerates.
@@ -34,7 +34,7 @@ pub struct Verify {
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
-    /// Print nothing but one line for each fault, and no progress.
+    /// Print only one line for each fault, and no progress.
     #[arg(long, short)]
     quiet: bool,
     /// Print JSON: shards, files, findings, losses.
@@ -64,15 +64,15 @@ impl Verify {
     }
 }
 
-/// Reads a set and prints what is wrong with it: `verify`, and `heal --dry-run`.
+/// Reads a set and prints its faults, for `verify` and `heal --dry-run`.
 pub(super) struct Examination {
     pub set: SetArgs,
     /// Judge by the equations alone.
     pub ignore_checksums: bool,
-    /// One line for each fault, and no progress.
+    /// Print only one line for each fault, and no progress.
     pub quiet: bool,
     pub json: bool,
-    /// What stands below the text for people.
+    /// Last line of the text.
     pub closing: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! `--all`: one command for each set or volume of the configuration, and what it ended with.
+//! `--all`: one command for each set or volume of the configuration, and the result of each.
 
 use crate::commands::{self, Cli};
 use crate::failure::{Failure, Outcome, Verdict, note};
@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The option of the commands that can work on all.
+/// Option of the commands that can work on all sets or volumes.
 #[derive(Args)]
 pub struct AllArgs {
     /// All sets or volumes of /etc/pantile/pantile.toml, or of another file.
@@ -41,7 +41,7 @@ impl Task {
     }
 }
 
-/// How the last run of a task on a set or volume ended, kept in the folder `state`.
+/// Result of the last run of a task on a set or volume, stored in the folder `state`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastRun {
     /// Seconds since 1970.
@@ -57,7 +57,7 @@ impl LastRun {
         state.join("runs").join(format!("{}.{name}", task.word()))
     }
 
-    /// Returns the last run; `None`: there was none.
+    /// Returns the last run; `None` if there was none.
     pub fn read(state: &Path, task: Task, name: &str) -> Option<LastRun> {
         serde_json::from_slice(&fs::read(LastRun::path(state, task, name)).ok()?).ok()
     }
@@ -67,7 +67,8 @@ impl LastRun {
     }
 }
 
-/// Writes a file of the state: the whole old or the whole new content is there at any moment.
+/// Writes a file of the state. At any moment it has either the complete old or the complete new
+/// content.
 pub fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
@@ -149,7 +150,7 @@ pub fn jobs(config: &Config, task: Task) -> Vec<(String, Vec<OsString>)> {
     }
 }
 
-/// Returns arguments as a shell takes them.
+/// Returns arguments in shell syntax.
 pub fn shown(words: &[OsString]) -> String {
     words.iter().map(sets::quoted).collect::<Vec<_>>().join(" ")
 }

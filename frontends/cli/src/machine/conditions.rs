@@ -1,5 +1,4 @@
-//! Conditions: faults by a key that stays the same from look to look, and the changes between
-//! looks.
+//! Conditions: faults by a key that stays the same in all looks, and the changes between looks.
 
 use crate::failure::Failure;
 use crate::machine::all::{Task, write_whole};
@@ -11,27 +10,27 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Something that is wrong now.
+/// A fault that is present now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// The volume's folder, or the set's name.
     pub about: String,
-    /// In one word; a new word is a change that is reported, another text is not.
+    /// One word for the state; a new word is reported as a change, a new text is not.
     pub word: String,
     pub text: String,
-    /// True if a message is due only when the next look finds it too: a server can be restarting.
+    /// True if a message waits for the next look to confirm the fault: a server can be restarting.
     pub can_pass: bool,
 }
 
 /// The conditions of a look, by their keys.
 pub type Conditions = BTreeMap<String, Condition>;
 
-/// Knowledge of a look about a volume or set.
+/// Extent of a look's knowledge of a volume or set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// A condition that was not found is over.
+    /// Complete: a condition that was not found is over.
     All,
-    /// The server did not answer: conditions of the volume are as they were.
+    /// None, since the server did not answer: the volume keeps its conditions.
     Nothing,
 }
 
@@ -52,19 +51,19 @@ pub struct Change {
 /// Reported conditions and pending messages, kept over restarts in the folder `state`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// The conditions that were reported.
+    /// The reported conditions.
     pub reported: Conditions,
-    /// Those that can pass, seen once.
+    /// Conditions that can pass, seen once.
     #[serde(default)]
     seen_once: Conditions,
-    /// Changes by the channel that has not taken them yet.
+    /// Changes by the channel that has not accepted them yet.
     #[serde(default)]
     pub pending: BTreeMap<String, Vec<Change>>,
 }
 
 impl Memory {
-    /// Reads what was remembered; a file that is missing or damaged is an empty memory, after which
-    /// everything that is wrong is reported again.
+    /// Reads the memory. A missing or damaged file is an empty memory; every fault is then reported
+    /// again.
     pub fn read(path: &Path) -> Memory {
         std::fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
     }
@@ -73,8 +72,8 @@ impl Memory {
         write_whole(path, &crate::json::text(self))
     }
 
-    /// Takes the conditions of a look at the volumes and sets of `watched`, and returns what
-    /// changed since the last one. A volume or set that is not watched any more is forgotten.
+    /// Takes the conditions of a look at the volumes and sets of `watched`, and returns the changes
+    /// since the last one. A volume or set that is no longer watched is forgotten.
     pub fn take(&mut self, at: u64, found: Conditions, watched: &BTreeMap<String, Known>) -> Vec<Change> {
         let mut changes = Vec::new();
         let change = |condition: &Condition, is: &str, text: String| Change {
@@ -87,7 +86,7 @@ impl Memory {
         let (mut seen_once, mut kept) = (Conditions::new(), Conditions::new());
         for (key, condition) in found {
             match self.reported.get(&key) {
-                // The text that was reported stays: it is named when the condition is over.
+                // The reported text stays: it is quoted when the condition is over.
                 Some(known) if known.word == condition.word => {
                     reported.insert(key, known.clone());
                 }
@@ -121,7 +120,7 @@ impl Memory {
     }
 }
 
-/// Returns the volumes and sets that a look was at.
+/// Returns the volumes and sets of a look.
 pub fn watched(looked: &Looked) -> BTreeMap<String, Known> {
     let volumes = looked.volumes.iter().map(|volume| {
         let known = match volume.found {
@@ -133,7 +132,7 @@ pub fn watched(looked: &Looked) -> BTreeMap<String, Known> {
     volumes.chain(looked.sets.iter().map(|set| (set.name.clone(), Known::All))).collect()
 }
 
-/// Returns everything that is wrong.
+/// Returns all faults.
 pub fn conditions(looked: &Looked, thresholds: &Thresholds) -> Conditions {
     let mut found = Conditions::new();
     looked.volumes.iter().for_each(|volume| of_volume(&mut found, volume, looked.at, thresholds));
@@ -174,7 +173,7 @@ fn of_volume(found: &mut Conditions, volume: &VolumeLook, now: u64, thresholds: 
     }
 }
 
-/// Returns what stays the same of a finding while its text and its numbers change.
+/// Returns the part of a finding that stays the same while its text and numbers change.
 fn key(finding: &Finding) -> String {
     let kind = match finding.kind {
         FindingKind::DeviceRebuilding => FindingKind::DeviceLost,

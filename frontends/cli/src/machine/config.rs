@@ -1,5 +1,5 @@
-//! `/etc/pantile/pantile.toml`: the sets and volumes of this machine, thresholds, and who is
-//! notified.
+//! `/etc/pantile/pantile.toml`: the sets and volumes of this machine, thresholds, and recipients of
+//! messages.
 
 use crate::args;
 use crate::failure::Failure;
@@ -12,17 +12,17 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// The place of the configuration.
+/// Path of the configuration.
 pub const PATH: &str = "/etc/pantile/pantile.toml";
 
-/// The longest configuration that is read.
+/// Longest configuration that is read.
 const BYTES_MOST: u64 = 1 << 20;
 
-/// The configuration of a machine; without a file nothing but attached volumes is watched.
+/// The configuration of a machine; without a file only attached volumes are watched.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The folder of what is remembered between runs.
+    /// The folder of the state that is kept between runs.
     pub state: PathBuf,
     /// Sealed sets by their names.
     pub set: BTreeMap<String, SetConfig>,
@@ -74,11 +74,11 @@ pub struct VolumeConfig {
     pub folder: PathBuf,
 }
 
-/// Limits beyond which a run is refused or a message is sent.
+/// Limits: beyond them a run is refused or a message is sent.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
-    /// Files of a set that can be gone at a seal: a number or a share, as `seal --removed-max`.
+    /// Files of a set that can be gone at a seal: a number or a share, as for `seal --removed-max`.
     pub removed_max: Option<String>,
     /// Age of the last seal, verification or scrub above which a message is sent; `0`: never.
     #[serde(deserialize_with = "seconds")]
@@ -97,16 +97,16 @@ impl Default for Thresholds {
     }
 }
 
-/// How the monitor looks.
+/// Settings of the monitor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct MonitorConfig {
     /// Seconds between two looks.
     #[serde(deserialize_with = "seconds")]
     pub every: u64,
-    /// The address of `/metrics`; none is served without it.
+    /// The address of `/metrics`; without it there is no such page.
     pub listen: Option<SocketAddr>,
-    /// Seconds that one delivery of a message can take.
+    /// Seconds that the delivery of one message may take.
     #[serde(deserialize_with = "seconds")]
     pub patience: u64,
 }
@@ -117,7 +117,7 @@ impl Default for MonitorConfig {
     }
 }
 
-/// Where messages are mailed.
+/// Recipients of mail.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mail {
@@ -129,7 +129,7 @@ pub struct Mail {
     pub netrc: Option<PathBuf>,
 }
 
-/// Programs and servers that get each message.
+/// Programs and servers that receive each message.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hooks {
@@ -140,7 +140,7 @@ pub struct Hooks {
 }
 
 impl Config {
-    /// Reads a configuration. Errors: `Input` with line and column, and what is expected there.
+    /// Reads a configuration. Errors: `Input` with line, column and the expected form.
     pub fn load(path: &Path) -> Result<Config, Failure> {
         let len = fs::metadata(path).map(|meta| meta.len());
         let text = len.and_then(|len| match len > BYTES_MOST {
@@ -160,7 +160,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the configuration at its place; the default if there is none.
+    /// Reads the configuration; without a file the default.
     pub fn load_or_default(path: Option<&Path>) -> Result<Config, Failure> {
         match path {
             Some(path) => Config::load(path),

@@ -1,5 +1,5 @@
-//! Messages leave by programs that are there: `sendmail`, `curl` for SMTP and webhooks, and the
-//! user's own. Each has a time limit, so that a server that hangs holds nothing up.
+//! Delivery of messages by installed programs: `sendmail`, `curl` for SMTP and webhooks, and the
+//! user's own. Each has a time limit, so that a server that hangs delays nothing else.
 
 use crate::json::OUTPUT_VERSION;
 use crate::machine::conditions::{Change, Memory};
@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The most changes that wait for a channel; older ones are dropped.
+/// Most changes that wait for a channel; older ones are dropped.
 const PENDING_MOST: usize = 1000;
 
-/// The most changes that a mail's text names.
+/// Most changes that one mail lists.
 const LINES_MOST: usize = 100;
 
-/// A way for messages to leave.
+/// A channel of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     Mail,
@@ -31,7 +31,7 @@ pub enum Channel {
 struct MessageJson<'m> {
     output_version: u32,
     host: &'m str,
-    /// All of it for people, in the field that chat servers show.
+    /// The complete text, in the field that chat servers show.
     text: &'m str,
     changes: &'m [Change],
 }
@@ -45,8 +45,8 @@ pub fn channels(config: &Config) -> Vec<Channel> {
     all
 }
 
-/// Adds changes to what is pending on each channel, and delivers. A channel that fails keeps its
-/// changes for the next time. Returns the reason of each failure.
+/// Adds changes to those that wait for each channel, and delivers them. A channel that fails keeps
+/// its changes for the next run. Returns the reason of each failure.
 pub fn deliver(memory: &mut Memory, config: &Config, changes: &[Change]) -> Vec<String> {
     let channels = channels(config);
     memory.pending.retain(|name, _| channels.iter().any(|channel| channel.name() == name));
@@ -75,7 +75,7 @@ impl Channel {
         }
     }
 
-    /// Sends changes as one message. Errors: what the program said.
+    /// Sends changes as one message. Errors: the program's message.
     pub fn send(self, config: &Config, changes: &[Change]) -> Result<(), String> {
         let (host, patience) = (host(), Duration::from_secs(config.monitor.patience));
         let text = text(changes);
@@ -91,7 +91,8 @@ impl Channel {
             }
             (Channel::Webhook, _) => {
                 let url = config.hooks.webhook.as_deref().unwrap_or_default();
-                // In its configuration, not in its arguments: the URL can hold a secret.
+                // The URL can hold a secret, so it is in curl's configuration, not in its
+                // arguments.
                 let lines = format!(
                     "url = {}\nheader = \"Content-Type: application/json\"\ndata-raw = {}\n",
                     quoted(url),
@@ -109,7 +110,7 @@ fn curl() -> Command {
     curl
 }
 
-/// Returns a text as the configuration of curl takes it.
+/// Returns a text in the syntax of curl's configuration.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {
@@ -207,7 +208,7 @@ fn run(command: &mut Command, input: &[u8], patience: Duration) -> Result<(), St
     })?;
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let input = input.to_vec();
-    // It ends with the program: a pipe that has no reader, or whose writers are gone.
+    // Both threads end with the program: the pipe then has no reader, or no writer.
     std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(&input)));
     let said = std::thread::spawn(move || {
         let mut said = Vec::new();
@@ -223,7 +224,7 @@ fn run(command: &mut Command, input: &[u8], patience: Duration) -> Result<(), St
     if status.success() {
         return Ok(());
     }
-    // A child of it that goes on can hold the pipe open.
+    // A child that still runs can hold the pipe open.
     end_group(&child);
     let said = said.join().unwrap_or_default();
     let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
@@ -242,7 +243,7 @@ fn wait(child: &mut Child, patience: Duration) -> Result<Option<std::process::Ex
     Ok(None)
 }
 
-/// Kills a child and all that it began.
+/// Kills a child and its process group.
 fn end_group(child: &Child) {
     let group = format!("-{}", child.id());
     let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();

@@ -1,4 +1,4 @@
-//! One look at everything that is watched.
+//! One look at every watched volume and set.
 
 use crate::commands::attached_folders;
 use crate::failure::Failure;
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a server may take to answer: one that hangs holds the look up no longer.
+/// Longest wait for a server's answer, so that one that hangs does not block the look.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything that one look has found.
+/// The results of one look.
 pub struct Looked {
     /// Seconds since 1970.
     pub at: u64,
@@ -21,13 +21,13 @@ pub struct Looked {
     pub sets: Vec<SetLook>,
 }
 
-/// A volume.
+/// A volume of a look.
 pub struct VolumeLook {
     pub folder: PathBuf,
     pub found: VolumeFound,
 }
 
-/// State of a volume at a look.
+/// State of a volume in a look.
 pub enum VolumeFound {
     Served(Box<StatusReport>),
     NotServed,

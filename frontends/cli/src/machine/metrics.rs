@@ -1,4 +1,4 @@
-//! `/metrics`: what a look has found, as Prometheus reads it.
+//! `/metrics`: the results of a look in the format of Prometheus.
 
 use crate::machine::all::Task;
 use crate::machine::look::{Looked, VolumeFound};
@@ -11,7 +11,7 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Bytes of a block of a volume.
 const BLOCK: f64 = 4096.0;
 
-/// A metric: its name, type, help, and its value of an item; `None` has no sample.
+/// A metric: its name, type, help, and its value for an item; `None` gives no sample.
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> Option<f64>);
 
 const OF_VOLUMES: &[Metric<StatusReport>] = &[
@@ -89,7 +89,8 @@ fn micro(value: u32) -> Option<f64> {
     Some(f64::from(value) / 1e6)
 }
 
-/// Returns the text of a look. `pending` is the number of messages that no channel has taken yet.
+/// Returns the text of a look. `pending` is the number of messages that no channel has accepted
+/// yet.
 pub fn text(looked: &Looked, pending: usize) -> String {
     let mut page = String::new();
     let at = looked.at as f64;
@@ -182,7 +183,7 @@ pub fn text(looked: &Looked, pending: usize) -> String {
     page
 }
 
-/// Writes a metric and its samples; without samples nothing.
+/// Writes a metric and its samples; nothing if it has no samples.
 fn family(
     page: &mut String,
     name: &str,

@@ -1,6 +1,6 @@
-//! The stripe drawn in characters: rows and columns as the papers draw them, a number for each data
-//! element in user order, `P=` where a parity lies, and in every cell the labels of the equations
-//! that contain it.
+//! The stripe drawn in characters: rows and columns as in the papers, a number for each data
+//! element in user order, `P=` for a parity, and in every cell the labels of the equations that
+//! contain it.
 
 use crate::describe::{Labels, heading, solved, sum};
 use crate::render::table::hanging;
@@ -8,13 +8,13 @@ use crate::terminal::Terminal;
 use anstyle::{Ansi256Color, Style};
 use pantile::{Cell, CellIndex, Code};
 
-/// Bright and distinct on dark and light backgrounds alike; equations take them in turn.
+/// Colours that are distinct on dark and light backgrounds; equations take them in turn.
 const PALETTE: [u8; 12] = [33, 166, 34, 162, 37, 136, 99, 160, 70, 172, 63, 127];
 
-/// Labels drawn in one cell; a cell of more says how many there are.
+/// Most labels in one cell; a cell with more shows their number.
 const LABELS_MOST: usize = 6;
 
-/// The colour of an equation, the same in every drawing.
+/// Returns the colour of an equation, the same in every drawing.
 pub fn style(labels: &Labels, equation: usize) -> Style {
     let label = &labels.of[equation];
     let before: usize = labels.sets[..label.set].iter().sum();
@@ -22,7 +22,7 @@ pub fn style(labels: &Labels, equation: usize) -> Style {
     Style::new().fg_color(Some(Ansi256Color(PALETTE[index]).into()))
 }
 
-/// The grid. `all` draws every column, in as many panels as it takes.
+/// Returns the grid. `all` draws every column, in as many panels as necessary.
 pub fn grid(code: &Code, labels: &Labels, terminal: &Terminal, all: bool) -> String {
     let cells: Vec<Drawn> = code.cells().map(|cell| Drawn::new(code, labels, cell)).collect();
     let mut widest = cells.iter().map(Drawn::width).max().unwrap_or(1);
@@ -37,7 +37,7 @@ pub fn grid(code: &Code, labels: &Labels, terminal: &Terminal, all: bool) -> Str
     out
 }
 
-/// The equations, each solved for its parity. A long list keeps its first `most`.
+/// Returns the equations, each solved for its parity. A long list is cut unless `all` is set.
 pub fn legend(code: &Code, labels: &Labels, terminal: &Terminal, all: bool) -> String {
     const EQUATIONS_MOST: usize = 40;
     const TERMS_MOST: usize = 24;
@@ -62,7 +62,7 @@ pub fn legend(code: &Code, labels: &Labels, terminal: &Terminal, all: bool) -> S
     out
 }
 
-/// One cell in characters: its number or `P`, and its labels.
+/// A cell in characters: its number or `P`, and its labels.
 struct Drawn {
     number: String,
     labels: Vec<usize>,
@@ -83,8 +83,8 @@ impl Drawn {
         let shown: Vec<usize> = other.iter().copied().take(LABELS_MOST).collect();
         let mut text = String::new();
         for (i, &e) in shown.iter().enumerate() {
-            // Numbers and letters tell themselves apart; two labels of one set need a blank between
-            // them.
+            // A number next to a letter needs no separator; two labels of one set need a blank
+            // between them.
             if i > 0 && (labels.of[e].set == labels.of[shown[i - 1]].set || labels.of[e].set > 3) {
                 text.push(' ');
             }
@@ -125,7 +125,7 @@ impl Drawn {
     }
 }
 
-/// The columns of each panel; `None` stands for columns left out.
+/// Returns the columns of each panel; `None` stands for omitted columns.
 fn panels(code: &Code, fit: usize, all: bool) -> Vec<Vec<Option<usize>>> {
     const PANELS_MOST: usize = 3;
     let columns: Vec<Option<usize>> = (0..code.columns()).map(Some).collect();

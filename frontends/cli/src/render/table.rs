@@ -1,9 +1,9 @@
-//! A plain table: aligned columns, a rule under the head, no frame; it survives being pasted
+//! A plain table: aligned columns, a rule under the head, no frame, so that it can be pasted
 //! anywhere.
 
 use crate::terminal::Terminal;
 
-/// Which side a column is aligned to.
+/// Alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
@@ -15,11 +15,12 @@ pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// A longer cell makes its own row longer, and no other one.
+/// Widest cell that widens its column; a longer one only lengthens its own row.
 const WIDEST: usize = 160;
 
 impl Table {
-    /// A head per column; one that starts with '>' is aligned to the right, as numbers are.
+    /// Begins a table with a head per column; one that starts with '>' is aligned to the right, as
+    /// numbers are.
     pub fn new(head: &[&str]) -> Table {
         let head = head
             .iter()
@@ -36,11 +37,11 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Returns the table; on a terminal it is no wider than that where its words allow it.
+    /// Returns the table. On a terminal it is no wider than the screen, if its words allow that.
     ///
     /// The last column, if aligned to the left, is wrapped. On a terminal a table that is still too
-    /// wide has its heads and texts wrapped; one whose numbers alone are too wide is split into
-    /// tables one below the other, which begin with the same first column.
+    /// wide has its heads and texts wrapped; if its numbers alone are too wide, it is split into
+    /// tables one below the other, each with the same first column.
     pub fn render(&self, terminal: &Terminal) -> String {
         let most = terminal.width;
         let mut widths = self.widths(|text| text.chars().count());
@@ -70,7 +71,7 @@ impl Table {
         parts.join("\n")
     }
 
-    /// Returns the widest text of each column, as `measure` has it.
+    /// Returns the widest text of each column, as `measure` measures it.
     fn widths(&self, measure: impl Fn(&str) -> usize) -> Vec<usize> {
         let mut widths: Vec<usize> = self.head.iter().map(|(text, _)| measure(text)).collect();
         for row in &self.rows {
@@ -118,8 +119,8 @@ impl Table {
 /// Characters between two columns.
 const GAP: usize = 2;
 
-/// A last column of text is never wrapped to fewer characters, another one never to fewer than
-/// [`NARROW`].
+/// Fewest characters to which a last column of text is wrapped; [`NARROW`] is the limit of the
+/// others.
 const NARROWEST: usize = 24;
 const NARROW: usize = 10;
 
@@ -168,8 +169,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A text wrapped with a hanging indent: the first line starts at `first`, the others at `rest`
-/// blanks.
+/// Returns a text wrapped with a hanging indent: the first line starts at `first`, the others after
+/// `rest` blanks.
 pub fn hanging(first: &str, text: &str, rest: usize, width: usize) -> String {
     let lines = wrap(text, width.saturating_sub(rest).max(24));
     let mut out = String::new();
@@ -182,7 +183,7 @@ pub fn hanging(first: &str, text: &str, rest: usize, width: usize) -> String {
     out
 }
 
-/// A bar of up to `width` characters, in eighths; anything above zero shows.
+/// Returns a bar of up to `width` characters, in eighths; every value above zero is visible.
 pub fn bar(value: f64, most: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = match most > 0.0 && value > 0.0 {

@@ -1,14 +1,14 @@
-//! Sentences about losses: of disks, of files that are too large for their parity.
+//! Sentences about losses: of disks, and of files that are too large for their parity.
 
 use super::name;
 use crate::describe::count;
 use pantile_seal::{DiskContent, Losses, Survival};
 
-/// Disks that are named in a sentence.
+/// Most disks that one sentence names.
 const DISKS_MOST: usize = 8;
 
 /// Returns a line on how many disks can fail, with a warning if they are fewer than the code
-/// tolerates where each holds one column; nothing if nothing can be lost.
+/// tolerates with one column per disk. Empty if the code tolerates no loss.
 pub fn survival(survival: &Survival, set: (&str, &str)) -> String {
     let mut out = sentence(survival, set).map_or_else(String::new, |sentence| format!("\n{sentence}\n"));
     if survival.is_unborne {
@@ -67,7 +67,7 @@ fn sentence(survival: &Survival, (code, mode): (&str, &str)) -> Option<String> {
     ))
 }
 
-/// A disk by its path, with what lies on it if that is more than one thing.
+/// Returns a disk by its path, with its contents if there are several.
 fn label(disk: &DiskContent) -> String {
     let shards = count(disk.shards.len(), "shard");
     match (disk.sources.len(), disk.shards.len()) {
@@ -78,7 +78,7 @@ fn label(disk: &DiskContent) -> String {
     }
 }
 
-/// Names the files that parity alone does not bring back, if there are any.
+/// Returns a sentence on the files that parity alone cannot restore; empty if there are none.
 pub fn exposed(files: &[String], all: u64) -> String {
     const FILES_MOST: usize = 3;
     if all == 0 {
@@ -97,7 +97,7 @@ pub fn exposed(files: &[String], all: u64) -> String {
     )
 }
 
-/// Says which losses cannot be repaired, and which columns would help.
+/// Returns the losses that cannot be repaired, and the columns that would help.
 pub fn losses(losses: Option<&Losses>) -> String {
     losses.map_or_else(
         || "damaged, and some of it cannot be repaired with certainty".to_string(),

@@ -10,8 +10,8 @@ use pantile_seal::Progress;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Shows phases: a bar on a terminal, else a line for each on standard error, and one whenever
-/// nothing was said for two seconds.
+/// Shows phases: a bar on a terminal, else a line for each on standard error, and another one after
+/// two silent seconds.
 pub struct Shown {
     lively: Lively,
 }
@@ -22,7 +22,7 @@ enum Lively {
     Lines { phase: Arc<Mutex<Phase>>, speaker: Option<Speaker> },
 }
 
-/// A part of the work, and when something was last said of it.
+/// A phase of the work, and the time of its last line.
 struct Phase {
     name: &'static str,
     of: u64,
@@ -43,12 +43,12 @@ impl Phase {
     }
 }
 
-/// Before the first phase, sources are listed and shards opened.
+/// Text before the first phase, while sources are listed and shards opened.
 const BEFORE: &str = "looking at what is there";
 const SILENT_MOST: Duration = Duration::from_secs(2);
 
 impl Shown {
-    /// Of a command that may have been asked to be quiet.
+    /// Begins the progress of a command unless it is quiet.
     pub fn unless(quiet: bool, terminal: &Terminal) -> Shown {
         interrupt::listen();
         match quiet {
@@ -86,7 +86,7 @@ impl Shown {
     }
 }
 
-/// Prints the progress of a phase from a thread, each time that was silent for two seconds.
+/// Prints the progress of a phase from a thread, after every two silent seconds.
 fn speak(phase: Arc<Mutex<Phase>>) -> impl FnMut() -> Duration + Send + 'static {
     let mut last = Last::default();
     move || {
@@ -112,8 +112,8 @@ impl Progress for Shown {
         match &self.lively {
             Lively::Nothing => {}
             Lively::Bar(bar) => {
-                // The lengths come last but where there is none: no other phase's words are shown
-                // with them.
+                // The length is set before the style that shows it, so that no other phase's length
+                // appears.
                 if total_bytes > 0 {
                     bar.set_length(total_bytes);
                 }

@@ -1,5 +1,5 @@
-//! The status of a volume in the words of its operator: how much more can fail, what is wrong, how
-//! full it is, and what to do next.
+//! The status of a volume in the words of its operator: remaining tolerance, faults, space used,
+//! next step.
 
 use crate::describe::count;
 use crate::render::table::Table;
@@ -12,18 +12,18 @@ use pantile_host::{
 use std::fmt::Write;
 use std::path::Path;
 
-/// Where a status is from.
+/// Source of a status.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'s> {
     /// The folder of the volume.
     pub root: &'s Path,
     /// True if a server answered.
     pub served: bool,
-    /// The URI of that server, if its log has it.
+    /// URI of that server, if its log has it.
     pub uri: Option<&'s str>,
 }
 
-/// Returns the status as it is printed.
+/// Returns the status as text.
 pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String {
     let served = seen.served;
     let mut out = String::new();
@@ -66,7 +66,7 @@ pub fn status_text(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -
     out
 }
 
-/// Returns the second line: name, verdict, code, placement, and where it is served.
+/// Returns the second line: name, verdict, code, placement, and the URI of the server.
 fn summary(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String {
     let (word, colour) = match report.verdict {
         VolumeVerdict::Clean => ("clean", AnsiColor::Green),
@@ -89,7 +89,7 @@ fn summary(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> String
     )
 }
 
-/// Says what disks that hold several devices cost; nothing if there are none.
+/// Returns the cost of disks that hold several devices; empty if there are none.
 pub fn disks_text(disks: &DisksReport) -> String {
     let shared = || disks.disks.iter().filter(|disk| disk.devices.len() > 1);
     if shared().next().is_none() {
@@ -119,13 +119,13 @@ pub fn disks_text(disks: &DisksReport) -> String {
     out
 }
 
-/// How full the volume is.
+/// Returns the used and total space.
 fn used(report: &StatusReport) -> String {
     let share = 100.0 * report.used_bytes as f64 / report.len_bytes.max(1) as f64;
     format!("Used {} of {} ({share:.0} %).", sets::bytes(report.used_bytes), sets::bytes(report.len_bytes))
 }
 
-/// Returns lines on work under way: rebuild, copies, limits.
+/// Returns lines on work in progress: rebuild, copies, limits.
 fn under_way(report: &StatusReport, served: bool) -> String {
     let mut out = String::new();
     if let (Some(rebuild), false) = (&report.rebuild, served) {
@@ -167,7 +167,7 @@ fn under_way(report: &StatusReport, served: bool) -> String {
     out
 }
 
-/// The write log, places and memory.
+/// Returns lines on the write log, spare places and memory.
 fn details(report: &StatusReport) -> String {
     let mut out = String::new();
     let durable = match report.dirty_blocks {
@@ -202,7 +202,7 @@ fn details(report: &StatusReport) -> String {
     out
 }
 
-/// The command that the operator runs next; `None`: there is nothing to do.
+/// Returns the command that the operator runs next; `None` if none is necessary.
 fn next_step(report: &StatusReport, seen: Seen<'_>) -> Option<String> {
     let vol = sets::quoted(seen.root);
     let lost = report.devices.iter().find(|device| device.state == DeviceWord::Lost);
@@ -300,14 +300,14 @@ fn devices_table(report: &StatusReport, seen: Seen<'_>, terminal: &Terminal) -> 
 }
 
 /// Returns model and serial number of the disk that holds this device alone, as its server knows
-/// them: a member that hangs is not asked.
+/// them, so that no member that hangs is opened.
 fn label(report: &StatusReport, device: u32) -> Option<String> {
     let disk = report.disks.disks.iter().find(|disk| disk.devices == [device])?;
     let known: Vec<&str> = [&disk.model, &disk.serial].into_iter().flatten().map(String::as_str).collect();
     (!known.is_empty()).then(|| known.join(" "))
 }
 
-/// Says how many more devices can fail: the first thing to know at three in the morning.
+/// Returns how many more devices can fail: the first line of the status.
 pub fn margin_text(margin: &Margin) -> String {
     if !margin.survives {
         return "More devices are lost than the code tolerates.".into();
@@ -349,7 +349,7 @@ fn describe_set(set: &[u32]) -> String {
     crate::describe::set(&set)
 }
 
-/// How far a scrub is, and what it has found.
+/// Returns progress and findings of a scrub.
 pub fn scrub_text(report: &StatusReport) -> String {
     let Some(scrub) = &report.scrub else { return "Last scrub: never.".into() };
     let how = match (scrub.running, scrub.paused) {
@@ -366,8 +366,8 @@ pub fn scrub_text(report: &StatusReport) -> String {
         stripes(scrub.checksum, "with wrong checksums"),
         stripes(scrub.unreadable, "with blocks that cannot be read"),
         stripes(scrub.located, "wrong in one place that the equations name"),
-        stripes(scrub.ambiguous, "wrong in a place that is not certain"),
-        stripes(scrub.unlocatable, "wrong in a place that cannot be told"),
+        stripes(scrub.ambiguous, "wrong in an uncertain place"),
+        stripes(scrub.unlocatable, "wrong in an unknown place"),
     ];
     let found: Vec<String> = found.into_iter().flatten().collect();
     let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };
@@ -406,7 +406,7 @@ pub fn scrub_text(report: &StatusReport) -> String {
     )
 }
 
-/// Returns which data are lost, a range a line.
+/// Returns the ranges of lost data, one per line.
 pub fn ranges_text(report: &StatusReport) -> String {
     if report.ranges.is_empty() {
         return match report.broken_stripes {
@@ -438,7 +438,7 @@ mod tests {
     use pantile_host::{MetadataReport, NextLoss, ScrubReport};
 
     #[test]
-    fn a_scrub_tells_stripes_from_the_log() {
+    fn a_scrub_reports_stripes_and_log_separately() {
         let scrub = ScrubReport {
             done: 171,
             total: 171,
@@ -471,7 +471,7 @@ mod tests {
         assert!(text(sound).ends_with("; 738 blocks in the log, all good."));
     }
 
-    /// An attacker's server at the socket of a volume's folder can answer anything.
+    /// An attacker's server at the socket of a volume's folder can send any answer.
     #[test]
     fn answers_of_an_attackers_server_are_shown_and_not_obeyed() {
         let strange = || String::from("\x1b[31m\x1b]0;owned\x07\n");

@@ -1,5 +1,5 @@
-//! One configuration, all sets of it, and the monitor: mail to an SMTP server, posts to a web
-//! server, and both when the server hangs.
+//! One configuration with several sets, and the monitor: mail to an SMTP server, posts to a web
+//! server, and servers that hang.
 
 use crate::common::*;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// An SMTP server on loopback, and the letters that it got.
+/// An SMTP server on loopback, and its letters.
 fn smtp() -> (u16, Receiver<String>) {
     let (listener, (sender, letters)) = (TcpListener::bind("127.0.0.1:0").expect("a port"), channel());
     let port = listener.local_addr().expect("an address").port();
@@ -56,7 +56,7 @@ fn letter(client: TcpStream) -> Option<String> {
     }
 }
 
-/// A web server on loopback, and the bodies of the posts that it got.
+/// A web server on loopback, and the bodies of its posts.
 fn web() -> (u16, Receiver<serde_json::Value>) {
     let (listener, (sender, posts)) = (TcpListener::bind("127.0.0.1:0").expect("a port"), channel());
     let port = listener.local_addr().expect("an address").port();
@@ -83,7 +83,7 @@ fn web() -> (u16, Receiver<serde_json::Value>) {
     (port, posts)
 }
 
-/// A folder with two disks beside which parity is sealed, and its configuration.
+/// A folder with two disks beside their parity, and its configuration.
 fn machine(more: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
@@ -104,7 +104,7 @@ fn at(folder: &Path, arguments: &str) -> Run {
     pantile_in(folder, &arguments.split(' ').collect::<Vec<_>>())
 }
 
-/// The status and output of the monitor's one look.
+/// Returns status and output of one look of the monitor.
 fn looks(folder: &Path) -> (i32, String) {
     let run = at(folder, "monitor pantile.toml --once");
     (run.status, format!("{}{}", run.stdout, run.stderr))

@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md says of its table that a room imports what stands above it, nothing beside or
-//! below it: the `Cargo.toml` files say so, too.
+//! ARCHITECTURE.md says of its table that a room imports only rooms above it. This is true of the
+//! `Cargo.toml` files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn rooms() -> Vec<String> {
     rows.map(|room| room.trim_end_matches('/').to_string()).collect()
 }
 
-/// The name of a package, and those of ours that it imports, for its tests as well.
+/// Returns the name of a package, and of our packages that it imports, for its tests as well.
 fn package(folder: &Path) -> Option<(String, Vec<String>)> {
     let text = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let (mut section, mut name, mut imports) = ("", None, Vec::new());
@@ -49,7 +49,7 @@ fn folders(within: &str) -> Vec<String> {
 #[test]
 fn a_room_imports_only_what_stands_above_it() {
     let rooms = rooms();
-    // By package: the place of its room in the table.
+    // The place of each package's room in the table.
     let mut places = BTreeMap::new();
     let mut imports = Vec::new();
     for (place, room) in rooms.iter().enumerate() {

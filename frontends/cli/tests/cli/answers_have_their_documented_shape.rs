@@ -139,7 +139,7 @@ fn wide_codes_are_proven_and_their_long_tables_folded() {
 #[test]
 fn a_long_proof_speaks_and_says_at_ctrl_c_what_was_proved() {
     use std::io::{BufRead, BufReader, Read};
-    // Level five has 8.8 thousand million sets: nobody waits for the end of this one.
+    // Level five has 8.8 thousand million sets: the proof cannot end during the test.
     let arguments = [
         "prove",
         "rs:128+128",
@@ -195,7 +195,7 @@ fn plan_has_the_promised_fields() {
 }
 
 #[test]
-fn plan_goes_around_what_is_dear_and_takes_cells() {
+fn plan_avoids_costly_columns_and_takes_cells() {
     let dear = json(&["plan", "rs:4+2", "--lost", "1", "--cost", "0=9", "--json"]);
     assert_eq!(dear["reads_per_column"], value!([0, 0, 1, 1, 1, 1]));
     let cell = json(&["plan", "dcode:7", "--lost", "3.0", "--want", "3.0", "--json"]);
@@ -220,7 +220,7 @@ fn plan_counts_the_bytes_of_partial_sums() {
     let (kib, element) = (1024, 64 * 1024);
     assert_eq!(each["busiest_port"]["whole"], 6 * element);
     assert_eq!(each["busiest_port"]["chain"], 2 * element);
-    // Two nodes' worth of sums, of three nodes that have three, two and one of the elements.
+    // Sums of two nodes, with three nodes of three, two and one elements.
     let racks = nodes("0-2=0,3-5=1,6-8=2");
     assert_eq!(
         racks["links"][1],
@@ -252,7 +252,7 @@ fn compare_plans_some_columns_of_each_kind_in_a_large_stripe() {
     let planned = some["planned"].as_u64().expect("a count");
     assert!((10..46).contains(&planned) && all["planned"] == 46, "{planned}");
     assert_eq!((&some["exact"], &some["bound"]), (&value!(false), &value!(true)));
-    // The diagonal parity, for which all data is read, is among them and weighs as one of 46.
+    // The diagonal parity, whose rebuild reads all data, is among them and counts as one of 46.
     assert_eq!((&some["worst_reads"], &some["worst_column"]), (&all["worst_reads"], &all["worst_column"]));
     let mean = |rebuild: &Value| rebuild["mean_share"].as_f64().expect("a share");
     assert!((mean(&some) - mean(&all)).abs() < 0.002, "{some} {all}");
@@ -425,7 +425,7 @@ fn a_reader_that_has_had_enough_is_no_fault() {
 #[test]
 fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     use std::process::{Command, Stdio};
-    // Also of those who keep it through hangups, which then do not end it.
+    // Also of a proof that ignores hangups, which do not end it.
     for (before, signals) in [("env", &["-INT"][..]), ("nohup", &["-HUP", "-INT"])] {
         let child = Command::new(before)
             .arg(env!("CARGO_BIN_EXE_pantile"))
@@ -450,7 +450,7 @@ fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     }
 }
 
-/// Numbers of a part of a trace looked like those of all of it.
+/// A partial replay prints nothing, since its numbers would look like those of the whole trace.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_replay_without_an_answer() {
@@ -469,7 +469,7 @@ fn ctrl_c_ends_a_replay_without_an_answer() {
             .expect("the built command can be run");
         let lines = "128166372003061629,hm,0,Write,383496192,32768,413\n".repeat(10_000);
         let mut feed = child.stdin.take().expect("a pipe");
-        // The pipe holds less than this: what was written first is being replayed.
+        // The pipe holds less than this, so the first lines are already replayed.
         feed.write_all(lines.as_bytes()).expect("it reads");
         let id = child.id().to_string();
         assert!(
@@ -491,13 +491,13 @@ fn bench_has_exactly_the_promised_fields() {
     check_fields(&json(&arguments), None);
     check_fields(&json(&[&arguments[..], &["--cold"]].concat()), None);
     check_fields(&json(&[&arguments[..], &["--packet", "128"]].concat()), Some(128));
-    // A cell that is no whole column.
+    // A single cell, not a whole column.
     let one = json(&["bench", "dcode:5", "--chunk", "2K", "--lost", "0.1", "--packet", "64", "--json"]);
     assert!(one.as_array().is_some_and(|lines| lines.len() == 6));
 }
 
-/// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB, and packets of so many
-/// bytes.
+/// Checks the fields of `bench` for `raid5:2` and `dcode:5` with chunks of 2 KiB, and packets of
+/// this many bytes.
 fn check_fields(answer: &Value, packet: Option<u64>) {
     let lines = answer.as_array().expect("a list");
     let of = |line: &Value| {

@@ -1,7 +1,7 @@
-//! The drawings and explanations are compared with what a person has looked at.
+//! Drawings and explanations equal the files that a person has reviewed.
 //!
-//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli drawings_are_kept`, then look
-//! at the diff.
+//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli drawings_are_kept`, then
+//! review the diff.
 
 use crate::common::*;
 
@@ -99,7 +99,7 @@ fn a_picture_goes_to_a_file_beside_the_answer() {
     assert_eq!(picture, text(&["show", "dcode:7", "--svg", "-"]));
 }
 
-/// A shell opened it, to append or anew: what it holds stays, and what is printed comes behind.
+/// A shell opened the file, for appending or truncated: its content stays, and output is appended.
 #[test]
 fn a_file_that_a_shell_has_open_is_written_on() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Whatever is typed, the answer is a status that is documented and one line that says what to do.
+//! Any wrong arguments get a documented status and one line that names the next step.
 
 use crate::common::*;
 
@@ -76,8 +76,7 @@ fn wrong_codes() {
     assert!(cases.len() >= 40);
 }
 
-/// Beyond the limit of a construction, the fault is a certificate: the limit and a set that would
-/// be fatal.
+/// Beyond the limit of a construction, the message is a certificate: the limit and a fatal set.
 #[test]
 fn raidq_beyond_its_limit_says_the_limit_and_a_fatal_set() {
     let run = pantile(&["prove", "raidq:93+4"]);
@@ -228,7 +227,7 @@ fn wrong_disks_of_the_lab() {
 }
 
 #[test]
-fn more_losses_than_the_code_can_bear_is_refused() {
+fn losses_beyond_the_tolerance_have_no_plan() {
     for arguments in [
         &["explain", "dcode:7", "--lost", "0-2"][..],
         &["plan", "raid6:4", "--lost", "0,1,2", "--json"],
@@ -240,7 +239,7 @@ fn more_losses_than_the_code_can_bear_is_refused() {
     }
 }
 
-/// What is survivable of the losses, and how much must come back.
+/// The message names the survivable part of the losses, and the number of columns to bring back.
 #[test]
 fn a_refused_plan_says_what_would_be_survivable() {
     let cases: &[(&[&str], &[&str])] = &[
@@ -257,7 +256,7 @@ fn a_refused_plan_says_what_would_be_survivable() {
         (&["plan", "raid0:4", "--lost", "1,3"], &["Not one of the 2 columns", "bring back all"]),
         (&["plan", "raidp:5", "--lost", "0-4"], &["any 2 of the 5 columns", "bring back any 3"]),
         (&["plan", "raid6:4", "--lost", "1-3", "--write", "1"], &["any 2 of the 3", "bring back any 1"]),
-        // Of the wanted cells alone: the other group may stay lost.
+        // Only the wanted cells count: the other group may stay lost.
         (
             &["plan", "slpg:6,4,3", "--lost", "0-5", "--want", "0"],
             &["{1-5}", "bring back 1 column, such as {0}"],
@@ -275,7 +274,7 @@ fn a_refused_plan_says_what_would_be_survivable() {
     );
 }
 
-/// No more of a file is read than a code file may have, and nothing is opened that is none.
+/// A file is read up to the limit of a code file, and only a regular file is opened.
 #[cfg(target_os = "linux")]
 #[test]
 fn odd_code_files_are_refused_without_being_read_to_the_end() {
@@ -300,7 +299,7 @@ fn odd_code_files_are_refused_without_being_read_to_the_end() {
     );
     std::os::unix::fs::symlink("round.code", place("round.code")).expect("a link to itself");
     assert_fault(&pantile(&["show", &place("round.code")]), 3, &["cannot read"], "a link to itself");
-    // A pipe that nobody writes to would be waited for.
+    // Reading a pipe without a writer would block.
     let made = std::process::Command::new("mkfifo").arg(place("pipe")).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo");
     std::os::unix::fs::symlink("pipe", place("link.code")).expect("a link to the pipe");
@@ -314,7 +313,7 @@ fn odd_code_files_are_refused_without_being_read_to_the_end() {
     }
 }
 
-/// What a shell passes as `<(command)` is a descriptor that it has opened.
+/// A shell passes `<(command)` as an open descriptor.
 #[test]
 fn a_code_file_may_come_from_a_command() {
     use std::io::Write;
@@ -330,7 +329,7 @@ fn a_code_file_may_come_from_a_command() {
     assert!(String::from_utf8(answer).expect("UTF-8").contains("custom:dcode-7-"));
 }
 
-/// A name may hold what a terminal obeys, or what turns the text around.
+/// A name can contain control sequences of a terminal, or characters that reverse the text.
 #[test]
 fn names_are_printed_without_what_a_terminal_obeys() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -398,7 +397,7 @@ fn wrong_code_files_carry_the_name_and_the_line() {
             arguments.push(path.to_str().expect("UTF-8"));
             let run = pantile(&arguments);
             assert!(!run.stderr.contains('\x1b'), "{name}: an escape reaches the terminal");
-            // The part of the line that a long path or a long fault pushes out is not looked at.
+            // A long path or message cuts the line, so the rest of it is not compared.
             let needles: Vec<&str> = needles.iter().copied().chain([*name]).collect();
             assert_fault(&run, 2, &needles, name);
         }
@@ -419,14 +418,14 @@ fn a_code_survives_the_way_through_its_file() {
             json(&["prove", spec, "--json"])["tolerance"],
             json(&["prove", path, "--json"])["tolerance"]
         );
-        // Without a slash or the extension, a file that is there is enough.
+        // Without a slash or the extension, the name of an existing file is enough.
         std::fs::copy(path, directory.path().join("plain")).expect("copied");
         assert_eq!(pantile_in(directory.path(), &["show", "plain"]).status, 0);
     }
 }
 
 #[test]
-fn what_is_not_there_is_input_and_what_the_machine_refuses_is_status_3() {
+fn missing_files_are_status_2_and_refusals_of_the_machine_3() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("missing.code");
     let missing = missing.to_str().expect("UTF-8");
@@ -439,7 +438,7 @@ fn what_is_not_there_is_input_and_what_the_machine_refuses_is_status_3() {
     assert_fault(&run, 3, &["cannot write"], "an SVG into nowhere");
 }
 
-/// A picture that cannot be written leaves the one that was there, and nothing beside it.
+/// A picture that cannot be written leaves the old one, and no other file.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_picture_is_written_whole_or_not_at_all() {
@@ -475,7 +474,7 @@ fn a_picture_is_written_whole_or_not_at_all() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_answer_that_finds_no_room_is_status_2() {
+fn an_answer_on_a_full_file_system_is_status_2() {
     for (arguments, needle) in [
         (&["codes"][..], "cannot write to standard output: its file system is full"),
         (&["pantile-lab", "generate", "zipf"], "cannot write to standard output: its file system is full"),

@@ -1,8 +1,7 @@
-//! The examples of the help do what they say, as far as they need nothing that is not here.
+//! The examples of the help run as shown, if they need no devices and no sets.
 //!
-//! Left out are those of commands that need disks, a served volume, a set that was sealed, or files
-//! of the user's own ([`NEED_MORE`], [`OWN_FILES`]): that they are understood is tested beside the
-//! commands.
+//! Omitted are commands that need disks, a served volume, a sealed set, or files of the user
+//! ([`NEED_MORE`], [`OWN_FILES`]): a test beside the commands parses them.
 
 use crate::common::*;
 use std::fs::File;
@@ -10,7 +9,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Commands that need a volume, disks, a sealed set, what is to be sealed or a dump of a cluster.
+/// Commands that need a volume, disks, a sealed set, files to seal, or a dump of a cluster.
 const NEED_MORE: [&str; 25] = [
     "add-spare",
     "assemble",
@@ -39,14 +38,15 @@ const NEED_MORE: [&str; 25] = [
     "verify",
 ];
 
-/// Examples with these words need a measurement of the user's, or write outside of this test's
+/// Examples with these words need a measurement of the user, or write outside of this test's
 /// folder.
 const OWN_FILES: [&str; 3] = ["--service", "--record", "--execute"];
 
-/// What is still at work then has understood what it was told.
+/// A command that still runs after this time has accepted its arguments.
 const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
-/// What each `pantile` of the examples is given, remarks, pipes and redirections left out.
+/// Returns the arguments of each `pantile` in the examples, without remarks, pipes and
+/// redirections.
 fn examples() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
     let mut found = Vec::new();
@@ -62,20 +62,21 @@ fn examples() -> Vec<String> {
     found
 }
 
-/// The words after `pantile`, or all of `pantile-lab` and its words.
+/// Returns the words after `pantile`, or `pantile-lab` with its words.
 fn command_of(part: &str) -> Option<&str> {
     part.strip_prefix("pantile ").or_else(|| part.starts_with("pantile-lab ").then_some(part))
 }
 
 #[test]
-fn what_needs_no_volume_and_no_set_works_as_shown() {
+fn examples_without_volume_or_set_work_as_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let made = pantile_in(
         folder.path(),
         &["pantile-lab", "generate", "zipf", "--requests", "20000", "--out", "trace.csv"],
     );
     assert_eq!(made.status, 0, "{}", made.stderr);
-    // The other traces and the code file of the examples; what is packed is known by its content.
+    // The other traces and the code file of the examples; a packed trace is recognized by its
+    // content.
     let file = |name: &str, text: String| std::fs::write(folder.path().join(name), text).expect("a file");
     let trace = std::fs::read_to_string(folder.path().join("trace.csv")).expect("a trace");
     file("trace.csv.gz", trace.replace(",trace,0,", ",hm,0,"));
@@ -91,7 +92,7 @@ fn what_needs_no_volume_and_no_set_works_as_shown() {
         let said = folder.path().join("said");
         let mut run = command(&words)
             .current_dir(folder.path())
-            // Of those that read standard input, the trace.
+            // Commands that read standard input get the trace.
             .stdin(File::open(folder.path().join("trace.csv")).expect("the trace"))
             .stdout(Stdio::null())
             .stderr(File::create(&said).expect("a file"))

@@ -1,30 +1,30 @@
-//! All tests of the crate that need no process of their own: one program to build.
+//! All tests of the crate that need no process of their own, in one program.
 
 mod a_code_is_advised_for_a_trace;
 mod a_machine_is_watched;
 mod a_room_imports_only_what_stands_above_it;
 mod answers_have_their_documented_shape;
-mod certificates_convince_somebody_else;
-mod chunks_give_nobody_more;
+mod any_file_is_given_as_a_device;
+mod certificates_convince_another_program;
 mod common;
-mod disks_are_written_when_told;
+mod disks_are_written_only_with_an_option;
 mod drawings_are_kept;
 mod every_fault_is_one_sentence;
 mod examples_of_the_help_work;
+mod forged_inputs_cost_little;
 mod no_argument_makes_it_panic;
 mod numbers_leave_for_other_tools;
 mod ordinary_setups_are_served;
+mod outputs_keep_the_permissions_of_inputs;
 mod outputs_stay_where_they_were_opened;
 mod packages_are_made_where_the_caller_is;
 mod pools_of_a_cluster_are_reported;
 mod raw_chunks;
 mod sealed_sets;
 mod sets_day_by_day;
+mod surviving_sets_are_one_answer;
 mod the_engine_takes_the_papers_amounts;
 mod the_reference_shows_real_output;
 mod typed_inputs_get_their_answers;
 mod volumes;
-mod what_strangers_made_costs_little;
-mod what_survives_is_one_answer;
-mod whatever_is_given_as_a_device;
 mod wrong_chunks;

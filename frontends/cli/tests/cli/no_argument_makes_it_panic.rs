@@ -1,11 +1,10 @@
-//! Random arguments, seeded and bounded: whatever is typed, the status is documented and a fault is
-//! one clean line.
+//! Random arguments, seeded and bounded: every status is documented, and a fault is one clean line.
 
 use crate::common::*;
 use std::ffi::OsString;
 use std::process::{Command, Stdio};
 
-/// The runs that one test makes.
+/// Number of runs of one test.
 const RUNS: u64 = 250;
 
 struct Random(u64);
@@ -68,7 +67,7 @@ impl Random {
     }
 }
 
-/// Small codes, so that whatever is asked of a good one is answered soon.
+/// Small codes, so that a valid request is answered soon.
 const CODES: &[&str] = &[
     "raid0:3",
     "mirror:3",

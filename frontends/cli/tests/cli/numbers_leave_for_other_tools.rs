@@ -1,5 +1,5 @@
-//! What the lab says can be read by other programs and is the same everywhere: comma-separated
-//! values, the table of the terminal on the page, what Ceph says of a cluster's disks.
+//! Exports of the lab for other programs: comma-separated values, the table of the terminal on the
+//! page, and the hosts and disks of Ceph's tree.
 
 use crate::common::*;
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn at(folder: &Path, name: &str) -> String {
     folder.join(name).to_str().expect("UTF-8").to_string()
 }
 
-/// The fields of a line, quotes taken off.
+/// Returns the fields of a line without quotes.
 fn fields(line: &str) -> Vec<String> {
     let (mut all, mut is_quoted) = (vec![String::new()], false);
     for c in line.chars() {
@@ -50,7 +50,7 @@ fn every_number_is_a_line_with_its_kind() {
                     Value::String(words) => assert_eq!(field, &words.replace('"', "")),
                     number => {
                         let both = (field.parse::<f64>().ok()).zip(number.as_f64());
-                        // Whoever reads JSON may miss the last digit.
+                        // Parsing JSON can change the last digit.
                         let is_same = both.is_some_and(|(a, b)| (a - b).abs() <= 1e-14 * b.abs());
                         assert!(is_same, "{name} of {line:?}: {number}");
                     }

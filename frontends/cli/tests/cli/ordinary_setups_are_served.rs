@@ -1,10 +1,9 @@
-//! Claim: the setups that people have, with several users, shares and disks that know no owners,
-//! are sealed, verified, healed and restored; what is refused is refused by the system's
-//! permissions.
+//! Claim: ordinary setups, with several users, shares and disks without owners, are sealed,
+//! verified, healed and restored. Only the system's permissions refuse an operation.
 //!
-//! Each situation is a script of what is typed there. `ok COMMAND` must end with status 0, `st N
-//! COMMAND` with N. `as USER pantile ..` is what that user types, `pantile ..` what root does.
-//! Modes stand for file systems without owners, which show all files as rwxrwxrwx of one user.
+//! Each situation is a script of commands. `ok COMMAND` must end with status 0, `st N COMMAND` with
+//! N. `as USER pantile ..` is a command of that user, `pantile ..` one of root. Modes stand for
+//! file systems without owners, which show all files as rwxrwxrwx of one user.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Stdio};
@@ -26,7 +25,7 @@ same() { cmp "$1" "$2" || exit 1; }
 mkdir root home1000 home1001 home65534; chown 1000:1000 home1000; chown 1001:1001 home1001; chown 65534:65534 home65534
 "#;
 
-/// What is there, and what is typed.
+/// Situations, each with its script.
 const SITUATIONS: &[(&str, &str)] = &[
     (
         "root's nightly job seals two homes",
@@ -60,8 +59,8 @@ const SITUATIONS: &[(&str, &str)] = &[
         "a disk of root's that is open to all",
         r#"mkdir disk docs home1000/docs; files 0:0 docs; files 1000:1000 home1000/docs; chmod 777 disk
         ok pantile seal docs --code rs:2+2 --out disk/par
-        ok as 1000 pantile seal home1000/docs --beside --code raid6:1 --out disk/hers; ok as 1000 pantile verify disk/hers
-        rm home1000/docs/f3; ok as 1000 pantile heal disk/hers; [ -e home1000/docs/f3 ]"#,
+        ok as 1000 pantile seal home1000/docs --beside --code raid6:1 --out disk/theirs; ok as 1000 pantile verify disk/theirs
+        rm home1000/docs/f3; ok as 1000 pantile heal disk/theirs; [ -e home1000/docs/f3 ]"#,
     ),
     (
         "a desktop mounts the disk for its user",
@@ -108,12 +107,12 @@ const SITUATIONS: &[(&str, &str)] = &[
         ok pantile seal --out disk3/par; ok pantile heal disk3/par"#,
     ),
     (
-        "an array on which everything is of nobody and open to all",
+        "an array on which user 65534 owns everything, open to all",
         r#"mkdir array; mkdir -m 777 array/docs array/own; files 65534:100 array/docs; chmod -R 777 array
         ok pantile seal array/docs --beside --code raid6:1 --out array/par
         chmod 700 array/own; ok pantile seal array/docs --beside --code raid6:1 --out array/own
-        ok as 65534:100 pantile seal array/docs --beside --code raid6:1 --out array/hers; rm array/docs/f1
-        ok as 65534:100 pantile heal array/hers; rm array/docs/f1; ok pantile heal array/par; own 65534:100:777 array/docs/f1"#,
+        ok as 65534:100 pantile seal array/docs --beside --code raid6:1 --out array/theirs; rm array/docs/f1
+        ok as 65534:100 pantile heal array/theirs; rm array/docs/f1; ok pantile heal array/par; own 65534:100:777 array/docs/f1"#,
     ),
     (
         "a user's set, and root's nightly job on it",
@@ -163,7 +162,7 @@ const SITUATIONS: &[(&str, &str)] = &[
         own 1000:1000:700 home1000/docs; own 1000:1000:644 home1000/docs/f1; own 1000:1000:755 home1000; diff -r kept home1000"#,
     ),
     (
-        "a set in a folder for everybody's temporary files",
+        "a set in a folder of temporary files of all users",
         r#"mkdir -m 1777 tmp; mkdir home1000/docs; files 1000:1000 home1000/docs
         ok as 1000 pantile seal home1000/docs --beside --code raid6:1 --out tmp/x; ok as 1000 pantile seal home1000/docs --beside --code raid6:1 --out tmp
         rm home1000/docs/f1; ok as 1000 pantile heal tmp; rm home1000/docs/f1; ok as 1000 pantile heal tmp/x
@@ -185,11 +184,11 @@ const SITUATIONS: &[(&str, &str)] = &[
         rm docs/f1; ok pantile heal host"#,
     ),
     (
-        "a Samba share on which all is of nobody",
+        "a Samba share on which user 65534 owns everything",
         r#"mkdir share docs home65534/docs; files 65534:65534 home65534/docs; files 0:0 docs; chown 65534:65534 share
         ok pantile seal docs --beside --code raid6:1 --out share/par; rm docs/f1; ok pantile heal share/par
-        ok as 65534 pantile seal home65534/docs --beside --code raid6:1 --out share/hers
-        rm home65534/docs/f1; ok as 65534 pantile heal share/hers"#,
+        ok as 65534 pantile seal home65534/docs --beside --code raid6:1 --out share/theirs
+        rm home65534/docs/f1; ok as 65534 pantile heal share/theirs"#,
     ),
     (
         "files and shards move together",
@@ -228,7 +227,7 @@ const SITUATIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Runs a script in a folder of its own; what it says if it fails.
+/// Runs a script in a folder of its own, and returns its output if it fails.
 fn fault(script: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path();

@@ -1,5 +1,5 @@
-//! Claim: a directory or file that a command writes to is the one that it opened, whatever has its
-//! name later, and nothing is replaced unless that was asked for.
+//! Claim: a command writes to the directory or file that it opened, even if another one gets the
+//! name, and replaces files only with the option for it.
 
 use crate::common::*;
 use std::fs;
@@ -37,7 +37,7 @@ fn ended(child: Child) -> Run {
     Run { status, stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-/// Waits for something, but not for ever.
+/// Waits for a condition, for a limited time.
 fn wait_for(what: &str, is_so: impl FnMut() -> bool) {
     assert!(comes(is_so), "{what}");
 }
@@ -54,8 +54,8 @@ fn comes(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Encodes what comes from a pipe into `at/dir`; in the middle of it, when the files of the chunks
-/// are open under other names, something is done.
+/// Encodes data from a pipe into `at/dir`. In the middle, when the files of the chunks are open
+/// under temporary names, `meanwhile` runs.
 fn encode_and_meanwhile(at: &Path, options: &[&str], meanwhile: impl FnOnce()) -> Run {
     let arguments = ["encode", "-", "--code", "mirror:2", "--chunk", "1K", "--out", "dir"];
     let mut child = pantile(at, &[&arguments, options].concat(), Stdio::piped());
@@ -76,7 +76,7 @@ fn exchange(at: &Path, one: &str, other: &str) {
 }
 
 #[test]
-fn all_that_encode_makes_is_in_one_directory_whatever_has_its_path() {
+fn encode_writes_all_files_to_the_directory_that_it_opened() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     for (options, before) in [(&[][..], None), (&["--overwrite"][..], Some("old"))] {
@@ -104,7 +104,7 @@ fn all_that_encode_makes_is_in_one_directory_whatever_has_its_path() {
 }
 
 #[test]
-fn what_comes_meanwhile_is_not_replaced_unless_asked() {
+fn files_that_appear_meanwhile_are_not_replaced_without_overwrite() {
     for name in ["chunk.1", "chunks.txt"] {
         let folder = tempfile::tempdir().expect("a folder");
         let at = folder.path();
@@ -129,7 +129,7 @@ fn a_chunk_keeps_the_mode_of_the_one_that_it_replaces_and_of_no_other() {
     assert_eq!((run.status, made.mode() & 0o777, made.len() > 0), (0, 0o600, true), "{}", run.stderr);
 }
 
-/// A named path is the user's word: the kernel follows its links, and a pipe is waited for.
+/// The user chose a named path, so the kernel follows its links, and opening a pipe waits.
 #[test]
 fn a_link_to_a_named_file_stays_a_link_and_a_pipe_is_written_to() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -148,14 +148,14 @@ fn a_link_to_a_named_file_stays_a_link_and_a_pipe_is_written_to() {
     let waiting = draw("pipe");
     assert!(fs::read_to_string(&pipe).expect("it is written to").starts_with("<svg"));
     assert_eq!(ended(waiting).status, 0);
-    // What the shell has opened is written on, not replaced.
+    // The shell's open file is appended to, not replaced.
     let command = format!("{} show raid6:2 --svg /dev/stdout >> log", env!("CARGO_BIN_EXE_pantile"));
     fs::write(at.join("log"), "before\n").expect("a file");
     assert!(Command::new("sh").args(["-c", &command]).current_dir(at).status().expect("a shell").success());
     assert!(fs::read_to_string(at.join("log")).expect("it is there").starts_with("before\n<svg"));
 }
 
-/// Beneath the directory that is named, a link leads nothing outside.
+/// Beneath the named directory, no link leads outside.
 #[test]
 fn a_link_in_the_place_of_a_chunk_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");

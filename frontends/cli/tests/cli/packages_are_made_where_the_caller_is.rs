@@ -1,5 +1,4 @@
-//! `tools/install.sh` with `DESTDIR`, as packages are made: cargo and what it builds are stood in
-//! for.
+//! `tools/install.sh` with `DESTDIR`, as for a package; stubs replace cargo and its outputs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
 //! `pantile ceph report` on the dump of a real cluster (Ceph 16.2.15, a monitor and no OSDs up),
-//! and on what is no dump.
+//! and on files that are no dump.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -38,12 +38,13 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
     assert_eq!((&of("cold")["proved"], &of("cold")["durability_of"]), (&value!(4), &value!("rs:8+4")));
     assert_eq!(of("good")["one_lost"], value!({"ceph": 1.0, "least": 1.0, "is_least": true}));
     // Ceph reads the six others of the group. The first global parity is the XOR of all data, so
-    // that the two locals and the three other globals add up to zero.
+    // the two local ones and the three other global ones add up to zero.
     assert_eq!(of("local")["one_lost"], value!({"ceph": 0.75, "least": 0.625, "is_least": true}));
-    // Ceph lets blaum_roth have w=7, of which not every pair may be lost.
+    // Ceph accepts blaum_roth with w=7, which does not tolerate every pair.
     assert_eq!(of("blaum")["proved"], 1);
     assert_eq!((&of("wide")["code"], &of("wide")["proved"]), (&value!("shec:6,4,c=3,w=16"), &value!(3)));
-    // Ceph's own recovers nothing with long words, and what is least is taken from a code of bytes.
+    // Ceph's plug-in recovers nothing with long words; the least reads are those of a code of
+    // bytes.
     assert_eq!(of("wide")["one_lost"], value!({"ceph": null, "least": 0.566667, "is_least": false}));
     assert_eq!(of("clayisa")["code"], "clay:4,2,5,vandermonde");
     assert_eq!(answer["unused_stranded_profiles"], value!(["unused"]));
@@ -55,7 +56,7 @@ fn stranded_pools_are_named_with_numbers_and_commands() {
         ),
         ("cold", ["k=8 m=4", "cold-isa cephfs", "ceph fs add_data_pool FILE_SYSTEM cold-isa"]),
         ("good", ["good-isa allow_ec_overwrites true", "good-isa myapp", "rename good good-old"]),
-        // What it was meant to bear, not what Ceph's w=7 does.
+        // The commands give the intended tolerance, not that of Ceph's w=7.
         ("blaum", ["k=4 m=2", "create blaum-isa 8 8 erasure blaum-isa", "rados cppool blaum blaum-isa"]),
     ] {
         let commands = pool(name)["commands"].to_string();
@@ -101,7 +102,7 @@ fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
             "olds": {"plugin": "shec_generic", "k": "4", "m": "3", "c": "2"},
         },
     });
-    // The map of OSDs alone, and inside the report that support asks for.
+    // The map of OSDs alone, and inside a report for support.
     for dump in [map.clone(), value!({"cluster_fingerprint": "x", "osdmap": map})] {
         std::fs::write(&path, dump.to_string()).unwrap();
         let (status, answer) = report(&path);
@@ -115,7 +116,7 @@ fn pools_of_this_plug_in_and_old_names_of_plug_ins_are_known() {
         assert_eq!(column(|pool| &pool["examined"]["proved"]), [2, 2, 2, 2].map(Value::from));
         let is_stranded: Vec<bool> = pools.iter().map(|pool| !pool["stranded"].is_null()).collect();
         assert_eq!(is_stranded, [false, false, true, true]);
-        // The plug-in of Pantile reads no more than the planner.
+        // Pantile's plug-in reads only as much as the planner.
         assert_eq!(pools[0]["examined"]["one_lost"]["ceph"], pools[0]["examined"]["one_lost"]["least"]);
     }
 }
@@ -132,7 +133,7 @@ fn a_cluster_without_erasure_coded_pools_has_one_line() {
 }
 
 #[test]
-fn what_a_stranger_wrote_is_refused_or_said_to_be_odd() {
+fn forged_dumps_are_refused_or_reported_as_odd() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dump.json");
     let said = |text: &str| {
@@ -156,7 +157,7 @@ fn what_a_stranger_wrote_is_refused_or_said_to_be_odd() {
     );
     assert!(said_of_nothing(&folder.path().join("no")).contains("there is no file"));
 
-    // Names and profiles that mean harm, and more profiles than are examined.
+    // Names and profiles of an attacker, and more profiles than are examined.
     let profiles = [
         r#"{"plugin":"shec","k":"999999999999999999999","m":"4","c":"2"}"#,
         r#"{"plugin":"clay","k":"2","m":"250","d":"250"}"#,
@@ -198,7 +199,7 @@ fn what_a_stranger_wrote_is_refused_or_said_to_be_odd() {
     assert!(run.stdout.contains("a layer with technique cauchy_good"), "{}", run.stdout);
 }
 
-/// A dump of pools with these profiles, named p0, p1 and so on.
+/// Writes a dump of pools with these profiles, named p0, p1 and so on.
 fn dump_of(folder: &Path, profiles: &[Value]) -> PathBuf {
     let pool = |i: usize| value!({"pool": i, "pool_name": format!("p{i}"), "type": 3, "size": 6, "pg_num": 8, "erasure_code_profile": format!("p{i}")});
     let named: serde_json::Map<String, Value> =
@@ -210,7 +211,7 @@ fn dump_of(folder: &Path, profiles: &[Value]) -> PathBuf {
 }
 
 #[test]
-fn what_takes_too_much_work_is_left_out_and_the_row_says_so() {
+fn results_beyond_the_effort_are_left_out_and_the_row_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let lrc = |k: &str, m: &str, l: &str| value!({"plugin": "lrc", "k": k, "m": m, "l": l});
     let rs = value!({"plugin": "isa", "k": "4", "m": "2", "technique": "reed_sol_van"});
@@ -226,7 +227,7 @@ fn what_takes_too_much_work_is_left_out_and_the_row_says_so() {
     assert_eq!((&examined(2)["proved"], &examined(2)["left_out"]), (&value!(2), &value!([])));
     assert!(answer["suffices_steps"].as_u64() > Some(1_000_000));
 
-    // With less effort more is left out, small codes last; with what is said to suffice nothing.
+    // Less effort omits more results, those of small codes last; the proposed effort omits none.
     let path = dump_of(folder.path(), &[lrc("8", "4", "6"), rs]);
     let report = |effort: &str| {
         let run = pantile(&["ceph", "report", path.to_str().unwrap(), "--effort", effort, "--json"]);

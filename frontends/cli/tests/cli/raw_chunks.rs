@@ -1,5 +1,4 @@
-//! `encode` and `decode`: what the page shows, what is refused, and that nothing is lost on the
-//! way.
+//! `encode` and `decode`: the session of the page, refusals, and unchanged files after a failure.
 
 use crate::common::*;
 use std::fs;
@@ -31,7 +30,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The blocks `session` of docs/chunks.md, run by a shell in an empty folder.
+/// A shell runs the `session` blocks of docs/chunks.md in an empty folder.
 #[test]
 fn the_first_session_is_as_shown() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/chunks.md");
@@ -52,7 +51,7 @@ fn the_first_session_is_as_shown() {
             .expect("a shell");
         assert!(run.status.success(), "{command}: {}", String::from_utf8_lossy(&run.stdout));
         shown.push_str(&format!("$ {command}\n"));
-        // Where the machine is slow there is progress, too.
+        // A slow machine also prints progress.
         let said = String::from_utf8_lossy(&run.stdout);
         for line in said
             .lines()
@@ -77,7 +76,7 @@ fn a_code_file_lies_beside_its_chunks() {
     fs::remove_file(at.join("c/chunk.5")).expect("it goes");
     ok(at, &["decode", "c", "--out", "back"]);
     assert_eq!(fs::read(at.join("back")).expect("a file"), data(100_000));
-    // As every other code that only a text defines.
+    // The same holds for every other code that only a text defines.
     ok(at, &["encode", "data", "--code", "ceph:plugin=lrc k=4 m=2 l=3", "--out", "lrc"]);
     fs::remove_file(at.join("lrc/chunk.1")).expect("it goes");
     ok(at, &["decode", "lrc", "--out", "back", "--overwrite"]);
@@ -141,7 +140,7 @@ fn ctrl_c_leaves_nothing_behind() {
         .spawn()
         .expect("the built command can be run");
     let mut input = run.stdin.take().expect("a pipe");
-    // More than a pipe holds: so it reads, and listens.
+    // The data exceed a pipe's buffer, so the command reads and handles signals.
     input.write_all(&data(4 << 20)).expect("it reads");
     let killed = Command::new("kill").args(["-INT", &run.id().to_string()]).status().expect("kill");
     assert!(killed.success());
@@ -168,7 +167,7 @@ fn a_file_is_replaced_only_if_asked_and_no_other_is_left() {
     assert_fault(&back, 2, &["data is there already"], "decode");
     assert_eq!(fs::read(at.join("data")).expect("it is whole"), data(10_000));
 
-    // Nor is the text that defines a code, which is written for some codes alone.
+    // The text that defines a code is not left behind either; only some codes have one.
     fs::create_dir(at.join("own")).expect("a folder");
     fs::write(at.join("own/chunks.code"), b"mine").expect("a file");
     let lrc = ["encode", "data", "--as", "ceph:plugin=lrc k=4 m=2 l=3", "--out", "own"];
@@ -178,7 +177,7 @@ fn a_file_is_replaced_only_if_asked_and_no_other_is_left() {
     ok(at, &lrc);
     fs::remove_dir_all(at.join("own")).expect("it goes");
 
-    // What fails on the way leaves what was there, and nothing besides.
+    // A failure keeps the old files and leaves no others.
     for column in 0..3 {
         fs::remove_file(at.join(format!("c/chunk.{column}"))).expect("it goes");
     }
@@ -191,7 +190,7 @@ fn a_file_is_replaced_only_if_asked_and_no_other_is_left() {
     assert_eq!(names(&at.join("c")), ["chunk.3", "chunks.txt"]);
 }
 
-/// A link stays a link, and what is no file is not replaced: the system's devices are not.
+/// A link stays a link, and only regular files are replaced: devices of the system are not.
 #[cfg(unix)]
 #[test]
 fn only_files_are_replaced() {
@@ -214,7 +213,7 @@ fn only_files_are_replaced() {
     assert!(Command::new("mkfifo").arg(at.join("pipe")).status().expect("mkfifo").success());
     let pipe = pantile_in(at, &["decode", "c", "--out", "pipe", "--overwrite"]);
     assert_fault(&pipe, 2, &["pipe is no file"], "a pipe");
-    // A chunk that would be waited for is taken for lost.
+    // A pipe in the place of a chunk counts as lost.
     fs::rename(at.join("pipe"), at.join("c/chunk.1")).expect("it moves");
     let run = ok(at, &["decode", "c", "--out", "back"]);
     assert!(run.stderr.contains("chunk.1: it is no regular file"), "{}", run.stderr);
@@ -232,7 +231,7 @@ fn a_chunk_of_another_length_is_taken_for_lost() {
     let run = ok(at, &["decode", "c", "--out", "back"]);
     assert!(run.stderr.contains("c/chunk.1: it has 5 bytes, not 28672"), "{}", run.stderr);
     assert_eq!(fs::read(at.join("back")).expect("a file"), data(100_000));
-    // All of another: what was given is wrong.
+    // If all chunks differ, the arguments are wrong.
     let wrong = ["decode", "c", "--code", "rs:4+2", "--chunk", "4K", "--length", "100", "--out", "b"];
     assert_fault(
         &pantile_in(at, &wrong),
@@ -293,7 +292,7 @@ fn an_impossible_wish_is_one_sentence() {
     }
 }
 
-/// What says how chunks were made may have been written by anybody.
+/// An attacker can write the text that records the layout of chunks.
 #[test]
 fn a_text_that_is_not_right_is_refused() {
     let folder = folder(1000);
@@ -350,7 +349,7 @@ fn answers_are_json_if_asked() {
     assert!(run.stdout.contains("{\"column\": 2, \"reason\": \"it is missing\"}"), "{}", run.stdout);
 }
 
-/// A code of one's own lies beside the chunks, in a folder whose name is no UTF-8.
+/// A user's own code is stored beside the chunks, in a folder whose name is not UTF-8.
 #[test]
 fn a_code_file_is_read_where_the_chunks_are() {
     use std::os::unix::ffi::OsStrExt;

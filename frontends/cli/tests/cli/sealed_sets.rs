@@ -1,4 +1,4 @@
-//! The way of a file through seal, verify, heal and unseal, and what goes wrong on it.
+//! A file goes through seal, verify, heal and unseal, with faults on the way.
 
 use crate::common::*;
 use serde_json::{Value, json as value};
@@ -53,17 +53,17 @@ impl Place {
     }
 }
 
-/// Bytes with period 251, never zeros only.
+/// Bytes with period 251, never only zeros.
 fn painted(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|i| ((i * 7 + seed * 13) % 251) as u8).collect()
 }
 
-/// Spoils a byte in the middle of a file, keeping its time.
+/// Changes bytes in the middle of a file, and keeps its time.
 fn spoil(path: &Path, from: usize) {
     let mut bytes = fs::read(path).expect("there");
-    // Behind the two copies of the header; of what stands at the end there are copies.
+    // After the two copies of the header; the data at the end of the file have copies.
     let at = 8192 + from;
-    // So many that the equations alone prove enough.
+    // Enough bytes for a proof by the equations alone.
     bytes[at..].iter_mut().take(8).for_each(|byte| *byte ^= 0x5a);
     fs::write(path, bytes).expect("written");
 }
@@ -106,7 +106,7 @@ fn too_few_open_files_are_said_and_are_no_verdict() {
         assert_eq!(status, Some(3), "{error}");
         assert!(error.contains("may have 64") && error.contains("ulimit -n"), "{error}");
     }
-    // A limit that may be raised is raised.
+    // The command raises a soft limit.
     assert_eq!(limited(1024, "verify").0, Some(0));
 }
 
@@ -152,7 +152,7 @@ fn silent_damage_is_located_without_checksums() {
 }
 
 #[test]
-fn more_than_the_code_can_bear_is_refused() {
+fn losses_beyond_the_tolerance_are_refused() {
     let place = Place::new();
     place.seal("rs:4+2");
     for shard in &place.shards()[..3] {
@@ -259,7 +259,7 @@ fn a_touched_file_beside_its_parity_says_seal_and_not_heal() {
 }
 
 #[test]
-fn what_is_not_restored_is_listed_and_the_status_says_so() {
+fn unrestored_files_are_listed_and_the_status_says_so() {
     let place = Place::new();
     place.seal("rs:4+2");
     fs::create_dir_all(place.path("restored")).expect("made");
@@ -273,13 +273,13 @@ fn what_is_not_restored_is_listed_and_the_status_says_so() {
     );
     let report = place.json(2, &["unseal", "shards", "--to", "restored", "--json"]);
     assert_eq!((&report["not_restored_count"], &report["already_there"]), (&value!(1), &value!(2)));
-    // A directory is not overwritten, and the sentence does not ask for what was asked.
+    // A directory is not overwritten, and the message does not propose the given option again.
     fs::remove_file(place.path("restored/a.raw")).expect("removed");
     fs::create_dir(place.path("restored/a.raw")).expect("made");
     let run = place.run(&["unseal", "shards", "--to", "restored", "--overwrite"]);
     assert_eq!(run.status, 2, "{}", run.stderr);
     assert!(run.stderr.contains("a.raw is in the way") && !run.stderr.contains("ask to"), "{}", run.stderr);
-    // Without checksums, and one parity: nobody can tell which block is wrong.
+    // Without checksums, and with one parity, the wrong block cannot be located.
     let seal = [
         "seal",
         "photos",
@@ -300,7 +300,7 @@ fn what_is_not_restored_is_listed_and_the_status_says_so() {
 }
 
 #[test]
-fn what_shards_are_called_is_told_and_put_right() {
+fn misnamed_shards_are_reported_and_renamed() {
     let place = Place::new();
     place.seal("rs:4+2");
     let shards = place.shards();
@@ -321,13 +321,13 @@ fn what_shards_are_called_is_told_and_put_right() {
     assert!(run.status == 1 && run.stdout.contains("good, but under a wrong name"), "{}", run.stdout);
     assert!(
         run.stdout
-            .contains("nothing is damaged, but shards bear the names of others: run 'pantile heal shards'"),
+            .contains("nothing is damaged, but shards have the names of others: run 'pantile heal shards'"),
         "{}",
         run.stdout
     );
     let run = place.run(&["heal", "shards"]);
     assert!(run.status == 0 && run.stdout.matches("  renamed    ").count() == 2, "{}", run.stdout);
-    // A shard of another set in the place of one: it is kept, and said where.
+    // A shard of another set takes the place of one: it is kept, and its new path is reported.
     let other = place.json(0, &["seal", "photos", "--code", "rs:4+2", "--out", "other", "--json"]);
     fs::copy(place.path("other/photos.02.shard"), &shards[2]).expect("copied");
     let aside = format!("aside to {}.of-{}", shards[2].display(), other["set"].as_str().expect("a UUID"));
@@ -337,7 +337,7 @@ fn what_shards_are_called_is_told_and_put_right() {
     assert_eq!(place.run(&["verify", "shards"]).status, 0);
 }
 
-/// The text says that JSON lists them.
+/// The text refers to JSON for the complete list.
 #[test]
 fn json_lists_everything_that_is_not_restored() {
     let place = Place::new();
@@ -413,7 +413,7 @@ fn an_impossible_set_is_status_2() {
     ];
     for (arguments, needles) in cases {
         let run = place.run(arguments);
-        // A phase may have begun before the fault; the fault is the last line.
+        // A phase can begin before the fault; the fault is the last line.
         let last = run.stderr.lines().last().unwrap_or_default().to_string();
         assert_eq!(run.status, 2, "{arguments:?}: {}{}", run.stdout, run.stderr);
         assert!(last.starts_with("pantile: ") && last.ends_with(['.', '?']), "{arguments:?}: {last}");
@@ -425,7 +425,7 @@ fn an_impossible_set_is_status_2() {
     assert!(!place.path("new").exists());
 }
 
-/// A refused `seal` leaves nothing that it made, and everything that it did not make.
+/// A refused `seal` removes everything that it made, and nothing else.
 #[test]
 fn a_refused_seal_leaves_no_folders() {
     let place = Place::new();
@@ -450,11 +450,10 @@ fn a_refused_seal_leaves_no_folders() {
     }
 }
 
-/// Checksums of all blocks of a file of holes were made before it was asked whether there is room
-/// for the blocks.
+/// Space for a file of holes is checked before checksums of its blocks are computed.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_of_holes_that_has_no_room_is_refused_in_little_memory() {
+fn a_file_of_holes_without_space_is_refused_in_little_memory() {
     let place = Place::new();
     assert_eq!(
         place.run(&["seal", "photos", "--code", "rs:4+2", "--out", "shards", "--block", "4K"]).status,
@@ -479,7 +478,7 @@ fn a_file_of_holes_that_has_no_room_is_refused_in_little_memory() {
     }
 }
 
-/// Every path below a directory.
+/// Returns every path below a directory.
 fn tree_of(root: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(root).expect("a directory").flatten() {
@@ -513,7 +512,7 @@ fn a_code_that_repairs_nothing_is_warned_of() {
     assert_eq!(report["tolerance"], 0);
 }
 
-/// Shards of which nothing can be read are still shards, whatever asks for them by their name.
+/// Shards that cannot be read are still shards, for every command that is given their names.
 #[test]
 fn shards_that_cannot_be_read_are_not_said_to_be_missing() {
     let place = Place::new();
@@ -538,7 +537,7 @@ fn shards_that_cannot_be_read_are_not_said_to_be_missing() {
     assert!(place.run(&["verify", "shards", "--name", "other"]).stderr.contains("there is no shard in"));
 }
 
-/// What is lost is counted once, whoever counts it.
+/// Each loss is counted once, by every command.
 #[test]
 fn unseal_counts_the_losses_as_verify_does() {
     let place = Place::new();
@@ -588,8 +587,7 @@ fn files_in_the_way_are_not_replaced_unasked() {
     place.assert_same_tree("restored");
 }
 
-/// Two sets of one name, one of them with a shard less, were taken for one: the smaller was not
-/// mentioned.
+/// Two sets of one name are reported, even if one of them has fewer shards.
 #[test]
 fn two_sets_that_are_named_are_two_sets() {
     let place = Place::new();

@@ -1,12 +1,11 @@
-//! What people do with sealed files every day, in the words of the command; and every command that
-//! it proposes can be run.
+//! Everyday work with sealed files; every command in a message runs as printed.
 
 use crate::common::*;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder with a blank in its name, sealed to another one.
+/// A folder with a blank in its name, and the folder of its shards.
 struct Place {
     directory: tempfile::TempDir,
 }
@@ -39,13 +38,13 @@ impl Place {
         run.stdout
     }
 
-    /// Runs what stands between quotes in an answer, as a person would who copies it.
+    /// Runs the quoted commands of an answer in a shell, as a user would copy them.
     fn follow(&self, text: &str) -> usize {
         let proposed: Vec<&str> = text.split('\'').filter(|part| part.starts_with("pantile ")).collect();
         for command in &proposed {
             let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
             let mut shell = std::process::Command::new("sh");
-            // By the records of what the tests sealed.
+            // With the records of sets that the tests sealed.
             shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
             let run = shell.args(["-c", &line]).current_dir(self.directory.path()).output();
             let output = run.expect("a shell");
@@ -80,10 +79,11 @@ fn every_command_that_is_proposed_can_be_run_as_it_stands() {
 }
 
 #[test]
-fn what_a_fault_tells_to_say_helps() {
+fn options_that_a_fault_names_help() {
     let place = Place::new();
     place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
-    // Another content is overwritten, another kind is not, and nobody is told to try.
+    // A file of other content is overwritten. A path of another kind is not, and the message does
+    // not propose to try.
     fs::create_dir_all(place.path("to/x.tmp")).expect("made");
     let unseal = ["unseal", "shards", "--to", "to"];
     let run = place.run(&unseal);
@@ -149,7 +149,7 @@ fn one_path_is_listed_healed_and_restored() {
     for name in ["03", "04"] {
         fs::remove_file(place.path(&format!("my photos/2026/{name}.raw"))).expect("removed");
     }
-    // An original that is there and stands among the shards would mean that all is healed.
+    // A present original among the shards would suggest that everything is healed.
     let mistaken = place.run(&["heal", "my parity", "my photos/2026/05.raw"]);
     assert_fault(&mistaken, 2, &["05.raw is an original", "behind --"], "an original among shards");
     let healed = place.good(&["heal", "my parity", "--", "my photos/2026/03.raw"]);
@@ -169,13 +169,14 @@ fn words_fit_what_they_are_said_of() {
     place.good(&["seal", "my photos", "--out", "one", "--code", "raid5:2", "--beside"]);
     let clean = place.good(&["verify", "one"]);
     assert!(clean.contains("The one shard is good."), "{clean}");
-    // The shards are whole, and an original is missing: not "nothing is missing".
+    // The shards are whole and an original is missing, so the message does not say "nothing is
+    // missing".
     place.good(&["seal", "my photos", "--out", "full", "--code", "rs:2+2"]);
     fs::remove_file(place.path("my photos/2026/03.raw")).expect("removed");
     let found = place.run(&["verify", "full"]);
     assert!(!found.stdout.contains("nothing is missing"), "{}", found.stdout);
     assert!(place.good(&["info", "full"]).contains("2 directories, 0 links"));
-    // Ranges, not 200 numbers.
+    // Ranges are printed, not 200 numbers.
     place.good(&["seal", "my photos/x.tmp", "--out", "wide", "--code", "lch:128+128"]);
     for column in 0..200 {
         fs::remove_file(place.path(&format!("wide/x.tmp.{column:03}.shard"))).expect("removed");
@@ -185,7 +186,7 @@ fn words_fit_what_they_are_said_of() {
     assert!(run.stderr.contains("0-199") && !run.stderr.contains("17, 18"), "{}", run.stderr);
 }
 
-/// Files that a command keeps under a name of its own while it works, or leaves when it is killed.
+/// Temporary files of a command that works or was killed.
 #[cfg(unix)]
 fn temporaries(folders: &[PathBuf]) -> Vec<PathBuf> {
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
@@ -214,7 +215,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
     for command in [&seal[..], &["heal", "shards"], &["unseal", "shards", "--to", "to"]] {
         for signal in ["-TERM", "-HUP"] {
             if command[0] == "heal" {
-                // It is gone already where the signal before ended its healing.
+                // The file does not exist if the signal before ended its healing.
                 let _ = fs::remove_file(at("shards/big.00.shard"));
             }
             let mut child = Command::new(env!("CARGO_BIN_EXE_pantile"))
@@ -244,7 +245,7 @@ fn a_signal_ends_seal_heal_and_unseal_with_a_message_and_leaves_no_temporary_fil
             assert!(said.lines().last().is_some_and(|line| line.contains("ended on request")), "{said}");
             assert_eq!(temporaries(&folders), Vec::<PathBuf>::new(), "{command:?} {signal}");
         }
-        // Done at last, for the next command.
+        // Completes the work for the next command.
         let done = run(command);
         assert_eq!(done.status, 0, "{}", done.stderr);
     }
@@ -280,7 +281,7 @@ fn a_limit_on_the_length_of_files_is_named_and_leaves_no_temporary_files() {
     assert_eq!(temporaries(&[at("shards"), at("to")]), Vec::<PathBuf>::new());
 }
 
-/// In a name space of its own, in which whoever runs it may mount a small file system.
+/// Runs in a namespace of its own, in which any user can mount a small file system.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_target_does_not_stop_healing_elsewhere() {
@@ -356,7 +357,7 @@ fn under_any_umask_sets_stay_closed_and_what_is_restored_has_the_mode_that_was_s
 }
 
 #[test]
-fn what_is_rotten_or_changed_is_left_to_the_user_with_commands_that_work() {
+fn rotten_or_changed_files_are_left_to_the_user_with_commands_that_work() {
     let place = Place::new();
     fs::create_dir(place.path("tree")).expect("a folder");
     let sealed: Vec<u8> = (0..300_000u32).map(|i| (i * 31 % 251) as u8).collect();
@@ -384,7 +385,7 @@ fn what_is_rotten_or_changed_is_left_to_the_user_with_commands_that_work() {
     assert!(place.good(&["verify", "parity"]).contains("Verdict: clean"));
 }
 
-/// Shards of a user stay that user's when root heals them.
+/// Shards that root heals still belong to their user.
 #[test]
 fn a_shard_that_root_makes_again_belongs_to_the_owner_of_the_others() {
     use std::os::unix::fs::{MetadataExt, chown};
@@ -411,7 +412,8 @@ fn a_shard_that_root_makes_again_belongs_to_the_owner_of_the_others() {
     assert_eq!(fs::metadata(&shard).expect("it is there").uid(), USER);
 }
 
-/// Shards on two real devices, where the machine has two: each answer says once what can fail.
+/// Shards on two real devices, if the machine has two: each answer names once the disks that can
+/// fail.
 #[test]
 fn disks_that_can_fail_are_named_by_seal_info_and_verify() {
     let place = Place::new();
@@ -445,8 +447,7 @@ fn disks_that_can_fail_are_named_by_seal_info_and_verify() {
     }
 }
 
-/// A shelf of three disks of which one is away, replaced, and at another place, in the words of the
-/// command.
+/// A shelf of three disks: one is missing, replaced, or at another path.
 #[test]
 fn a_disk_is_named_asked_for_and_healed_by_its_name() {
     let place = Place::new();
@@ -463,7 +464,7 @@ fn a_disk_is_named_asked_for_and_healed_by_its_name() {
     let text = place.run(&["verify", "par"]).stdout;
     let asked = format!("is {} mounted?", place.path("disk2/films").display());
     assert!(text.contains("disk disk2-films") && text.contains(&asked), "{text}");
-    // Elsewhere: said once.
+    // At another path: reported once.
     let healed = place.run(&["heal", "par", "--disk", "disk2-films=away/films"]);
     assert_eq!(healed.status, 0, "{}{}", healed.stdout, healed.stderr);
     place.good(&["verify", "par"]);

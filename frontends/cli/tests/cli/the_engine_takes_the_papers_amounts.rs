@@ -1,11 +1,10 @@
-//! Claim: `pantile-lab dcode-engine` asks what the D-Code paper asked, 2000 reads healthy and 200
-//! with each disk lost, of all codes at all its primes, and docs/lab.md says what comes of that.
+//! Claim: `pantile-lab dcode-engine` runs the D-Code paper's requests, 2000 reads healthy and 200
+//! with each disk lost, with all codes at all its primes, and docs/lab.md has the results.
 
 use crate::common::*;
 use serde_json::Value;
 
-/// On the disk by whose model the paper's percentages come out; a third of what the command does
-/// by itself.
+/// Runs on the disk model that gives the paper's percentages; a third of the command's default.
 #[test]
 fn all_primes_are_asked_the_papers_requests() {
     let arguments = ["pantile-lab", "dcode-engine", "--disks", "element"];
@@ -28,7 +27,7 @@ fn all_primes_are_asked_the_papers_requests() {
                 assert!(value(&format!("{case} element"), &quantity) > 1.0, "{case}, {state}");
             }
         }
-        // As the text says.
+        // The text states the same.
         for rival in ["RDP", "H-Code", "HDP"] {
             let percent = value(&format!("{rival} p={p} element"), "D-Code faster, healthy, per cent");
             assert!(percent > 0.0, "{rival} p={p}: {percent}");

@@ -1,5 +1,5 @@
-//! Every `console` block of docs/cli.md, docs/chunks.md and docs/ceph-report.md is what the command
-//! prints in the repository, and of docs/advise.md in a folder of its own.
+//! Every `console` block of docs/cli.md, docs/chunks.md and docs/ceph-report.md is the output of
+//! its command in the repository, and every one of docs/advise.md in a folder of its own.
 //!
 //! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli
 //! the_reference_shows_real_output`.
@@ -32,7 +32,7 @@ fn every_console_block_is_what_is_printed() {
     }
 }
 
-/// The page with what each command of its console blocks prints now.
+/// Returns the page with the present output of each command in its console blocks.
 fn with_real_output(page: &str, folder: &Path) -> String {
     let mut out = String::new();
     let mut in_block = false;
@@ -60,7 +60,7 @@ fn with_real_output(page: &str, folder: &Path) -> String {
     out
 }
 
-/// What a command prints, or its fault, as far as `| head -N` lets it.
+/// Returns the output of a command, or its fault, up to the limit of `| head -N`.
 fn printed(command: &str, folder: &Path) -> String {
     let (command, lines) = match command.split_once(" | head -") {
         Some((command, lines)) => (command, lines.parse().expect("head -N")),
@@ -69,7 +69,7 @@ fn printed(command: &str, folder: &Path) -> String {
     let arguments: Vec<&str> = command.split(' ').collect();
     let run = pantile_in(folder, &arguments);
     let mut out = String::new();
-    // Beside an answer standard error has progress only, and that only where the machine is slow.
+    // Beside an answer, standard error has only progress, and only on a slow machine.
     let shown = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };
     for line in shown.lines().take(lines) {
         out.push_str(&format!("{line}\n"));

@@ -1,9 +1,9 @@
-//! Every input of `tests/typed.txt`, as people type it, ends with its status and says its words.
+//! Every input of `tests/typed.txt`, as people type it, ends with its status and prints its words.
 
 use crate::common::*;
 use std::path::Path;
 
-/// The words of a shell's line: blanks separate them, but not between single quotes.
+/// Splits a shell's line into words: blanks separate them, except between single quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut is_quoted, mut is_new) = (false, true);
@@ -22,8 +22,8 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// A directory with a volume `tank` on files of its own, a volume `pool` on six disks, a sealed set
-/// `shards` of `photos`, a trace and blank disks.
+/// Makes a volume `tank` on files of its own, a volume `pool` on six disks, a sealed set `shards`
+/// of `photos`, a trace and blank disks.
 fn prepare(at: &Path) {
     std::fs::create_dir(at.join("photos")).expect("a directory");
     std::fs::write(at.join("photos/a"), "x").expect("a file");
@@ -51,7 +51,7 @@ fn prepare(at: &Path) {
     }
 }
 
-/// What was typed with `lab` runs, and the program that has the command is named.
+/// A command typed after `lab` runs, and the program that has it is named.
 #[test]
 fn lab_names_the_program_of_a_command_and_runs_it() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -65,7 +65,7 @@ fn lab_names_the_program_of_a_command_and_runs_it() {
         assert_eq!((run.status, run.stderr.as_str()), (0, named), "{typed:?}");
         assert!(!run.stdout.is_empty(), "{typed:?}");
     }
-    // Where it is not installed, the fault says so.
+    // Without an installed `pantile-lab`, the fault says so.
     let alone = folder.path().join("pantile");
     std::fs::copy(env!("CARGO_BIN_EXE_pantile"), &alone).expect("a copy");
     let run = std::process::Command::new(&alone).args(generate).output().expect("it runs");

@@ -1,4 +1,4 @@
-//! The commands on volumes that nobody serves: the whole life of one, statuses, faults.
+//! The commands on volumes without a server: the life of a volume, statuses, faults.
 //! tests/clients.sh has the served ones.
 
 use crate::common::*;
@@ -22,8 +22,8 @@ fn json_of(folder: &Path, arguments: &str) -> serde_json::Value {
         .unwrap_or_else(|e| panic!("{arguments}: {e}\n{}{}", run.stdout, run.stderr))
 }
 
-/// The status of a volume that cannot be opened: a fault of one line, and what each path holds, for
-/// people and programs.
+/// Checks the status of a volume that cannot be opened: a fault of one line, and the content of
+/// each path, as text and as JSON.
 fn unopened(folder: &Path, vol: &str, says: &[&str], devices: &[(&str, &str)]) {
     let run = at(folder, &format!("status {vol}"));
     for needle in says {
@@ -91,7 +91,7 @@ fn a_volume_lives_through_losses() {
     assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
 }
 
-/// A superblock may name a volume as whoever made it likes.
+/// An attacker's superblock can have any name of a volume.
 #[test]
 fn a_command_that_is_proposed_is_one_command() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -156,7 +156,7 @@ fn an_impossible_volume_is_refused_in_one_sentence() {
     assert!(!folder.join("new").exists(), "assemble left a folder behind");
 }
 
-/// Each block of the first devices that holds data is changed: more than any code bears.
+/// Changes each data block of the first devices, more than any code tolerates.
 fn spoil(folder: &Path, devices: u32, holds: u8) {
     for device in 0..devices {
         let path = folder.join(format!("vol/device-0{device}.pantile"));
@@ -175,7 +175,7 @@ fn write(folder: &Path, holds: u8, len: usize) {
 }
 
 #[test]
-fn a_rebuild_that_nobody_runs_is_said_to_wait_and_its_rate_is_shown() {
+fn a_rebuild_without_a_server_is_said_to_wait_and_its_rate_is_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 8M");
@@ -193,7 +193,7 @@ fn a_rebuild_that_nobody_runs_is_said_to_wait_and_its_rate_is_shown() {
 }
 
 #[test]
-fn a_volume_that_cannot_be_opened_is_given_back_what_moved() {
+fn a_volume_that_cannot_be_opened_takes_moved_devices_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 1M");
@@ -239,7 +239,7 @@ fn a_spare_is_given_back() {
     }
     let refused = at(folder, "remove-spare vol vol/device-00.pantile");
     assert_fault(&refused, 2, &["no spare of the volume", "/spare, "], "remove-spare");
-    // Also one that is not there any more, and by another name.
+    // The same for a spare whose file is gone, and by another name.
     std::fs::remove_file(folder.join("gone")).expect("it is there");
     assert_eq!(json_of(folder, "remove-spare vol gone")["served"], false);
     std::os::unix::fs::symlink("spare", folder.join("link")).expect("a link");
@@ -250,7 +250,7 @@ fn a_spare_is_given_back() {
 }
 
 #[test]
-fn the_margin_is_not_said_of_what_is_lost() {
+fn the_margin_is_that_of_stripes_without_losses() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 8M");
@@ -264,7 +264,7 @@ fn the_margin_is_not_said_of_what_is_lost() {
 }
 
 #[test]
-fn devices_that_somebody_uses_are_said_to_be_in_use() {
+fn devices_of_another_process_are_said_to_be_in_use() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 1M --code mirror:2");
@@ -307,7 +307,7 @@ fn too_many_losses_are_refused() {
 }
 
 #[test]
-fn what_was_taken_out_beyond_the_tolerance_comes_back_by_assembling() {
+fn devices_removed_beyond_the_tolerance_come_back_by_assembling() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 1M --code raid5:2");
@@ -333,7 +333,7 @@ fn a_folder_too_deep_for_a_socket_is_a_volume_all_the_same() {
     assert_fault(&run, 2, &["107 bytes", "shorter"], "serve");
 }
 
-/// The three places of a superblock on each of the first devices.
+/// Erases the three copies of the superblock on each of the first devices.
 fn without_superblocks(folder: &Path, devices: u32) {
     for device in 0..devices {
         let path = folder.join(format!("vol/device-0{device}.pantile"));
@@ -376,7 +376,7 @@ fn a_volume_whose_superblocks_are_gone_is_found_by_its_stripes() {
     let dry = at(folder, &format!("assemble {devices} --into again --scan-stripes"));
     assert_eq!(dry.status, 1, "{}{}", dry.stdout, dry.stderr);
     assert!(
-        dry.stdout.contains("Nothing was written") && dry.stdout.contains("5 superblocks are made again"),
+        dry.stdout.contains("Nothing was written") && dry.stdout.contains("5 superblocks are rebuilt"),
         "{}",
         dry.stdout
     );
@@ -390,7 +390,7 @@ fn a_volume_whose_superblocks_are_gone_is_found_by_its_stripes() {
 }
 
 #[test]
-fn maps_that_nothing_tells_of_are_made_of_the_stripes() {
+fn maps_lost_on_all_devices_are_rebuilt_from_the_stripes() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     ok(folder, "create vol --size 8M --code raid6:4");
@@ -399,7 +399,7 @@ fn maps_that_nothing_tells_of_are_made_of_the_stripes() {
     for device in 0..6 {
         let path = folder.join(format!("vol/device-0{device}.pantile"));
         let mut bytes = std::fs::read(&path).expect("a device");
-        // All before the first chunk but the superblocks: journal, snapshots, log.
+        // Everything before the first chunk except the superblocks: journal, snapshots, log.
         let chunk = bytes.chunks(4096).position(|block| block.starts_with(b"PANTCHNK")).expect("a chunk");
         bytes[8192..4096 * chunk].fill(0);
         std::fs::write(&path, &bytes).expect("it lies");
@@ -408,7 +408,7 @@ fn maps_that_nothing_tells_of_are_made_of_the_stripes() {
     let devices = devices.join(" ");
     let dry = at(folder, &format!("assemble {devices} --into again --scan-stripes"));
     assert_eq!(dry.status, 1, "{}{}", dry.stdout, dry.stderr);
-    for says in ["The maps cannot be read", "lived only in the log", "Nothing was written"] {
+    for says in ["The maps cannot be read", "only in the log are lost", "Nothing was written"] {
         assert!(dry.stdout.contains(says), "{}", dry.stdout);
     }
     ok(folder, &format!("assemble {devices} --into again --scan-stripes --yes"));
@@ -416,7 +416,7 @@ fn maps_that_nothing_tells_of_are_made_of_the_stripes() {
     assert!(ok(folder, "scrub again").contains("clean"));
 }
 
-/// Whoever made a volume's folder answers at its control socket as well.
+/// An attacker who made the folder of a volume also answers at its control socket.
 #[test]
 fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -435,7 +435,7 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     }]);
     let done = serde_json::json!({ "answer": "done", "text": strange });
     let socket = UnixListener::bind(folder.join("vol/control.sock")).expect("it listens");
-    // Until the test ends: a connection has an order in each of its lines.
+    // The thread runs until the test ends; each line of a connection is an order.
     std::thread::spawn(move || {
         for connection in socket.incoming() {
             let Ok(mut answers) = connection else { return };
@@ -459,7 +459,7 @@ fn a_terminal_obeys_nothing_that_a_strangers_server_answers() {
     assert_eq!(json["code"], strange, "programs have it as it is");
 }
 
-/// Each byte of the answer comes soon, and the line never.
+/// Each byte of the answer arrives soon, but the line never ends.
 #[test]
 fn ctrl_c_ends_the_wait_for_a_server_whose_answer_drips() {
     use std::process::Command;
@@ -473,7 +473,7 @@ fn ctrl_c_ends_the_wait_for_a_server_whose_answer_drips() {
     let socket = UnixListener::bind(folder.join("vol/control.sock")).expect("it listens");
     let (told, drips) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        // It is served, it is ordered, it is under way.
+        // The orders are status, the requested order, and status again.
         for (connection, answer) in socket.incoming().zip([Some(&status), Some(&done), Some(&status), None]) {
             let Ok(mut connection) = connection else { return };
             let _ = BufReader::new(&connection).read_line(&mut String::new());

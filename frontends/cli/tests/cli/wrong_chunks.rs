@@ -1,5 +1,5 @@
-//! Claim: chunks that do not fit one another are named and gone round, or nothing is written; and
-//! `chunks verify` and `chunks rebuild` say and mend the same.
+//! Claim: chunks that do not fit one another are named and decoded around, or nothing is written;
+//! `chunks verify` and `chunks rebuild` report and repair the same.
 
 use crate::common::*;
 use std::fs;
@@ -14,7 +14,7 @@ fn data(len: usize) -> Vec<u8> {
     (0..len).map(step).collect()
 }
 
-/// A folder with a file `data` of so many bytes, and its chunks in `c`.
+/// A folder with a file `data` of `len` bytes, and its chunks in `c`.
 fn folder(len: usize, arguments: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("data"), data(len)).expect("a file");
@@ -65,20 +65,20 @@ fn a_wrong_chunk_is_named_and_the_file_is_right() {
     let made: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
     assert_eq!(made["wrong"], serde_json::json!([{"column": 1, "first": 20000, "bytes": 1000}]));
     assert_eq!(made["checked"], true);
-    // To a pipe, too.
+    // The same to a pipe.
     let command = format!("{} decode c --out - > piped", env!("CARGO_BIN_EXE_pantile"));
     let done =
         std::process::Command::new("sh").args(["-c", &command]).current_dir(at).output().expect("a shell");
     assert!(done.status.success() && fs::read(at.join("piped")).expect("a file") == data(300_000));
     assert!(String::from_utf8_lossy(&done.stderr).contains("c/chunk.1: 1000 of its bytes"));
-    // Callers that have checksums turn it off.
+    // A caller with checksums of its own can disable the check.
     let run = pantile_in(at, &["decode", "c", "--out", "unchecked", "--no-check"]);
     assert_eq!((run.status, run.stderr.as_str()), (0, ""));
     assert!(fs::read(at.join("unchecked")).expect("a file") != data(300_000));
 }
 
 #[test]
-fn exchanged_names_are_gone_round_or_refused() {
+fn exchanged_names_are_decoded_around_or_refused() {
     let folder = folder(300_000, &["--code", "rs:10+4", "--chunk", "4K"]);
     let at = folder.path();
     exchange(&at.join("c"), "chunk.1", "chunk.2");
@@ -108,7 +108,7 @@ fn uncertain_data_are_not_written() {
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(run.stderr.contains("c/chunk.1: its byte 20000 is wrong"), "{}", run.stderr);
     assert!(fs::read(at.join("back")).expect("a file") == data(300_000));
-    // Two of two parities are seen, and not located; before them a pipe has what is right.
+    // Two errors with two parities are detected but not located; a pipe has the data before them.
     change(&at.join("c/chunk.1"), 20_000..20_001);
     change(&at.join("c/chunk.0"), 50_000..50_100);
     change(&at.join("c/chunk.3"), 50_000..50_100);
@@ -130,7 +130,7 @@ fn uncertain_data_are_not_written() {
     let before = files(&at.join("c"));
     assert_fault(&pantile_in(at, &["chunks", "rebuild", "c"]), 2, &["nothing was written"], "rebuild");
     assert!(files(&at.join("c")) == before);
-    // Where nothing is to spare, nothing is checked, and that is said.
+    // Without spare chunks nothing is checked, and the message says so.
     fs::remove_file(at.join("c/chunk.0")).expect("it goes");
     fs::remove_file(at.join("c/chunk.3")).expect("it goes");
     let run = pantile_in(at, &["decode", "c", "--out", "back", "--overwrite"]);
@@ -173,7 +173,7 @@ fn missing_and_wrong_chunks_are_named_and_rebuilt() {
         assert!(files(&at.join("c")) == whole, "{arguments:?}");
         let run = pantile_in(at, &["chunks", "rebuild", "c"]);
         assert!(run.status == 0 && run.stdout.contains("nothing was written"), "{}", run.stdout);
-        // Without chunks.txt the lengths of chunks say enough, but for cells.
+        // Without chunks.txt the lengths of chunks suffice, except for cells.
         fs::remove_file(at.join("c/chunks.txt")).expect("it goes");
         fs::remove_file(at.join("c/chunk.0")).expect("it goes");
         let run = pantile_in(at, &[&["chunks", "rebuild", "c"], arguments].concat());
@@ -211,7 +211,7 @@ fn too_much_that_is_missing_is_not_rebuilt() {
     assert_eq!(files(&at.join("c")).len(), 4);
 }
 
-/// The shards of a volume lie in a folder with those of others, and with files that are not theirs.
+/// The shards of a volume share a folder with those of others, and with unrelated files.
 #[test]
 fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -223,7 +223,7 @@ fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
     let run = pantile_in(at, &["decode", "v", "--out", "of-text"]);
     assert_eq!(run.status, 0, "{}", run.stderr);
     assert!(fs::read(at.join("of-text")).expect("a file") == content);
-    // As SeaweedFS has them: without our text, with its own files.
+    // In SeaweedFS's form: without our text, with its own files.
     fs::remove_file(at.join("v/chunks.txt")).expect("it goes");
     let info = "{\n  \"files\": [],\n  \"version\": 3,\n  \"datFileSize\": \"12000000\",\n  \"ecShardConfig\": null\n}";
     fs::write(at.join("v/3.ecx"), b"index").expect("a file");
@@ -251,7 +251,7 @@ fn shards_of_seaweedfs_are_decoded_verified_and_rebuilt() {
         fs::read(at.join("d")).expect("a file") == content
             && fs::read(at.join("3")).expect("a file") == content
     );
-    // Of several volumes one is named; the length may be given where no .vif is.
+    // With several volumes, one is named; the length can be given if there is no .vif.
     fs::write(at.join("v/photos_4.ec00"), b"another").expect("a file");
     let run = pantile_in(at, &["chunks", "verify", "v", "--as", "seaweedfs"]);
     assert_fault(&run, 2, &["several volumes (3, photos_4)", "such as v/3"], "several");

@@ -1,4 +1,4 @@
-//! Runs the built command and holds its answer.
+//! Runs the built command and returns its answer.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -10,23 +10,23 @@ pub struct Run {
     pub stderr: String,
 }
 
-/// Runs `pantile` with these arguments, or `pantile-lab` if that is the first, away from any
+/// Runs `pantile` with these arguments, or `pantile-lab` if that is the first one, without a
 /// terminal.
 pub fn pantile(arguments: &[&str]) -> Run {
     pantile_in(Path::new("."), arguments)
 }
 
-/// The same in a directory.
+/// Runs `pantile` in a directory.
 pub fn pantile_in(directory: &Path, arguments: &[&str]) -> Run {
     run(directory, &[], arguments)
 }
 
-/// The same with variables of the environment.
+/// Runs `pantile` with environment variables.
 pub fn pantile_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     run(Path::new("."), variables, arguments)
 }
 
-/// Returns the program of these arguments with the rest of them.
+/// Returns the program of these arguments, with the rest of them.
 pub fn command(arguments: &[&str]) -> Command {
     let (program, arguments) = match arguments.split_first() {
         Some((&"pantile-lab", rest)) => (env!("CARGO_BIN_EXE_pantile-lab"), rest),
@@ -42,7 +42,7 @@ fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run 
         .current_dir(directory)
         .envs(variables.iter().copied())
         .env_remove("NO_COLOR")
-        // What the tests seal is no matter of whoever runs them.
+        // Records of sets in tests stay out of the user's own state directory.
         .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .env("TERM", "xterm-256color")
         .stdin(Stdio::null())
@@ -55,7 +55,7 @@ fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run 
     }
 }
 
-/// The command at work in a folder: nothing comes in, and what it says is kept.
+/// Starts the command in a folder, without input and with its output captured.
 pub fn begun_in(directory: &Path, arguments: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_pantile"))
         .args(arguments.split(' '))
@@ -67,7 +67,7 @@ pub fn begun_in(directory: &Path, arguments: &str) -> Child {
         .expect("the built command can be run")
 }
 
-/// The answer of a run that must succeed.
+/// Returns the output of a run that must succeed.
 pub fn text(arguments: &[&str]) -> String {
     let run = pantile(arguments);
     assert_eq!(run.status, 0, "{arguments:?}: {}", run.stderr);
@@ -75,14 +75,14 @@ pub fn text(arguments: &[&str]) -> String {
     run.stdout
 }
 
-/// The answer as JSON, whatever the status.
+/// Returns the answer as JSON, with any status.
 pub fn json(arguments: &[&str]) -> Value {
     let run = pantile(arguments);
     serde_json::from_str(&run.stdout)
         .unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{}{}", run.stdout, run.stderr))
 }
 
-/// The names of an object's fields in the order in which they are written.
+/// Returns the names of an object's fields in their written order.
 pub fn keys_as_written(text: &str) -> Vec<String> {
     text.lines()
         .filter_map(|line| line.strip_prefix("  \"")?.split_once('"').map(|(key, _)| key.to_string()))
@@ -92,7 +92,7 @@ pub fn keys_as_written(text: &str) -> Vec<String> {
 /// Asserts that a run ended with this status and one clean line about it.
 pub fn assert_fault(run: &Run, status: i32, needles: &[&str], what: &str) {
     assert_eq!(run.status, status, "{what}: status {}\n{}{}", run.status, run.stdout, run.stderr);
-    // How far a command is, it says on a machine that is slow.
+    // Lines of progress appear on a slow machine.
     let is_progress = |line: &str| line.ends_with(" %");
     let lines: Vec<&str> = run.stderr.lines().filter(|l| !l.is_empty() && !is_progress(l)).collect();
     assert_eq!(lines.len(), 1, "{what}: one line expected, not\n{}", run.stderr);
@@ -109,7 +109,7 @@ pub fn assert_fault(run: &Run, status: i32, needles: &[&str], what: &str) {
     assert!(run.stdout.is_empty(), "{what}: an answer beside the fault: {}", run.stdout);
 }
 
-/// A file of `tests/golden`.
+/// Returns the path of a file of `tests/golden`.
 pub fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
 }

@@ -1,9 +1,8 @@
-//! A code file, a set or a trace that somebody else made is refused, or done with, within seconds
-//! and within little memory.
+//! A code file, a set or a trace of an attacker is refused or processed in seconds and in little
+//! memory.
 //!
-//! Each is read by a process of its own that may have no more address space than is said, and is
-//! ended after 20 seconds of processor time: debug builds take several times what the limits of
-//! docs/limits.md are made for.
+//! Each is read by a process with a limit of address space, which is ended after 20 seconds of
+//! processor time: debug builds need several times the values of docs/limits.md.
 
 use crate::common::*;
 use pantile_format::{Crc64, Manifest, ShardHeader, pieces_of};
@@ -13,8 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs the command with at most so many MiB of address space. Status -1 or 124: it was ended for
-/// the time that it took.
+/// Runs the command with a limit of MiB of address space. Status -1 or 124: it exceeded the time.
 fn bounded(directory: &Path, mib: u32, arguments: &[&str]) -> Run {
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -v {}; ulimit -t 20; exec timeout 200 \"$0\" \"$@\"", mib * 1024)])
@@ -31,7 +29,7 @@ fn bounded(directory: &Path, mib: u32, arguments: &[&str]) -> Run {
     }
 }
 
-/// What the fault says: its last line, since progress may have been told before it.
+/// Returns the fault, which is the last line, since progress can precede it.
 fn fault(run: &Run) -> &str {
     run.stderr.lines().last().unwrap_or_default()
 }
@@ -78,7 +76,7 @@ fn sealed(folder: &Path) -> Vec<PathBuf> {
     (0..6).map(|column| folder.join(format!("s/d.{column:02}.shard"))).collect()
 }
 
-/// Changes the header of a shard, in both copies and under a right checksum.
+/// Changes the header of a shard, in both copies and with a correct checksum.
 fn forge(path: &Path, change: impl Fn(&mut ShardHeader, &File)) {
     let file = File::options().read(true).write(true).open(path).expect("a shard");
     let mut bytes = vec![0; 4096];
@@ -97,13 +95,13 @@ fn announce(header: &mut ShardHeader, manifest_len: u64) {
 }
 
 #[test]
-fn a_manifest_is_never_longer_in_memory_than_what_is_stored_of_it() {
+fn a_manifest_takes_no_more_memory_than_its_stored_bytes() {
     let folder = tempfile::tempdir().expect("a folder");
     for (len, says) in [(6u64 << 30, "--effort 6000000"), (1 << 29, "has a hole")] {
         let place = tempfile::tempdir_in(folder.path()).expect("a folder");
         for shard in sealed(place.path()) {
             forge(&shard, |header, file| {
-                // What lies there begins as a manifest does, of this length, and goes on in a hole.
+                // The data begin as a manifest of this length, and continue in a hole.
                 let mut begin = vec![0; 4096.min(header.manifest_len as usize)];
                 file.read_exact_at(&mut begin, header.meta_offset).expect("a manifest");
                 begin[104..112].copy_from_slice(&len.to_le_bytes());
@@ -146,8 +144,8 @@ fn a_code_within_a_manifest_costs_no_more_than_one_in_a_file() {
 
 #[test]
 fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
-    // 4,000 places of one shard, each of which begins as the manifest of the next generation and
-    // claims the rest of the file.
+    // A shard has 4,000 places that begin as the manifest of the next generation and claim the rest
+    // of the file.
     let folder = tempfile::tempdir().expect("a folder");
     let shards = sealed(folder.path());
     for shard in &shards {
@@ -169,7 +167,7 @@ fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
             }
         });
     }
-    // Only where too much is lost is it asked whether the change would help.
+    // The change is read only if too much is lost without it.
     shards[..3].iter().for_each(|shard| std::fs::remove_file(shard).expect("it goes"));
     let run = bounded(folder.path(), 800, &["verify", "s"]);
     assert_eq!(run.status, 2, "{}", run.stderr);
@@ -226,7 +224,7 @@ fn ctrl_c_ends_a_certificate_and_leaves_nothing_of_it() {
         let entries = std::fs::read_dir(folder.path()).expect("a folder");
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
     };
-    // The file beside the certificate is there as soon as its first set is written.
+    // The new certificate appears when its first set is written.
     let begun = std::time::Instant::now();
     while names().len() == 1 && begun.elapsed().as_secs() < 60 {
         std::thread::sleep(std::time::Duration::from_millis(5));
@@ -243,7 +241,7 @@ fn ctrl_c_ends_a_certificate_and_leaves_nothing_of_it() {
     assert_eq!(names(), ["w.code"]);
 }
 
-/// A named path is the user's word, also where it is a pipe or a link.
+/// The user chose a named path, even if it is a pipe or a link.
 #[test]
 fn pipes_that_the_user_names_are_read() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -267,9 +265,10 @@ fn pipes_that_the_user_names_are_read() {
     read("mkfifo own; cat secret > own & \"$0\" replay own --codes raid5:4");
 }
 
-/// Of a file that was removed the kernel says another name, which a stranger may have made.
+/// The kernel reports another name for a removed file, under which an attacker can have made a
+/// file.
 #[test]
-fn what_a_process_is_given_open_is_read_whatever_has_the_name_that_the_kernel_says() {
+fn open_files_are_read_even_if_another_file_has_their_name() {
     let folder = tempfile::tempdir().expect("a folder");
     let given = folder.path().join("given");
     std::fs::write(&given, [b'g'; 8192]).expect("it writes");
@@ -288,7 +287,7 @@ fn what_a_process_is_given_open_is_read_whatever_has_the_name_that_the_kernel_sa
 }
 
 #[test]
-fn a_superblock_that_says_how_many_stripes_there_are_has_nobody_count_them() {
+fn a_forged_number_of_stripes_costs_little_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     assert_eq!(pantile_in(folder.path(), &["create", "vol", "--size", "8M", "--code", "raid5:3"]).status, 0);
     let devices: Vec<String> = (0..4).map(|device| format!("vol/device-0{device}.pantile")).collect();

@@ -1,5 +1,5 @@
-//! Claim: `pantile-lab dcode-engine --devices` writes nothing unless `--write` says so, and then
-//! only what is blank, unless `--yes` says so.
+//! Claim: `pantile-lab dcode-engine --devices` writes nothing without `--write`, and with it only
+//! blank disks, unless `--yes` is given.
 
 use crate::common::*;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const FILES: [&str; 5] = ["d0", "d1", "d2", "d3", "d4"];
 
-/// A few requests of short elements on these disks.
+/// Runs a few requests of short elements on these disks.
 fn asked(folder: &Path, devices: &[&str], more: &[&str]) -> Run {
     let few = [
         "pantile-lab",
@@ -30,7 +30,7 @@ fn is_blank(folder: &Path, name: &str) -> bool {
 }
 
 #[test]
-fn disks_are_written_only_when_told_and_only_where_nothing_is_lost() {
+fn disks_are_written_only_with_an_option_and_only_if_blank() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     let make = |name: &str, len: u64| {

@@ -1,19 +1,19 @@
-//! Claim: the sets of devices that survive are one answer of all commands: `prove` with a
-//! placement, `status` of a volume that was just created with it, `durability` and `advise`.
+//! Claim: the surviving sets of devices are the same in all commands: `prove` with a placement,
+//! `status` of a new volume with it, `durability` and `advise`.
 
 use crate::common::*;
 use pantile::Code;
 use pantile::code::{ColumnRole, families};
 use serde_json::Value;
 
-/// Sets of one device more than any: how many devices, sets, and survivors.
+/// Sets with one device more than the tolerance: number of devices, of sets, and of survivors.
 type Next = Option<(u64, u64, u64)>;
 
 fn number(value: &Value) -> u64 {
     value.as_u64().or_else(|| value.as_f64().map(|number| number as u64)).expect("a number")
 }
 
-/// By `prove`: the tolerance, and the level beyond it.
+/// Returns the tolerance and the level above it by `prove`.
 fn proved(spec: &str, placement: &str, tolerance: usize) -> (u64, Next) {
     let most = (tolerance + 1).to_string();
     let found = json(&["prove", spec, "--placement", placement, "--max-lost", &most, "--json"]);
@@ -27,7 +27,7 @@ fn proved(spec: &str, placement: &str, tolerance: usize) -> (u64, Next) {
     (any, next)
 }
 
-/// By `create` and `status`; the placement that the volume has.
+/// Returns the volume's placement, its tolerance and the next level by `create` and `status`.
 fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
@@ -43,7 +43,7 @@ fn of_a_volume(spec: &str, placement: Option<&str>) -> (String, u64, Next) {
     (found["placement"].as_str().expect("a word").to_string(), of(margin, "any_more"), next)
 }
 
-/// By `durability`, which counts what is fatal.
+/// Returns the same by `durability`, which counts fatal sets.
 fn durable(spec: &str, placement: &str, next: Next) -> (u64, Next) {
     let found = json(&["durability", spec, "--placement", placement, "--cycles", "0", "--json"]);
     let measures = found.as_array().expect("a list");
@@ -83,7 +83,7 @@ fn prove_status_and_durability_agree_for_every_family() {
     assert!(lossy >= 3, "{lossy}");
 }
 
-/// By `replay`, which proves what it can.
+/// Returns the tolerance by `replay`, as far as it is proved.
 fn replayed(spec: &str, trace: &str) -> u64 {
     let found = json(&["replay", trace, "--codes", spec, "--json"]);
     let measures = found.as_array().expect("a list").iter();
@@ -104,7 +104,7 @@ fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family
             let code = Code::parse(spec).expect("an example");
             let devices =
                 (0..code.columns()).filter(|&column| code.role(column) == ColumnRole::Device).count();
-            // dcode:9,raw is there to be studied: no volume has it.
+            // dcode:9,raw is only for study: no volume has it.
             let stores = code.check_stores().is_ok();
             let (placement, any, _) = match stores {
                 true => of_a_volume(spec, None),
@@ -122,7 +122,7 @@ fn prove_status_durability_replay_and_advise_have_one_tolerance_for_every_family
                 assert_eq!(run.status, 2, "{spec}: {}", run.stderr);
                 continue;
             }
-            // Of the wide ones the other candidates take minutes; each family has one that is not.
+            // Candidates of the wide codes take minutes; each family has a narrow one.
             if code.columns() > 16 {
                 continue;
             }
@@ -201,7 +201,7 @@ fn create_says_in_one_line_what_a_placement_gives_up() {
     assert!(run.stderr.contains("'turned' is no placement: write fixed, rotated"), "{}", run.stderr);
 }
 
-/// Files of one folder are on one disk, whatever it is called here.
+/// Files in one folder are on one disk, under any name.
 #[test]
 fn create_and_status_warn_of_devices_that_fail_together() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -217,7 +217,7 @@ fn create_and_status_warn_of_devices_that_fail_together() {
     assert_eq!(disks["disks"].as_array().map(Vec::len), Some(1));
     assert_eq!(disks["disks"][0]["devices"], serde_json::json!([0, 1, 2, 3, 4, 5]));
     assert_eq!(disks["losses"][0]["survived"], 0);
-    // A volume that tolerates no loss promises none.
+    // A volume without tolerance promises none.
     let bare = folder.path().join("w");
     let bare = text(&["create", bare.to_str().expect("a path"), "--size", "4M", "--code", "raid0:2"]);
     assert!(!bare.contains("although"), "{bare}");

@@ -1,5 +1,6 @@
-//! No length, content or kind of file given as a device, as a spare or in a volume's folder panics,
-//! hangs, or takes more away than itself: each try is a process of its own, with five seconds.
+//! Files of any length, content or kind as a device, a spare or in a volume's folder cause no
+//! panic, no hang, and the loss of no other device. Each try is a process of its own, with five
+//! seconds.
 
 use crate::common::*;
 use std::io::Read;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A volume of raid6:4 of which device 1 may be anything.
+/// A volume of raid6:4 whose device 1 is replaced by a file of any kind.
 const VICTIM: &str = "vol/device-01.pantile";
 
 fn run(folder: &Path, arguments: &str) -> Run {
@@ -41,7 +42,7 @@ fn answered(folder: &Path, arguments: &str, what: &str) -> Run {
     run
 }
 
-/// What may lie under a name, and what it is called.
+/// A name for messages, and a function that makes the file.
 type Thing = (String, Box<dyn Fn(&Path)>);
 
 fn file(path: &Path, bytes: &[u8]) {
@@ -49,11 +50,11 @@ fn file(path: &Path, bytes: &[u8]) {
 }
 
 fn node(path: &Path, arguments: &[&str]) {
-    // Whoever may not make a node tries with nothing under the name.
+    // Without the right to make a node, the test goes on with no file of the name.
     let _ = Command::new("mknod").arg(path).args(arguments).stderr(Stdio::null()).status();
 }
 
-/// Files of many lengths: zeros, text, and the beginning of a member.
+/// Returns files of many lengths: zeros, text, and the beginning of a member.
 fn lengths(member: &[u8]) -> Vec<Thing> {
     let mut lengths: Vec<usize> =
         vec![0, 1, 511, 512, 513, 2000, 4095, 4096, 4097, 8191, 8192, 12288, 65535, 65536];
@@ -98,8 +99,8 @@ fn kinds() -> Vec<Thing> {
             Box::new(|path: &Path| std::os::unix::fs::symlink("nowhere", path).expect("a link")),
         ),
     ];
-    // null, zero, full, tty, random; a loop device that nothing is attached to, a disk of no
-    // driver.
+    // The devices null, zero, full, tty and random; a loop device without a file, and a disk
+    // without a driver.
     for (kind, major, minor) in [
         ("c", "1", "3"),
         ("c", "1", "5"),
@@ -138,7 +139,7 @@ fn a_volume_opens_without_a_member_that_is_anything_else() {
         assert_ne!(status.status, 2, "{what}: {}{}", status.stdout, status.stderr);
         answered(folder, &assemble, &what);
         remove(&folder.join("again"));
-        // Opened to be written.
+        // Opens it for writing.
         let rebuilt = answered(folder, "rebuild vol", &what);
         assert_ne!(rebuilt.status, 2, "{what}: {}{}", rebuilt.stdout, rebuilt.stderr);
     }
@@ -148,7 +149,7 @@ fn a_volume_opens_without_a_member_that_is_anything_else() {
 }
 
 #[test]
-fn whatever_is_given_for_a_device_or_a_spare_is_taken_or_refused_in_one_sentence() {
+fn any_file_as_device_or_spare_is_taken_or_refused_in_one_sentence() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     assert_eq!(run(folder, "create vol --size 1M --code raid6:4").status, 0);
@@ -161,7 +162,7 @@ fn whatever_is_given_for_a_device_or_a_spare_is_taken_or_refused_in_one_sentence
         make(&given);
         let refusals = ["replace vol 0 given", "replace vol 0 given --yes", "add-spare vol given --yes"];
         for (nth, arguments) in refusals.into_iter().chain(["create new --devices given fine"]).enumerate() {
-            // Not all of them each time: they are many.
+            // They are too many for every run, so half of them are skipped.
             if what.contains("bytes") && nth % 2 == 1 && what.len() % 2 == 0 {
                 continue;
             }
@@ -182,7 +183,7 @@ fn whatever_is_given_for_a_device_or_a_spare_is_taken_or_refused_in_one_sentence
 }
 
 #[test]
-fn whatever_lies_in_the_folder_hangs_nobody() {
+fn no_file_in_the_folder_makes_a_command_hang() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();
     assert_eq!(run(folder, "create vol --size 1M --code raid6:4").status, 0);

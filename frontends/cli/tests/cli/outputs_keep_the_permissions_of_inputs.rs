@@ -19,7 +19,7 @@ fn ok(folder: &Path, arguments: &[&str]) {
     assert_eq!(run.status, 0, "{arguments:?}: {}", run.stderr);
 }
 
-/// A folder with a secret, and its chunks, which everybody may read.
+/// A folder with a private file and its chunks, which all users can read.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("secret"), [7; 1000]).expect("a file");
@@ -28,10 +28,10 @@ fn folder() -> tempfile::TempDir {
 }
 
 #[test]
-fn chunks_are_for_everybody_only_if_the_file_is_and_a_file_only_if_all_its_chunks_are() {
+fn outputs_are_readable_by_all_only_if_every_input_is() {
     let folder = folder();
     let at = folder.path();
-    // What the umask leaves of a new file.
+    // Mode of a new file under the umask.
     let new = mode_of(&at.join("secret"));
     let encode = |from: &str, out: &str| {
         let command =
@@ -49,7 +49,7 @@ fn chunks_are_for_everybody_only_if_the_file_is_and_a_file_only_if_all_its_chunk
         assert_eq!(mode_of(&at.join("chunks/chunk.1")), most & new, "{mode:o}");
         assert_eq!(encode("secret", &format!("given{mode}")), most & new, "{mode:o}");
         set_mode(&at.join("chunks/chunk.0"), 0o644);
-        // One that was there before keeps no rights that its chunks do not give.
+        // A replaced file keeps no permissions that its chunks do not have.
         ok(at, &["decode", "chunks", "--out", "all", "--overwrite"]);
         assert_eq!(mode_of(&at.join("all")), most & new, "{mode:o}");
         set_mode(&at.join("all"), 0o644);
@@ -58,7 +58,7 @@ fn chunks_are_for_everybody_only_if_the_file_is_and_a_file_only_if_all_its_chunk
 }
 
 #[test]
-fn a_file_that_is_replaced_gives_its_rights_only_if_it_was_the_callers() {
+fn a_replaced_file_keeps_its_mode_only_if_the_caller_owned_it() {
     let folder = folder();
     let at = folder.path();
     let new = mode_of(&at.join("secret"));
@@ -77,7 +77,7 @@ fn a_file_that_is_replaced_gives_its_rights_only_if_it_was_the_callers() {
 }
 
 #[test]
-fn what_is_made_of_a_code_file_is_for_everybody_only_if_that_is() {
+fn outputs_of_a_private_code_file_are_private() {
     let folder = folder();
     let at = folder.path();
     let code = "pantile-code 1\nname two\ncolumns 2\nrows 1\n[0][1] = [0][0]\n";
@@ -87,7 +87,7 @@ fn what_is_made_of_a_code_file_is_for_everybody_only_if_that_is() {
         set_mode(&at.join("c.code"), mode);
         ok(at, &["encode", "secret", "--code", "./c.code", "--out", "of-code", "--overwrite"]);
         ok(at, &["show", "./c.code", "--svg", "c.svg"]);
-        // Data and parity tell the code.
+        // Data and parity reveal the code.
         for made in ["of-code/chunks.code", "of-code/chunk.0", "of-code/chunk.1", "c.svg"] {
             assert_eq!(mode_of(&at.join(made)), most & new, "{mode:o}: {made}");
             fs::remove_file(at.join(made)).expect("it was made");
@@ -96,7 +96,7 @@ fn what_is_made_of_a_code_file_is_for_everybody_only_if_that_is() {
 }
 
 #[test]
-fn what_is_made_of_standard_input_is_for_everybody_only_if_that_is_a_file_for_everybody() {
+fn outputs_of_standard_input_are_readable_by_all_only_if_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path();
     ok(at, &["pantile-lab", "generate", "zipf", "--requests", "50", "--out", "trace"]);
