@@ -44,7 +44,7 @@ public:
         Dl_info self = {};
         if (!dladdr(reinterpret_cast<void *>(&is_tried), &self) || !self.dli_fname) return;
         std::string file = self.dli_fname;
-        library = dlopen((file.substr(0, file.rfind('/') + 1) + "libec_isa.so").c_str(), RTLD_NOW);
+        library = dlopen((file.substr(0, file.rfind('/') + 1) + "libec_isa.so").c_str(), RTLD_LAZY);
         if (library) table = static_cast<void *const *>(dlsym(library, "_ZTV21ErasureCodeIsaDefault"));
     }
     Isa(const Isa &) = delete;

@@ -188,7 +188,7 @@ template <class Interface> static int make20(ErasureCodePlugin *plugin, Profile 
 // Whether the isa beside a file has the second create_rule of Ceph 21.
 static bool has_rule_of_zones(const std::string &file)
 {
-    void *isa = dlopen((file.substr(0, file.rfind('/') + 1) + "libec_isa.so").c_str(), RTLD_NOW);
+    void *isa = dlopen((file.substr(0, file.rfind('/') + 1) + "libec_isa.so").c_str(), RTLD_LAZY);
     auto table = isa ? static_cast<void *const *>(dlsym(isa, "_ZTV21ErasureCodeIsaDefault")) : nullptr;
     Dl_info info = {};
     return table && dladdr(table[2 + 5], &info) && info.dli_sname && strstr(info.dli_sname, "create_rule");

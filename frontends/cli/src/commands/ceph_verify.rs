@@ -34,18 +34,17 @@ use std::time::{Duration, Instant};
 #[command(after_long_help = "\
 One OSD after another, with writes to the pool going on:
 
-  ceph osd set noout
-  systemctl stop ceph-osd@3
-  pantile ceph scan POOL --data-path /var/lib/ceph/osd/ceph-3 --out osd.3.scan
-  systemctl start ceph-osd@3
-  ceph osd unset noout             after the last one
-  pantile ceph verify POOL osd.*.scan
+    ceph osd set noout
+    systemctl stop ceph-osd@3
+    pantile ceph scan POOL --data-path /var/lib/ceph/osd/ceph-3 --out osd.3.scan
+    systemctl start ceph-osd@3
+    ceph osd unset noout             after the last one
+    pantile ceph verify POOL osd.*.scan
 
 Where OSDs run in containers, --tool is a script of yours: exec cephadm shell --name osd.3 -- ceph-objectstore-tool \"$@\"
 
 Examples:
-  pantile ceph scan images --data-path /var/lib/ceph/osd/ceph-3 --out osd.3.scan --rate 200M
-  pantile ceph scan images --data-path /var/lib/ceph/osd/ceph-3 --out osd.3.scan --pg 3.1f")]
+  pantile ceph scan images --data-path /var/lib/ceph/osd/ceph-3 --out osd.3.scan --rate 200M")]
 pub struct ScanCommand {
     #[command(flatten)]
     pool: PoolArgs,
@@ -75,8 +74,7 @@ Exit status: 0 all shards are right, 1 some are wrong or missing, 2 the question
 
 Examples:
   pantile ceph verify images osd.*.scan
-  pantile ceph verify images osd.*.scan --repair --data-path /var/lib/ceph/osd/ceph-3
-  pantile ceph verify images osd.*.scan --dump dump.json --json")]
+  pantile ceph verify images osd.*.scan --repair --data-path /var/lib/ceph/osd/ceph-3")]
 pub struct VerifyCommand {
     #[command(flatten)]
     pool: PoolArgs,
