@@ -151,10 +151,10 @@ template <typename Call> static bool each_set(unsigned n, unsigned count, Call c
     }
 }
 
-// A code of Ceph 20 behind the interface of 14 to 18: their common calls.
-class Of20 final : public ErasureCodeInterface {
+// A code of Ceph 20 or later behind the interface of 14 to 18: their common calls.
+template <class Interface> class Of20 final : public ErasureCodeInterface {
 public:
-    explicit Of20(std::shared_ptr<pantile::abi20::ErasureCodeInterface> code) : code(std::move(code)) {}
+    explicit Of20(std::shared_ptr<Interface> code) : code(std::move(code)) {}
     int init(Profile &profile, std::ostream *why) override { return code->init(profile, why); }
     const Profile &get_profile() const override { return code->get_profile(); }
     int create_rule(const std::string &name, CrushWrapper &crush, std::ostream *why) const override { return code->create_rule(name, crush, why); }
@@ -173,9 +173,26 @@ public:
     int decode_concat(const Chunks &there, bufferlist *decoded) override { return code->decode_concat(there, decoded); }
 
 private:
-    std::shared_ptr<pantile::abi20::ErasureCodeInterface> code;
+    std::shared_ptr<Interface> code;
     const std::vector<int> mapping;
 };
+
+template <class Interface> static int make20(ErasureCodePlugin *plugin, Profile &profile, Code *code, std::ostream *why)
+{
+    std::shared_ptr<Interface> made;
+    int failed = reinterpret_cast<pantile::ErasureCodePlugin<Interface> *>(plugin)->factory(directory, profile, &made, why);
+    if (!failed) *code = std::make_shared<Of20<Interface>>(made);
+    return failed;
+}
+
+// Whether the isa beside a file has the second create_rule of Ceph 21.
+static bool has_rule_of_zones(const std::string &file)
+{
+    void *isa = dlopen((file.substr(0, file.rfind('/') + 1) + "libec_isa.so").c_str(), RTLD_LAZY);
+    auto table = isa ? static_cast<void *const *>(dlsym(isa, "_ZTV21ErasureCodeIsaDefault")) : nullptr;
+    Dl_info info = {};
+    return table && dladdr(table[2 + 5], &info) && info.dli_sname && strstr(info.dli_sname, "create_rule");
+}
 
 struct Tally {
     size_t sets = 0, refused = 0, reads = 0, cephs_reads = 0, fewer = 0, false_bytes = 0;
@@ -493,13 +510,9 @@ static int run(int count, char **words)
         std::ostringstream why;
         auto *plugin = registered[directory + "/" + name];
         int failed;
-        if (atoi(ceph_version_to_str()) == 20) {
-            std::shared_ptr<pantile::abi20::ErasureCodeInterface> code20;
-            failed = reinterpret_cast<pantile::abi20::ErasureCodePlugin *>(plugin)->factory(directory, profile, &code20, &why);
-            code = std::make_shared<Of20>(code20);
-        } else {
-            failed = plugin->factory(directory, profile, &code, &why);
-        }
+        if (atoi(ceph_version_to_str()) < 20) failed = plugin->factory(directory, profile, &code, &why);
+        else if (atoi(ceph_version_to_str()) > 20 && has_rule_of_zones(file)) failed = make20<pantile::abi21::ErasureCodeInterface<>>(plugin, profile, &code, &why);
+        else failed = make20<pantile::abi20::ErasureCodeInterface>(plugin, profile, &code, &why);
         if (failed) return std::cerr << why.str() << "\n", 1;
         Chunks chunks;
         Tally tally;

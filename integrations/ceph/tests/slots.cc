@@ -202,13 +202,7 @@ static int run(const std::string &directory)
     if (!library) return std::cout << dlerror() << "\n", 1;
     auto version = reinterpret_cast<const char *(*)()>(dlsym(library, "__erasure_code_version"));
     auto init = reinterpret_cast<int (*)(const char *, const char *)>(dlsym(library, "__erasure_code_init"));
-    unsetenv("PANTILE_CEPH_UNTRIED");
-    bool is_tried = !strcmp(version(), VERSION);
-    if (is_tried != (MAJOR == 20)) return std::cout << "without PANTILE_CEPH_UNTRIED it is " << version() << "\n", 1;
-    if (!is_tried && init("pantile", directory.c_str()) != -EXDEV) return std::cout << "it is untried and initialised\n", 1;
-    setenv("PANTILE_CEPH_UNTRIED", "1", 1);
     if (strcmp(version(), VERSION)) return std::cout << "it is " << version() << "\n", 1;
-    if (!is_tried && init("pantile", "/nowhere") != -EXDEV) return std::cout << "it is initialised without a look at the host\n", 1;
     if (int status = init("pantile", directory.c_str())) return std::cout << "init answers " << status << "\n", 1;
 
     auto code = open({{"plugin", "pantile"}, {"code", "rs:4+2"}});

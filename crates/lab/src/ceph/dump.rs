@@ -71,6 +71,10 @@ pub struct Pool {
     pub pg_num: u64,
     /// Whether parts of objects may be written.
     pub has_overwrites: bool,
+    /// Whether Ceph 20 reads and writes parts of stripes there.
+    pub is_optimised: bool,
+    /// Bytes of data of a stripe; 0 if the dump does not say it.
+    pub stripe_bytes: u64,
     /// What it is used for, such as `rbd`.
     pub applications: Vec<String>,
     /// How it keeps data.
@@ -224,6 +228,8 @@ struct RawPool {
     #[serde(default)]
     flags_names: String,
     #[serde(default)]
+    stripe_width: u64,
+    #[serde(default)]
     erasure_code_profile: String,
     #[serde(default)]
     application_metadata: BTreeMap<String, IgnoredAny>,
@@ -277,6 +283,8 @@ impl Dump {
                 id: raw.pool,
                 pg_num: raw.pg_num,
                 has_overwrites: raw.flags_names.split(',').any(|flag| flag == "ec_overwrites"),
+                is_optimised: raw.flags_names.split(',').any(|flag| flag == "ec_optimizations"),
+                stripe_bytes: raw.stripe_width,
                 applications: raw.application_metadata.into_keys().collect(),
             })
             .collect();

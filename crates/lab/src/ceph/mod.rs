@@ -12,6 +12,9 @@
 //! (ceph/ceph#69026). The plug-ins isa and lrc stay.
 
 mod dump;
+pub mod export;
+pub mod fold;
+pub mod lies;
 pub mod reads;
 mod tree;
 mod way_out;

@@ -1,6 +1,7 @@
-//! `pantile ceph report`: what becomes of the pools of a Ceph cluster.
+//! `pantile ceph`: what becomes of the pools of a Ceph cluster, and which shards are wrong.
 
 use crate::args::no_file;
+use crate::commands::ceph_verify::{ScanCommand, VerifyCommand};
 use crate::commands::prove::threads;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::files;
@@ -19,7 +20,7 @@ use serde::Serialize;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Report on the erasure-coded pools of a Ceph cluster
+/// Report on the erasure-coded pools of a Ceph cluster, and find their wrong shards
 #[derive(Args)]
 pub struct Ceph {
     #[command(subcommand)]
@@ -29,6 +30,8 @@ pub struct Ceph {
 #[derive(Subcommand)]
 enum What {
     Report(Report),
+    Scan(ScanCommand),
+    Verify(VerifyCommand),
 }
 
 /// Which pools a release of Ceph strands, what each tolerates and costs, and how to leave
@@ -74,6 +77,8 @@ impl Ceph {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         match self.what {
             What::Report(report) => report.run(terminal),
+            What::Scan(scan) => scan.run(terminal),
+            What::Verify(verify) => verify.run(terminal),
         }
     }
 }
@@ -169,7 +174,7 @@ impl Report {
 }
 
 /// What a command of Ceph wrote, from a file or standard input; no more is read than it may have.
-fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
+pub fn text_of(path: &Path, command: &str) -> Result<Vec<u8>, Failure> {
     let most = LEN_BYTES_MAX as u64 + 1;
     let mut text = Vec::new();
     let name = sets::name(&path.to_string_lossy());

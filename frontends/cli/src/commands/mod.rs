@@ -6,6 +6,7 @@ mod assemble;
 mod attach;
 mod bench;
 mod ceph;
+mod ceph_verify;
 mod check_config;
 mod chunks;
 mod codes;

@@ -23,6 +23,7 @@ mod raw_chunks;
 mod sealed_sets;
 mod sets_day_by_day;
 mod surviving_sets_are_one_answer;
+mod shards_of_an_osd_are_scanned;
 mod the_engine_takes_the_papers_amounts;
 mod the_reference_shows_real_output;
 mod typed_inputs_get_their_answers;
