@@ -139,7 +139,7 @@ impl fmt::Display for ReplayError {
             }
             ReplayError::TooLong { space_bytes, most_bytes } => write!(
                 out,
-                "a volume of {space_bytes} bytes has too many stripes for the engine, which takes up to {most_bytes} bytes; give longer \
+                "a volume of {space_bytes} bytes has more stripes than the engine takes, which is up to {most_bytes} bytes; give longer \
                  elements, or leave out the options that need the engine: --driven, --flush, --lost-at, --rebuild-at, --device"
             ),
             ReplayError::Trace(error) => error.fmt(out),
