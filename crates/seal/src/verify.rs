@@ -13,6 +13,8 @@ use crate::report::{
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::{Window, join};
+use pantile::gf::choose;
+use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
 use pantile_format::{Entry, EntryKind, Extent, LeftOut, Mode};
 use rangemap::{RangeMap, RangeSet};
@@ -52,10 +54,7 @@ pub(crate) struct Damage {
 }
 
 /// Reads the whole set and reports.
-pub(crate) fn scan(
-    set: &mut Set<'_>,
-    progress: &mut dyn Progress,
-) -> Result<(VerifyReport, Damage), SealError> {
+pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(VerifyReport, Damage), SealError> {
     scan_part(set, None, progress)
 }
 
@@ -444,10 +443,10 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
 /// tries find none, or fewer where so much is lost that each takes long, one set from which none
 /// can be left out.
 fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
-    const TRIES_MOST: usize = 4000;
+    const TRIES_MOST: u64 = 4000;
     // A try solves as many equations as cells are lost: a second or so in all.
-    const PRODUCTS_MOST: usize = 1 << 32;
-    let tries_most = (PRODUCTS_MOST / lost.len().saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
+    const PRODUCTS_MOST: u64 = 1 << 32;
+    let tries_most = (PRODUCTS_MOST / (lost.len() as u64).saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
     let is_enough = |back: &[usize]| {
         let mut still = set.geometry.no_cells();
         let comes_back = |cell: &CellIndex| back.iter().any(|&i| holders[i].cells.contains(cell));
@@ -457,22 +456,13 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
     };
     let mut tries = 0;
     for size in 1..=holders.len() {
-        let mut enough = Vec::new();
-        let mut pick: Vec<usize> = (0..size).collect();
-        loop {
-            tries += 1;
-            if is_enough(&pick) {
-                enough.push(pick.clone());
-            }
-            if tries >= tries_most || !next_pick(&mut pick, holders.len()) {
-                break;
-            }
-        }
-        if !enough.is_empty() {
-            return enough;
-        }
-        if tries >= tries_most {
-            break;
+        let limits = (tries_most - tries, usize::MAX);
+        let tally = SetTally::of(holders.len(), size, limits, |back| !is_enough(back));
+        tries += tally.tried;
+        match tally.fatal.is_empty() {
+            false => return tally.fatal,
+            true if tries >= tries_most => break,
+            true => {}
         }
     }
     let mut all: Vec<usize> = (0..holders.len()).collect();
@@ -488,22 +478,7 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
 /// Whether the sets are all sets of their size.
 fn is_any(enough: &[Vec<usize>], columns: usize) -> bool {
     let Some(size) = enough.first().map(Vec::len) else { return false };
-    let mut all = 1usize;
-    for i in 0..size {
-        all = all.saturating_mul(columns - i) / (i + 1);
-    }
-    enough.len() == all
-}
-
-/// The next ascending choice of numbers below `n`.
-pub(crate) fn next_pick(pick: &mut [usize], n: usize) -> bool {
-    let size = pick.len();
-    let Some(i) = (0..size).rev().find(|&i| pick[i] < n - size + i) else { return false };
-    pick[i] += 1;
-    for j in i + 1..size {
-        pick[j] = pick[j - 1] + 1;
-    }
-    true
+    enough.len() as u64 == choose(columns as u64, size as u64)
 }
 
 fn wide(columns: &[usize]) -> Vec<u64> {
