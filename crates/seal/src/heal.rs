@@ -4,7 +4,6 @@
 mod originals;
 
 use self::originals::{heal_files, is_to_be_healed};
-use crate::SealError;
 use crate::attributes::Rights;
 use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way};
 use crate::first::{Output, write_cells};
@@ -19,6 +18,7 @@ use crate::shard::{Shard, read_header};
 use crate::tree::Way;
 use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
+use crate::{Fault, FaultKind};
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
 use std::collections::BTreeSet;
@@ -29,18 +29,17 @@ pub(crate) fn heal(
     set: &mut Set<'_>,
     options: &HealOptions,
     progress: &mut dyn Progress,
-) -> Result<HealReport, SealError> {
+) -> Result<HealReport, Fault> {
     if !options.select.is_all() {
         return heal_part(set, options, progress);
     }
     if let Some(path) = set.first_original(&options.set.paths) {
-        return Err(SealError::OriginalNamed { path: path.clone() });
+        return Err(Fault::request(format!("{} is an original of the set, and no shard", path.display()))
+            .at(path)
+            .hint("to heal it alone, name it behind --: 'pantile heal DIR -- PATH'"));
     }
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
-    set.manifest.features.check_writable().map_err(|error| {
-        let path = set.names.dir.clone();
-        SealError::Format { path, error }
-    })?;
+    set.manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let held = lock_out(set, options)?;
     crate::repair::finish(set, progress)?;
     let (found, damage) = scan(set, progress)?;
@@ -96,9 +95,12 @@ fn heal_part(
     set: &mut Set<'_>,
     options: &HealOptions,
     progress: &mut dyn Progress,
-) -> Result<HealReport, SealError> {
+) -> Result<HealReport, Fault> {
     if set.manifest.mode == Mode::Full {
-        return Err(SealError::NoOriginals);
+        return Err(Fault::request(
+            "the set holds the data itself, so that heal mends its shards, and no single originals",
+        )
+        .hint("to get files back from it, use 'pantile unseal' with --include"));
     }
     let mut chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
     // The content of a name is that of its file.
@@ -152,15 +154,25 @@ fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
 }
 
 /// What healing came to.
-fn verdict(report: HealReport) -> Result<HealReport, SealError> {
+fn verdict(report: HealReport) -> Result<HealReport, Fault> {
     match report.found.losses.clone() {
-        Some(losses) => {
-            Err(SealError::TooMuchLost { losses: Box::new(losses), healed: Some(Box::new(report)) })
-        }
+        Some(losses) => Err(Fault::too_much_lost(losses, Some(report))),
         None if report.not_healed.is_empty() && report.doubtful.is_empty() => Ok(report),
-        None if report.not_healed.is_empty() => Err(SealError::HealedInDoubt { report: Box::new(report) }),
-        None => Err(SealError::NotHealed { report: Box::new(report) }),
+        None if report.not_healed.is_empty() => {
+            let what = with_first("files that were healed and may be wrong", &report.doubtful);
+            Err(Fault::new(FaultKind::HealedInDoubt(Box::new(report)), what))
+        }
+        None => {
+            let what = with_first("shards and files that could not be healed", &report.not_healed);
+            Err(Fault::new(FaultKind::NotHealed(Box::new(report)), what))
+        }
     }
+}
+
+/// Returns how many there are, and the first of them.
+fn with_first(which: &str, all: &[NotDone]) -> String {
+    let first = all.first().map_or(String::new(), |one| format!("; the first, {}: {}", one.path, one.reason));
+    format!("{which}: {}{first}", all.len())
 }
 
 /// Takes shards of a later state from those that are written: if the others of that state come
@@ -219,20 +231,20 @@ fn hold_back(
 
 /// Opens the sources to write, if that may be.
 ///
-/// Errors: `SourcesNotNamed` if originals would be read or written for repair that only the set
+/// Errors: originals would be read or written for repair that only the set
 /// names.
-fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
+fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), Fault> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
     if set.places.are_known() {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
-        return Err(SealError::SourcesNotNamed { disks: set.disks() });
+        return Err(Fault::places_unknown(set.disks()));
     }
     Ok(())
 }
 
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
-fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
+fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, Fault> {
     match &options.out {
         Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
         _ => Ok(None),
@@ -297,7 +309,7 @@ fn heal_shards(
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     if columns.is_empty() {
         return Ok(());
     }
@@ -515,20 +527,20 @@ fn write_shards(
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     let disk = set.world.disk;
     let mut columns: Vec<&Replacement> = Vec::new();
     let mut outputs = Vec::new();
     for replacement in replacements {
         let Replacement { column, path, temp, .. } = replacement;
-        match disk.create(temp).map_err(|e| SealError::io("creating", temp, e)) {
+        match disk.create(temp).map_err(|e| Fault::io("creating", temp, e)) {
             Ok(file) => {
                 let prepared = set.shards[*column].as_ref().filter(|_| replacement.is_prepared);
                 let copied = prepared.map_or(Ok(()), |shard| copy_behind_blocks(shard, &*file));
                 outputs.push(Output { column: *column, path: temp.clone(), file });
                 columns.push(replacement);
                 if let Err(error) = copied {
-                    let failed = vec![(*column, SealError::io("writing", temp, error))];
+                    let failed = vec![(*column, Fault::io("writing", temp, error))];
                     give_up(disk, failed, &mut outputs, &mut columns, report);
                 }
             }
@@ -550,7 +562,7 @@ fn write_shards(
     let mut at = 0;
     while at < stripes {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         window.move_to(at..stripes.min(at + step), &lost);
         damage.add_to(&mut window);
@@ -571,7 +583,7 @@ fn write_shards(
 /// Leaves out the shards that cannot be written: a fault of one target is no fault of the others.
 fn give_up(
     disk: &dyn Disk,
-    failed: Vec<(usize, SealError)>,
+    failed: Vec<(usize, Fault)>,
     outputs: &mut Vec<Output>,
     columns: &mut Vec<&Replacement>,
     report: &mut HealReport,
@@ -601,7 +613,7 @@ fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
     }
 }
 
-fn not_done(path: &Path, error: &SealError) -> NotDone {
+fn not_done(path: &Path, error: &Fault) -> NotDone {
     NotDone { path: crate::names::shown_path(&path), reason: error.to_string() }
 }
 
@@ -623,7 +635,7 @@ fn write_window(
     outputs: &[Output],
     meta: &mut Meta,
     report: &mut HealReport,
-) -> Vec<(usize, SealError)> {
+) -> Vec<(usize, Fault)> {
     let mut failed = Vec::new();
     for output in outputs {
         let cells = &set.geometry.stored[output.column];
@@ -658,7 +670,7 @@ fn write_window(
             }
         }
         if let Err(e) = write_cells(window, cells, &*output.file, window.stripes.start, window.block) {
-            failed.push((output.column, SealError::io("writing", &output.path, e)));
+            failed.push((output.column, Fault::io("writing", &output.path, e)));
         }
     }
     failed
@@ -685,15 +697,15 @@ fn finish_shards(
     let finish = |output: &Output| {
         for header in meta.write(&set.manifest, &set.geometry, std::slice::from_ref(output), 0, place)? {
             let twice = [header.encode(), header.encode()].concat();
-            output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+            output.file.write_at(&twice, 0).map_err(|e| Fault::io("writing", &output.path, e))?;
         }
         // What was touched before must not look as if it was sealed since.
         set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
         if let Some((owner, group)) = owner {
             let given = output.file.set_owner(owner, group);
-            given.map_err(|e| SealError::io("setting the owner of", &output.path, e))?;
+            given.map_err(|e| Fault::io("setting the owner of", &output.path, e))?;
         }
-        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))
+        output.file.sync().map_err(|e| Fault::io("syncing", &output.path, e))
     };
     let failed = outputs.iter().filter_map(|output| Some((output.column, finish(output).err()?))).collect();
     give_up(disk, failed, outputs, columns, report);
@@ -708,18 +720,14 @@ fn finish_shards(
     }
 }
 
-fn give_name(
-    set: &Set<'_>,
-    replacement: &Replacement,
-    moved_aside: &mut Vec<Renamed>,
-) -> Result<(), SealError> {
+fn give_name(set: &Set<'_>, replacement: &Replacement, moved_aside: &mut Vec<Renamed>) -> Result<(), Fault> {
     let disk = set.world.disk;
     let Replacement { path, temp, aside, .. } = replacement;
     if let Some(aside) = aside {
-        disk.rename(path, aside).map_err(|e| SealError::io("renaming", path, e))?;
+        disk.rename(path, aside).map_err(|e| Fault::io("renaming", path, e))?;
         moved_aside.push(Renamed::new(path, aside));
     }
-    disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
+    disk.rename(temp, path).map_err(|e| Fault::io("renaming", temp, e))?;
     let dir = parent(path);
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))
+    disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
 }

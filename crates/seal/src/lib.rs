@@ -32,7 +32,7 @@ mod bounds;
 mod commit;
 mod copies;
 pub mod disk;
-mod error;
+mod fault;
 mod first;
 mod grid;
 mod heal;
@@ -66,7 +66,7 @@ mod update;
 mod verify;
 mod window;
 
-pub use error::{SealError, ranges};
+pub use fault::{Fault, FaultKind, ranges};
 pub use pantile_format::LeftOut;
 
 pub use options::{
@@ -91,62 +91,62 @@ use std::path::Path;
 
 /// Seals the sources, or brings an existing set up to date with them.
 ///
-/// Errors: see [`SealError`]; what was sealed before is then as it was.
-pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
+/// Errors: see [`Fault`]; what was sealed before is then as it was.
+pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, Fault> {
     System::new().world().seal(options, progress)
 }
 
 /// Reads everything and says what is missing, wrong or changed.
-pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, SealError> {
+pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, Fault> {
     System::new().world().verify(options, progress)
 }
 
 /// Repairs what [`verify`] finds, as far as the code can.
 ///
-/// Errors: [`SealError::TooMuchLost`] if something remains; whatever could be repaired was.
-pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
+/// Errors: [`FaultKind::TooMuchLost`] if something remains; whatever could be repaired was.
+pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, Fault> {
     System::new().world().heal(options, progress)
 }
 
 /// Restores the sealed tree to a directory, from any sufficient part of the shards.
-pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, SealError> {
+pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, Fault> {
     System::new().world().unseal(options, progress)
 }
 
 /// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write
 /// to the set can.
 ///
-/// [`SetPaths::pin`] holds a set against it. Errors: `NeedsHeal` if a block is not what was sealed.
+/// [`SetPaths::pin`] holds a set against it. Errors: [`FaultKind::NeedsHeal`] if a block is not what was sealed.
 /// Cost: every block is read; 32 bytes of pin for each.
-pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, SealError> {
+pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, Fault> {
     System::new().world().pin(set, file, progress)
 }
 
 /// The same of what was just sealed, and of nothing that took its place since.
 ///
-/// Errors: also `ChangedMeanwhile`.
+/// Errors: also [`FaultKind::Changed`].
 pub fn pin_sealed(
     set: &SetPaths,
     sealed: &SealReport,
     file: &Path,
     progress: &mut dyn Progress,
-) -> Result<PinReport, SealError> {
+) -> Result<PinReport, Fault> {
     System::new().world().pin_state(set, Some(&*sealed.manifest), file, progress)
 }
 
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
-pub fn open_set(set: &SetPaths) -> Result<SetInfo, SealError> {
+pub fn open_set(set: &SetPaths) -> Result<SetInfo, Fault> {
     System::new().world().open_set(set)
 }
 
 /// Lists what is sealed; reads headers and manifests only.
-pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, SealError> {
+pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, Fault> {
     System::new().world().list(set, select)
 }
 
 impl World<'_> {
     /// [`seal`] in this world.
-    pub fn seal(&self, options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
+    pub fn seal(&self, options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, Fault> {
         seal::seal(*self, options, progress)
     }
 
@@ -155,7 +155,7 @@ impl World<'_> {
         &self,
         options: &VerifyOptions,
         progress: &mut dyn Progress,
-    ) -> Result<VerifyReport, SealError> {
+    ) -> Result<VerifyReport, Fault> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
@@ -165,7 +165,7 @@ impl World<'_> {
     }
 
     /// [`heal`] in this world.
-    pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
+    pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, Fault> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_write(&options.set) };
         let mut set = Set::open(*self, &opening, progress)?;
@@ -181,7 +181,7 @@ impl World<'_> {
         &self,
         options: &UnsealOptions,
         progress: &mut dyn Progress,
-    ) -> Result<UnsealReport, SealError> {
+    ) -> Result<UnsealReport, Fault> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
         set.refuse_unnamed_sources()?;
         renamed::find_renamed(&mut set, progress)?;
@@ -199,7 +199,7 @@ impl World<'_> {
         paths: &SetPaths,
         file: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<PinReport, SealError> {
+    ) -> Result<PinReport, Fault> {
         self.pin_state(paths, None, file, progress)
     }
 
@@ -209,22 +209,22 @@ impl World<'_> {
         manifest: Option<&str>,
         file: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<PinReport, SealError> {
+    ) -> Result<PinReport, Fault> {
         let set = Set::open(*self, &Opening::to_read(paths, Pending::Refused), progress)?;
         if manifest.is_some_and(|sealed| *sealed != pin::told(&set.manifest)) {
-            return Err(SealError::ChangedMeanwhile { path: set.names.dir.clone() });
+            return Err(Fault::changed(&set.names.dir));
         }
         let done = pin::pin(&set, file, progress);
         set.refuse_if_changed().and(done)
     }
 
     /// [`list`] in this world.
-    pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, SealError> {
+    pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, Fault> {
         Set::open(*self, &Opening::to_read(paths, Pending::Told), &Silent)?.list(select)
     }
 
     /// [`open_set`] in this world.
-    pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, SealError> {
+    pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, Fault> {
         Set::open(*self, &Opening::to_read(paths, Pending::Told), &Silent).map(|set| set.info())
     }
 }

@@ -17,7 +17,7 @@ pub trait Progress {
     fn advance(&mut self, bytes: u64);
     /// Something that the user should know, in a line; the work goes on.
     fn warn(&self, _text: &str) {}
-    /// Asked often; `true` ends the work at a safe point with `SealError::Cancelled`.
+    /// Asked often; `true` ends the work at a safe point with `FaultKind::Cancelled`.
     fn cancelled(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! Reading everything once: what is missing, wrong, changed, and whether it can be had.
 
-use crate::SealError;
+use crate::Fault;
 use crate::first::names_exposed;
 use crate::grid::Geometry;
 use crate::names::shown;
@@ -54,7 +54,7 @@ pub(crate) struct Damage {
 }
 
 /// Reads the whole set and reports.
-pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(VerifyReport, Damage), SealError> {
+pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(VerifyReport, Damage), Fault> {
     scan_part(set, None, progress)
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn scan_part(
     set: &mut Set<'_>,
     chosen: Option<&[usize]>,
     progress: &mut dyn Progress,
-) -> Result<(VerifyReport, Damage), SealError> {
+) -> Result<(VerifyReport, Damage), Fault> {
     if set.manifest.mode == Mode::Full {
         set.look_at_originals();
     }
@@ -83,7 +83,7 @@ pub(crate) fn find_damage(
     set: &Set<'_>,
     chosen: Option<&[usize]>,
     progress: &mut dyn Progress,
-) -> Result<Damage, SealError> {
+) -> Result<Damage, Fault> {
     let lost = set.lost_cells();
     let cells: Vec<CellIndex> =
         set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
@@ -100,7 +100,7 @@ pub(crate) fn find_damage(
     });
     for stripes in windows {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         window.move_to(stripes, &lost);
         let all = 0..window.count();
@@ -196,7 +196,7 @@ impl Damage {
 
     /// Without checksums: asks the equations, and counts as lost what they locate with certainty,
     /// or with `set.guess` what they locate.
-    fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
+    fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), Fault> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
             let checker = set.geometry.checker(&erased);

@@ -11,7 +11,7 @@ use crate::grid::Run;
 use crate::names::path_of;
 use crate::report::FileStatus;
 use crate::set::Set;
-use crate::{SealError, par};
+use crate::{Fault, par};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
 use pantile_format::{Crc64, Entry, EntryKind};
@@ -236,7 +236,7 @@ impl Set<'_> {
     /// the cheapest others.
     ///
     /// Afterwards a wanted block that is not in `have` does not follow from what is left.
-    pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), SealError> {
+    pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), Fault> {
         let whole = 0..window.count();
         self.read(window, want, whole);
         let mut todo = window.groups(|i| window.lost[i].clone());

@@ -9,7 +9,7 @@ use crate::lock::{Lock, lock, refuse_if_locked};
 use crate::names::{Names, parent, set_of, shown};
 use crate::options::Progress;
 use crate::shard::behind_links;
-use crate::{SealError, World};
+use crate::{Fault, FaultKind, World};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ pub(super) fn finish_journals(
     dirs: &[PathBuf],
     opening: &Opening<'_>,
     progress: &dyn Progress,
-) -> Result<(Lock, Vec<PathBuf>), SealError> {
-    let pending = || -> Result<Vec<PathBuf>, SealError> {
+) -> Result<(Lock, Vec<PathBuf>), Fault> {
+    let pending = || -> Result<Vec<PathBuf>, Fault> {
         let mut pending = Vec::new();
         for dir in dirs {
             pending.extend(journals(world.disk, dir)?);
@@ -71,14 +71,14 @@ pub(super) fn finish_journals(
         return Ok((held, Vec::new()));
     }
     for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
-        world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+        world.disk.root(dir, Access::Write).map_err(|e| Fault::io("opening", dir, e))?;
     }
     let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
     // Listed again: before it was locked another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
-        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error {
-            bad @ SealError::BadJournal { .. } => bad,
-            error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
+        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error.kind {
+            FaultKind::BadJournal => error,
+            _ => Fault::unfinished(journal, error),
         })
     })?;
     drop(only_now);
