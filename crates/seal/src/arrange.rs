@@ -8,14 +8,14 @@
 //! these commits, the next seal goes on from where it was.
 
 use crate::Fault;
-use crate::bound::{Bound, bind, data_columns, widened};
-use crate::commit::Commit;
-use crate::grid::Geometry;
-use crate::names::{path_of, shown};
+use crate::apply::commit::Commit;
 use crate::options::{Progress, SealOptions};
 use crate::report::SealReport;
+use crate::set::bound::{Bound, bind, data_columns, widened};
+use crate::set::grid::Geometry;
+use crate::set::names::{path_of, shown};
+use crate::set::tree::Tree;
 use crate::set::{Set, disk_name, record_of};
-use crate::tree::Tree;
 use pantile::{Code, Codec};
 use pantile_format::{Manifest, Source, Timestamp};
 

@@ -227,7 +227,7 @@ impl Fault {
 
     /// A disk of a name that the set does not have.
     pub(crate) fn unknown_disk(name: &[u8], known: &[String]) -> Fault {
-        let name = crate::names::shown(name);
+        let name = crate::set::names::shown(name);
         Fault::request(format!("the set has no disk called {name}"))
             .hint(format!("it has {}", known.join(", ")))
     }

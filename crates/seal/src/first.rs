@@ -1,19 +1,19 @@
 //! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once
 //! by a journal.
 
-use crate::bound::{Bound, bind, data_columns, widened};
+use crate::apply::journal::{self, JournalWriter, journal_header, remove_temporaries};
+use crate::apply::meta::Meta;
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::fault::sentences::{list_most, paths};
-use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
-use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
-use crate::meta::Meta;
-use crate::names::{Names, parent, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
+use crate::set::bound::{Bound, bind, data_columns, widened};
+use crate::set::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
+use crate::set::names::{Names, parent, path_of, temp};
+use crate::set::survival::{Lying, survival};
+use crate::set::tree::{Tree, Unreadable, let_times_pass};
+use crate::set::window::{Reader, Window, join, read_file_blocks};
 use crate::set::{file_bytes, mode_name, record_of, sets_in};
-use crate::survival::{Lying, survival};
-use crate::tree::{Tree, Unreadable, let_times_pass};
-use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{Fault, FaultKind, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
@@ -129,7 +129,7 @@ pub(crate) fn first_seal(
     report.added = manifest.entries.len() as u64;
     if options.dry_run {
         let added = |index: usize| {
-            let path = crate::names::shown(&crate::set::restored_path(&manifest, index));
+            let path = crate::set::names::shown(&crate::set::restored_path(&manifest, index));
             PathChange { path, is: Change::Added, from: None }
         };
         (report.dry_run, report.stripes_touched) = (true, manifest.stripes);
@@ -150,13 +150,13 @@ pub(crate) fn first_seal(
 /// The files whose loss alone is more than the code bears: the first 100, and their number.
 pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<String>, u64) {
     let exposed = exposed(geometry, &manifest.entries);
-    let name = |&index: &usize| crate::names::shown(&crate::set::restored_path(manifest, index));
+    let name = |&index: &usize| crate::set::names::shown(&crate::set::restored_path(manifest, index));
     (exposed.iter().take(100).map(name).collect(), exposed.len() as u64)
 }
 
 /// The first of some paths.
 fn shown(paths: &[PathBuf]) -> Vec<String> {
-    paths.iter().take(100).map(|path| crate::names::shown_path(&path)).collect()
+    paths.iter().take(100).map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
 /// What the walk left out.
@@ -184,7 +184,7 @@ pub(crate) fn describe(
 ) -> SealReport {
     let is_file = |entry: &&Entry| matches!(entry.kind, EntryKind::File { .. });
     report.set = manifest.set.to_string();
-    report.name = crate::names::shown(&manifest.name);
+    report.name = crate::set::names::shown(&manifest.name);
     report.code = manifest.code.spec.clone();
     report.mode = mode_name(manifest.mode).into();
     report.tolerance = geometry.codec.code().claim().tolerance as u64;
@@ -208,13 +208,14 @@ pub(crate) fn describe(
         shards: geometry.stored_columns().map(|c| (c, Some(names.shard(c)))).collect(),
     };
     report.survival = survival(disk, geometry, manifest, &lying);
-    report.shards = geometry.stored_columns().map(|c| crate::names::shown_path(&names.shard(c))).collect();
+    report.shards =
+        geometry.stored_columns().map(|c| crate::set::names::shown_path(&names.shard(c))).collect();
     report
 }
 
 /// A new set without a code; the name and sources of the sets that are there.
 fn code_needed(out: &Path, name: &[u8], others: &[(String, Vec<PathBuf>)]) -> Fault {
-    let what = format!("there is no set named '{}' in {}", crate::names::shown(name), out.display());
+    let what = format!("there is no set named '{}' in {}", crate::set::names::shown(name), out.display());
     let from = |(name, sources): &(String, Vec<PathBuf>)| format!("'{name}', sealed from {}", paths(sources));
     let from: Vec<String> = others.iter().map(from).collect();
     match others.is_empty() {
@@ -370,7 +371,7 @@ fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
         let path = source_path(manifest, entry);
         let same = world.disk.meta(&path).is_ok_and(|meta| meta.size == size && meta.mtime == entry.mtime);
         if !same && changed.len() < 100 {
-            changed.push(crate::names::shown_path(&path));
+            changed.push(crate::set::names::shown_path(&path));
         }
     }
     changed

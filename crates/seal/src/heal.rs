@@ -4,20 +4,20 @@
 mod originals;
 
 use self::originals::{heal_files, is_to_be_healed};
+use crate::apply::lock::Lock;
+use crate::apply::meta::Meta;
+use crate::apply::rename::give_names_back;
 use crate::attributes::Rights;
 use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way};
 use crate::first::{Output, write_cells};
-use crate::lock::Lock;
-use crate::meta::Meta;
-use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
-use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
+use crate::set::names::{column_of, parent, stray, stray_of};
+use crate::set::shard::{Shard, read_header};
+use crate::set::tree::Way;
+use crate::set::verify::{Damage, scan, scan_part};
+use crate::set::window::Window;
 use crate::set::{Places, Set};
-use crate::shard::{Shard, read_header};
-use crate::tree::Way;
-use crate::verify::{Damage, scan, scan_part};
-use crate::window::Window;
 use crate::{Fault, FaultKind};
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
@@ -41,7 +41,7 @@ pub(crate) fn heal(
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
     set.manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let held = lock_out(set, options)?;
-    crate::repair::finish(set, progress)?;
+    crate::apply::repair::finish(set, progress)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
     // Asked before anything is written or removed, which changes directories.
@@ -108,7 +108,7 @@ fn heal_part(
     chosen.extend(files);
     chosen.sort_unstable();
     chosen.dedup();
-    crate::repair::finish(set, progress)?;
+    crate::apply::repair::finish(set, progress)?;
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
@@ -223,7 +223,7 @@ fn hold_back(
     };
     for (entry, _) in files {
         let reason = reason.clone();
-        let path = crate::names::shown_path(&set.original_path(entry));
+        let path = crate::set::names::shown_path(&set.original_path(entry));
         report.not_healed.push(NotDone { path, reason });
     }
     Vec::new()
@@ -259,15 +259,15 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
         let names = disk.list(&dir).unwrap_or_default();
         found.extend(names.iter().map(|name| dir.join(name)));
     }
-    found.extend(crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
+    found.extend(crate::set::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
     let own = set.manifest.set.to_string();
     found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
     found.sort_unstable();
     found.dedup();
     // Best effort: what cannot be removed is in nobody's way.
     found.retain(|path| disk.remove(path).is_ok());
-    let _ = crate::journal::remove_temporaries(disk, &set.names);
-    found.iter().map(|path| crate::names::shown_path(&path)).collect()
+    let _ = crate::apply::journal::remove_temporaries(disk, &set.names);
+    found.iter().map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
 /// Names the shards that could not get their own names back.
@@ -275,7 +275,7 @@ fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
     for (column, (path, status)) in &set.status {
         if let Some(own) = set.misnamed(*column, path).filter(|_| status.is_usable()) {
             report.not_healed.push(NotDone {
-                path: crate::names::shown_path(&path),
+                path: crate::set::names::shown_path(&path),
                 reason: format!("its own name, {}, is taken; move what stands there away", own.display()),
             });
         }
@@ -320,12 +320,12 @@ fn heal_shards(
             Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
-                    path: crate::names::shown_path(&output.path),
+                    path: crate::set::names::shown_path(&output.path),
                     reason: format!("the shard of column {} is made anew at this place", other.column),
                 }),
             },
             Err((path, reason)) => {
-                report.not_healed.push(NotDone { path: crate::names::shown_path(&path), reason })
+                report.not_healed.push(NotDone { path: crate::set::names::shown_path(&path), reason })
             }
         }
     }
@@ -614,7 +614,7 @@ fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
 }
 
 fn not_done(path: &Path, error: &Fault) -> NotDone {
-    NotDone { path: crate::names::shown_path(&path), reason: error.to_string() }
+    NotDone { path: crate::set::names::shown_path(&path), reason: error.to_string() }
 }
 
 /// What was computed in a stripe in doubt is as doubtful as what it was computed from.
@@ -711,7 +711,7 @@ fn finish_shards(
     give_up(disk, failed, outputs, columns, report);
     for replacement in columns.iter() {
         match give_name(set, replacement, &mut report.moved_aside) {
-            Ok(()) => report.shards_written.push(crate::names::shown_path(&replacement.path)),
+            Ok(()) => report.shards_written.push(crate::set::names::shown_path(&replacement.path)),
             Err(error) => {
                 let _ = disk.remove(&replacement.temp);
                 report.not_healed.push(not_done(&replacement.path, &error));

@@ -20,51 +20,34 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Two rooms: `set` finds out what is there, once `apply` has finished what a journal tells of;
+//! `apply` writes, behind a journal and in batches. The commands (`seal` with `first` and `update`,
+//! `heal`, `unseal`) stand above both.
+//!
 //! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`]
 //! alone.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod arrange;
 mod attributes;
-mod batch;
-mod bound;
-mod bounds;
-mod commit;
-mod copies;
 pub mod disk;
 mod fault;
 mod first;
-mod grid;
 mod heal;
-mod journal;
 mod links;
-mod lock;
-mod mark;
-mod meta;
-mod names;
 mod naming;
 mod options;
 mod par;
 mod pin;
 mod records;
-mod rename;
-mod renamed;
-mod repair;
 mod report;
 mod seal;
-mod select;
 mod set;
-mod shard;
-mod sparse;
 mod spread;
-mod survival;
 mod system;
-mod times;
-mod tree;
 mod unseal;
 mod update;
-mod verify;
-mod window;
 
 pub use fault::{Fault, FaultKind, ranges};
 pub use pantile_format::LeftOut;
@@ -82,10 +65,10 @@ pub use report::{
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
 /// would look like it.
 pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
-    names::shown_path(&path)
+    set::names::shown_path(&path)
 }
 
-pub use select::Select;
+pub use set::select::Select;
 use set::{Opening, Pending, Set};
 use std::path::Path;
 
@@ -160,7 +143,7 @@ impl World<'_> {
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
         set.refuse_if_closed()?;
-        let found = verify::scan(&mut set, progress).map(|(report, _)| report);
+        let found = set::verify::scan(&mut set, progress).map(|(report, _)| report);
         set.refuse_if_changed().and(found)
     }
 
@@ -184,7 +167,7 @@ impl World<'_> {
     ) -> Result<UnsealReport, Fault> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
         set.refuse_unnamed_sources()?;
-        renamed::find_renamed(&mut set, progress)?;
+        set::renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
         // Blocks that are checked are those of the set, whoever changed it meanwhile.
         if done.is_err() || !set.judge {

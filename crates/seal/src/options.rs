@@ -1,7 +1,7 @@
 //! What a caller asks for.
 
 use crate::disk::{Disk, SystemDisk};
-use crate::select::Select;
+use crate::set::select::Select;
 use pantile::Code;
 use pantile_format::LeftOut;
 use std::ffi::OsString;

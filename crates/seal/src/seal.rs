@@ -1,16 +1,16 @@
 //! The way in to sealing: for the first time, or again.
 
+use crate::apply::journal::{has_shards, set_of_journal};
+use crate::apply::lock::{Lock, lock};
 use crate::disk::{Access, ROOT_DIR};
 use crate::first::first_seal;
-use crate::journal::{has_shards, set_of_journal};
-use crate::lock::{Lock, lock};
-use crate::names::{Names, column_of};
 use crate::naming::{self, Given};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::records::record_of;
 use crate::report::SealReport;
+use crate::set::names::{Names, column_of};
+use crate::set::tree::{Own, Tree};
 use crate::set::{Opening, Pending, Set, disk_name, manifests_in, warn_of_writers};
-use crate::tree::{Own, Tree};
 use crate::{Fault, FaultKind, World, spread};
 use pantile_format::{Manifest, Source};
 use std::os::unix::ffi::OsStrExt;
@@ -93,7 +93,7 @@ fn seal_into(
         }
     };
     let done = if exists(world, dirs, &name)? {
-        let (name_shown, effort) = (crate::names::shown(&name), options.effort);
+        let (name_shown, effort) = (crate::set::names::shown(&name), options.effort);
         let records = options.records.clone();
         let paths =
             SetPaths { paths: dirs.to_vec(), name: Some(name_shown), effort, records, ..SetPaths::default() };
@@ -132,7 +132,7 @@ fn reseal(
     loop {
         let mut set = Set::open(world, opening, progress)?;
         set.keep_apart();
-        crate::repair::finish(&mut set, progress)?;
+        crate::apply::repair::finish(&mut set, progress)?;
         if let Some(repair) = &set.repair {
             let path = &repair.path;
             let what = format!("a repair of files was cut off, and {} says how it goes on", path.display());
@@ -185,7 +185,7 @@ fn rehearse(
     if exists(world, &there, &name)? {
         let paths = SetPaths {
             paths: there,
-            name: Some(crate::names::shown(&name)),
+            name: Some(crate::set::names::shown(&name)),
             effort: options.effort,
             ..SetPaths::default()
         };
@@ -209,7 +209,7 @@ fn rehearse(
 fn check_name(name: &[u8]) -> Result<(), Fault> {
     let bad = name.is_empty() || name.len() > NAME_BYTES_MOST || name.contains(&b'/') || name.contains(&0);
     if bad || name == b"." || name == b".." {
-        let what = format!("'{}' cannot be the name of a set", crate::names::shown(name));
+        let what = format!("'{}' cannot be the name of a set", crate::set::names::shown(name));
         return Err(Fault::request(what)
             .hint("a name is part of a file name: not empty, without '/', and at most 200 bytes"));
     }

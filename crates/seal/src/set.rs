@@ -1,30 +1,43 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest
 //! they agree on.
 
+pub(crate) mod bound;
+pub(crate) mod bounds;
+pub(crate) mod copies;
 mod found;
+pub(crate) mod grid;
 mod hard_links;
 mod journals;
+pub(crate) mod names;
 mod places;
+pub(crate) mod renamed;
+pub(crate) mod select;
+pub(crate) mod shard;
 mod states;
+pub(crate) mod survival;
+pub(crate) mod times;
+pub(crate) mod tree;
+pub(crate) mod verify;
+pub(crate) mod window;
 
-use crate::bounds::{Bounds, Codes};
+use crate::apply::lock::Lock;
+use crate::apply::repair::UnderRepair;
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, resolve, spelt_one_way};
 use crate::fault::sentences::counted;
-use crate::grid::{Geometry, Grid};
-use crate::lock::Lock;
-use crate::names::{Names, column_of, parent, path_of, shown};
 use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
-use crate::repair::UnderRepair;
 use crate::report::{
     FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Survival,
     Unfinished,
 };
-use crate::select::Select;
-use crate::shard::{Candidate, Shard, Unusable, is_for_now, need};
-use crate::survival::{Lying, survival};
-use crate::times::{is_rot_or_change, is_same_time};
-use crate::tree::{Moves, Way};
+use crate::set::bounds::{Bounds, Codes};
+use crate::set::grid::{Geometry, Grid};
+use crate::set::names::{Names, column_of, parent, path_of, shown};
+use crate::set::select::Select;
+use crate::set::shard::{Candidate, Shard, Unusable, is_for_now, need};
+use crate::set::survival::{Lying, survival};
+use crate::set::times::{is_rot_or_change, is_same_time};
+use crate::set::tree::{Moves, Way};
 use crate::{Fault, FaultKind, World};
 use found::{choose, directories, find, home, open_root};
 pub(crate) use found::{manifests_in, sets_in};
@@ -422,7 +435,7 @@ impl<'w> Set<'w> {
             } else if candidate.set() == Some(self.manifest.set)
                 && !counted.contains(&spelt_one_way(&candidate.path))
             {
-                let path = crate::names::shown_path(&candidate.path);
+                let path = crate::set::names::shown_path(&candidate.path);
                 self.superfluous.push(Superfluous { path, column: column as u64, status });
             }
         }
@@ -647,12 +660,12 @@ impl<'w> Set<'w> {
     pub(crate) fn shard_reports(&self) -> Vec<ShardReport> {
         let report = |(&column, (path, status)): (&usize, &(PathBuf, ShardStatus))| ShardReport {
             column: column as u64,
-            path: crate::names::shown_path(&path),
+            path: crate::set::names::shown_path(&path),
             status: status.clone(),
             wrong_blocks: 0,
             first_wrong: None,
             misnamed: (self.misnamed(column, path).filter(|_| status.is_usable()))
-                .map(|own| crate::names::shown_path(&own)),
+                .map(|own| crate::set::names::shown_path(&own)),
         };
         self.status.iter().map(report).collect()
     }
@@ -809,7 +822,7 @@ pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn 
         disk.meta(dir).ok().and_then(|meta| pantile_paths::other_writer(meta.owner, meta.group, meta.mode))
     });
     if let Some((dir, writer)) = dirs.iter().zip(writers).find_map(|(dir, writer)| Some((dir, writer?))) {
-        let dir = crate::names::shown_path(dir);
+        let dir = crate::set::names::shown_path(dir);
         progress.warn(&format!("{writer} can change the shards in {dir}; --pin detects it"));
     }
 }

@@ -12,7 +12,7 @@
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, Seen,
 };
-use crate::names::LOCK;
+use crate::set::names::LOCK;
 use pantile_format::Timestamp;
 use pantile_paths::{Dir as NamedDir, TO_LIST, TO_READ, TO_SEARCH, TO_WRITE, beneath};
 use rustix::buffer::spare_capacity;
@@ -123,7 +123,7 @@ impl SystemDisk {
         match below.parent() {
             Some(above) if !above.as_os_str().is_empty() => {
                 let dir = beneath(root.as_fd(), above, TO_SEARCH)?;
-                self.know(&crate::names::parent(path), describe(&rustix::fs::fstat(&dir)?).id)?;
+                self.know(&crate::set::names::parent(path), describe(&rustix::fs::fstat(&dir)?).id)?;
                 Ok((Arc::new(dir), name))
             }
             _ => Ok((root, name)),

@@ -1,19 +1,19 @@
 //! Restoring files: block by block from wherever the content can be had.
 
+use crate::apply::mark::Mark;
+use crate::apply::sparse::Sparse;
 use crate::attributes::{Attribute, Rights, give, give_sealed, has, of_fields};
 use crate::disk::{
     Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, SETGID, is_own, within_group,
 };
-use crate::mark::Mark;
-use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
-use crate::sparse::Sparse;
-use crate::times::is_same_time;
+use crate::set::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
+use crate::set::times::is_same_time;
+use crate::set::verify::{Damage, find_damage};
+use crate::set::window::{Window, join};
 use crate::update::size_of;
-use crate::verify::{Damage, find_damage};
-use crate::window::{Window, join};
 use crate::{Fault, FaultKind};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode};
@@ -454,7 +454,7 @@ impl Unsealing<'_, '_> {
             self.report.already_there += 1;
             return Ok(());
         };
-        if let Err(error) = crate::batch::name(&*file, path, self.options.overwrite) {
+        if let Err(error) = crate::apply::batch::name(&*file, path, self.options.overwrite) {
             let _ = file.discard();
             return Err(error);
         }

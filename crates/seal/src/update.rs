@@ -9,22 +9,22 @@
 //! Invariant: parity is never computed from a block that is not known to be what was sealed or what
 //! is sealed now.
 
+use crate::apply::commit::{Commit, Slot, appended};
+use crate::apply::journal::remove_temporaries;
+use crate::apply::rename::{give_names_back, is_called_like_one};
 use crate::arrange::{Arrangement, arrange, forget, widen};
-use crate::bound::{Bound, data_columns, widened};
-use crate::commit::{Commit, Slot, appended};
 use crate::fault::sentences::{columns, counted, paths};
 use crate::first::{check_free, describe, left_out};
-use crate::grid::{Allocator, Apart, Grid};
-use crate::journal::remove_temporaries;
 use crate::options::{Progress, RemovedMax, SealOptions};
-use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
-use crate::select::Patterns;
+use crate::set::bound::{Bound, data_columns, widened};
+use crate::set::grid::{Allocator, Apart, Grid};
+use crate::set::select::Patterns;
+use crate::set::shard::read_front;
+use crate::set::times::{is_rot_or_change, is_same_time, is_since};
+use crate::set::tree::{Tree, let_times_pass};
+use crate::set::window::{Reader, join, read_file_blocks};
 use crate::set::{Original, Set, mode_name};
-use crate::shard::read_front;
-use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::{Tree, let_times_pass};
-use crate::window::{Reader, join, read_file_blocks};
 use crate::{Fault, FaultKind};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp};
 use std::collections::{HashMap, HashSet};
@@ -102,7 +102,7 @@ pub(crate) fn update(
         return Ok(None);
     }
     let before = set.manifest.clone();
-    set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
+    set.sources = tree.sources.iter().map(|s| crate::set::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
     let began = tree.began;
     set.manifest.sources = tree.sources.clone();
@@ -130,7 +130,7 @@ pub(crate) fn update(
     };
     let changed = plan.fresh.iter().map(|&index| &plan.next[index]).filter(changed).take(100);
     report.changed_meanwhile =
-        changed.map(|entry| crate::names::shown_path(&path_now(&set, entry))).collect();
+        changed.map(|entry| crate::set::names::shown_path(&path_now(&set, entry))).collect();
     forget(&mut set, &forgotten, began, &mut report, progress)?;
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
@@ -203,7 +203,7 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     }
     manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let places = |sources: &[pantile_format::Source]| -> Vec<PathBuf> {
-        sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect()
+        sources.iter().map(|source| crate::set::names::path_of(&source.path).to_path_buf()).collect()
     };
     let names = |sources: &[pantile_format::Source]| -> Vec<Vec<u8>> {
         sources.iter().map(|source| source.prefix.clone()).collect()
@@ -273,7 +273,7 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
         if files(&set.manifest.entries) && !files(&tree.entries) && !holds_anything {
             let is_own = |e: &&Entry| e.source as usize == index && matches!(e.kind, EntryKind::File { .. });
             let removed = set.manifest.entries.iter().filter(is_own).count() as u64;
-            let source = crate::names::path_of(&source.path);
+            let source = crate::set::names::path_of(&source.path);
             return Err(many_removed(source, None, (removed, removed)));
         }
     }
@@ -434,8 +434,9 @@ impl Plan {
             old.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
         let was: HashMap<usize, usize> = self.moved.iter().map(|&(old, new)| (new, old)).collect();
         let fresh: HashSet<usize> = self.fresh.iter().copied().collect();
-        let name =
-            |manifest: &Manifest, index| crate::names::shown(&crate::set::restored_path(manifest, index));
+        let name = |manifest: &Manifest, index| {
+            crate::set::names::shown(&crate::set::restored_path(manifest, index))
+        };
         for (index, entry) in self.next.iter().enumerate() {
             let known = by_path.get(&(entry.source, entry.path.as_slice())).filter(|e| is_one_kind(e, entry));
             let (is, from) = match (known, was.get(&index)) {

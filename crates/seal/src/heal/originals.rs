@@ -2,20 +2,20 @@
 //! written again, directories and links among them.
 
 use super::not_done;
+use crate::apply::batch::{self, Batch, Written};
+use crate::apply::repair::{heal_in_place, is_touched};
+use crate::apply::sparse::Sparse;
 use crate::attributes::{self, Rights, SETUID_SETGID, give, give_sealed};
-use crate::batch::{self, Batch, Written};
 use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, within_group};
 use crate::options::Progress;
-use crate::repair::{heal_in_place, is_touched};
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
-use crate::sparse::Sparse;
-use crate::times::is_since;
-use crate::tree::Way;
+use crate::set::times::is_since;
+use crate::set::tree::Way;
+use crate::set::verify::{Damage, within};
+use crate::set::window::Window;
 use crate::unseal::{make_parents, open_made, restore};
 use crate::update::size_of;
-use crate::verify::{Damage, within};
-use crate::window::Window;
 use crate::{Fault, FaultKind};
 use pantile_format::{EntryKind, Timestamp};
 use std::collections::{HashMap, HashSet};
@@ -76,9 +76,9 @@ pub(super) fn heal_files(
             Ok(Done::Waits) => {}
             Ok(Done::Dir(made)) => {
                 dirs.push((entry, made));
-                report.files_healed.push(crate::names::shown_path(&path));
+                report.files_healed.push(crate::set::names::shown_path(&path));
             }
-            Ok(Done::Named) => report.files_healed.push(crate::names::shown_path(&path)),
+            Ok(Done::Named) => report.files_healed.push(crate::set::names::shown_path(&path)),
             Err(error) if matches!(error.kind, FaultKind::Cancelled) => {
                 batch.end(|outcome| take(report, outcome));
                 return Err(error);
@@ -185,10 +185,10 @@ impl<'s, 'w> Doubt<'s, 'w> {
             return Vec::new();
         }
         let told = |(entry, from): (usize, usize)| NotDone {
-            path: crate::names::shown_path(&self.set.original_path(entry)),
+            path: crate::set::names::shown_path(&self.set.original_path(entry)),
             reason: format!(
                 "it was computed without checksums from {}, which was touched since it was sealed, and may be wrong",
-                crate::names::shown_path(&self.set.original_path(from))
+                crate::set::names::shown_path(&self.set.original_path(from))
             ),
         };
         let from: Vec<(usize, usize)> =
@@ -240,8 +240,8 @@ fn take(report: &mut HealReport, outcome: batch::Outcome) {
     match outcome {
         Ok(named) => {
             report.blocks_repaired += named.blocks;
-            report.files_healed.push(crate::names::shown_path(&named.path));
-            report.kept_aside.extend(named.aside.map(|aside| crate::names::shown_path(&aside)));
+            report.files_healed.push(crate::set::names::shown_path(&named.path));
+            report.kept_aside.extend(named.aside.map(|aside| crate::set::names::shown_path(&aside)));
         }
         Err((path, error)) => report.not_healed.push(not_done(&path, &error)),
     }
@@ -278,13 +278,13 @@ fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) 
             let was_one =
                 matches!(&set.originals[link], Some(original) if original.status == FileStatus::Unchanged);
             let id = |path: &Path| disk.meta(path).map(|meta| meta.id).ok();
-            was_one && healed.contains(&crate::names::shown_path(&of)) && id(&path) != id(&of)
+            was_one && healed.contains(&crate::set::names::shown_path(&of)) && id(&path) != id(&of)
         };
         if !is_missing.contains(&link) && !is_old() {
             continue;
         }
         match give_other_name(set, file, &of, &path) {
-            Ok(()) => report.files_healed.push(crate::names::shown_path(&path)),
+            Ok(()) => report.files_healed.push(crate::set::names::shown_path(&path)),
             Err(error) => report.not_healed.push(not_done(&path, &error)),
         }
     }
@@ -303,7 +303,7 @@ fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result
         ));
     }
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
-    let temp = crate::names::stray(&dir, set.manifest.set, None);
+    let temp = crate::set::names::stray(&dir, set.manifest.set, None);
     let _ = disk.remove(&temp);
     let named = disk.add_name(of, &temp).and_then(|()| {
         disk.rename(&temp, path).inspect_err(|_| drop(disk.remove(&temp)))?;
@@ -349,7 +349,7 @@ fn heal_file(
             return Ok(Done::Dir(made));
         }
         EntryKind::Symlink { target } => {
-            disk.make_link(crate::names::path_of(target), path, entry.mtime)
+            disk.make_link(crate::set::names::path_of(target), path, entry.mtime)
                 .map_err(|e| Fault::io("creating", path, e))?;
             if let Some((user, group)) = set.manifest.owner_of(original.entry) {
                 // Only root may give it away.
@@ -432,7 +432,7 @@ fn write_original(
             if rights.of_mode(there.mode) != there.mode {
                 let why =
                     "its setuid and setgid bits were not kept; --modes keeps them, chmod sets them again";
-                not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
+                not_kept.push(NotDone { path: crate::set::names::shown_path(path), reason: why.into() });
             }
             // Without its owner, a program must not run as its owner.
             let mode = match owned {

@@ -2,13 +2,13 @@
 //! state that can be had from it.
 
 use super::states::newest;
-use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, spelt_one_way};
 use crate::fault::sentences::counted;
-use crate::names::{column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
 use crate::pin::Pin;
-use crate::shard::{Candidate, Unusable, is_called_shard};
+use crate::set::bounds::{Bounds, Codes};
+use crate::set::names::{column_of, parent, path_of, set_of, shown};
+use crate::set::shard::{Candidate, Unusable, is_called_shard};
 use crate::{Fault, FaultKind};
 use pantile_format::{FormatError, Manifest, SetId};
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -3,12 +3,12 @@
 
 use super::found::is_uuid;
 use super::{Opening, Pending};
+use crate::apply::journal::{has_shards, is_to_be_done, journals, replay};
+use crate::apply::lock::{Lock, lock, refuse_if_locked};
 use crate::disk::{Access, Disk, spelt_one_way};
-use crate::journal::{has_shards, is_to_be_done, journals, replay};
-use crate::lock::{Lock, lock, refuse_if_locked};
-use crate::names::{Names, parent, set_of, shown};
 use crate::options::Progress;
-use crate::shard::behind_links;
+use crate::set::names::{Names, parent, set_of, shown};
+use crate::set::shard::behind_links;
 use crate::{Fault, FaultKind, World};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -34,8 +34,8 @@ pub(super) fn finish_journals(
         // Of other sets only if no name says which one is meant.
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
-            let file = path.file_name().and_then(crate::names::journal_name);
-            let of = || crate::journal::set_of_journal(world.disk, path);
+            let file = path.file_name().and_then(crate::set::names::journal_name);
+            let of = || crate::apply::journal::set_of_journal(world.disk, path);
             name.is_none_or(|name| {
                 file.is_some_and(|file| shown(file) == name) || of().is_some_and(|set| is_uuid(set, name))
             })

@@ -10,10 +10,10 @@
 //! share a column.
 //!
 //! What is not done here: sources that share all columns, as one source does, are placed by
-//! [`Apart`](crate::grid::Apart).
+//! [`Apart`](crate::set::grid::Apart).
 
 use crate::Fault;
-use crate::grid::Geometry;
+use crate::set::grid::Geometry;
 use pantile::Code;
 use pantile_format::{Mode, Source};
 
@@ -145,7 +145,7 @@ fn continues(code: &Code, wider: &Code, more: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::{Allocator, Grid};
+    use crate::set::grid::{Allocator, Grid};
     use pantile::{CellSet, Codec, Costs};
     use pantile_format::{BlockLen, Entry, EntryKind, Fields, Timestamp};
 

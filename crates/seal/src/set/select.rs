@@ -8,7 +8,7 @@
 use crate::Fault;
 use crate::disk::MetaKind;
 use crate::links::kernel_path;
-use crate::names::{parent, path_of, shown};
+use crate::set::names::{parent, path_of, shown};
 use crate::set::{Set, disk_name};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use pantile_format::{EntryKind, Extent, LeftOut, Mode, Source};

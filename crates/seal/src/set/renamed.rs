@@ -16,12 +16,12 @@
 
 use crate::Fault;
 use crate::disk::MetaKind;
-use crate::names::parent;
 use crate::options::Progress;
 use crate::report::FileStatus;
+use crate::set::names::parent;
+use crate::set::verify::tree_now;
+use crate::set::window::{join, read_source};
 use crate::set::{Original, Set};
-use crate::verify::tree_now;
-use crate::window::{join, read_source};
 use pantile_format::{Crc64, Entry, EntryKind, Mode};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};

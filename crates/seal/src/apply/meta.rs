@@ -2,7 +2,7 @@
 
 use crate::Fault;
 use crate::first::Output;
-use crate::grid::Geometry;
+use crate::set::grid::Geometry;
 use crate::set::header_of;
 use pantile_format::{Crc64, HEADER_COPIES, Manifest, ShardHeader, piece_sums};
 use std::ops::Range;

@@ -2,11 +2,11 @@
 //! they hold.
 
 use crate::disk::{Disk, EPOCH, FileId, Meta, MetaKind, next_tick};
-use crate::names::{LOCK, is_own, path_of, set_of, stray_of};
 use crate::report::LeftUnread;
-use crate::select::Patterns;
-use crate::times::is_since;
-use crate::window::join;
+use crate::set::names::{LOCK, is_own, path_of, set_of, stray_of};
+use crate::set::select::Patterns;
+use crate::set::times::is_since;
+use crate::set::window::join;
 use crate::{Fault, FaultKind, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
 use rustix::io::Errno;
@@ -61,7 +61,7 @@ pub(crate) struct Unreadable {
 impl Unreadable {
     pub(crate) fn report(&self) -> LeftUnread {
         let mut exclude = String::from("/");
-        for c in crate::names::shown(&self.path).chars() {
+        for c in crate::set::names::shown(&self.path).chars() {
             // As it stands, in the words of a pattern.
             if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
                 exclude.push('\\');
@@ -69,7 +69,11 @@ impl Unreadable {
             exclude.push(c);
         }
         exclude.extend(self.is_dir.then_some('/'));
-        LeftUnread { path: crate::names::shown_path(&self.full), reason: self.error.to_string(), exclude }
+        LeftUnread {
+            path: crate::set::names::shown_path(&self.full),
+            reason: self.error.to_string(),
+            exclude,
+        }
     }
 }
 

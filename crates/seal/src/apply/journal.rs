@@ -9,11 +9,11 @@
 //! Anybody may have made a journal. So no record of one is done before all were held against the
 //! layout that the headers say; together they write no more to a shard than that is long.
 
-use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, set_back};
-use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::options::{Progress, Silent};
-use crate::shard::{has_meta, open_shard, open_shard_to_write, read_front};
+use crate::set::bounds::{Bounds, Codes, read_stored};
+use crate::set::names::{Names, column_of, journal_name, parent, temp};
+use crate::set::shard::{has_meta, open_shard, open_shard_to_write, read_front};
 use crate::{Fault, FaultKind, World};
 use pantile::Codec;
 use pantile_format::{
@@ -733,7 +733,7 @@ pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), F
     for dir in names.dirs() {
         for file in disk.list(dir).map_err(|e| Fault::io("reading", dir, e))? {
             let is_temp = file.extension().is_some_and(|e| e == "tmp");
-            if is_temp && crate::names::is_own(file.as_os_str(), &names.name) {
+            if is_temp && crate::set::names::is_own(file.as_os_str(), &names.name) {
                 let path = dir.join(file);
                 disk.remove(&path).map_err(|e| Fault::io("removing", &path, e))?;
             }

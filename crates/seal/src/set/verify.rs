@@ -2,17 +2,17 @@
 
 use crate::Fault;
 use crate::first::names_exposed;
-use crate::grid::Geometry;
-use crate::names::shown;
 use crate::options::Progress;
-use crate::renamed::find_renamed;
 use crate::report::{
     BlockPlace, FileReport, FileStatus, Losses, Renamed, ShardReport, ShardStatus, StripeFinding,
     StripeVerdict, VerifyReport,
 };
+use crate::set::grid::Geometry;
+use crate::set::names::shown;
+use crate::set::renamed::find_renamed;
+use crate::set::tree::{Own, Tree};
+use crate::set::window::{Window, join};
 use crate::set::{Original, Set, mode_name};
-use crate::tree::{Own, Tree};
-use crate::window::{Window, join};
 use pantile::gf::choose;
 use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
@@ -527,7 +527,8 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
     };
     let missing = set.sources.iter().enumerate().filter(|(_, source)| disk.meta(source).is_err());
     let missing = missing.filter(|(index, _)| !beside || !is_file(*index));
-    let sources_missing: Vec<String> = missing.map(|(_, source)| crate::names::shown_path(source)).collect();
+    let sources_missing: Vec<String> =
+        missing.map(|(_, source)| crate::set::names::shown_path(source)).collect();
     let sources_seen = beside || sources_missing.is_empty();
     let mut files = Vec::new();
     let mut files_unchanged = 0;
@@ -584,7 +585,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         sources_missing,
         sources_known: set.places.are_known(),
         sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
-        sources: set.sources.iter().map(crate::names::shown_path).collect(),
+        sources: set.sources.iter().map(crate::set::names::shown_path).collect(),
         disk_names: set.disk_names(),
         partial: chosen.is_some(),
         exposed,
@@ -636,7 +637,7 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
 /// The sources of which no file that was sealed is at its place.
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
     let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
-    emptied.map(|(source, _)| crate::names::shown_path(source)).collect()
+    emptied.map(|(source, _)| crate::set::names::shown_path(source)).collect()
 }
 
 /// The originals that have another name now, and which.

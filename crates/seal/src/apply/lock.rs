@@ -6,8 +6,8 @@
 
 use crate::Fault;
 use crate::disk::{Access, Disk, FileId, Held};
-use crate::names::parent;
-use crate::shard::{behind_links, led_to, read_header};
+use crate::set::names::parent;
+use crate::set::shard::{behind_links, led_to, read_header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -150,11 +150,11 @@ mod tests {
         let open = std::fs::File::open(dir.path()).unwrap();
         open.lock().unwrap();
         let held = lock(&disk, &names, &[]).unwrap();
-        let mode = std::fs::metadata(dir.path().join(crate::names::LOCK)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(dir.path().join(crate::set::names::LOCK)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(held);
         // What was left by a command that was killed is locked anew.
-        std::fs::write(dir.path().join(crate::names::LOCK), "").unwrap();
+        std::fs::write(dir.path().join(crate::set::names::LOCK), "").unwrap();
         let _held = lock(&disk, &names, &[]).unwrap();
     }
 
@@ -171,7 +171,7 @@ mod tests {
         chown(dir.path(), Some(65534), Some(65534)).unwrap();
         let held = lock(&disk(&names), &names, &[]).unwrap();
         let of_root = dir.path().join("kept");
-        let there = dir.path().join(crate::names::LOCK);
+        let there = dir.path().join(crate::set::names::LOCK);
         assert_eq!(std::fs::metadata(&there).unwrap().uid(), 65534);
         drop(held);
         // What is there already may have another name elsewhere.

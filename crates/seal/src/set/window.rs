@@ -7,10 +7,10 @@
 
 use crate::attributes::{acl_in, acl_of};
 use crate::disk::Disk;
-use crate::grid::Run;
-use crate::names::path_of;
 use crate::report::FileStatus;
 use crate::set::Set;
+use crate::set::grid::Run;
+use crate::set::names::path_of;
 use crate::{Fault, par};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
@@ -34,7 +34,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Room for so many stripes.
-    pub(crate) fn new(geometry: &crate::grid::Geometry, stripes_most: u64) -> Window {
+    pub(crate) fn new(geometry: &crate::set::grid::Geometry, stripes_most: u64) -> Window {
         let block = geometry.block();
         Window {
             arena: Arena::new(geometry.cell_count(), block * stripes_most as usize),

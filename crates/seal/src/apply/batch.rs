@@ -10,8 +10,8 @@
 
 use crate::Fault;
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind};
-use crate::names::{NO_COLUMN, stray};
-use crate::times::is_same_time;
+use crate::set::names::{NO_COLUMN, stray};
+use crate::set::times::is_same_time;
 use pantile_format::{SetId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

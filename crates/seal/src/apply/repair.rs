@@ -12,18 +12,18 @@
 //! sealed time only if its whole content is the sealed one: another program may have changed it
 //! since.
 
+use crate::apply::journal::{JournalWriter, Stream};
 use crate::attributes::{Attribute, CAPABILITIES, Rights};
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind, exact_now, is_own};
 use crate::heal::free_name;
-use crate::journal::{JournalWriter, Stream};
-use crate::names::{NO_COLUMN, parent, shown_path, stray};
 use crate::options::Progress;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
-use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::Way;
-use crate::verify::{Damage, find_damage, within};
-use crate::window::Window;
+use crate::set::names::{NO_COLUMN, parent, shown_path, stray};
+use crate::set::times::{is_rot_or_change, is_same_time, is_since};
+use crate::set::tree::Way;
+use crate::set::verify::{Damage, find_damage, within};
+use crate::set::window::Window;
 use crate::{Fault, FaultKind};
 use pantile::CellIndex;
 use pantile_format::{

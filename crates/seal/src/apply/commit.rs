@@ -4,19 +4,20 @@
 //! Blocks of existing stripes and headers go into the journal. Its rename is the commit, of
 //! everything at once.
 
+use crate::apply::journal::{self, JournalWriter, is_decided, journal_header};
+use crate::apply::meta::Meta;
 use crate::disk::{DiskFile, set_back};
 use crate::first::{Encoder, Output, check_free};
-use crate::grid::{Geometry, Grid, Run};
-use crate::journal::{self, JournalWriter, is_decided, journal_header};
-use crate::meta::Meta;
 use crate::options::Progress;
 use crate::report::{FileStatus, SealReport};
+use crate::set::grid::{Geometry, Grid, Run};
+use crate::set::names;
+use crate::set::shard::{Shard, open_shard_to_write};
+use crate::set::verify::losses_of;
+use crate::set::window::{Reader, Window, join, read_file_blocks};
 use crate::set::{Set, header_of};
-use crate::shard::{Shard, open_shard_to_write};
 use crate::update::grid_of;
-use crate::verify::losses_of;
-use crate::window::{Reader, Window, join, read_file_blocks};
-use crate::{Fault, FaultKind, names};
+use crate::{Fault, FaultKind};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet};
 use pantile_format::{

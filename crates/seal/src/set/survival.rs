@@ -5,11 +5,11 @@
 //! code for every choice of disks, from the manifest alone; no content is read. A choice that holds
 //! no more columns than the code claims to tolerate needs no computation.
 
-use crate::bound::Bound;
 use crate::disk::Disk;
-use crate::grid::{Geometry, stretches};
-use crate::names::{parent, shown_path};
 use crate::report::{DiskContent, DiskLoss, Survival};
+use crate::set::bound::Bound;
+use crate::set::grid::{Geometry, stretches};
+use crate::set::names::{parent, shown_path};
 use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Costs};
 use pantile_format::{EntryKind, Extent, Manifest, Mode};

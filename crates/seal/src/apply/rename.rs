@@ -6,9 +6,9 @@
 //! found, and the next one goes on.
 
 use crate::Fault;
-use crate::names::{column_of, parent};
 use crate::report::Renamed;
 use crate::set::Set;
+use crate::set::names::{column_of, parent};
 use std::path::{Path, PathBuf};
 
 /// Renames the shards that bear the name of another column; with `all`, those in the set's
