@@ -41,9 +41,11 @@ struct Root {
 /// The files of this system.
 #[derive(Default)]
 pub struct SystemDisk {
-    /// By path, as it was named and without links.
+    /// The directories that were named, by path as named and without links: callers have paths, and
+    /// each is walked from the descriptor here.
     roots: RwLock<HashMap<PathBuf, Root>>,
-    /// Which directory each path was found to be.
+    /// The directory that each path was found to be. `openat2` refuses links, not a directory that
+    /// was renamed to the path since: this table does.
     known: Mutex<HashMap<PathBuf, FileId>>,
     /// Directories that were made for roots: which root, the directory above, the name.
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
