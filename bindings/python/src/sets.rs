@@ -42,7 +42,7 @@ impl files::Progress for Told<'_> {
 fn reported<R: Serialize + Send>(
     py: Python<'_>,
     progress: Option<Bound<'_, PyAny>>,
-    work: impl FnOnce(&mut dyn files::Progress) -> Result<R, files::SealError> + Send,
+    work: impl FnOnce(&mut dyn files::Progress) -> Result<R, files::Fault> + Send,
 ) -> PyResult<String> {
     let far = Mutex::new(None);
     let mut said: Option<Far> = None;
@@ -62,7 +62,7 @@ fn reported<R: Serialize + Send>(
         Ok(report) => {
             serde_json::to_string(&report).map_err(|error| PyValueError::new_err(error.to_string()))
         }
-        Err(files::SealError::Cancelled) => Err(PyKeyboardInterrupt::new_err(())),
+        Err(files::Fault { kind: files::FaultKind::Cancelled, .. }) => Err(PyKeyboardInterrupt::new_err(())),
         Err(error) => Err(SealError::new_err(error.to_string())),
     }
 }

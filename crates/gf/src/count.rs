@@ -20,6 +20,17 @@ pub fn choose(n: u64, k: u64) -> u64 {
     sets as u64
 }
 
+/// Makes the next set of `set`, ascending numbers below `n`; false after the last, `n - k` to `n - 1`.
+///
+/// The first set of a size is `0..size`.
+pub fn next_set(set: &mut [usize], n: usize) -> bool {
+    let size = set.len();
+    let Some(at) = (0..size).rev().find(|&at| set[at] < n - size + at) else { return false };
+    set[at] += 1;
+    (at + 1..size).for_each(|next| set[next] = set[next - 1] + 1);
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +51,18 @@ mod tests {
     fn saturation_past_the_middle_stays_large() {
         assert_eq!((choose(104, 99), choose(104, 60)), (91_962_520, u64::MAX));
         assert_eq!((choose(u64::MAX, u64::MAX - 1), choose(u64::MAX, 9)), (u64::MAX, u64::MAX));
+    }
+
+    #[test]
+    fn every_set_comes_once_and_in_order() {
+        for (n, size) in (0..=7).flat_map(|n| (0..=n).map(move |size| (n, size))) {
+            let mut all: Vec<Vec<usize>> = vec![(0..size).collect()];
+            let mut set = all[0].clone();
+            while next_set(&mut set, n) {
+                all.push(set.clone());
+            }
+            assert_eq!(all.len() as u64, choose(n as u64, size as u64), "{size} of {n}");
+            assert!(all.windows(2).all(|two| two[0] < two[1]), "{size} of {n}");
+        }
     }
 }

@@ -14,6 +14,6 @@ mod count;
 mod field;
 mod matrix;
 
-pub use count::choose;
+pub use count::{choose, next_set};
 pub use field::{ALPHA, Gf, ORDER, POLYNOMIAL};
 pub use matrix::{Echelon, Matrix, eliminate};

@@ -11,6 +11,7 @@ use crate::Folder;
 use crate::opening::identity_at;
 use pantile_device::{Identity, ServerAddress};
 use pantile_gf::choose;
+use pantile_plan::SetTally;
 use pantile_volume::{Bearing, Geometry, Slot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,23 +249,14 @@ pub(crate) fn judge(bearing: &Bearing, members: &[Option<Disk>]) -> DisksReport 
 fn losses(bearing: &Bearing, disks: &[DiskReport], count: usize) -> Option<DiskLosses> {
     let sets = choose(disks.len() as u64, count as u64);
     (sets <= SETS_MOST).then_some(())?;
-    let mut found = DiskLosses { disks: count as u32, sets, survived: 0, fatal: Vec::new() };
-    let mut set: Vec<usize> = (0..count).collect();
-    loop {
+    let bears = |set: &[usize]| {
         let slots: BTreeSet<u32> = set.iter().flat_map(|&disk| disks[disk].devices.iter().copied()).collect();
-        match bearing.bears(&slots.into_iter().map(Slot).collect::<Vec<Slot>>()) {
-            true => found.survived += 1,
-            false if found.fatal.len() < NAMED_MOST => {
-                found.fatal.push(set.iter().map(|&disk| disks[disk].name.clone()).collect());
-            }
-            false => {}
-        }
-        let Some(at) = (0..count).rev().find(|&at| set[at] < disks.len() - count + at) else {
-            return Some(found);
-        };
-        set[at] += 1;
-        (at + 1..count).for_each(|next| set[next] = set[next - 1] + 1);
-    }
+        bearing.bears(&slots.into_iter().map(Slot).collect::<Vec<Slot>>())
+    };
+    let SetTally { survived, fatal, .. } = SetTally::of(disks.len(), count, (sets, NAMED_MOST), bears);
+    let names = |set: &Vec<usize>| set.iter().map(|&disk| disks[disk].name.clone()).collect();
+    let fatal = fatal.iter().map(names).collect();
+    Some(DiskLosses { disks: count as u32, sets, survived, fatal })
 }
 
 fn warning(bearing: &Bearing, disks: &[DiskReport], least: &DiskLosses) -> String {

@@ -10,6 +10,7 @@
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
 //! * [`prove()`], [`Survivors`]: which sets of lost columns are survivable, or of devices that hold
 //!   them by a placement, counted exactly, with witnesses;
+//! * [`SetTally`]: which sets of things that fail together, such as disks, are survivable, by trial;
 //! * [`usual_placement()`]: the default placement of a volume;
 //! * [`evidence()`], [`codeword()`]: facts that let others check a tolerance, and its limit;
 //! * [`Locator`]: the wrong columns, from equations whose sums are not zero;
@@ -34,6 +35,7 @@ mod planner;
 mod prove;
 mod search;
 mod survivors;
+mod tally;
 mod update;
 mod way_out;
 
@@ -46,5 +48,6 @@ pub use planner::{Effort, Planner, Request};
 pub use prove::{Certificate, Level, Method, ProveOptions, prove};
 pub use search::{FourthGenerator, search_fourth_generators};
 pub use survivors::Survivors;
+pub use tally::SetTally;
 pub use update::{Content, Strategy, UpdatePlan};
 pub use way_out::WayOut;

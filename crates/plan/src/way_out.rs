@@ -2,7 +2,7 @@
 //! that are survivable.
 
 use crate::dual::Space;
-use crate::{CellSet, PlanError, Planner, Request};
+use crate::{CellSet, PlanError, Planner, Request, SetTally};
 use pantile_code::CellIndex;
 use pantile_gf::{Gf, choose};
 
@@ -61,16 +61,13 @@ impl Planner {
                 break;
             }
             tries -= sets;
-            let mut enough = Vec::new();
-            let mut enough_count = 0;
-            each_set(&lost, back, &mut |set| {
-                if self.are_computable(request, set) {
-                    enough_count += 1;
-                    if enough.len() < ENOUGH_KEPT {
-                        enough.push(set.to_vec());
-                    }
-                }
+            let columns = |set: &[usize]| set.iter().map(|&at| lost[at]).collect::<Vec<_>>();
+            // A set is enough if what is still lost without it can be computed.
+            let tally = SetTally::of(lost.len(), back, (sets, ENOUGH_KEPT), |set| {
+                !self.are_computable(request, &columns(set))
             });
+            let enough: Vec<Vec<usize>> = tally.fatal.iter().map(|set| columns(set)).collect();
+            let enough_count = tally.lost();
             if enough_count > 0 {
                 let any = enough_count == sets;
                 return Ok(WayOut { lost, back, enough, enough_count, any, is_exact: true });
@@ -125,18 +122,6 @@ impl Planner {
             true => Space::<u64>::new(self.code(), &gone, &missing, &[]).is_ok(),
             false => Space::<Gf>::new(self.code(), &gone, &missing, &[]).is_ok(),
         }
-    }
-}
-
-/// Calls for each set of so many of the columns, in ascending order.
-fn each_set(columns: &[usize], size: usize, call: &mut dyn FnMut(&[usize])) {
-    let mut places: Vec<usize> = (0..size).collect();
-    loop {
-        call(&places.iter().map(|&place| columns[place]).collect::<Vec<_>>());
-        let last = columns.len() - size;
-        let Some(i) = (0..size).rev().find(|&i| places[i] < last + i) else { return };
-        places[i] += 1;
-        (i + 1..size).for_each(|j| places[j] = places[j - 1] + 1);
     }
 }
 

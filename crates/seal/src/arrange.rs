@@ -7,15 +7,15 @@
 //! emptied like one whose files were removed, and leaves the list by a last commit. Killed between
 //! these commits, the next seal goes on from where it was.
 
-use crate::SealError;
-use crate::bound::{Bound, bind, data_columns, widened};
-use crate::commit::Commit;
-use crate::grid::Geometry;
-use crate::names::{path_of, shown};
+use crate::Fault;
+use crate::apply::commit::Commit;
 use crate::options::{Progress, SealOptions};
 use crate::report::SealReport;
+use crate::set::bound::{Bound, bind, data_columns, widened};
+use crate::set::grid::Geometry;
+use crate::set::names::{path_of, shown};
+use crate::set::tree::Tree;
 use crate::set::{Set, disk_name, record_of};
-use crate::tree::Tree;
 use pantile::{Code, Codec};
 use pantile_format::{Manifest, Source, Timestamp};
 
@@ -31,13 +31,8 @@ pub(crate) struct Arrangement {
 /// Brings the sources of a tree into the order that the set has: those of the set, then those that
 /// are new, which get columns. Nothing is done where sources share columns.
 ///
-/// Errors: `SourceNotNamed` if one of the set is missing and is not to be forgotten;
-/// `TooFewColumns` if the code cannot have more.
-pub(crate) fn arrange(
-    set: &Set<'_>,
-    options: &SealOptions,
-    tree: &mut Tree,
-) -> Result<Arrangement, SealError> {
+/// Errors: one of the set is missing and is not to be forgotten; the code cannot have more columns.
+pub(crate) fn arrange(set: &Set<'_>, options: &SealOptions, tree: &mut Tree) -> Result<Arrangement, Fault> {
     let known = &set.manifest.sources;
     if Bound::of(&set.geometry, set.manifest.mode, known).is_none() {
         return Ok(Arrangement::default());
@@ -62,7 +57,24 @@ pub(crate) fn arrange(
     if let Some(&first) = forgotten.first().filter(|_| !options.forget) {
         let name = shown(&disk_name(&known[first]));
         let new = all.get(known.len()).map(|new| path_of(&new.path).to_path_buf());
-        return Err(SealError::SourceNotNamed { name, path: path_of(&known[first].path).to_path_buf(), new });
+        let sealed = path_of(&known[first].path);
+        let what = format!("disk {name} of the set, sealed from {}, was not named", sealed.display());
+        let (what, hint) = match new.map(|new| new.display().to_string()) {
+            None => (
+                what,
+                format!(
+                    "name it, say where it is now (--disk {name}=PATH), or that it is to be forgotten (--forget)"
+                ),
+            ),
+            Some(new) => (
+                format!("{what}, and {new} is not known"),
+                format!(
+                    "if they are the same, say --disk {name}={new} in the place of that path; if not, name both, or say \
+                     --forget"
+                ),
+            ),
+        };
+        return Err(Fault::request(what).at(sealed).hint(hint));
     }
     tree.entries.iter_mut().for_each(|entry| entry.source = place[entry.source as usize]);
     tree.unreadable.iter_mut().for_each(|unread| unread.source = place[unread.source as usize]);
@@ -84,7 +96,7 @@ pub(crate) fn widen(
     before: &Manifest,
     began: Timestamp,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     let geometry = Geometry::new(&Codec::new(code), before.mode, before.block_len);
     let mut manifest = before.clone();
     manifest.generation.0 += 1;
@@ -102,7 +114,7 @@ pub(crate) fn forget(
     began: Timestamp,
     report: &mut SealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     if forgotten.is_empty() {
         return Ok(());
     }

@@ -13,8 +13,8 @@
 //! the sealed owner as well. The report names each attribute that was not given.
 
 use crate::disk::{Disk, DiskFile, SETGID, within_group};
-use crate::names::{shown, shown_path};
 use crate::report::NotDone;
+use crate::set::names::{shown, shown_path};
 use pantile_format::{EntryKind, Fields, Manifest};
 use std::path::Path;
 

@@ -1,19 +1,20 @@
 //! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once
 //! by a journal.
 
-use crate::bound::{Bound, bind, data_columns, widened};
+use crate::apply::journal::{self, JournalWriter, journal_header, remove_temporaries};
+use crate::apply::meta::Meta;
 use crate::disk::{Disk, DiskFile, set_back};
-use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
-use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
-use crate::meta::Meta;
-use crate::names::{Names, parent, path_of, temp};
+use crate::fault::sentences::{list_most, paths};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
+use crate::set::bound::{Bound, bind, data_columns, widened};
+use crate::set::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
+use crate::set::names::{Names, parent, path_of, temp};
+use crate::set::survival::{Lying, survival};
+use crate::set::tree::{Tree, Unreadable, let_times_pass};
+use crate::set::window::{Reader, Window, join, read_file_blocks};
 use crate::set::{file_bytes, mode_name, record_of, sets_in};
-use crate::survival::{Lying, survival};
-use crate::tree::{Tree, Unreadable, let_times_pass};
-use crate::window::{Reader, Window, join, read_file_blocks};
-use crate::{SealError, World, par};
+use crate::{Fault, FaultKind, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation,
@@ -47,16 +48,14 @@ pub(crate) fn first_seal(
     (dirs, name): (&[PathBuf], Vec<u8>),
     mut tree: Tree,
     progress: &mut dyn Progress,
-) -> Result<SealReport, SealError> {
-    let code = options.code.as_ref().ok_or_else(|| SealError::CodeNeeded {
-        out: options.out.clone(),
-        name: crate::names::shown(&name),
-        others: sets_in(world.disk, &dirs[0]),
-    })?;
-    code.check_stores().map_err(SealError::StudyOnly)?;
+) -> Result<SealReport, Fault> {
+    let others = || sets_in(world.disk, &dirs[0]);
+    let code = options.code.as_ref().ok_or_else(|| code_needed(&options.out, &name, &others()))?;
+    code.check_stores().map_err(|error| Fault::request(error.to_string()))?;
     let mode = options.mode.unwrap_or(Mode::Full);
     if mode == Mode::Beside && code.parity().is_empty() {
-        return Err(SealError::NoParity { spec: code.spec().into() });
+        let what = format!("{} has no parity, and only parity is stored beside files", code.spec());
+        return Err(Fault::request(what).hint("choose a code that has some, such as raid6:4"));
     }
     let is_bound = mode == Mode::Beside && tree.sources.len() > 1 && !options.shared;
     let have = data_columns(code).len();
@@ -71,7 +70,7 @@ pub(crate) fn first_seal(
     let sizes = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
     let bytes: u64 = tree.entries.iter().map(sizes).sum();
     let block_len = match options.block_len {
-        Some(given) => BlockLen::new(given).ok_or(SealError::BlockLen { given })?,
+        Some(given) => BlockLen::new(given).ok_or_else(|| Fault::block_len(given))?,
         None => choose_block_len(bytes, code.cell_count()),
     };
     let geometry = Geometry::new(&codec, mode, block_len);
@@ -106,7 +105,7 @@ pub(crate) fn first_seal(
         }
     }
     let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|e| SealError::io("drawing a UUID for", &names.dir, e.into()))?;
+    getrandom::fill(&mut id).map_err(|e| Fault::io("drawing a UUID for", &names.dir, e.into()))?;
     (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
     let widened_from = wider.as_ref().and(options.code.as_ref()).map(|code| code.spec().into());
     let mut report = SealReport { first_time: true, widened_from, ..left_out(&tree) };
@@ -130,7 +129,7 @@ pub(crate) fn first_seal(
     report.added = manifest.entries.len() as u64;
     if options.dry_run {
         let added = |index: usize| {
-            let path = crate::names::shown(&crate::set::restored_path(&manifest, index));
+            let path = crate::set::names::shown(&crate::set::restored_path(&manifest, index));
             PathChange { path, is: Change::Added, from: None }
         };
         (report.dry_run, report.stripes_touched) = (true, manifest.stripes);
@@ -151,13 +150,13 @@ pub(crate) fn first_seal(
 /// The files whose loss alone is more than the code bears: the first 100, and their number.
 pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<String>, u64) {
     let exposed = exposed(geometry, &manifest.entries);
-    let name = |&index: &usize| crate::names::shown(&crate::set::restored_path(manifest, index));
+    let name = |&index: &usize| crate::set::names::shown(&crate::set::restored_path(manifest, index));
     (exposed.iter().take(100).map(name).collect(), exposed.len() as u64)
 }
 
 /// The first of some paths.
 fn shown(paths: &[PathBuf]) -> Vec<String> {
-    paths.iter().take(100).map(|path| crate::names::shown_path(&path)).collect()
+    paths.iter().take(100).map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
 /// What the walk left out.
@@ -185,7 +184,7 @@ pub(crate) fn describe(
 ) -> SealReport {
     let is_file = |entry: &&Entry| matches!(entry.kind, EntryKind::File { .. });
     report.set = manifest.set.to_string();
-    report.name = crate::names::shown(&manifest.name);
+    report.name = crate::set::names::shown(&manifest.name);
     report.code = manifest.code.spec.clone();
     report.mode = mode_name(manifest.mode).into();
     report.tolerance = geometry.codec.code().claim().tolerance as u64;
@@ -209,13 +208,31 @@ pub(crate) fn describe(
         shards: geometry.stored_columns().map(|c| (c, Some(names.shard(c)))).collect(),
     };
     report.survival = survival(disk, geometry, manifest, &lying);
-    report.shards = geometry.stored_columns().map(|c| crate::names::shown_path(&names.shard(c))).collect();
+    report.shards =
+        geometry.stored_columns().map(|c| crate::set::names::shown_path(&names.shard(c))).collect();
     report
+}
+
+/// A new set without a code; the name and sources of the sets that are there.
+fn code_needed(out: &Path, name: &[u8], others: &[(String, Vec<PathBuf>)]) -> Fault {
+    let what = format!("there is no set named '{}' in {}", crate::set::names::shown(name), out.display());
+    let from = |(name, sources): &(String, Vec<PathBuf>)| format!("'{name}', sealed from {}", paths(sources));
+    let from: Vec<String> = others.iter().map(from).collect();
+    match others.is_empty() {
+        true => Fault::request(format!("{what}, and a new one needs a code")).hint(
+            "say --code raid5 for one parity, raid6 for two, or another such as rs:10+4; if its shards were moved to other \
+             disks, leave a symbolic link to each there, under its name",
+        ),
+        false => Fault::request(format!("{what}, but {}", list_most(&from))).hint(
+            "to update it give its paths, and its name by --name; a new set needs a code, such as rs:10+4",
+        ),
+    }
+    .at(out)
 }
 
 /// Checksums of all blocks, not yet known. A file of holes may have more blocks than fit into
 /// memory.
-fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), SealError> {
+fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), Fault> {
     if !manifest.checksums {
         return Ok(());
     }
@@ -223,7 +240,11 @@ fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), Se
     let need = 2 * data_checksum_bytes(manifest) + parity_checksum_bytes(geometry, manifest);
     let is_room = Vec::<u8>::new().try_reserve_exact(usize::try_from(need).unwrap_or(usize::MAX)).is_ok();
     if !is_room {
-        return Err(SealError::NoMemory { need, block_len: manifest.block_len.bytes() });
+        let block = manifest.block_len.bytes();
+        return Err(Fault::request(format!(
+            "the checksums of blocks of {block} bytes need {need} bytes of memory, which are not to be had"
+        ))
+        .hint("choose larger blocks, up to 1048576 bytes. Nothing was changed"));
     }
     for entry in &mut manifest.entries {
         if let EntryKind::File { size, crcs, .. } = &mut entry.kind {
@@ -249,7 +270,7 @@ fn check_room(
     geometry: &Geometry,
     manifest: &Manifest,
     names: &Names,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     // Two copies of each, and the gap between them.
     let manifest_bytes = manifest.encode().len() as u64 + data_checksum_bytes(manifest);
     let meta = 2 * manifest_bytes + META_COPIES_APART_BYTES + BODY_OFFSET + 4096;
@@ -262,10 +283,7 @@ fn check_room(
 }
 
 /// Refuses what needs more room than is free on the file system of a directory.
-pub(crate) fn check_free(
-    disk: &dyn Disk,
-    needs: impl Iterator<Item = (PathBuf, u64)>,
-) -> Result<(), SealError> {
+pub(crate) fn check_free(disk: &dyn Disk, needs: impl Iterator<Item = (PathBuf, u64)>) -> Result<(), Fault> {
     let mut systems: HashMap<Option<u64>, (PathBuf, u64)> = HashMap::new();
     for (dir, need) in needs {
         let device = disk.meta(&dir).ok().map(|meta| meta.id.device);
@@ -275,7 +293,10 @@ pub(crate) fn check_free(
     for (path, need) in systems.into_values() {
         match disk.free_bytes(&path) {
             Ok(free) if free < need => {
-                return Err(SealError::NoSpace { path, need: Some(need), free: Some(free) });
+                let what = format!("{} has {free} bytes free, but {need} are needed", path.display());
+                return Err(Fault::new(FaultKind::Full, what)
+                    .at(path)
+                    .hint("free some, or choose another directory. Nothing was changed"));
             }
             _ => {}
         }
@@ -291,13 +312,13 @@ fn write_all(
     began: Timestamp,
     report: &mut SealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     remove_temporaries(world.disk, names)?;
     let paths: Vec<PathBuf> = manifest.entries.iter().map(|entry| source_path(manifest, entry)).collect();
     let mut outputs = Vec::new();
     for column in geometry.stored_columns() {
         let path = temp(&names.shard(column));
-        let file = world.disk.create(&path).map_err(|e| SealError::io("creating", &path, e))?;
+        let file = world.disk.create(&path).map_err(|e| Fault::io("creating", &path, e))?;
         outputs.push(Output { column, path, file });
     }
     let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
@@ -316,21 +337,21 @@ fn write_all(
     let headers = meta.write(manifest, geometry, &outputs, 0, place)?;
     for (output, header) in outputs.iter().zip(&headers) {
         let twice = [header.encode(), header.encode()].concat();
-        output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+        output.file.write_at(&twice, 0).map_err(|e| Fault::io("writing", &output.path, e))?;
     }
     for output in &outputs {
         set_back(&*output.file, began);
-        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
+        output.file.sync().map_err(|e| Fault::io("syncing", &output.path, e))?;
     }
     let mut journal = JournalWriter::create(world.disk, names.journal(), journal_header(manifest), None)?;
     for output in &outputs {
         journal.replace(Column(output.column as u32))?;
     }
     if progress.cancelled() {
-        return Err(SealError::Cancelled);
+        return Err(Fault::cancelled());
     }
     for dir in names.dirs() {
-        world.disk.sync_dir(dir).map_err(|e| SealError::io("syncing", dir, e))?;
+        world.disk.sync_dir(dir).map_err(|e| Fault::io("syncing", dir, e))?;
     }
     journal.commit(began)?;
     let dirs: Vec<PathBuf> = names.dirs().into_iter().map(Path::to_path_buf).collect();
@@ -350,7 +371,7 @@ fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
         let path = source_path(manifest, entry);
         let same = world.disk.meta(&path).is_ok_and(|meta| meta.size == size && meta.mtime == entry.mtime);
         if !same && changed.len() < 100 {
-            changed.push(crate::names::shown_path(&path));
+            changed.push(crate::set::names::shown_path(&path));
         }
     }
     changed
@@ -366,14 +387,14 @@ impl Encoder<'_> {
         entries: &mut [Entry],
         meta: &mut Meta,
         progress: &mut dyn Progress,
-    ) -> Result<u64, SealError> {
+    ) -> Result<u64, Fault> {
         let step = self.geometry.window_stripes();
         let mut window = Window::new(self.geometry, step.min(stripes.end - stripes.start));
         let mut at = stripes.start;
         let mut bytes_read = 0;
         while at < stripes.end {
             if progress.cancelled() {
-                return Err(SealError::Cancelled);
+                return Err(Fault::cancelled());
             }
             window.move_to(at..stripes.end.min(at + step), &self.geometry.no_cells());
             let read = self.fill(&mut window, entries)?;
@@ -388,7 +409,7 @@ impl Encoder<'_> {
 
     /// Reads the data cells from the sources and notes the checksums of their blocks; the bytes of
     /// files read.
-    fn fill(&self, window: &mut Window, entries: &mut [Entry]) -> Result<u64, SealError> {
+    fn fill(&self, window: &mut Window, entries: &mut [Entry]) -> Result<u64, Fault> {
         let block = self.geometry.block();
         let part = window.bytes(0..window.count());
         let stripes = window.stripes.clone();
@@ -411,7 +432,7 @@ impl Encoder<'_> {
                 let reader = Reader::of_listed(self.world.disk);
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
                 let read = read_file_blocks(reader, path, &shared[run.entry], block, run.block, bytes)
-                    .map_err(|e| SealError::source("reading", path, e))?;
+                    .map_err(|e| Fault::source("reading", path, e))?;
                 bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
                 if self.with_checksums(&shared[run.entry]) {
                     crcs.extend(bytes.chunks_exact(block).map(Crc64::of));
@@ -439,7 +460,7 @@ impl Encoder<'_> {
     }
 
     /// Computes the parity, each thread a part of the bytes.
-    fn compute(&self, window: &mut Window) -> Result<(), SealError> {
+    fn compute(&self, window: &mut Window) -> Result<(), Fault> {
         let len = window.count() * window.block;
         let piece = len.div_ceil(self.world.threads.max(1)).next_multiple_of(4096);
         let mut parts: Vec<Vec<&mut [u8]>> = Vec::new();
@@ -460,7 +481,7 @@ impl Encoder<'_> {
     }
 
     /// Writes every stored cell, each thread some shards, and notes the checksums of parity.
-    fn write(&self, window: &Window, outputs: &[Output], meta: &mut Meta) -> Result<(), SealError> {
+    fn write(&self, window: &Window, outputs: &[Output], meta: &mut Meta) -> Result<(), Fault> {
         let first = window.stripes.start;
         let tables = meta.parts(self.geometry, window.stripes.clone());
         let work: Vec<(&Output, &mut [Crc64])> = outputs.iter().zip(tables).collect();
@@ -474,7 +495,7 @@ impl Encoder<'_> {
                 }
             }
             write_cells(window, cells, &*output.file, first, window.block)
-                .map_err(|e| SealError::io("writing", &output.path, e))
+                .map_err(|e| Fault::io("writing", &output.path, e))
         })
     }
 }

@@ -4,21 +4,21 @@
 mod originals;
 
 use self::originals::{heal_files, is_to_be_healed};
-use crate::SealError;
+use crate::apply::lock::Lock;
+use crate::apply::meta::Meta;
+use crate::apply::rename::give_names_back;
 use crate::attributes::Rights;
 use crate::disk::{Access, Disk, DiskFile, MetaKind, ROOT_DIR, is_own, resolve, set_back, spelt_one_way};
 use crate::first::{Output, write_cells};
-use crate::lock::Lock;
-use crate::meta::Meta;
-use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
-use crate::rename::give_names_back;
 use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
+use crate::set::names::{column_of, parent, stray, stray_of};
+use crate::set::shard::{Shard, read_header};
+use crate::set::tree::Way;
+use crate::set::verify::{Damage, scan, scan_part};
+use crate::set::window::Window;
 use crate::set::{Places, Set};
-use crate::shard::{Shard, read_header};
-use crate::tree::Way;
-use crate::verify::{Damage, scan, scan_part};
-use crate::window::Window;
+use crate::{Fault, FaultKind};
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, Mode, ShardHeader};
 use std::collections::BTreeSet;
@@ -29,20 +29,19 @@ pub(crate) fn heal(
     set: &mut Set<'_>,
     options: &HealOptions,
     progress: &mut dyn Progress,
-) -> Result<HealReport, SealError> {
+) -> Result<HealReport, Fault> {
     if !options.select.is_all() {
         return heal_part(set, options, progress);
     }
     if let Some(path) = set.first_original(&options.set.paths) {
-        return Err(SealError::OriginalNamed { path: path.clone() });
+        return Err(Fault::request(format!("{} is an original of the set, and no shard", path.display()))
+            .at(path)
+            .hint("to heal it alone, name it behind --: 'pantile heal DIR -- PATH'"));
     }
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
-    set.manifest.features.check_writable().map_err(|error| {
-        let path = set.names.dir.clone();
-        SealError::Format { path, error }
-    })?;
+    set.manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let held = lock_out(set, options)?;
-    crate::repair::finish(set, progress)?;
+    crate::apply::repair::finish(set, progress)?;
     let (found, damage) = scan(set, progress)?;
     open_sources(set, found.needs_heal)?;
     // Asked before anything is written or removed, which changes directories.
@@ -96,9 +95,12 @@ fn heal_part(
     set: &mut Set<'_>,
     options: &HealOptions,
     progress: &mut dyn Progress,
-) -> Result<HealReport, SealError> {
+) -> Result<HealReport, Fault> {
     if set.manifest.mode == Mode::Full {
-        return Err(SealError::NoOriginals);
+        return Err(Fault::request(
+            "the set holds the data itself, so that heal mends its shards, and no single originals",
+        )
+        .hint("to get files back from it, use 'pantile unseal' with --include"));
     }
     let mut chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
     // The content of a name is that of its file.
@@ -106,7 +108,7 @@ fn heal_part(
     chosen.extend(files);
     chosen.sort_unstable();
     chosen.dedup();
-    crate::repair::finish(set, progress)?;
+    crate::apply::repair::finish(set, progress)?;
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
@@ -152,15 +154,25 @@ fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
 }
 
 /// What healing came to.
-fn verdict(report: HealReport) -> Result<HealReport, SealError> {
+fn verdict(report: HealReport) -> Result<HealReport, Fault> {
     match report.found.losses.clone() {
-        Some(losses) => {
-            Err(SealError::TooMuchLost { losses: Box::new(losses), healed: Some(Box::new(report)) })
-        }
+        Some(losses) => Err(Fault::too_much_lost(losses, Some(report))),
         None if report.not_healed.is_empty() && report.doubtful.is_empty() => Ok(report),
-        None if report.not_healed.is_empty() => Err(SealError::HealedInDoubt { report: Box::new(report) }),
-        None => Err(SealError::NotHealed { report: Box::new(report) }),
+        None if report.not_healed.is_empty() => {
+            let what = with_first("files that were healed and may be wrong", &report.doubtful);
+            Err(Fault::new(FaultKind::HealedInDoubt(Box::new(report)), what))
+        }
+        None => {
+            let what = with_first("shards and files that could not be healed", &report.not_healed);
+            Err(Fault::new(FaultKind::NotHealed(Box::new(report)), what))
+        }
     }
+}
+
+/// Returns how many there are, and the first of them.
+fn with_first(which: &str, all: &[NotDone]) -> String {
+    let first = all.first().map_or(String::new(), |one| format!("; the first, {}: {}", one.path, one.reason));
+    format!("{which}: {}{first}", all.len())
 }
 
 /// Takes shards of a later state from those that are written: if the others of that state come
@@ -211,7 +223,7 @@ fn hold_back(
     };
     for (entry, _) in files {
         let reason = reason.clone();
-        let path = crate::names::shown_path(&set.original_path(entry));
+        let path = crate::set::names::shown_path(&set.original_path(entry));
         report.not_healed.push(NotDone { path, reason });
     }
     Vec::new()
@@ -219,20 +231,20 @@ fn hold_back(
 
 /// Opens the sources to write, if that may be.
 ///
-/// Errors: `SourcesNotNamed` if originals would be read or written for repair that only the set
+/// Errors: originals would be read or written for repair that only the set
 /// names.
-fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
+fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), Fault> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
     if set.places.are_known() {
         set.open_sources_to_write();
     } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
-        return Err(SealError::SourcesNotNamed { disks: set.disks() });
+        return Err(Fault::places_unknown(set.disks()));
     }
     Ok(())
 }
 
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
-fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
+fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, Fault> {
     match &options.out {
         Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
         _ => Ok(None),
@@ -247,15 +259,15 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
         let names = disk.list(&dir).unwrap_or_default();
         found.extend(names.iter().map(|name| dir.join(name)));
     }
-    found.extend(crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
+    found.extend(crate::set::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
     let own = set.manifest.set.to_string();
     found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
     found.sort_unstable();
     found.dedup();
     // Best effort: what cannot be removed is in nobody's way.
     found.retain(|path| disk.remove(path).is_ok());
-    let _ = crate::journal::remove_temporaries(disk, &set.names);
-    found.iter().map(|path| crate::names::shown_path(&path)).collect()
+    let _ = crate::apply::journal::remove_temporaries(disk, &set.names);
+    found.iter().map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
 /// Names the shards that could not get their own names back.
@@ -263,7 +275,7 @@ fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
     for (column, (path, status)) in &set.status {
         if let Some(own) = set.misnamed(*column, path).filter(|_| status.is_usable()) {
             report.not_healed.push(NotDone {
-                path: crate::names::shown_path(&path),
+                path: crate::set::names::shown_path(&path),
                 reason: format!("its own name, {}, is taken; move what stands there away", own.display()),
             });
         }
@@ -297,7 +309,7 @@ fn heal_shards(
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     if columns.is_empty() {
         return Ok(());
     }
@@ -308,12 +320,12 @@ fn heal_shards(
             Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
-                    path: crate::names::shown_path(&output.path),
+                    path: crate::set::names::shown_path(&output.path),
                     reason: format!("the shard of column {} is made anew at this place", other.column),
                 }),
             },
             Err((path, reason)) => {
-                report.not_healed.push(NotDone { path: crate::names::shown_path(&path), reason })
+                report.not_healed.push(NotDone { path: crate::set::names::shown_path(&path), reason })
             }
         }
     }
@@ -515,20 +527,20 @@ fn write_shards(
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     let disk = set.world.disk;
     let mut columns: Vec<&Replacement> = Vec::new();
     let mut outputs = Vec::new();
     for replacement in replacements {
         let Replacement { column, path, temp, .. } = replacement;
-        match disk.create(temp).map_err(|e| SealError::io("creating", temp, e)) {
+        match disk.create(temp).map_err(|e| Fault::io("creating", temp, e)) {
             Ok(file) => {
                 let prepared = set.shards[*column].as_ref().filter(|_| replacement.is_prepared);
                 let copied = prepared.map_or(Ok(()), |shard| copy_behind_blocks(shard, &*file));
                 outputs.push(Output { column: *column, path: temp.clone(), file });
                 columns.push(replacement);
                 if let Err(error) = copied {
-                    let failed = vec![(*column, SealError::io("writing", temp, error))];
+                    let failed = vec![(*column, Fault::io("writing", temp, error))];
                     give_up(disk, failed, &mut outputs, &mut columns, report);
                 }
             }
@@ -550,7 +562,7 @@ fn write_shards(
     let mut at = 0;
     while at < stripes {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         window.move_to(at..stripes.min(at + step), &lost);
         damage.add_to(&mut window);
@@ -571,7 +583,7 @@ fn write_shards(
 /// Leaves out the shards that cannot be written: a fault of one target is no fault of the others.
 fn give_up(
     disk: &dyn Disk,
-    failed: Vec<(usize, SealError)>,
+    failed: Vec<(usize, Fault)>,
     outputs: &mut Vec<Output>,
     columns: &mut Vec<&Replacement>,
     report: &mut HealReport,
@@ -601,8 +613,8 @@ fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
     }
 }
 
-fn not_done(path: &Path, error: &SealError) -> NotDone {
-    NotDone { path: crate::names::shown_path(&path), reason: error.to_string() }
+fn not_done(path: &Path, error: &Fault) -> NotDone {
+    NotDone { path: crate::set::names::shown_path(&path), reason: error.to_string() }
 }
 
 /// What was computed in a stripe in doubt is as doubtful as what it was computed from.
@@ -623,7 +635,7 @@ fn write_window(
     outputs: &[Output],
     meta: &mut Meta,
     report: &mut HealReport,
-) -> Vec<(usize, SealError)> {
+) -> Vec<(usize, Fault)> {
     let mut failed = Vec::new();
     for output in outputs {
         let cells = &set.geometry.stored[output.column];
@@ -658,7 +670,7 @@ fn write_window(
             }
         }
         if let Err(e) = write_cells(window, cells, &*output.file, window.stripes.start, window.block) {
-            failed.push((output.column, SealError::io("writing", &output.path, e)));
+            failed.push((output.column, Fault::io("writing", &output.path, e)));
         }
     }
     failed
@@ -685,21 +697,21 @@ fn finish_shards(
     let finish = |output: &Output| {
         for header in meta.write(&set.manifest, &set.geometry, std::slice::from_ref(output), 0, place)? {
             let twice = [header.encode(), header.encode()].concat();
-            output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+            output.file.write_at(&twice, 0).map_err(|e| Fault::io("writing", &output.path, e))?;
         }
         // What was touched before must not look as if it was sealed since.
         set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
         if let Some((owner, group)) = owner {
             let given = output.file.set_owner(owner, group);
-            given.map_err(|e| SealError::io("setting the owner of", &output.path, e))?;
+            given.map_err(|e| Fault::io("setting the owner of", &output.path, e))?;
         }
-        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))
+        output.file.sync().map_err(|e| Fault::io("syncing", &output.path, e))
     };
     let failed = outputs.iter().filter_map(|output| Some((output.column, finish(output).err()?))).collect();
     give_up(disk, failed, outputs, columns, report);
     for replacement in columns.iter() {
         match give_name(set, replacement, &mut report.moved_aside) {
-            Ok(()) => report.shards_written.push(crate::names::shown_path(&replacement.path)),
+            Ok(()) => report.shards_written.push(crate::set::names::shown_path(&replacement.path)),
             Err(error) => {
                 let _ = disk.remove(&replacement.temp);
                 report.not_healed.push(not_done(&replacement.path, &error));
@@ -708,18 +720,14 @@ fn finish_shards(
     }
 }
 
-fn give_name(
-    set: &Set<'_>,
-    replacement: &Replacement,
-    moved_aside: &mut Vec<Renamed>,
-) -> Result<(), SealError> {
+fn give_name(set: &Set<'_>, replacement: &Replacement, moved_aside: &mut Vec<Renamed>) -> Result<(), Fault> {
     let disk = set.world.disk;
     let Replacement { path, temp, aside, .. } = replacement;
     if let Some(aside) = aside {
-        disk.rename(path, aside).map_err(|e| SealError::io("renaming", path, e))?;
+        disk.rename(path, aside).map_err(|e| Fault::io("renaming", path, e))?;
         moved_aside.push(Renamed::new(path, aside));
     }
-    disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
+    disk.rename(temp, path).map_err(|e| Fault::io("renaming", temp, e))?;
     let dir = parent(path);
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))
+    disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
 }

@@ -20,53 +20,36 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Two rooms: `set` finds out what is there, once `apply` has finished what a journal tells of;
+//! `apply` writes, behind a journal and in batches. The commands (`seal` with `first` and `update`,
+//! `heal`, `unseal`) stand above both.
+//!
 //! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`]
 //! alone.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod arrange;
 mod attributes;
-mod batch;
-mod bound;
-mod bounds;
-mod commit;
-mod copies;
 pub mod disk;
-mod error;
+mod fault;
 mod first;
-mod grid;
 mod heal;
-mod journal;
 mod links;
-mod lock;
-mod mark;
-mod meta;
-mod names;
 mod naming;
 mod options;
 mod par;
 mod pin;
 mod records;
-mod rename;
-mod renamed;
-mod repair;
 mod report;
 mod seal;
-mod select;
 mod set;
-mod shard;
-mod sparse;
 mod spread;
-mod survival;
 mod system;
-mod times;
-mod tree;
 mod unseal;
 mod update;
-mod verify;
-mod window;
 
-pub use error::{SealError, ranges};
+pub use fault::{Fault, FaultKind, ranges};
 pub use pantile_format::LeftOut;
 
 pub use options::{
@@ -82,71 +65,71 @@ pub use report::{
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
 /// would look like it.
 pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
-    names::shown_path(&path)
+    set::names::shown_path(&path)
 }
 
-pub use select::Select;
+pub use set::select::Select;
 use set::{Opening, Pending, Set};
 use std::path::Path;
 
 /// Seals the sources, or brings an existing set up to date with them.
 ///
-/// Errors: see [`SealError`]; what was sealed before is then as it was.
-pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
+/// Errors: see [`Fault`]; what was sealed before is then as it was.
+pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, Fault> {
     System::new().world().seal(options, progress)
 }
 
 /// Reads everything and says what is missing, wrong or changed.
-pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, SealError> {
+pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, Fault> {
     System::new().world().verify(options, progress)
 }
 
 /// Repairs what [`verify`] finds, as far as the code can.
 ///
-/// Errors: [`SealError::TooMuchLost`] if something remains; whatever could be repaired was.
-pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
+/// Errors: [`FaultKind::TooMuchLost`] if something remains; whatever could be repaired was.
+pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, Fault> {
     System::new().world().heal(options, progress)
 }
 
 /// Restores the sealed tree to a directory, from any sufficient part of the shards.
-pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, SealError> {
+pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, Fault> {
     System::new().world().unseal(options, progress)
 }
 
 /// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write
 /// to the set can.
 ///
-/// [`SetPaths::pin`] holds a set against it. Errors: `NeedsHeal` if a block is not what was sealed.
+/// [`SetPaths::pin`] holds a set against it. Errors: [`FaultKind::NeedsHeal`] if a block is not what was sealed.
 /// Cost: every block is read; 32 bytes of pin for each.
-pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, SealError> {
+pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, Fault> {
     System::new().world().pin(set, file, progress)
 }
 
 /// The same of what was just sealed, and of nothing that took its place since.
 ///
-/// Errors: also `ChangedMeanwhile`.
+/// Errors: also [`FaultKind::Changed`].
 pub fn pin_sealed(
     set: &SetPaths,
     sealed: &SealReport,
     file: &Path,
     progress: &mut dyn Progress,
-) -> Result<PinReport, SealError> {
+) -> Result<PinReport, Fault> {
     System::new().world().pin_state(set, Some(&*sealed.manifest), file, progress)
 }
 
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
-pub fn open_set(set: &SetPaths) -> Result<SetInfo, SealError> {
+pub fn open_set(set: &SetPaths) -> Result<SetInfo, Fault> {
     System::new().world().open_set(set)
 }
 
 /// Lists what is sealed; reads headers and manifests only.
-pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, SealError> {
+pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, Fault> {
     System::new().world().list(set, select)
 }
 
 impl World<'_> {
     /// [`seal`] in this world.
-    pub fn seal(&self, options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
+    pub fn seal(&self, options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, Fault> {
         seal::seal(*self, options, progress)
     }
 
@@ -155,17 +138,17 @@ impl World<'_> {
         &self,
         options: &VerifyOptions,
         progress: &mut dyn Progress,
-    ) -> Result<VerifyReport, SealError> {
+    ) -> Result<VerifyReport, Fault> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening, progress)?;
         set.refuse_if_closed()?;
-        let found = verify::scan(&mut set, progress).map(|(report, _)| report);
+        let found = set::verify::scan(&mut set, progress).map(|(report, _)| report);
         set.refuse_if_changed().and(found)
     }
 
     /// [`heal`] in this world.
-    pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
+    pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, Fault> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_write(&options.set) };
         let mut set = Set::open(*self, &opening, progress)?;
@@ -181,10 +164,10 @@ impl World<'_> {
         &self,
         options: &UnsealOptions,
         progress: &mut dyn Progress,
-    ) -> Result<UnsealReport, SealError> {
+    ) -> Result<UnsealReport, Fault> {
         let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done), progress)?;
         set.refuse_unnamed_sources()?;
-        renamed::find_renamed(&mut set, progress)?;
+        set::renamed::find_renamed(&mut set, progress)?;
         let done = unseal::unseal(&set, options, progress);
         // Blocks that are checked are those of the set, whoever changed it meanwhile.
         if done.is_err() || !set.judge {
@@ -199,7 +182,7 @@ impl World<'_> {
         paths: &SetPaths,
         file: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<PinReport, SealError> {
+    ) -> Result<PinReport, Fault> {
         self.pin_state(paths, None, file, progress)
     }
 
@@ -209,22 +192,22 @@ impl World<'_> {
         manifest: Option<&str>,
         file: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<PinReport, SealError> {
+    ) -> Result<PinReport, Fault> {
         let set = Set::open(*self, &Opening::to_read(paths, Pending::Refused), progress)?;
         if manifest.is_some_and(|sealed| *sealed != pin::told(&set.manifest)) {
-            return Err(SealError::ChangedMeanwhile { path: set.names.dir.clone() });
+            return Err(Fault::changed(&set.names.dir));
         }
         let done = pin::pin(&set, file, progress);
         set.refuse_if_changed().and(done)
     }
 
     /// [`list`] in this world.
-    pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, SealError> {
+    pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, Fault> {
         Set::open(*self, &Opening::to_read(paths, Pending::Told), &Silent)?.list(select)
     }
 
     /// [`open_set`] in this world.
-    pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, SealError> {
+    pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, Fault> {
         Set::open(*self, &Opening::to_read(paths, Pending::Told), &Silent).map(|set| set.info())
     }
 }

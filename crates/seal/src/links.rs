@@ -1,7 +1,7 @@
 //! Links that the user put in the place of shards: they are followed.
 
 use crate::disk::{Access, Disk, MetaKind};
-use crate::names::parent;
+use crate::set::names::parent;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -4,13 +4,14 @@
 //! one name; `--disk NAME=PATH` names it. A set that is there keeps its names: a path is known by
 //! `--disk`, by the place where it was sealed or last recorded, or by its name.
 
-use crate::SealError;
+use crate::Fault;
 use crate::disk::{Access, Disk, MetaKind};
+use crate::fault::sentences::paths;
 use crate::links::kernel_path;
-use crate::names::{parent, path_of, shown};
 use crate::options::SealOptions;
 use crate::records::Record;
 use crate::set::disk_name;
+use crate::set::names::{parent, path_of, shown};
 use pantile_format::{Fields, Source};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -31,14 +32,16 @@ pub(crate) struct Given {
 }
 
 /// Opens what is to be sealed.
-pub(crate) fn given(disk: &dyn Disk, options: &SealOptions) -> Result<Vec<Given>, SealError> {
+pub(crate) fn given(disk: &dyn Disk, options: &SealOptions) -> Result<Vec<Given>, Fault> {
     let plain = options.sources.iter().map(|path| (path, None));
     let named = options.disks.iter().map(|at| (&at.path, Some(at.name.as_bytes().to_vec())));
     let mut all = Vec::new();
     for (path, name) in plain.chain(named) {
         let (real, is_dir) = open_source(disk, path)?;
         if let Some(name) = name.as_ref().filter(|name| !is_name(name)) {
-            return Err(SealError::BadDiskName { name: shown(name) });
+            return Err(Fault::request(format!("'{}' cannot be the name of a disk", shown(name))).hint(
+                "it becomes a folder when the set is restored: not empty, without '/', and at most 255 bytes",
+            ));
         }
         all.push(Given { path: path.clone(), real, name, is_dir });
     }
@@ -52,27 +55,37 @@ fn is_name(name: &[u8]) -> bool {
 }
 
 /// Refuses what would be sealed twice.
-fn check(all: &[Given]) -> Result<(), SealError> {
+fn check(all: &[Given]) -> Result<(), Fault> {
     for (at, inner) in all.iter().enumerate() {
         if let Some(first) = all[..at].iter().find(|first| first.real == inner.real) {
-            return Err(SealError::SameName { first: first.path.clone(), second: inner.path.clone() });
+            return Err(same_name(&first.path, &inner.path));
         }
         let contains = |outer: &&Given| outer.real != inner.real && inner.real.starts_with(&outer.real);
         if let Some(outer) = all.iter().find(contains) {
-            return Err(SealError::Nested { inner: inner.path.clone(), outer: outer.path.clone() });
+            let (inner, outer) = (&inner.path, outer.path.display());
+            return Err(Fault::request(format!(
+                "{} lies in {outer} and would be sealed twice",
+                inner.display()
+            ))
+            .at(inner)
+            .hint("leave it out, or seal it as a set of its own"));
         }
     }
     Ok(())
 }
 
+fn same_name(first: &Path, second: &Path) -> Fault {
+    let (first, second) = (first.display(), second.display());
+    Fault::request(format!("{first} and {second} are one place, or have one name"))
+        .hint("give each path once, with a name of its own: --disk NAME=PATH")
+}
+
 /// Opens a source, or for a file the directory that it lies in, to be read; its path without links,
 /// and true if it is a directory.
-fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealError> {
+fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), Fault> {
     let bad = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-            SealError::BadSource { path: path.to_path_buf() }
-        }
-        _ => SealError::io("opening", path, error),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => Fault::no_source(path),
+        _ => Fault::io("opening", path, error),
     };
     let real = kernel_path(path).map_err(bad)?;
     match disk.root(&real, Access::Read) {
@@ -83,15 +96,15 @@ fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealErro
     disk.root(&parent(&real), Access::Read).map_err(bad)?;
     match disk.meta(&real).map_err(bad)?.kind {
         MetaKind::File => Ok((real, false)),
-        _ => Err(SealError::BadSource { path: path.to_path_buf() }),
+        _ => Err(Fault::no_source(path)),
     }
 }
 
 /// The sources of a new set. One directory alone is restored as the target itself, unless it was
 /// given a name.
-pub(crate) fn first(given: &[Given]) -> Result<Vec<Source>, SealError> {
+pub(crate) fn first(given: &[Given]) -> Result<Vec<Source>, Fault> {
     match given {
-        [] => Err(SealError::NoSources),
+        [] => Err(Fault::no_sources()),
         [Given { real, name: None, is_dir: true, .. }] => {
             Ok(vec![source(real, Vec::new(), Fields::default())])
         }
@@ -105,14 +118,13 @@ pub(crate) fn first(given: &[Given]) -> Result<Vec<Source>, SealError> {
 /// The sources of a set that is there: those that it knows, in its order, then new ones. If only
 /// disks were named, those that were not are where the record says.
 ///
-/// Errors: `OtherSource` for a path that only the name knows, unless the disks were `moved`;
-/// `UnclearDisks` if several were.
+/// Errors: a path that only the name knows, unless the disks were `moved`; several that were.
 pub(crate) fn again(
     disk: &dyn Disk,
     (mut given, moved): (Vec<Given>, bool),
     known: &[Source],
     record: Option<&Record>,
-) -> Result<Vec<Source>, SealError> {
+) -> Result<Vec<Source>, Fault> {
     // By given path the source that it is.
     let mut is: Vec<Option<usize>> = vec![None; given.len()];
     let only_named = given.iter().all(|at| at.name.is_some());
@@ -141,7 +153,12 @@ pub(crate) fn again(
         if let Some(index) = is[at].filter(|_| !moved) {
             let have = path_of(&known[index].path).to_path_buf();
             let name = shown(&disk_name(&known[index]));
-            return Err(SealError::OtherSource { name, have, given: path.path.clone() });
+            let (have, given) = (have.display(), path.path.display());
+            let what = format!("disk {name} of the set was sealed from {have}, not from {given}");
+            return Err(Fault::request(what).at(&path.path).hint(format!(
+                "if that is the same tree, which was moved, say --moved or --disk {name}={given}; another one needs a --name \
+                 of its own, for it would take the place of what is sealed"
+            )));
         }
     }
     let free: Vec<usize> = (0..known.len()).filter(|index| !is.contains(&Some(*index))).collect();
@@ -150,9 +167,11 @@ pub(crate) fn again(
     match (moved, &free[..], &new[..]) {
         (true, &[index], &[at]) => is[at] = Some(index),
         (true, [_, ..], [_, ..]) => {
-            let names = free.iter().map(|&index| shown(&disk_name(&known[index]))).collect();
-            let paths = new.iter().map(|&at| given[at].path.clone()).collect();
-            return Err(SealError::UnclearDisks { names, paths });
+            let names: Vec<String> = free.iter().map(|&index| shown(&disk_name(&known[index]))).collect();
+            let given: Vec<PathBuf> = new.iter().map(|&at| given[at].path.clone()).collect();
+            let what = format!("nothing tells which of {} is where ({})", names.join(", "), paths(&given));
+            let hint = format!("say it with --disk {}=PATH and so on", names[0]);
+            return Err(Fault::request(what).hint(hint));
         }
         _ => {}
     }
@@ -163,7 +182,7 @@ pub(crate) fn again(
         is.push(Some(index));
     }
     if given.is_empty() {
-        return Err(SealError::NoSources);
+        return Err(Fault::no_sources());
     }
     check(&given)?;
     let unknown: Vec<&Given> =
@@ -198,14 +217,14 @@ fn last_name(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Names for paths that a set does not know yet, each different from all others.
-fn new_names(given: &[&Given], known: &[Source]) -> Result<Vec<Vec<u8>>, SealError> {
+fn new_names(given: &[&Given], known: &[Source]) -> Result<Vec<Vec<u8>>, Fault> {
     let mut taken: Vec<Vec<u8>> = known.iter().map(disk_name).collect();
     for at in given {
         let Some(name) = &at.name else { continue };
         if taken.contains(name) {
             let first = given.iter().find(|first| first.name.as_ref() == Some(name));
             let first = first.map_or(at.path.clone(), |first| first.path.clone());
-            return Err(SealError::SameName { first, second: at.path.clone() });
+            return Err(same_name(&first, &at.path));
         }
         taken.push(name.clone());
     }
@@ -214,7 +233,7 @@ fn new_names(given: &[&Given], known: &[Source]) -> Result<Vec<Vec<u8>>, SealErr
     for (at, last) in given.iter().zip(&lasts) {
         let name = match (&at.name, last) {
             (Some(name), _) => name.clone(),
-            (None, None) => return Err(SealError::BadSource { path: at.path.clone() }),
+            (None, None) => return Err(Fault::no_source(&at.path)),
             (None, Some(last)) => {
                 let others = given.iter().zip(&lasts).filter(|(other, _)| other.name.is_none());
                 let is_alone = others.filter(|(_, other)| *other == &Some(last.clone())).count() == 1;
@@ -275,6 +294,6 @@ mod tests {
         assert_eq!(names(&[at("/a/b/films", None), at("/c/b/films", None)], &[]), ["b-films", "c-b-films"]);
         let same = [at("/a", Some("x")), at("/b", Some("x"))];
         let refused = new_names(&same.iter().collect::<Vec<_>>(), &[]);
-        assert!(matches!(refused, Err(SealError::SameName { .. })));
+        assert!(refused.unwrap_err().what.contains("one place, or have one name"));
     }
 }

@@ -1,7 +1,7 @@
 //! What a caller asks for.
 
 use crate::disk::{Disk, SystemDisk};
-use crate::select::Select;
+use crate::set::select::Select;
 use pantile::Code;
 use pantile_format::LeftOut;
 use std::ffi::OsString;
@@ -17,7 +17,7 @@ pub trait Progress {
     fn advance(&mut self, bytes: u64);
     /// Something that the user should know, in a line; the work goes on.
     fn warn(&self, _text: &str) {}
-    /// Asked often; `true` ends the work at a safe point with `SealError::Cancelled`.
+    /// Asked often; `true` ends the work at a safe point with `FaultKind::Cancelled`.
     fn cancelled(&self) -> bool {
         false
     }

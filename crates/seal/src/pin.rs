@@ -12,8 +12,9 @@ use crate::disk::{Access, Disk, DiskFile};
 use crate::options::Progress;
 use crate::report::PinReport;
 use crate::set::Set;
-use crate::window::Window;
-use crate::{SealError, names};
+use crate::set::names;
+use crate::set::window::Window;
+use crate::{Fault, FaultKind};
 use pantile::CellIndex;
 use pantile_format::{DIGEST_BYTES, FormatError, Manifest, PIN_HEADER_BYTES, Part, PinHeader};
 use std::ops::Range;
@@ -32,9 +33,9 @@ pub(crate) struct Pin {
 
 impl Pin {
     /// Opens a pin. Errors: it is no pin, or is damaged.
-    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Pin, SealError> {
-        let failed = |e| SealError::io("reading", path, e);
-        let format = |error| SealError::Format { path: path.to_path_buf(), error };
+    pub(crate) fn open(disk: &dyn Disk, path: &Path) -> Result<Pin, Fault> {
+        let failed = |e| Fault::io("reading", path, e);
+        let format = |error| Fault::format(path, error);
         let place = place(disk, path, Access::Read).map_err(failed)?;
         let file = disk.open(&place).map_err(failed)?;
         let mut bytes = [0; PIN_HEADER_BYTES as usize];
@@ -69,7 +70,7 @@ impl Pin {
     }
 
     /// Refuses a state that is not the pinned one, or a manifest that is not.
-    pub(crate) fn check(&self, manifest: &Manifest, cells: usize) -> Result<(), SealError> {
+    pub(crate) fn check(&self, manifest: &Manifest, cells: usize) -> Result<(), Fault> {
         let header = &self.header;
         let fits = header.set == manifest.set
             && header.generation == manifest.generation
@@ -77,15 +78,28 @@ impl Pin {
             && header.stripes == manifest.stripes
             && header.cells as usize == cells;
         if !fits {
-            return Err(SealError::OtherPinned {
-                path: self.path.clone(),
-                pinned: (header.set.to_string(), header.generation.0),
-                here: (manifest.set.to_string(), manifest.generation.0),
-            });
+            return Err(Fault::request(format!(
+                "{} pins generation {} of set {}, and what lies here is generation {} of set {}",
+                self.path.display(),
+                header.generation.0,
+                header.set,
+                manifest.generation.0,
+                manifest.set
+            ))
+            .at(&self.path)
+            .hint("name the pin of this state, or bring that state back"));
         }
         match self.is_of(manifest) {
             true => Ok(()),
-            false => Err(SealError::ManifestNotPinned { path: self.path.clone() }),
+            false => Err(Fault::new(
+                FaultKind::Lost,
+                format!(
+                    "the manifest of the set is not the one that {} pins: somebody changed what the set says of itself",
+                    self.path.display()
+                ),
+            )
+            .at(&self.path)
+            .hint("bring the shards of a copy that nobody changed")),
         }
     }
 
@@ -139,15 +153,15 @@ fn digest_of(file: &dyn DiskFile, len: u64) -> std::io::Result<[u8; DIGEST_BYTES
 ///
 /// Reads every block. Errors: `NeedsHeal` if one is not what was sealed, which must not be pinned
 /// as if it was.
-pub(crate) fn pin(set: &Set<'_>, path: &Path, progress: &mut dyn Progress) -> Result<PinReport, SealError> {
+pub(crate) fn pin(set: &Set<'_>, path: &Path, progress: &mut dyn Progress) -> Result<PinReport, Fault> {
     let disk = set.world.disk;
-    let path = &place(disk, path, Access::Write).map_err(|e| SealError::io("opening", path, e))?;
+    let path = &place(disk, path, Access::Write).map_err(|e| Fault::io("opening", path, e))?;
     let temp = names::temp(path);
     let done = write_pin(set, &temp, progress);
     let done = done.and_then(|(report, file)| {
-        file.give_name(path).map_err(|e| SealError::io("renaming", &temp, e))?;
+        file.give_name(path).map_err(|e| Fault::io("renaming", &temp, e))?;
         let dir = names::parent(path);
-        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+        disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))?;
         Ok(PinReport { path: path.display().to_string(), ..report })
     });
     if done.is_err() {
@@ -160,7 +174,7 @@ fn write_pin(
     set: &Set<'_>,
     temp: &Path,
     progress: &mut dyn Progress,
-) -> Result<(PinReport, Box<dyn DiskFile>), SealError> {
+) -> Result<(PinReport, Box<dyn DiskFile>), Fault> {
     let cells: Vec<CellIndex> = set.geometry.codec.code().cells().collect();
     let header = PinHeader {
         set: set.manifest.set,
@@ -171,8 +185,8 @@ fn write_pin(
         manifest: digest_of_manifest(&set.manifest),
     };
     let Some(len) = header.file_len() else { unreachable!("a set that is there has a pin that fits a file") };
-    let failed = |e| SealError::io("writing", temp, e);
-    let file = set.world.disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
+    let failed = |e| Fault::io("writing", temp, e);
+    let file = set.world.disk.create(temp).map_err(|e| Fault::io("creating", temp, e))?;
     file.write_at(&header.encode(), 0).map_err(failed)?;
     let stripe_bytes = cells.len() as u64 * header.block_len.bytes();
     progress.phase("pinning", header.stripes * stripe_bytes);
@@ -181,14 +195,14 @@ fn write_pin(
     let mut at = 0;
     while at < header.stripes {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         window.move_to(at..header.stripes.min(at + step), &lost);
         let all = 0..window.count();
         set.read(&mut window, &cells, all);
         let wrong: usize = window.lost.iter().map(|lost| lost.iter().count()).sum();
         if wrong > 0 {
-            return Err(SealError::NeedsHeal { columns: Vec::new(), blocks: wrong as u64 });
+            return Err(Fault::needs_heal(&[], wrong as u64));
         }
         for &cell in &cells {
             let blocks = &window.arena.get(cell.usize())[window.bytes(0..window.count())];
@@ -204,7 +218,7 @@ fn write_pin(
     }
     let end = len - DIGEST_BYTES;
     file.write_at(&digest_of(&*file, end).map_err(failed)?, end).map_err(failed)?;
-    file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
+    file.sync().map_err(|e| Fault::io("syncing", temp, e))?;
     let blocks = header.stripes * cells.len() as u64;
     let report = PinReport { path: String::new(), generation: header.generation.0, blocks, bytes: len };
     Ok((report, file))

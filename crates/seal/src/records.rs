@@ -9,10 +9,10 @@
 //! where
 //! `--disk` named a disk.
 
-use crate::bounds::{Bounds, read_stored};
 use crate::disk::{Access, Disk, DiskFile, ROOT_DIR};
-use crate::names::temp;
-use crate::shard::manifest_under;
+use crate::set::bounds::{Bounds, read_stored};
+use crate::set::names::temp;
+use crate::set::shard::manifest_under;
 use pantile_format::{Crc64, Manifest, Part, SetId, ShardHeader};
 use std::ffi::OsString;
 use std::io;

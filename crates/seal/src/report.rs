@@ -95,7 +95,7 @@ pub struct Renamed {
 
 impl Renamed {
     pub(crate) fn new(from: &std::path::Path, to: &std::path::Path) -> Renamed {
-        Renamed { from: crate::names::shown_path(&from), to: crate::names::shown_path(&to) }
+        Renamed { from: crate::set::names::shown_path(&from), to: crate::set::names::shown_path(&to) }
     }
 }
 

@@ -1,17 +1,17 @@
 //! The way in to sealing: for the first time, or again.
 
+use crate::apply::journal::{has_shards, set_of_journal};
+use crate::apply::lock::{Lock, lock};
 use crate::disk::{Access, ROOT_DIR};
 use crate::first::first_seal;
-use crate::journal::{has_shards, set_of_journal};
-use crate::lock::{Lock, lock};
-use crate::names::{Names, column_of};
 use crate::naming::{self, Given};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::records::record_of;
 use crate::report::SealReport;
+use crate::set::names::{Names, column_of};
+use crate::set::tree::{Own, Tree};
 use crate::set::{Opening, Pending, Set, disk_name, manifests_in, warn_of_writers};
-use crate::tree::{Own, Tree};
-use crate::{SealError, World, spread};
+use crate::{Fault, FaultKind, World, spread};
 use pantile_format::{Manifest, Source};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -22,12 +22,12 @@ pub(crate) fn seal(
     world: World<'_>,
     options: &SealOptions,
     progress: &mut dyn Progress,
-) -> Result<SealReport, SealError> {
+) -> Result<SealReport, Fault> {
     let given = naming::given(world.disk, options)?;
     let name = set_name(world, options, &given)?;
     check_name(&name)?;
     if let Some(given) = options.block_len {
-        pantile_format::BlockLen::new(given).ok_or(SealError::BlockLen { given })?;
+        pantile_format::BlockLen::new(given).ok_or_else(|| Fault::block_len(given))?;
     }
     if options.dry_run {
         return rehearse(world, options, name, given, progress);
@@ -35,9 +35,9 @@ pub(crate) fn seal(
     let mut held = None;
     let made = outs(options).map(|out| {
         let made = world.disk.make_root(out, ROOT_DIR).map(|made| made.path);
-        made.map_err(|error| SealError::io("creating", out, error))
+        made.map_err(|error| Fault::io("creating", out, error))
     });
-    let made: Result<Vec<PathBuf>, SealError> = made.collect();
+    let made: Result<Vec<PathBuf>, Fault> = made.collect();
     let is_made = made.is_ok();
     let done = made.and_then(|dirs| seal_into(world, options, (&dirs, name), given, &mut held, progress));
     // Who does not have the lock leaves the directories to whoever has it.
@@ -56,7 +56,7 @@ fn outs(options: &SealOptions) -> impl Iterator<Item = &PathBuf> {
 
 /// Returns the name of the set: as given, else that of the first path. If only disks were named it
 /// is that of the one set in the directory, if it has one of them.
-fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<u8>, SealError> {
+fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<u8>, Fault> {
     if let Some(name) = &options.name {
         return Ok(name.as_bytes().to_vec());
     }
@@ -73,7 +73,7 @@ fn set_name(world: World<'_>, options: &SealOptions, given: &[Given]) -> Result<
     match (sets.pop(), sets.len(), options.disks.first()) {
         (Some(set), 0, _) if has_one(&set) => Ok(set.name),
         (_, _, Some(first)) => Ok(first.name.as_bytes().to_vec()),
-        (_, _, None) => Err(SealError::NoSources),
+        (_, _, None) => Err(Fault::no_sources()),
     }
 }
 
@@ -85,7 +85,7 @@ fn seal_into(
     given: Vec<Given>,
     held: &mut Option<Lock>,
     progress: &mut dyn Progress,
-) -> Result<SealReport, SealError> {
+) -> Result<SealReport, Fault> {
     *held = Some(lock(world.disk, dirs, &[])?);
     let link = |progress: &mut dyn Progress| {
         if dirs.len() > 1 {
@@ -93,7 +93,7 @@ fn seal_into(
         }
     };
     let done = if exists(world, dirs, &name)? {
-        let (name_shown, effort) = (crate::names::shown(&name), options.effort);
+        let (name_shown, effort) = (crate::set::names::shown(&name), options.effort);
         let records = options.records.clone();
         let paths =
             SetPaths { paths: dirs.to_vec(), name: Some(name_shown), effort, records, ..SetPaths::default() };
@@ -127,14 +127,18 @@ fn reseal(
     given: &[Given],
     (dirs, name): (&[PathBuf], &[u8]),
     progress: &mut dyn Progress,
-) -> Result<SealReport, SealError> {
+) -> Result<SealReport, Fault> {
     let mut widened_from = None;
     loop {
         let mut set = Set::open(world, opening, progress)?;
         set.keep_apart();
-        crate::repair::finish(&mut set, progress)?;
+        crate::apply::repair::finish(&mut set, progress)?;
         if let Some(repair) = &set.repair {
-            return Err(SealError::RepairCutOff { journal: repair.path.clone() });
+            let path = &repair.path;
+            let what = format!("a repair of files was cut off, and {} says how it goes on", path.display());
+            return Err(Fault::new(FaultKind::Pending, what)
+                .at(path)
+                .hint("run 'pantile heal' on this set first"));
         }
         let sources = named(&set, options, given)?;
         let tree = Tree::walk(world.disk, sources, &own(&set, options, dirs, name)?)?;
@@ -147,7 +151,7 @@ fn reseal(
 }
 
 /// The sources of a set that is there, by the names that it has for them.
-fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<Source>, SealError> {
+fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<Source>, Fault> {
     let disk = set.world.disk;
     let records = options.records.as_deref();
     let record = records.and_then(|records| record_of(disk, records, set.manifest.set));
@@ -155,7 +159,7 @@ fn named(set: &Set<'_>, options: &SealOptions, given: &[Given]) -> Result<Vec<So
 }
 
 /// What is left out of the sources of a set that is there: what it keeps, unless told anew.
-fn own(set: &Set<'_>, options: &SealOptions, dirs: &[PathBuf], name: &[u8]) -> Result<Own, SealError> {
+fn own(set: &Set<'_>, options: &SealOptions, dirs: &[PathBuf], name: &[u8]) -> Result<Own, Fault> {
     let left_out = options.left_out.clone().unwrap_or_else(|| set.manifest.left_out());
     Own::new([dirs, &set.shard_dirs()].concat(), name.to_vec(), left_out)
 }
@@ -167,21 +171,21 @@ fn rehearse(
     name: Vec<u8>,
     given: Vec<Given>,
     progress: &mut dyn Progress,
-) -> Result<SealReport, SealError> {
+) -> Result<SealReport, Fault> {
     let mut dirs = Vec::new();
     let mut there = Vec::new();
     for out in outs(options) {
         match world.disk.root(out, Access::Read) {
             Ok(dir) => there.push(dir),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(SealError::io("opening", out, error)),
+            Err(error) => return Err(Fault::io("opening", out, error)),
         }
         dirs.push(if there.len() > dirs.len() { there[dirs.len()].clone() } else { out.clone() });
     }
     if exists(world, &there, &name)? {
         let paths = SetPaths {
             paths: there,
-            name: Some(crate::names::shown(&name)),
+            name: Some(crate::set::names::shown(&name)),
             effort: options.effort,
             ..SetPaths::default()
         };
@@ -189,28 +193,36 @@ fn rehearse(
         let sources = named(&set, options, &given)?;
         let tree = Tree::walk(world.disk, sources, &own(&set, options, &dirs, &name)?)?;
         let report = crate::update::update(set, options, tree, progress)?;
-        return report.ok_or(SealError::NotRehearsed);
+        return report.ok_or_else(|| {
+            Fault::request(
+                "a source that is new needs a column that the set does not have yet, and what is sealed then cannot be told \
+                 before",
+            )
+            .hint("leave out --dry-run, or the new source")
+        });
     }
     let own = Own::new(dirs.clone(), name.clone(), options.left_out.clone().unwrap_or_default())?;
     let tree = Tree::walk(world.disk, naming::first(&given)?, &own)?;
     first_seal(world, options, (&dirs, name), tree, progress)
 }
 
-fn check_name(name: &[u8]) -> Result<(), SealError> {
+fn check_name(name: &[u8]) -> Result<(), Fault> {
     let bad = name.is_empty() || name.len() > NAME_BYTES_MOST || name.contains(&b'/') || name.contains(&0);
     if bad || name == b"." || name == b".." {
-        return Err(SealError::BadName { name: crate::names::shown(name) });
+        let what = format!("'{}' cannot be the name of a set", crate::set::names::shown(name));
+        return Err(Fault::request(what)
+            .hint("a name is part of a file name: not empty, without '/', and at most 200 bytes"));
     }
     Ok(())
 }
 
 /// Returns true if there is anything of a set of this name in any of the directories.
 ///
-/// Errors: `JournalNameTaken` if there is nothing but a file that is called like its journal.
-fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, SealError> {
+/// Errors: there is nothing but a file that is called like its journal.
+fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, Fault> {
     let mut taken = None;
     for dir in dirs {
-        let files = world.disk.list(dir).map_err(|e| SealError::io("reading", dir, e))?;
+        let files = world.disk.list(dir).map_err(|e| Fault::io("reading", dir, e))?;
         let journal = Names::new(dir.clone(), name.to_vec(), 0).journal();
         if files.iter().any(|file| column_of(file.as_os_str(), name).is_some()) {
             return Ok(true);
@@ -227,7 +239,22 @@ fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, SealE
         None => Ok(false),
         Some(path) => {
             let set = set_of_journal(world.disk, &path).map(|set| set.to_string());
-            Err(SealError::JournalNameTaken { path, set })
+            let shown = path.display();
+            Err(match set {
+                None => Fault::request(format!(
+                    "{shown} is no journal of Pantile that can be read, but has the name that the journal of the set would \
+                     get; it was not touched"
+                ))
+                .hint("move it away, or seal under another name (--name)"),
+                Some(set) => Fault::request(format!(
+                    "{shown} tells of a change of the set {set}, of whose shards none is there; it was not touched"
+                ))
+                .hint(
+                    "leave a symbolic link to each of these shards there, and any command finishes the change, or move it \
+                     away, or seal under another name (--name)",
+                ),
+            }
+            .at(path))
         }
     }
 }

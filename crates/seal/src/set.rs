@@ -1,30 +1,44 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest
 //! they agree on.
 
+pub(crate) mod bound;
+pub(crate) mod bounds;
+pub(crate) mod copies;
 mod found;
+pub(crate) mod grid;
 mod hard_links;
 mod journals;
+pub(crate) mod names;
 mod places;
+pub(crate) mod renamed;
+pub(crate) mod select;
+pub(crate) mod shard;
 mod states;
+pub(crate) mod survival;
+pub(crate) mod times;
+pub(crate) mod tree;
+pub(crate) mod verify;
+pub(crate) mod window;
 
-use crate::bounds::{Bounds, Codes};
+use crate::apply::lock::Lock;
+use crate::apply::repair::UnderRepair;
 use crate::disk::{Access, Disk, EPOCH, Meta, MetaKind, exact_now, resolve, spelt_one_way};
-use crate::grid::{Geometry, Grid};
-use crate::lock::Lock;
-use crate::names::{Names, column_of, parent, path_of, shown};
+use crate::fault::sentences::counted;
 use crate::options::{Progress, SetPaths};
 use crate::pin::Pin;
-use crate::repair::UnderRepair;
 use crate::report::{
     FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Survival,
     Unfinished,
 };
-use crate::select::Select;
-use crate::shard::{Candidate, Shard, Unusable, is_for_now, need};
-use crate::survival::{Lying, survival};
-use crate::times::{is_rot_or_change, is_same_time};
-use crate::tree::{Moves, Way};
-use crate::{SealError, World};
+use crate::set::bounds::{Bounds, Codes};
+use crate::set::grid::{Geometry, Grid};
+use crate::set::names::{Names, column_of, parent, path_of, shown};
+use crate::set::select::Select;
+use crate::set::shard::{Candidate, Shard, Unusable, is_for_now, need};
+use crate::set::survival::{Lying, survival};
+use crate::set::times::{is_rot_or_change, is_same_time};
+use crate::set::tree::{Moves, Way};
+use crate::{Fault, FaultKind, World};
 use found::{choose, directories, find, home, open_root};
 pub(crate) use found::{manifests_in, sets_in};
 use journals::finish_journals;
@@ -143,6 +157,20 @@ impl<'a> Opening<'a> {
     }
 }
 
+/// Refuses to go on beside files that are there and cannot be opened now, each with the reason.
+fn refuse_closed(closed: &[&(PathBuf, String)]) -> Result<(), Fault> {
+    let Some((path, reason)) = closed.first() else { return Ok(()) };
+    let what = format!(
+        "{} of the set cannot be opened now; the first, {}: {reason}. Nothing was judged and nothing written, for they may \
+         be as good as ever",
+        counted(closed.len() as u64, "file", "files"),
+        path.display()
+    );
+    Err(Fault::new(FaultKind::System, what)
+        .at(path)
+        .hint("make them readable; of a disk that does not answer take the link or the name away, then heal"))
+}
+
 impl<'w> Set<'w> {
     /// Finishes what a journal tells of, then opens the set.
     ///
@@ -151,7 +179,7 @@ impl<'w> Set<'w> {
         world: World<'w>,
         opening: &Opening<'_>,
         progress: &dyn Progress,
-    ) -> Result<Set<'w>, SealError> {
+    ) -> Result<Set<'w>, Fault> {
         let disk = world.disk;
         let paths = opening.paths;
         let access = if opening.alone { Access::Write } else { Access::Read };
@@ -160,10 +188,10 @@ impl<'w> Set<'w> {
         let candidates = find(disk, &paths.paths)?;
         let is_refused = opening.pending == Pending::Refused || candidates.is_empty();
         if let Some(journal) = pending.first().filter(|_| is_refused) {
-            return Err(SealError::Pending { journal: journal.clone() });
+            return Err(Fault::pending(journal));
         }
         if candidates.is_empty() {
-            return Err(SealError::NoShards { paths: paths.paths.clone() });
+            return Err(Fault::no_shards(&paths.paths));
         }
         let bounds = Bounds::new(paths.effort);
         let mut codes = Codes::new(bounds);
@@ -173,13 +201,12 @@ impl<'w> Set<'w> {
         let cells = codec.code().cell_count();
         bounds.check_stripe(cells, manifest.block_len.bytes())?;
         Bounds::check_stripes(manifest.stripes, cells, manifest.block_len.bytes())
-            .map_err(|error| SealError::Format { path: candidates[0].path.clone(), error })?;
+            .map_err(|error| Fault::format(&candidates[0].path, error))?;
         let geometry = Geometry::new(&codec, manifest.mode, manifest.block_len);
         if geometry.lanes.len() != manifest.lanes as usize {
-            let path = candidates[0].path.clone();
             let rule = "must be the number of data cells of the code";
             let error = FormatError::Invalid { part: Part::Manifest, field: "lanes", rule };
-            return Err(SealError::Format { path, error });
+            return Err(Fault::format(&candidates[0].path, error));
         }
         pin.iter().try_for_each(|pin| pin.check(&manifest, geometry.cell_count()))?;
         let home = home(&candidates, manifest.set);
@@ -237,7 +264,7 @@ impl<'w> Set<'w> {
         opened.repair = UnderRepair::found(&opened, progress)?;
         match (&opened.repair, opening.pending) {
             (Some(repair), Pending::Refused) => {
-                return Err(SealError::Pending { journal: repair.path.clone() });
+                return Err(Fault::pending(&repair.path));
             }
             (Some(repair), Pending::Told) => opened.pending.push(repair.path.clone()),
             _ => {}
@@ -250,13 +277,13 @@ impl<'w> Set<'w> {
 
     /// Keeps all others from a directory that is written to, while what is returned is held:
     /// temporary files of all commands have one name.
-    pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, SealError> {
+    pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, Fault> {
         self.lock.with(self.world.disk, dir)
     }
 
     /// Refuses to judge, and to write, where files of the set are there that cannot be opened now:
     /// they may be as good as ever.
-    pub(crate) fn refuse_if_closed(&mut self) -> Result<(), SealError> {
+    pub(crate) fn refuse_if_closed(&mut self) -> Result<(), Fault> {
         for index in 0..self.manifest.entries.len() {
             let Some(original) = &self.originals[index] else { continue };
             let is_file = matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
@@ -267,27 +294,15 @@ impl<'w> Set<'w> {
                 self.closed.push((original.path.clone(), error.to_string()));
             }
         }
-        match self.closed.first() {
-            Some((path, reason)) => {
-                let (path, reason, count) = (path.clone(), reason.clone(), self.closed.len());
-                Err(SealError::CannotOpen { path, reason, count })
-            }
-            None => Ok(()),
-        }
+        refuse_closed(&self.closed.iter().collect::<Vec<_>>())
     }
 
     /// Refuses to write where shards are there that cannot be opened now.
-    pub(crate) fn refuse_if_shards_closed(&self) -> Result<(), SealError> {
+    pub(crate) fn refuse_if_shards_closed(&self) -> Result<(), Fault> {
         let is_shard =
             |path: &Path| path.file_name().is_some_and(|file| column_of(file, &self.manifest.name).is_some());
         let closed: Vec<&(PathBuf, String)> = self.closed.iter().filter(|(path, _)| is_shard(path)).collect();
-        match closed.first() {
-            Some((path, reason)) => {
-                let (path, reason, count) = (path.clone(), reason.clone(), closed.len());
-                Err(SealError::CannotOpen { path, reason, count })
-            }
-            None => Ok(()),
-        }
+        refuse_closed(&closed)
     }
 
     /// Returns the directory in which the shard of a column is, behind a link, or else belongs.
@@ -318,18 +333,18 @@ impl<'w> Set<'w> {
     }
 
     /// Refuses what was read while another command changed the set.
-    pub(crate) fn refuse_if_changed(&self) -> Result<(), SealError> {
+    pub(crate) fn refuse_if_changed(&self) -> Result<(), Fault> {
         let state = |meta: &Option<Meta>| meta.map(|meta| (meta.size, meta.mtime));
         let now = self.metas();
         match self.opened.iter().map(state).eq(now.iter().map(state)) {
             true => Ok(()),
-            false => Err(SealError::Busy { dir: self.names.dir.clone() }),
+            false => Err(Fault::busy(&self.names.dir)),
         }
     }
 
     /// Refuses to compute what is restored from files that nobody has named: by what becomes of it
     /// whoever made the set would learn what is in them.
-    pub(crate) fn refuse_unnamed_sources(&self) -> Result<(), SealError> {
+    pub(crate) fn refuse_unnamed_sources(&self) -> Result<(), Fault> {
         let is_file = |index: usize| matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
         let is_there =
             |original: &Option<Original>| original.as_ref().is_some_and(|o| o.status != FileStatus::Missing);
@@ -337,7 +352,7 @@ impl<'w> Set<'w> {
         let would_read = originals.any(|(index, original)| is_file(index) && is_there(original));
         match self.manifest.mode == Mode::Full || self.places.are_known() || !would_read {
             true => Ok(()),
-            false => Err(SealError::SourcesNotNamed { disks: self.disks() }),
+            false => Err(Fault::places_unknown(self.disks())),
         }
     }
 
@@ -420,7 +435,7 @@ impl<'w> Set<'w> {
             } else if candidate.set() == Some(self.manifest.set)
                 && !counted.contains(&spelt_one_way(&candidate.path))
             {
-                let path = crate::names::shown_path(&candidate.path);
+                let path = crate::set::names::shown_path(&candidate.path);
                 self.superfluous.push(Superfluous { path, column: column as u64, status });
             }
         }
@@ -645,12 +660,12 @@ impl<'w> Set<'w> {
     pub(crate) fn shard_reports(&self) -> Vec<ShardReport> {
         let report = |(&column, (path, status)): (&usize, &(PathBuf, ShardStatus))| ShardReport {
             column: column as u64,
-            path: crate::names::shown_path(&path),
+            path: crate::set::names::shown_path(&path),
             status: status.clone(),
             wrong_blocks: 0,
             first_wrong: None,
             misnamed: (self.misnamed(column, path).filter(|_| status.is_usable()))
-                .map(|own| crate::names::shown_path(&own)),
+                .map(|own| crate::set::names::shown_path(&own)),
         };
         self.status.iter().map(report).collect()
     }
@@ -683,7 +698,7 @@ impl<'w> Set<'w> {
     }
 
     /// What is sealed.
-    pub(crate) fn list(&self, select: &Select) -> Result<Listing, SealError> {
+    pub(crate) fn list(&self, select: &Select) -> Result<Listing, Fault> {
         let all = (0..self.manifest.entries.len()).collect();
         let chosen = self.chosen(select)?.unwrap_or(all);
         let listed = |index: usize| {
@@ -807,7 +822,7 @@ pub(crate) fn warn_of_writers(disk: &dyn Disk, dirs: &[PathBuf], progress: &dyn 
         disk.meta(dir).ok().and_then(|meta| pantile_paths::other_writer(meta.owner, meta.group, meta.mode))
     });
     if let Some((dir, writer)) = dirs.iter().zip(writers).find_map(|(dir, writer)| Some((dir, writer?))) {
-        let dir = crate::names::shown_path(dir);
+        let dir = crate::set::names::shown_path(dir);
         progress.warn(&format!("{writer} can change the shards in {dir}; --pin detects it"));
     }
 }

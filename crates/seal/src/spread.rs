@@ -6,9 +6,9 @@
 
 use crate::disk::{Access, Disk, MetaKind, exact_now, resolve};
 use crate::links::kernel_path;
-use crate::names::{Names, column_of, parent, shown_path};
 use crate::options::Progress;
-use crate::shard::{open_shard, read_header};
+use crate::set::names::{Names, column_of, parent, shown_path};
+use crate::set::shard::{open_shard, read_header};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@
 use crate::disk::{
     Access, Disk, DiskFile, DiskSystem, FileId, Held, MadeRoot, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, Seen,
 };
-use crate::names::LOCK;
+use crate::set::names::LOCK;
 use pantile_format::Timestamp;
 use pantile_paths::{Dir as NamedDir, TO_LIST, TO_READ, TO_SEARCH, TO_WRITE, beneath};
 use rustix::buffer::spare_capacity;
@@ -41,9 +41,11 @@ struct Root {
 /// The files of this system.
 #[derive(Default)]
 pub struct SystemDisk {
-    /// By path, as it was named and without links.
+    /// The directories that were named, by path as named and without links: callers have paths, and
+    /// each is walked from the descriptor here.
     roots: RwLock<HashMap<PathBuf, Root>>,
-    /// Which directory each path was found to be.
+    /// The directory that each path was found to be. `openat2` refuses links, not a directory that
+    /// was renamed to the path since: this table does.
     known: Mutex<HashMap<PathBuf, FileId>>,
     /// Directories that were made for roots: which root, the directory above, the name.
     made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
@@ -123,7 +125,7 @@ impl SystemDisk {
         match below.parent() {
             Some(above) if !above.as_os_str().is_empty() => {
                 let dir = beneath(root.as_fd(), above, TO_SEARCH)?;
-                self.know(&crate::names::parent(path), describe(&rustix::fs::fstat(&dir)?).id)?;
+                self.know(&crate::set::names::parent(path), describe(&rustix::fs::fstat(&dir)?).id)?;
                 Ok((Arc::new(dir), name))
             }
             _ => Ok((root, name)),

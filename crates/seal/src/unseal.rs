@@ -1,20 +1,20 @@
 //! Restoring files: block by block from wherever the content can be had.
 
-use crate::SealError;
+use crate::apply::mark::Mark;
+use crate::apply::sparse::Sparse;
 use crate::attributes::{Attribute, Rights, give, give_sealed, has, of_fields};
 use crate::disk::{
     Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR, ROOT_DIR, SETGID, is_own, within_group,
 };
-use crate::mark::Mark;
-use crate::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
-use crate::sparse::Sparse;
-use crate::times::is_same_time;
+use crate::set::names::{LOCK, NO_COLUMN, parent, path_of, shown, stray, stray_of};
+use crate::set::times::is_same_time;
+use crate::set::verify::{Damage, find_damage};
+use crate::set::window::{Window, join};
 use crate::update::size_of;
-use crate::verify::{Damage, find_damage};
-use crate::window::{Window, join};
+use crate::{Fault, FaultKind};
 use pantile::CellSet;
 use pantile_format::{EntryKind, Mode};
 use std::collections::HashMap;
@@ -52,8 +52,8 @@ pub(crate) fn restore(
     entry: usize,
     damage: Option<&Damage>,
     window: &mut Window,
-    mut sink: impl FnMut(u64, &[u8]) -> Result<(), SealError>,
-) -> Result<Restored, SealError> {
+    mut sink: impl FnMut(u64, &[u8]) -> Result<(), Fault>,
+) -> Result<Restored, Fault> {
     let mut restored = Restored::default();
     let EntryKind::File { size, extents, .. } = &set.manifest.entries[entry].kind else {
         return Ok(restored);
@@ -102,7 +102,7 @@ pub(crate) fn unseal(
     set: &Set<'_>,
     options: &UnsealOptions,
     progress: &mut dyn Progress,
-) -> Result<UnsealReport, SealError> {
+) -> Result<UnsealReport, Fault> {
     let target = &options.target;
     let chosen = set.chosen_with_dirs(&options.select)?;
     let all = || (0..set.manifest.entries.len()).collect();
@@ -113,7 +113,7 @@ pub(crate) fn unseal(
     let [mark, temp] = [Some(NO_COLUMN), None].map(|column| stray(target, set.manifest.set, column));
     refuse_early(set, &entries, options)?;
     let made =
-        set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| SealError::io("creating", target, e))?.made;
+        set.world.disk.make_root(target, PRIVATE_DIR).map_err(|e| Fault::io("creating", target, e))?.made;
     let _lock = set.lock(target)?;
     let contents = chosen.as_deref().map(|chosen| {
         let mut files: Vec<usize> = chosen.iter().map(|&entry| set.content_of(entry)).collect();
@@ -164,10 +164,10 @@ pub(crate) fn unseal(
     for &entry in others.iter().chain(&names) {
         if progress.cancelled() {
             work.leave();
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         match work.entry(entry, progress) {
-            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => {
+            Err(error) if error.ends_all() => {
                 work.leave();
                 return Err(error);
             }
@@ -202,13 +202,13 @@ struct Unsealing<'a, 'w> {
     /// The first file in doubt, and a stripe that contradicts the equations.
     doubtful: Option<(PathBuf, u64)>,
     /// The first path that could not be restored for another reason.
-    failed: Option<SealError>,
+    failed: Option<Fault>,
     /// Where the content of files was restored.
     placed: HashMap<usize, PathBuf>,
 }
 
 /// Looks for what is in the way before anything is written.
-fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
+fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), Fault> {
     for &index in entries {
         let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
@@ -227,10 +227,8 @@ fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Re
             }
         };
         if !fits {
-            return Err(SealError::InTheWay {
-                asked: options.overwrite || !is_kind(&entry.kind, &meta),
-                path,
-            });
+            let asked = options.overwrite || !is_kind(&entry.kind, &meta);
+            return Err(Fault::in_the_way(&path, asked));
         }
     }
     Ok(())
@@ -262,12 +260,12 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), SealError> {
+    fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), Fault> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
         // What commands on sets leave when they are killed is obeyed by the next.
         if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
-            return Err(SealError::InTheWay { path, asked: true });
+            return Err(Fault::in_the_way(&path, true));
         }
         match &self.set.manifest.entries[index].kind {
             EntryKind::Dir => {
@@ -284,7 +282,7 @@ impl Unsealing<'_, '_> {
                     Err(_) => {
                         let made = self
                             .in_opened(&path, |path| disk.make_private_dir(path))
-                            .map_err(|e| SealError::io("creating", &path, e))?;
+                            .map_err(|e| Fault::io("creating", &path, e))?;
                         self.mark.add(disk, made, &self.set.restored_path(index));
                         self.made.push((index, made));
                         self.report.dirs += 1;
@@ -302,12 +300,7 @@ impl Unsealing<'_, '_> {
 
     /// Makes a path another name of its file; a file of its own if that was not restored, or where
     /// the file system has no such names.
-    fn other_name(
-        &mut self,
-        index: usize,
-        path: &Path,
-        progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    fn other_name(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), Fault> {
         let disk = self.set.world.disk;
         let file = self.set.content_of(index);
         let id = |path: &Path| disk.meta(path).ok().map(|meta| meta.id);
@@ -331,7 +324,7 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
-    fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), SealError> {
+    fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), Fault> {
         let disk = self.set.world.disk;
         if disk.read_link(path).is_ok_and(|there| there == to) {
             self.report.already_there += 1;
@@ -348,11 +341,11 @@ impl Unsealing<'_, '_> {
         }
         let mtime = self.set.manifest.entries[index].mtime;
         self.in_opened(&temp, |temp| disk.make_link(to, temp, mtime))
-            .map_err(|e| SealError::io("creating", path, e))?;
+            .map_err(|e| Fault::io("creating", path, e))?;
         if self.options.overwrite {
             disk.rename(&temp, path).map_err(|e| {
                 let _ = disk.remove(&temp);
-                SealError::io("creating", path, e)
+                Fault::io("creating", path, e)
             })?;
         }
         if let Some((user, group)) = self.set.manifest.owner_of(index) {
@@ -368,10 +361,10 @@ impl Unsealing<'_, '_> {
         stray(&parent(path), self.set.manifest.set, None)
     }
 
-    fn in_the_way(&self, index: usize, path: &Path) -> SealError {
+    fn in_the_way(&self, index: usize, path: &Path) -> Fault {
         let kind = &self.set.manifest.entries[index].kind;
         let is_other = self.set.world.disk.meta(path).is_ok_and(|there| !is_kind(kind, &there));
-        SealError::InTheWay { path: path.to_path_buf(), asked: self.options.overwrite || is_other }
+        Fault::in_the_way(path, self.options.overwrite || is_other)
     }
 
     /// Makes something at a path. A directory of an earlier run that its owner may not write to, as
@@ -413,7 +406,7 @@ impl Unsealing<'_, '_> {
         true
     }
 
-    fn file(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), SealError> {
+    fn file(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), Fault> {
         let disk = self.set.world.disk;
         if let Some(stripe) = self.damage.as_ref().and_then(|damage| damage.doubt(self.set, index)) {
             self.doubtful.get_or_insert((path.to_path_buf(), stripe));
@@ -461,7 +454,7 @@ impl Unsealing<'_, '_> {
             self.report.already_there += 1;
             return Ok(());
         };
-        if let Err(error) = crate::batch::name(&*file, path, self.options.overwrite) {
+        if let Err(error) = crate::apply::batch::name(&*file, path, self.options.overwrite) {
             let _ = file.discard();
             return Err(error);
         }
@@ -477,30 +470,29 @@ impl Unsealing<'_, '_> {
         index: usize,
         temp: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<(Restored, Box<dyn DiskFile>), SealError> {
+    ) -> Result<(Restored, Box<dyn DiskFile>), Fault> {
         let disk = self.set.world.disk;
         let file =
-            self.in_opened(temp, |temp| disk.create(temp)).map_err(|e| SealError::io("creating", temp, e))?;
+            self.in_opened(temp, |temp| disk.create(temp)).map_err(|e| Fault::io("creating", temp, e))?;
         let mut sparse = Sparse::new(&*file);
         let sink = |offset: u64, bytes: &[u8]| {
             if progress.cancelled() {
-                return Err(SealError::Cancelled);
+                return Err(Fault::cancelled());
             }
             progress.advance(bytes.len() as u64);
-            sparse.write(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+            sparse.write(bytes, offset).map_err(|e| Fault::io("writing", temp, e))
         };
         let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink);
         let size = size_of(&self.set.manifest.entries[index]);
         let restored = restored.and_then(|restored| {
-            sparse.end(size).map_err(|e| SealError::io("writing", temp, e)).map(|()| restored)
+            sparse.end(size).map_err(|e| Fault::io("writing", temp, e)).map(|()| restored)
         });
         let done = restored.and_then(|restored| {
             if restored.gone.is_empty() {
                 let path = join(&self.options.target, &self.set.restored_path(index));
                 let mode = self.give_attributes(index, &*file, &path);
                 let entry = &self.set.manifest.entries[index];
-                file.set_meta(mode, entry.mtime)
-                    .map_err(|e| SealError::io("setting the mode of", temp, e))?;
+                file.set_meta(mode, entry.mtime).map_err(|e| Fault::io("setting the mode of", temp, e))?;
             }
             Ok(restored)
         });
@@ -552,18 +544,18 @@ impl Unsealing<'_, '_> {
         index: usize,
         path: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<(Restored, bool), SealError> {
+    ) -> Result<(Restored, bool), Fault> {
         let disk = self.set.world.disk;
-        let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
+        let file = disk.open(path).map_err(|e| Fault::io("opening", path, e))?;
         let mut there = Vec::new();
         let mut is_equal = true;
         let sink = |offset: u64, bytes: &[u8]| {
             if progress.cancelled() {
-                return Err(SealError::Cancelled);
+                return Err(Fault::cancelled());
             }
             progress.advance(bytes.len() as u64);
             there.resize(bytes.len(), 0);
-            let have = file.read_at(&mut there, offset).map_err(|e| SealError::io("reading", path, e))?;
+            let have = file.read_at(&mut there, offset).map_err(|e| Fault::io("reading", path, e))?;
             is_equal &= there[..have] == *bytes;
             Ok(())
         };
@@ -572,7 +564,7 @@ impl Unsealing<'_, '_> {
     }
 
     /// Notes a path that could not be restored.
-    fn fail(&mut self, index: usize, error: SealError) {
+    fn fail(&mut self, index: usize, error: Fault) {
         self.note(index, &error.to_string());
         self.failed.get_or_insert(error);
     }
@@ -585,7 +577,7 @@ impl Unsealing<'_, '_> {
 
     /// Times of directories come last: every file made in one sets its time anew, and so does the
     /// mark that is taken from the target.
-    fn finish(mut self) -> Result<UnsealReport, SealError> {
+    fn finish(mut self) -> Result<UnsealReport, Fault> {
         let disk = self.set.world.disk;
         let mut made = std::mem::take(&mut self.made);
         made.sort_unstable();
@@ -601,7 +593,7 @@ impl Unsealing<'_, '_> {
                 dir.set_meta(mode, mtime)
             });
             if let Err(error) = done {
-                self.fail(index, SealError::io("setting the mode of", &path, error));
+                self.fail(index, Fault::io("setting the mode of", &path, error));
             }
         }
         let rights = self.rights;
@@ -621,18 +613,43 @@ impl Unsealing<'_, '_> {
             });
         }
         self.mark.take(disk);
-        disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;
+        disk.sync_dir(&self.options.target).map_err(|e| Fault::io("syncing", &self.options.target, e))?;
         let lost = |losses: Losses| match self.set.manifest.mode {
             Mode::Beside => {
-                let path = losses.files.into_iter().next().unwrap_or_default().into();
-                SealError::NotWithoutOriginals { path }
+                let path = losses.files.into_iter().next().unwrap_or_default();
+                Fault::new(
+                    FaultKind::Lost,
+                    format!(
+                        "the set holds parity only, and {path} is missing or changed beyond what parity can restore"
+                    ),
+                )
+                .at(path)
+                .hint("heal repairs originals where they are")
             }
-            Mode::Full => SealError::TooMuchLost { losses: Box::new(losses), healed: None },
+            Mode::Full => Fault::too_much_lost(losses, None),
         };
-        let doubtful = |(path, stripe)| SealError::Doubtful { path, stripe };
+        let doubtful = |(path, stripe): (PathBuf, u64)| {
+            Fault::new(
+                FaultKind::Lost,
+                format!(
+                    "{} cannot be restored with certainty: the set has no checksums, and stripe {stripe} contradicts the \
+                     equations of the code without showing which of its blocks is wrong",
+                    path.display()
+                ),
+            )
+            .at(path)
+            .hint("verify names all such stripes, and if you know which shard is wrong, name only the others")
+        };
         let why = self.lost.losses(self.set).map(lost).or(self.doubtful.map(doubtful)).or(self.failed);
         match why {
-            Some(why) => Err(SealError::NotRestored { why: Box::new(why), report: Box::new(self.report) }),
+            Some(why) => {
+                let (lost, others) =
+                    (self.report.not_restored_count, self.report.files + self.report.already_there);
+                let what = format!("{why}. Paths not restored: {lost}; files restored: {others}");
+                let path = why.path.clone();
+                let kind = FaultKind::NotRestored { why: Box::new(why), report: Box::new(self.report) };
+                Err(Fault { path, ..Fault::new(kind, what) })
+            }
             None => Ok(self.report),
         }
     }
@@ -651,7 +668,7 @@ pub(crate) fn open_made(disk: &dyn Disk, path: &Path, made: FileId) -> std::io::
 
 /// The directory of a path, made if it is not there, as long as everything above it below `root` is
 /// a real directory.
-pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, SealError> {
+pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, Fault> {
     let dir = parent(path);
     let disk = set.world.disk;
     let mut missing: Vec<&Path> = Vec::new();
@@ -659,12 +676,12 @@ pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<Pa
     for above in dir.ancestors().take_while(|above| above.starts_with(root)) {
         match disk.meta(above) {
             Ok(meta) if meta.kind == MetaKind::Dir || above == root => break,
-            Ok(_) => return Err(SealError::InTheWay { path: above.to_path_buf(), asked: true }),
+            Ok(_) => return Err(Fault::in_the_way(above, true)),
             Err(_) => missing.push(above),
         }
     }
     for above in missing.into_iter().rev() {
-        disk.make_dir(above).map_err(|e| SealError::io("creating", above, e))?;
+        disk.make_dir(above).map_err(|e| Fault::io("creating", above, e))?;
     }
     Ok(dir)
 }

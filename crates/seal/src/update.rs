@@ -9,25 +9,26 @@
 //! Invariant: parity is never computed from a block that is not known to be what was sealed or what
 //! is sealed now.
 
-use crate::SealError;
+use crate::apply::commit::{Commit, Slot, appended};
+use crate::apply::journal::remove_temporaries;
+use crate::apply::rename::{give_names_back, is_called_like_one};
 use crate::arrange::{Arrangement, arrange, forget, widen};
-use crate::bound::{Bound, data_columns, widened};
-use crate::commit::{Commit, Slot, appended};
+use crate::fault::sentences::{columns, counted, paths};
 use crate::first::{check_free, describe, left_out};
-use crate::grid::{Allocator, Apart, Grid};
-use crate::journal::remove_temporaries;
 use crate::options::{Progress, RemovedMax, SealOptions};
-use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
-use crate::select::Patterns;
+use crate::set::bound::{Bound, data_columns, widened};
+use crate::set::grid::{Allocator, Apart, Grid};
+use crate::set::select::Patterns;
+use crate::set::shard::read_front;
+use crate::set::times::{is_rot_or_change, is_same_time, is_since};
+use crate::set::tree::{Tree, let_times_pass};
+use crate::set::window::{Reader, join, read_file_blocks};
 use crate::set::{Original, Set, mode_name};
-use crate::shard::read_front;
-use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::{Tree, let_times_pass};
-use crate::window::{Reader, join, read_file_blocks};
+use crate::{Fault, FaultKind};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, Features, LeftOut, Manifest, Mode, Timestamp};
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 /// Bytes of a file that are read at a time to see what changed in it.
@@ -60,7 +61,7 @@ pub(crate) fn update(
     options: &SealOptions,
     mut tree: Tree,
     progress: &mut dyn Progress,
-) -> Result<Option<SealReport>, SealError> {
+) -> Result<Option<SealReport>, Fault> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     set.refuse_if_shards_closed()?;
     check_settings(&set, options, &tree)?;
@@ -78,10 +79,14 @@ pub(crate) fn update(
     let is_missing = |column: &usize| set.status[column].1 == ShardStatus::Missing;
     let missing: Vec<usize> = broken.iter().copied().filter(is_missing).collect();
     if !missing.is_empty() {
-        return Err(SealError::ShardsElsewhere { dir: set.names.dir.clone(), columns: missing });
+        let dir = &set.names.dir;
+        let what = format!("the shards of columns {} are not in {}", columns(&missing), dir.display());
+        return Err(Fault::new(FaultKind::Damaged, what).at(dir).hint(
+            "of one that was moved to another disk leave a symbolic link there, under its name; if one is lost, heal it first",
+        ));
     }
     if !broken.is_empty() {
-        return Err(SealError::NeedsHeal { columns: broken, blocks: 0 });
+        return Err(Fault::needs_heal(&broken, 0));
     }
     if !options.dry_run {
         remove_temporaries(set.world.disk, &set.names)?;
@@ -97,7 +102,7 @@ pub(crate) fn update(
         return Ok(None);
     }
     let before = set.manifest.clone();
-    set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
+    set.sources = tree.sources.iter().map(|s| crate::set::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
     let began = tree.began;
     set.manifest.sources = tree.sources.clone();
@@ -125,7 +130,7 @@ pub(crate) fn update(
     };
     let changed = plan.fresh.iter().map(|&index| &plan.next[index]).filter(changed).take(100);
     report.changed_meanwhile =
-        changed.map(|entry| crate::names::shown_path(&path_now(&set, entry))).collect();
+        changed.map(|entry| crate::set::names::shown_path(&path_now(&set, entry))).collect();
     forget(&mut set, &forgotten, began, &mut report, progress)?;
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
@@ -133,7 +138,7 @@ pub(crate) fn update(
 }
 
 /// Leaves out the files that would be read and cannot be, and keeps what was sealed of them.
-fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -> Result<(), SealError> {
+fn leave_out_unreadable(set: &Set<'_>, tree: &mut Tree, options: &SealOptions) -> Result<(), Fault> {
     let old = &set.manifest.entries;
     let by_path: HashMap<(u32, &[u8]), &Entry> =
         old.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
@@ -161,9 +166,13 @@ fn is_to_be_read(set: &Set<'_>, options: &SealOptions, ctime: Timestamp) -> bool
     options.read_all || set.sealed_at.filter(|_| set.judge).is_some_and(|at| is_since(ctime, at))
 }
 
-fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(), SealError> {
+fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(), Fault> {
     let manifest = &set.manifest;
-    let differs = |what, have: String, given: String| Err(SealError::Differs { what, have, given });
+    let differs = |what: &str, have: String, given: String| {
+        Err(Fault::request(format!("the set was sealed with {what} {have}, not {given}")).hint(format!(
+            "leave {what} out to update it, or seal into another directory or under another name"
+        )))
+    };
     // The code that was named may have got more columns for more sources since.
     let is_it = |code: &pantile::Code| {
         let have = set.geometry.codec.code();
@@ -192,12 +201,9 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     {
         return differs("the block length", manifest.block_len.bytes().to_string(), given.to_string());
     }
-    manifest
-        .features
-        .check_writable()
-        .map_err(|error| SealError::Format { path: set.names.dir.clone(), error })?;
+    manifest.features.check_writable().map_err(|error| Fault::format(&set.names.dir, error))?;
     let places = |sources: &[pantile_format::Source]| -> Vec<PathBuf> {
-        sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect()
+        sources.iter().map(|source| crate::set::names::path_of(&source.path).to_path_buf()).collect()
     };
     let names = |sources: &[pantile_format::Source]| -> Vec<Vec<u8>> {
         sources.iter().map(|source| source.prefix.clone()).collect()
@@ -207,31 +213,56 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     let known = &tree.sources[..tree.sources.len().min(manifest.sources.len())];
     let is_bound = Bound::of(&set.geometry, manifest.mode, &manifest.sources).is_some();
     if names(&manifest.sources) != names(if is_bound { known } else { &tree.sources }) {
-        return Err(SealError::OtherSources { have, given });
+        let what = format!("the set was sealed from {}, not from {}", paths(&have), paths(&given));
+        return Err(Fault::request(what).hint(
+            "give exactly these paths to update it, and seal others as a set of their own, in another directory or under \
+             another name",
+        ));
     }
     Ok(())
 }
 
 /// Refuses files that the journal, which knows shards by their names, would take for one or find in
 /// the place of one.
-fn check_names(set: &Set<'_>) -> Result<(), SealError> {
+fn check_names(set: &Set<'_>) -> Result<(), Fault> {
     for (column, shard) in set.shards.iter().enumerate() {
         let (Some(shard), name) = (shard, set.names.shard(column)) else { continue };
         if shard.path != name {
-            return Err(SealError::NameTaken { path: name, shard: shard.path.clone() });
+            return Err(name_taken(&name, &shard.path));
         }
     }
     match set.superfluous.iter().find(|copy| is_called_like_one(set, copy.path.as_ref())) {
-        Some(copy) => {
-            let (path, shard) = (PathBuf::from(&copy.path), set.names.shard(copy.column as usize));
-            Err(SealError::NameTaken { path, shard })
-        }
+        Some(copy) => Err(name_taken(copy.path.as_ref(), &set.names.shard(copy.column as usize))),
         None => Ok(()),
     }
 }
 
+fn name_taken(path: &Path, shard: &Path) -> Fault {
+    let (called, is) = (path.display(), shard.display());
+    Fault::request(format!("{called} is called like a shard of the set, but that shard is {is}"))
+        .at(path)
+        .hint("move it away and run the command again")
+}
+
+/// So many files are gone of those that are sealed of a source that something is more likely not
+/// mounted; a directory of it that is empty now, if that is why.
+fn many_removed(source: &Path, emptied: Option<&Path>, (removed, of): (u64, u64)) -> Fault {
+    let shown = source.display();
+    let what = match emptied {
+        Some(dir) => format!(
+            "{} is empty now, and {removed} files that are sealed in it are gone from {shown}: is a disk not mounted there? \
+             Nothing was changed",
+            dir.display()
+        ),
+        None => format!(
+            "{removed} of the {of} files that are sealed of {shown} are gone: is a disk not mounted? Nothing was changed"
+        ),
+    };
+    Fault::request(what).at(source).hint("if they were removed, say --removed-max 100% to seal without them")
+}
+
 /// Refuses to forget a whole source: it is more likely not mounted than empty.
-fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<(), SealError> {
+fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<(), Fault> {
     let kept = tree.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index));
     for (index, source) in kept {
         let files = |entries: &[Entry]| {
@@ -242,11 +273,23 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
         if files(&set.manifest.entries) && !files(&tree.entries) && !holds_anything {
             let is_own = |e: &&Entry| e.source as usize == index && matches!(e.kind, EntryKind::File { .. });
             let removed = set.manifest.entries.iter().filter(is_own).count() as u64;
-            let source = crate::names::path_of(&source.path).to_path_buf();
-            return Err(SealError::ManyRemoved { source, emptied: None, removed, of: removed });
+            let source = crate::set::names::path_of(&source.path);
+            return Err(many_removed(source, None, (removed, removed)));
         }
     }
     Ok(())
+}
+
+/// Files that may be damaged or changed, and the option by which they are sealed as they are.
+fn suspect(all: &[PathBuf], (one, several): (&str, &str), fact: &str, option: &str) -> Fault {
+    const SHOWN: usize = 5;
+    let shown = &all[..all.len().min(SHOWN)];
+    let more = if all.len() > shown.len() { ", .." } else { "" };
+    let what = format!("{} {fact} ({}{more})", counted(all.len() as u64, one, several), paths(shown));
+    Fault::new(FaultKind::Suspect, what).at(&all[0]).hint(format!(
+        "if that was changed, say {option} to seal it; if not, it is damaged: get back from the set what was sealed, by \
+         'pantile unseal'"
+    ))
 }
 
 impl Plan {
@@ -256,7 +299,7 @@ impl Plan {
         (options, forgotten): (&SealOptions, &[usize]),
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<Plan, SealError> {
+    ) -> Result<Plan, Fault> {
         let old = &set.manifest.entries;
         let by_path: HashMap<(u32, &[u8]), usize> =
             old.iter().enumerate().map(|(i, entry)| ((entry.source, entry.path.as_slice()), i)).collect();
@@ -323,7 +366,7 @@ impl Plan {
         gone: &[usize],
         options: &SealOptions,
         forgotten: &[usize],
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         /// Who tidies up removes so many.
         const FEW: u64 = 10;
         let old = &set.manifest.entries;
@@ -343,8 +386,9 @@ impl Plan {
             };
             let gone: Vec<&Entry> = gone.iter().copied().filter(is_own).collect();
             let (removed, of) = (gone.len() as u64, old.iter().filter(is_own).count() as u64);
-            let refuse =
-                |emptied, removed| Err(SealError::ManyRemoved { source: root.clone(), emptied, removed, of });
+            let refuse = |emptied: Option<PathBuf>, removed| {
+                Err(many_removed(root, emptied.as_deref(), (removed, of)))
+            };
             let is_too_much = match options.removed_max {
                 RemovedMax::Half => removed > FEW && removed.saturating_mul(2) > of,
                 RemovedMax::Files(most) => removed > most,
@@ -390,8 +434,9 @@ impl Plan {
             old.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
         let was: HashMap<usize, usize> = self.moved.iter().map(|&(old, new)| (new, old)).collect();
         let fresh: HashSet<usize> = self.fresh.iter().copied().collect();
-        let name =
-            |manifest: &Manifest, index| crate::names::shown(&crate::set::restored_path(manifest, index));
+        let name = |manifest: &Manifest, index| {
+            crate::set::names::shown(&crate::set::restored_path(manifest, index))
+        };
         for (index, entry) in self.next.iter().enumerate() {
             let known = by_path.get(&(entry.source, entry.path.as_slice())).filter(|e| is_one_kind(e, entry));
             let (is, from) = match (known, was.get(&index)) {
@@ -444,7 +489,7 @@ impl Plan {
         gone: &mut Vec<usize>,
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         if !set.judge {
             return Ok(());
         }
@@ -492,8 +537,7 @@ impl Plan {
         options: &SealOptions,
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
-        const SHOWN: usize = 5;
+    ) -> Result<(), Fault> {
         let (mut disguised, mut rot_or_change): (Vec<PathBuf>, Vec<PathBuf>) = Default::default();
         let old = &set.manifest.entries;
         let block_len = set.manifest.block_len;
@@ -562,14 +606,20 @@ impl Plan {
             self.fresh.push(index);
         }
         if !disguised.is_empty() {
-            let count = disguised.len();
-            disguised.truncate(SHOWN);
-            return Err(SealError::Disguised { first: disguised, count });
+            return Err(suspect(
+                &disguised,
+                ("file holds", "files hold"),
+                "something else than was sealed, though sizes and times of modification are as they were",
+                "--read-all",
+            ));
         }
         if !rot_or_change.is_empty() {
-            let count = rot_or_change.len();
-            rot_or_change.truncate(SHOWN);
-            return Err(SealError::RotOrChange { first: rot_or_change, count });
+            return Err(suspect(
+                &rot_or_change,
+                ("file has", "files have"),
+                "the size that was sealed, and in all blocks but few what was sealed",
+                "--accept-changes",
+            ));
         }
         self.stripes = allocator.stripes;
         self.slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));
@@ -583,7 +633,7 @@ impl Plan {
         before: &Manifest,
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         let mut manifest = set.manifest.clone();
         manifest.entries = self.next.clone();
         if self.is_nothing(&manifest, before) {
@@ -708,7 +758,7 @@ fn scan_file(
     report: &mut SealReport,
     progress: &mut dyn Progress,
     hope: impl Fn(&[Crc64]) -> bool,
-) -> Result<Option<Vec<Crc64>>, SealError> {
+) -> Result<Option<Vec<Crc64>>, Fault> {
     let path = path_now(set, entry);
     let block = set.geometry.block();
     let count = set.manifest.block_len.blocks(size_of(entry));
@@ -718,13 +768,13 @@ fn scan_file(
     let mut at = 0;
     while at < count {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
         let reader = Reader::of_listed(set.world.disk);
         let read = read_file_blocks(reader, &path, entry, block, at, bytes)
-            .map_err(|e| SealError::source("reading", &path, e))?;
+            .map_err(|e| Fault::source("reading", &path, e))?;
         report.source_bytes_read += read.bytes;
         crcs.extend(bytes.chunks_exact(block).map(Crc64::of));
         progress.advance(read.bytes);

@@ -10,6 +10,7 @@ use crate::maps::{Mapping, Row, RowKind};
 use crate::{Bearing, Bug, Slot, UserBlock};
 use pantile_format::volume::MemberState;
 use pantile_gf::choose;
+use pantile_plan::SetTally;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Patterns of bad chunks that are counted each for itself; with more, the others count as one that
@@ -121,12 +122,10 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
         if more > most || devices as usize > there.len() || is_too_much {
             break None;
         }
-        let mut next = NextLoss { devices, sets, survived: 0, fatal: Vec::new() };
-        each_set(&there, devices as usize, &mut |set| match bears(set) {
-            true => next.survived += 1,
-            false if next.fatal.len() < NAMED_MOST => next.fatal.push(set.to_vec()),
-            false => {}
-        });
+        let slots = |set: &[usize]| set.iter().map(|&at| there[at]).collect::<Vec<Slot>>();
+        let tally = SetTally::of(there.len(), devices as usize, (sets, NAMED_MOST), |set| bears(&slots(set)));
+        let fatal = tally.fatal.iter().map(|set| slots(set)).collect();
+        let next = NextLoss { devices, sets, survived: tally.survived, fatal };
         if next.survived < next.sets {
             break Some(next);
         }
@@ -138,21 +137,6 @@ pub fn margin(bearing: &Bearing, standing: &Standing) -> Margin {
     margin.any_more = if is_read_in_part { 0 } else { more.min(most) };
     margin.next = next;
     margin
-}
-
-/// Calls `each` with every set of so many of `of`, in order.
-fn each_set(of: &[Slot], count: usize, each: &mut impl FnMut(&[Slot])) {
-    fn go(of: &[Slot], count: usize, set: &mut Vec<Slot>, each: &mut impl FnMut(&[Slot])) {
-        if count == 0 {
-            return each(set);
-        }
-        for i in 0..of.len().saturating_sub(count - 1) {
-            set.push(of[i]);
-            go(&of[i + 1..], count - 1, set, each);
-            set.pop();
-        }
-    }
-    go(of, count, &mut Vec::new(), each);
 }
 
 impl Engine {

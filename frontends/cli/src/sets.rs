@@ -15,16 +15,14 @@ use crate::render::table::Table;
 use crate::terminal::Terminal;
 use crate::volumes;
 use clap::Args;
-use pantile_format::FormatError;
 pub use pantile_host::{harmless as name, is_harmless};
 use pantile_seal::{
-    DiskAt, FileReport, FileStatus, SealError, Select, SetPaths, ShardReport, ShardStatus, StripeFinding,
-    StripeVerdict, VerifyReport, path_text, ranges,
+    DiskAt, Fault, FaultKind, FileReport, FileStatus, Select, SetPaths, ShardReport, ShardStatus,
+    StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
 };
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
-use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -216,17 +214,14 @@ impl<'r, T: Serialize> Versioned<'r, T> {
     }
 }
 
-/// Returns the failure of a run for an error of a sealed set.
-pub fn failure(error: &SealError) -> Failure {
-    let instead = match error {
-        SealError::NoShards { paths } => instead_of_set(paths),
-        SealError::BadSource { path } if !path.exists() => Some(no_source(path)),
-        SealError::Io { path, error, doing: "opening" } if error.kind() == ErrorKind::NotFound => {
-            Some(format!("{} does not exist; name a path that is there", name(&path.to_string_lossy())))
-        }
+/// Returns the fault of a run for that of a sealed set.
+pub fn failure(fault: &Fault) -> Failure {
+    let instead = match (&fault.kind, &fault.path) {
+        (FaultKind::NoShards(paths), _) => instead_of_set(paths),
+        (FaultKind::NoSource, Some(path)) if !path.exists() => Some(no_source(path)),
         _ => None,
     };
-    instead.map_or_else(|| verdict(error, name(&error.to_string())), Failure::Input)
+    instead.map_or_else(|| verdict(&fault.kind, name(&fault.to_string())), Failure::Input)
 }
 
 /// Describes a path that was named as a sealed set and is none.
@@ -253,87 +248,35 @@ fn no_source(path: &Path) -> String {
     format!("{shown} does not exist; mount it first if it is a disk, and quote a name that has blanks")
 }
 
-fn verdict(error: &SealError, text: String) -> Failure {
-    match error {
-        SealError::NotRestored { why, .. } => verdict(why, text),
-        SealError::Unfinished { error, .. } if matches!(**error, SealError::Cancelled) => {
-            Failure::Interrupted(text)
+fn verdict(kind: &FaultKind, text: String) -> Failure {
+    match kind {
+        FaultKind::NotRestored { why, .. } => verdict(&why.kind, text),
+        FaultKind::Unfinished(why) if matches!(why.kind, FaultKind::Cancelled) => Failure::Interrupted(text),
+        FaultKind::Cancelled => Failure::Interrupted(text),
+        FaultKind::System
+        | FaultKind::Busy
+        | FaultKind::Changed
+        | FaultKind::NotHealed(_)
+        | FaultKind::Unfinished(_) => Failure::System(text),
+        FaultKind::TooMuchLost { .. } | FaultKind::Lost | FaultKind::HealedInDoubt(_) => {
+            Failure::Losses(text)
         }
-        // A wrong path is a wrong argument.
-        SealError::Io { error, .. } if error.kind() == ErrorKind::NotFound => {
-            Failure::Input(format!("{text}; name a path that is there"))
-        }
-        SealError::Io { error, .. }
-            if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) =>
-        {
+        FaultKind::Damaged
+        | FaultKind::NeedsHeal
+        | FaultKind::Suspect
+        | FaultKind::Pending
+        | FaultKind::BadJournal => Failure::Damage(text),
+        // A path that is not there, or is not what it should be, is an argument that cannot be
+        // right.
+        FaultKind::NotThere => Failure::Input(format!("{text}; name a path that is there")),
+        FaultKind::NoDirectory => {
             Failure::Input(format!("{text}; a file is where a directory is needed, name another path"))
         }
-        SealError::Io { .. }
-        | SealError::Busy { .. }
-        | SealError::ChangedMeanwhile { .. }
-        | SealError::CannotRead { .. }
-        | SealError::CannotOpen { .. }
-        | SealError::OpenFiles { .. }
-        | SealError::NoShardOpens { .. }
-        | SealError::NotHealed { .. }
-        | SealError::Unfinished { .. } => Failure::System(text),
-        // A file that is no shard, or has a newer version, was a wrong argument; a damaged shard is
-        // a loss.
-        SealError::NoGoodShard {
-            error: FormatError::NotPantile { .. } | FormatError::Newer { .. }, ..
-        } => Failure::Input(text),
-        SealError::Cancelled => Failure::Interrupted(text),
-        SealError::TooMuchLost { .. }
-        | SealError::ManifestNotPinned { .. }
-        | SealError::Doubtful { .. }
-        | SealError::HealedInDoubt { .. }
-        | SealError::NoGoodShard { .. }
-        | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
-        SealError::Format { .. }
-        | SealError::NeedsHeal { .. }
-        | SealError::Disguised { .. }
-        | SealError::RotOrChange { .. }
-        | SealError::ShardsElsewhere { .. }
-        | SealError::Pending { .. }
-        | SealError::RepairCutOff { .. }
-        | SealError::BadJournal { .. } => Failure::Damage(text),
-        SealError::NoSources
-        | SealError::SourcesNotNamed { .. }
-        | SealError::BadPattern { .. }
-        | SealError::TooManyPatterns { .. }
-        | SealError::NothingMeant { .. }
-        | SealError::OriginalNamed { .. }
-        | SealError::NoOriginals
-        | SealError::NotRehearsed
-        | SealError::ManyRemoved { .. }
-        | SealError::NoSpace { .. }
-        | SealError::TooLarge { .. }
-        | SealError::NoMemory { .. }
-        | SealError::StripeTooLong { .. }
-        | SealError::BadSource { .. }
-        | SealError::SameName { .. }
-        | SealError::Nested { .. }
-        | SealError::NoParity { .. }
-        | SealError::TooFewColumns { .. }
-        | SealError::SourceNotNamed { .. }
-        | SealError::BadDiskName { .. }
-        | SealError::UnknownDisk { .. }
-        | SealError::UnclearDisks { .. }
-        | SealError::OtherSource { .. }
-        | SealError::OtherPinned { .. }
-        | SealError::BadName { .. }
-        | SealError::CodeNeeded { .. }
-        | SealError::StudyOnly { .. }
-        | SealError::Differs { .. }
-        | SealError::NameTaken { .. }
-        | SealError::JournalNameTaken { .. }
-        | SealError::OtherSources { .. }
-        | SealError::BlockLen { .. }
-        | SealError::Code { .. }
-        | SealError::OtherConstruction { .. }
-        | SealError::NoShards { .. }
-        | SealError::SeveralSets { .. }
-        | SealError::InTheWay { .. } => Failure::Input(text),
+        FaultKind::Request
+        | FaultKind::NoShards(_)
+        | FaultKind::NoSource
+        | FaultKind::PlacesUnknown(_)
+        | FaultKind::Full => Failure::Input(text),
     }
 }
 

@@ -2,21 +2,21 @@
 //! written again, directories and links among them.
 
 use super::not_done;
-use crate::SealError;
+use crate::apply::batch::{self, Batch, Written};
+use crate::apply::repair::{heal_in_place, is_touched};
+use crate::apply::sparse::Sparse;
 use crate::attributes::{self, Rights, SETUID_SETGID, give, give_sealed};
-use crate::batch::{self, Batch, Written};
 use crate::disk::{DiskFile, FileId, Meta as FileMeta, MetaKind, within_group};
 use crate::options::Progress;
-use crate::repair::{heal_in_place, is_touched};
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
-use crate::sparse::Sparse;
-use crate::times::is_since;
-use crate::tree::Way;
+use crate::set::times::is_since;
+use crate::set::tree::Way;
+use crate::set::verify::{Damage, within};
+use crate::set::window::Window;
 use crate::unseal::{make_parents, open_made, restore};
 use crate::update::size_of;
-use crate::verify::{Damage, within};
-use crate::window::Window;
+use crate::{Fault, FaultKind};
 use pantile_format::{EntryKind, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub(super) fn heal_files(
     (damage, rights): (&Damage, Rights),
     report: &mut HealReport,
     progress: &mut dyn Progress,
-) -> Result<(), SealError> {
+) -> Result<(), Fault> {
     let doubtful = Doubt::new(set, damage).of(&files);
     let files = heal_in_place(set, files, (damage, rights), report, progress)?;
     let sizes = files.iter().map(|&(entry, _)| size_of(&set.manifest.entries[entry]));
@@ -60,14 +60,14 @@ pub(super) fn heal_files(
         let path = set.original_path(entry);
         let original = Original { entry, path: &path, way };
         let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
-            true => Err(SealError::Cancelled),
+            true => Err(Fault::cancelled()),
             false => {
                 let tell = (batch, &mut not_kept);
                 heal_file(set, original, (damage, rights), &mut window, tell, progress)
             }
         };
         let mut done = heal(&mut batch);
-        if matches!(done, Err(SealError::NoSpace { .. })) && !batch.is_empty() {
+        if done.as_ref().is_err_and(|error| matches!(error.kind, FaultKind::Full)) && !batch.is_empty() {
             // What the files that wait replace is room, too.
             batch.finish(|outcome| take(report, outcome));
             done = heal(&mut batch);
@@ -76,10 +76,10 @@ pub(super) fn heal_files(
             Ok(Done::Waits) => {}
             Ok(Done::Dir(made)) => {
                 dirs.push((entry, made));
-                report.files_healed.push(crate::names::shown_path(&path));
+                report.files_healed.push(crate::set::names::shown_path(&path));
             }
-            Ok(Done::Named) => report.files_healed.push(crate::names::shown_path(&path)),
-            Err(error @ SealError::Cancelled) => {
+            Ok(Done::Named) => report.files_healed.push(crate::set::names::shown_path(&path)),
+            Err(error) if matches!(error.kind, FaultKind::Cancelled) => {
                 batch.end(|outcome| take(report, outcome));
                 return Err(error);
             }
@@ -160,7 +160,7 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
         dir.set_meta(mode, entry.mtime)
     });
     if let Err(error) = done {
-        let error = SealError::io("setting the mode of", &path, error);
+        let error = Fault::io("setting the mode of", &path, error);
         report.not_healed.push(not_done(&path, &error));
     }
 }
@@ -185,10 +185,10 @@ impl<'s, 'w> Doubt<'s, 'w> {
             return Vec::new();
         }
         let told = |(entry, from): (usize, usize)| NotDone {
-            path: crate::names::shown_path(&self.set.original_path(entry)),
+            path: crate::set::names::shown_path(&self.set.original_path(entry)),
             reason: format!(
                 "it was computed without checksums from {}, which was touched since it was sealed, and may be wrong",
-                crate::names::shown_path(&self.set.original_path(from))
+                crate::set::names::shown_path(&self.set.original_path(from))
             ),
         };
         let from: Vec<(usize, usize)> =
@@ -240,8 +240,8 @@ fn take(report: &mut HealReport, outcome: batch::Outcome) {
     match outcome {
         Ok(named) => {
             report.blocks_repaired += named.blocks;
-            report.files_healed.push(crate::names::shown_path(&named.path));
-            report.kept_aside.extend(named.aside.map(|aside| crate::names::shown_path(&aside)));
+            report.files_healed.push(crate::set::names::shown_path(&named.path));
+            report.kept_aside.extend(named.aside.map(|aside| crate::set::names::shown_path(&aside)));
         }
         Err((path, error)) => report.not_healed.push(not_done(&path, &error)),
     }
@@ -278,38 +278,38 @@ fn heal_names(set: &Set<'_>, missing: &[(usize, Way)], report: &mut HealReport) 
             let was_one =
                 matches!(&set.originals[link], Some(original) if original.status == FileStatus::Unchanged);
             let id = |path: &Path| disk.meta(path).map(|meta| meta.id).ok();
-            was_one && healed.contains(&crate::names::shown_path(&of)) && id(&path) != id(&of)
+            was_one && healed.contains(&crate::set::names::shown_path(&of)) && id(&path) != id(&of)
         };
         if !is_missing.contains(&link) && !is_old() {
             continue;
         }
         match give_other_name(set, file, &of, &path) {
-            Ok(()) => report.files_healed.push(crate::names::shown_path(&path)),
+            Ok(()) => report.files_healed.push(crate::set::names::shown_path(&path)),
             Err(error) => report.not_healed.push(not_done(&path, &error)),
         }
     }
 }
 
 /// Makes a path another name of a file that is whole, in place of whatever has it.
-fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<(), SealError> {
+fn give_other_name(set: &Set<'_>, file: usize, of: &Path, path: &Path) -> Result<(), Fault> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[file];
     let is_there = disk.meta(of).is_ok_and(|meta| meta.kind == MetaKind::File && meta.size == size_of(entry));
     if !is_there {
-        return Err(SealError::io(
+        return Err(Fault::io(
             "naming",
             path,
             std::io::Error::other(format!("{} is not there", of.display())),
         ));
     }
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
-    let temp = crate::names::stray(&dir, set.manifest.set, None);
+    let temp = crate::set::names::stray(&dir, set.manifest.set, None);
     let _ = disk.remove(&temp);
     let named = disk.add_name(of, &temp).and_then(|()| {
         disk.rename(&temp, path).inspect_err(|_| drop(disk.remove(&temp)))?;
         disk.sync_dir(&dir)
     });
-    named.map_err(|e| SealError::io("naming", path, e))
+    named.map_err(|e| Fault::io("naming", path, e))
 }
 
 /// Another name of a file whose own name is lost, which still leads to it.
@@ -337,7 +337,7 @@ fn heal_file(
     window: &mut Window,
     (batch, not_kept): (&mut Batch<'_>, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
-) -> Result<Done, SealError> {
+) -> Result<Done, Fault> {
     let (disk, path) = (set.world.disk, original.path);
     let entry = &set.manifest.entries[original.entry];
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
@@ -345,12 +345,12 @@ fn heal_file(
         EntryKind::Dir => {
             // Private until everything is in it: what it may inherit is for others to see only
             // then.
-            let made = disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
+            let made = disk.make_private_dir(path).map_err(|e| Fault::io("creating", path, e))?;
             return Ok(Done::Dir(made));
         }
         EntryKind::Symlink { target } => {
-            disk.make_link(crate::names::path_of(target), path, entry.mtime)
-                .map_err(|e| SealError::io("creating", path, e))?;
+            disk.make_link(crate::set::names::path_of(target), path, entry.mtime)
+                .map_err(|e| Fault::io("creating", path, e))?;
             if let Some((user, group)) = set.manifest.owner_of(original.entry) {
                 // Only root may give it away.
                 let _ = disk.set_link_owner(path, user, group);
@@ -400,23 +400,23 @@ fn write_original(
     (damage, rights): (&Damage, Rights),
     (window, not_kept): (&mut Window, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
-) -> Result<Restored, SealError> {
+) -> Result<Restored, Fault> {
     let (index, path) = (original.entry, original.path);
     let entry = &set.manifest.entries[index];
     let mut sparse = Sparse::new(file);
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         progress.advance(bytes.len() as u64);
-        sparse.write(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+        sparse.write(bytes, offset).map_err(|e| Fault::io("writing", temp, e))
     };
     let restored = restore(set, index, Some(damage), window, sink)?;
-    sparse.end(size_of(entry)).map_err(|e| SealError::io("writing", temp, e))?;
+    sparse.end(size_of(entry)).map_err(|e| Fault::io("writing", temp, e))?;
     let mut lost = Damage::default();
     lost.take_gone(set, index, &restored.gone);
     if let Some(losses) = lost.losses(set) {
-        return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
+        return Err(Fault::too_much_lost(losses, None));
     }
     // By one descriptor, in the directory in which it will be replaced: names may be exchanged.
     let seen = file.beside(path.file_name()).ok();
@@ -432,17 +432,17 @@ fn write_original(
             if rights.of_mode(there.mode) != there.mode {
                 let why =
                     "its setuid and setgid bits were not kept; --modes keeps them, chmod sets them again";
-                not_kept.push(NotDone { path: crate::names::shown_path(path), reason: why.into() });
+                not_kept.push(NotDone { path: crate::set::names::shown_path(path), reason: why.into() });
             }
             // Without its owner, a program must not run as its owner.
             let mode = match owned {
                 true => there.mode,
                 false => within_group(file, rights.of_mode(there.mode & !SETUID_SETGID)),
             };
-            let found = seen.attributes().map_err(|e| SealError::io("reading attributes of", path, e))?;
+            let found = seen.attributes().map_err(|e| Fault::io("reading attributes of", path, e))?;
             give(file, &attributes::kept(found), (mode, rights), path, not_kept)
         }
     };
-    file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+    file.set_meta(mode, entry.mtime).map_err(|e| Fault::io("setting the mode of", temp, e))?;
     Ok(Restored { there, blocks: restored.reconstructed })
 }

@@ -2,24 +2,21 @@
 //! state that can be had from it.
 
 use super::states::newest;
-use crate::SealError;
-use crate::bounds::{Bounds, Codes};
 use crate::disk::{Access, Disk, spelt_one_way};
-use crate::names::{column_of, parent, path_of, set_of, shown};
+use crate::fault::sentences::counted;
 use crate::options::SetPaths;
 use crate::pin::Pin;
-use crate::shard::{Candidate, Unusable, is_called_shard};
-use pantile_format::{Manifest, SetId};
+use crate::set::bounds::{Bounds, Codes};
+use crate::set::names::{column_of, parent, path_of, set_of, shown};
+use crate::set::shard::{Candidate, Unusable, is_called_shard};
+use crate::{Fault, FaultKind};
+use pantile_format::{FormatError, Manifest, SetId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The directories that paths are or lie in, each once, as it is spelt first.
-pub(super) fn directories(
-    disk: &dyn Disk,
-    paths: &[PathBuf],
-    access: Access,
-) -> Result<Vec<PathBuf>, SealError> {
+pub(super) fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) -> Result<Vec<PathBuf>, Fault> {
     let mut dirs = Vec::new();
     let mut seen = HashSet::new();
     for path in paths {
@@ -33,8 +30,8 @@ pub(super) fn directories(
 
 /// Opens a directory, or that in which a file lies, as a root; whether it is a directory. A link to
 /// one is as good.
-pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, SealError> {
-    let failed = |e| SealError::io("opening", path, e);
+pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, Fault> {
+    let failed = |e| Fault::io("opening", path, e);
     let error = match disk.root(path, access) {
         Ok(_) => return Ok(true),
         Err(error) => error,
@@ -50,14 +47,14 @@ pub(super) fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<
 }
 
 /// Everything that looks like a shard, each name in a directory once.
-pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError> {
+pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, Fault> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths {
         if !open_root(disk, path, Access::Read)? {
             files.push(path.clone());
             continue;
         }
-        for name in disk.list(path).map_err(|e| SealError::io("reading", path, e))? {
+        for name in disk.list(path).map_err(|e| Fault::io("reading", path, e))? {
             if is_called_shard(name.as_os_str()) {
                 files.push(path.join(name));
             }
@@ -74,7 +71,11 @@ pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>,
     const OTHERS: u64 = 32;
     let (need, most) = (files.len() as u64 + OTHERS, crate::system::open_files_most());
     if need > most {
-        return Err(SealError::OpenFiles { need, most });
+        return Err(Fault::new(
+            FaultKind::System,
+            format!("{need} open files are needed at once, but this process may have {most}"),
+        )
+        .hint("raise the limit (ulimit -n), or name fewer shards. Nothing was judged"));
     }
     Ok(files.into_iter().map(|path| Candidate::open(disk, path)).collect())
 }
@@ -119,7 +120,7 @@ pub(super) fn choose(
     candidates: &[Candidate],
     (paths, pin): (&SetPaths, Option<&Pin>),
     codes: &mut Codes,
-) -> Result<Manifest, SealError> {
+) -> Result<Manifest, Fault> {
     let sets = by_set(candidates);
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
     let mut first_error = None;
@@ -151,8 +152,12 @@ pub(super) fn choose(
     if manifests.len() > 1
         && (manifests[0].0 == manifests[1].0 || !manifests[1..].iter().all(|(_, m)| strays(m)))
     {
-        let shown = |(count, m): &(usize, Manifest)| (shown(&m.name), m.set.to_string(), *count);
-        return Err(SealError::SeveralSets { sets: manifests.iter().map(shown).collect() });
+        let said = |(count, m): &(usize, Manifest)| {
+            format!("'{}' ({}, {})", shown(&m.name), m.set, counted(*count as u64, "shard", "shards"))
+        };
+        let sets: Vec<String> = manifests.iter().map(said).collect();
+        return Err(Fault::request(format!("shards of several sets lie there: {}", sets.join(", ")))
+            .hint("choose one: --name takes the name or the UUID"));
     }
     if manifests.is_empty() {
         // A shard whose name nobody can read is known by the name of its file.
@@ -171,9 +176,17 @@ pub(super) fn choose(
         });
         let first_error = first_error.filter(|(path, _)| is_meant(path));
         return match (first_error.or(of_format), of_system) {
-            (Some((path, error)), _) => Err(SealError::NoGoodShard { path, error }),
-            (None, Some((path, reason))) => Err(SealError::NoShardOpens { path, reason }),
-            (None, None) => Err(SealError::NoShards { paths: paths.paths.clone() }),
+            (Some((path, error)), _) => {
+                // What is no shard at all, or one of a newer version, was the wrong thing to name; a
+                // damaged one is a loss.
+                let kind = match error {
+                    FormatError::NotPantile { .. } | FormatError::Newer { .. } => FaultKind::Request,
+                    _ => FaultKind::Lost,
+                };
+                Err(no_good_shard(kind, "used", &path, &error.to_string()))
+            }
+            (None, Some((path, reason))) => Err(no_good_shard(FaultKind::System, "opened", &path, &reason)),
+            (None, None) => Err(Fault::no_shards(&paths.paths)),
         };
     }
     Ok(manifests.swap_remove(0).1)
@@ -197,4 +210,9 @@ pub(super) fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
 pub(super) fn is_uuid(set: SetId, text: &str) -> bool {
     const DIGITS_LEAST: usize = 8;
     text.len() >= DIGITS_LEAST && set.to_string().starts_with(text)
+}
+
+fn no_good_shard(kind: FaultKind, word: &str, path: &Path, why: &str) -> Fault {
+    let what = format!("no shard there can be {word}; the first, {}: {why}", path.display());
+    Fault::new(kind, what).at(path).hint("one good shard is needed to know the set")
 }

@@ -2,7 +2,7 @@
 
 use super::{Original, Set, same};
 use crate::report::FileStatus;
-use crate::times::is_same_time;
+use crate::set::times::is_same_time;
 use crate::update::size_of;
 
 impl Set<'_> {

@@ -3,13 +3,13 @@
 
 use super::found::is_uuid;
 use super::{Opening, Pending};
+use crate::apply::journal::{has_shards, is_to_be_done, journals, replay};
+use crate::apply::lock::{Lock, lock, refuse_if_locked};
 use crate::disk::{Access, Disk, spelt_one_way};
-use crate::journal::{has_shards, is_to_be_done, journals, replay};
-use crate::lock::{Lock, lock, refuse_if_locked};
-use crate::names::{Names, parent, set_of, shown};
 use crate::options::Progress;
-use crate::shard::behind_links;
-use crate::{SealError, World};
+use crate::set::names::{Names, parent, set_of, shown};
+use crate::set::shard::behind_links;
+use crate::{Fault, FaultKind, World};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ pub(super) fn finish_journals(
     dirs: &[PathBuf],
     opening: &Opening<'_>,
     progress: &dyn Progress,
-) -> Result<(Lock, Vec<PathBuf>), SealError> {
-    let pending = || -> Result<Vec<PathBuf>, SealError> {
+) -> Result<(Lock, Vec<PathBuf>), Fault> {
+    let pending = || -> Result<Vec<PathBuf>, Fault> {
         let mut pending = Vec::new();
         for dir in dirs {
             pending.extend(journals(world.disk, dir)?);
@@ -34,8 +34,8 @@ pub(super) fn finish_journals(
         // Of other sets only if no name says which one is meant.
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
-            let file = path.file_name().and_then(crate::names::journal_name);
-            let of = || crate::journal::set_of_journal(world.disk, path);
+            let file = path.file_name().and_then(crate::set::names::journal_name);
+            let of = || crate::apply::journal::set_of_journal(world.disk, path);
             name.is_none_or(|name| {
                 file.is_some_and(|file| shown(file) == name) || of().is_some_and(|set| is_uuid(set, name))
             })
@@ -71,14 +71,14 @@ pub(super) fn finish_journals(
         return Ok((held, Vec::new()));
     }
     for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
-        world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+        world.disk.root(dir, Access::Write).map_err(|e| Fault::io("opening", dir, e))?;
     }
     let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
     // Listed again: before it was locked another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
-        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error {
-            bad @ SealError::BadJournal { .. } => bad,
-            error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
+        replay(&world, journal, dirs, progress).map(|_| ()).map_err(|error| match error.kind {
+            FaultKind::BadJournal => error,
+            _ => Fault::unfinished(journal, error),
         })
     })?;
     drop(only_now);

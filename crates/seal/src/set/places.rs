@@ -5,12 +5,12 @@
 //! the set itself says is shown and read, and nothing is searched or written there.
 
 use super::{Set, open_root};
-use crate::SealError;
+use crate::Fault;
 use crate::disk::{Access, Disk};
 use crate::links::kernel_path;
-use crate::names::{parent, path_of, shown};
 use crate::options::DiskAt;
 use crate::records::{Record, note, record_of};
+use crate::set::names::{parent, path_of, shown};
 use pantile_format::{EntryKind, Manifest, Source};
 use rustix::io::Errno;
 use std::os::unix::ffi::OsStrExt as _;
@@ -68,24 +68,24 @@ pub(crate) fn meant(sources: &[Source], at: &DiskAt) -> Option<(usize, PathBuf)>
 
 /// Finds the disks: as named, else as recorded, else as the set says.
 ///
-/// Errors: `UnknownDisk`; `BadSource` for one that was named and is not there, where of a file its
-/// directory is enough.
+/// Errors: a disk that the set does not have; one that was named and is not there, where of a file
+/// its directory is enough.
 pub(crate) fn find(
     disk: &dyn Disk,
     manifest: &Manifest,
     named: &[DiskAt],
     record: Option<&Record>,
-) -> Result<Found, SealError> {
+) -> Result<Found, Fault> {
     let sources = &manifest.sources;
     let mut paths: Vec<Option<PathBuf>> = vec![None; sources.len()];
     for at in named {
         let Some((index, path)) = meant(sources, at) else {
-            let known = sources.iter().map(|source| shown(&disk_name(source))).collect();
-            return Err(SealError::UnknownDisk { name: shown(at.name.as_bytes()), known });
+            let known: Vec<String> = sources.iter().map(|source| shown(&disk_name(source))).collect();
+            return Err(Fault::unknown_disk(at.name.as_bytes(), &known));
         };
         let needed = source_dir(manifest, index, &path);
         if disk.root(&needed, Access::Read).is_err() {
-            return Err(SealError::BadSource { path: needed });
+            return Err(Fault::no_source(&needed));
         }
         paths[index] = Some(path);
     }
@@ -134,7 +134,7 @@ impl Set<'_> {
                 true => open_root(self.world.disk, path, Access::Write).map(drop),
                 false => (self.world.disk)
                     .root_through_no_link(&source_dir(&self.manifest, index, path), Access::Write)
-                    .map_err(|e| SealError::io("opening", path, e)),
+                    .map_err(|e| Fault::io("opening", path, e)),
             };
         }
     }

@@ -1,12 +1,12 @@
 //! Which state of a set counts, where its shards are of several: the newest that the shards there
 //! suffice for, or the one that is pinned.
 
-use crate::bounds::{Bounds, Codes};
-use crate::copies::combined;
 use crate::disk::Disk;
 use crate::pin::Pin;
 use crate::records::kept_manifest;
-use crate::shard::Candidate;
+use crate::set::bounds::{Bounds, Codes};
+use crate::set::copies::combined;
+use crate::set::shard::Candidate;
 use pantile::{CellSet, Codec};
 use pantile_format::{FormatError, Manifest, Mode, Part};
 use std::cmp::Reverse;

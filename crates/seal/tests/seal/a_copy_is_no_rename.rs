@@ -69,7 +69,9 @@ fn copies_are_read_in_place_of_what_is_lost() {
         copy_some(&disk.join("m"), &disks[2].join("rescue").join(disk.file_name().unwrap()), &["f0", "f1"]);
         fs::remove_dir_all(disk.join("m")).unwrap();
     }
-    let Err(SealError::TooMuchLost { healed: Some(healed), .. }) = place.heal() else { panic!("healed") };
+    let Err(Fault { kind: FaultKind::TooMuchLost { healed: Some(healed), .. }, .. }) = place.heal() else {
+        panic!("healed")
+    };
     assert!(healed.files_healed.len() >= 4, "{healed:?}");
     for (disk, kept) in disks.iter().zip(kept) {
         assert!(fs::read(disk.join("m/f1")).unwrap() == kept, "{disk:?}");

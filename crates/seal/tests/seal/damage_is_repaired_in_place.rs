@@ -39,7 +39,7 @@ fn set(place: &Place) -> SetPaths {
     SetPaths { disks: at(&[place.tree()]), ..place.set() }
 }
 
-fn heal_in(world: &World<'_>, place: &Place) -> Result<HealReport, SealError> {
+fn heal_in(world: &World<'_>, place: &Place) -> Result<HealReport, Fault> {
     world.heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent)
 }
 
@@ -162,7 +162,10 @@ fn a_repair_that_is_killed_leaves_the_old_or_the_new_blocks_and_is_finished() {
         if repair(place).exists() {
             pending += 1;
             torn += u64::from(!is_known(place));
-            assert!(matches!(verified, Err(SealError::Pending { .. })), "after {after}: {verified:?}");
+            assert!(
+                matches!(verified, Err(Fault { kind: FaultKind::Pending, .. })),
+                "after {after}: {verified:?}"
+            );
             // What comes is in the journal: no parity is needed for it.
             (0..2).for_each(|column| fs::remove_file(place.shard(4 + column)).unwrap());
             fs::copy(start.shard(4), place.shard(4)).unwrap();
@@ -233,7 +236,7 @@ fn edits_after_a_cut_off_repair_are_kept() {
 fn a_seal_finishes_a_cut_off_repair_before_it_looks() {
     let (place, whole) = cut_off();
     let refused = seal(&SealOptions { records: None, ..place.again() }, &mut Silent);
-    assert!(matches!(refused, Err(SealError::RepairCutOff { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Fault { kind: FaultKind::Pending, .. })), "{refused:?}");
     let report = place.reseal();
     assert_eq!((report.changed, report.unchanged), (0, 2));
     assert!(fs::read(film(&place)).unwrap() == whole);
@@ -259,7 +262,7 @@ fn a_journal_of_a_repair_writes_nothing_but_what_was_sealed() {
     let is_taken = |bytes: Vec<u8>| {
         fs::write(repair(&place), bytes).unwrap();
         let opened = heal_in(&System::new().world(), &place);
-        let is_refused = matches!(opened, Err(SealError::BadJournal { .. }));
+        let is_refused = matches!(opened, Err(Fault { kind: FaultKind::BadJournal, .. }));
         assert!(is_refused || opened.is_ok(), "{opened:?}");
         assert!(fs::read(film(&place)).unwrap() == whole);
         let _ = fs::remove_file(repair(&place));

@@ -34,7 +34,7 @@ fn look(place: &Place) -> VerifyReport {
     verify(&VerifyOptions { set: place.set(), ignore_checksums: true }, &mut Silent).unwrap()
 }
 
-fn mend(place: &Place, guess: bool) -> Result<HealReport, SealError> {
+fn mend(place: &Place, guess: bool) -> Result<HealReport, Fault> {
     let options = HealOptions { set: place.set(), ignore_checksums: true, guess, ..Default::default() };
     heal(&options, &mut Silent)
 }
@@ -183,7 +183,9 @@ fn files_computed_without_checksums_from_a_touched_file_are_named_as_doubtful() 
     let (place, lost) = without_checksums("raid5:2");
     let touched = place.dir.path().join("d1/f");
     flip(&touched, 999);
-    let Err(SealError::HealedInDoubt { report }) = place.heal() else { panic!("it may be wrong") };
+    let Err(Fault { kind: FaultKind::HealedInDoubt(report), .. }) = place.heal() else {
+        panic!("it may be wrong")
+    };
     assert!(healed(&place) != lost);
     let [doubtful] = &report.doubtful[..] else { panic!("{report:?}") };
     assert!(doubtful.path.ends_with("d2/f") && doubtful.reason.contains("d1/f"), "{doubtful:?}");

@@ -100,7 +100,7 @@ fn a_manifest_that_is_bad_in_one_place_everywhere_is_refused() {
     (0..5).for_each(|column| spoil_copies(&place, column, 500, 100));
     forget_kept(&place);
     let error = place.unseal().unwrap_err();
-    assert!(matches!(error, SealError::NoGoodShard { .. }), "{error}");
+    assert!(matches!(error.kind, FaultKind::Lost), "{error}");
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_shard_whose_start_is_gone_is_known_by_its_end() {
     place.assert_restores();
     // Sealing again writes by way of the first copies: it asks for healing.
     write(&place.tree().join("new"), b"new");
-    assert!(matches!(seal(&place.again(), &mut Silent), Err(SealError::NeedsHeal { .. })));
+    assert!(matches!(seal(&place.again(), &mut Silent), Err(Fault { kind: FaultKind::NeedsHeal, .. })));
     place.heal().unwrap();
     let healed: Vec<Vec<u8>> = (0..6).map(|column| fs::read(place.shard(column)).unwrap()).collect();
     assert!(healed == whole);

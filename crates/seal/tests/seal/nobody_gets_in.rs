@@ -44,7 +44,7 @@ fn a_source_that_only_the_set_names_is_shown_and_not_written() {
     let (tree, out) = (picture(&place.tree()), shards(&place.out()));
     let error = heal(&without_record(&place), &mut Silent).unwrap_err();
     assert!(
-        matches!(&error, SealError::SourcesNotNamed { disks } if *disks == at(&[place.tree()])),
+        matches!(&error.kind, FaultKind::PlacesUnknown(disks) if *disks == at(&[place.tree()])),
         "{error}"
     );
     assert!(error.to_string().contains(place.tree().to_str().unwrap()), "{error}");
@@ -136,7 +136,8 @@ fn what_cannot_be_opened_now_is_named_and_neither_judged_nor_written() {
         let verified = world.verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
         let healed = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
         for error in [verified.unwrap_err(), healed.unwrap_err()] {
-            let SealError::CannotOpen { path, count: 1, .. } = &error else { panic!("{end}: {error}") };
+            assert!(error.what.starts_with("1 file of the set cannot be opened"), "{end}: {error}");
+            let path = error.path.as_ref().unwrap();
             assert!(path.to_str().unwrap().ends_with(end), "{error}");
         }
         assert_eq!(disk.bytes_written(), 0);
@@ -155,7 +156,7 @@ fn what_is_no_regular_file_is_reported_and_left() {
     let pipe = place.dir.path().join("pipe");
     mknodat(CWD, &pipe, FileType::Fifo, Bits::from_raw_mode(0o600), 0).unwrap();
     symlink(&pipe, place.shard(1)).unwrap();
-    let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
+    let Err(Fault { kind: FaultKind::NotHealed(report), .. }) = place.heal() else { panic!("healed") };
     assert_eq!((report.shards_written.len(), report.not_healed.len()), (1, 1), "{report:?}");
     assert!(report.not_healed[0].reason.contains("a pipe"), "{report:?}");
     let is_pipe = |path: &Path| {
@@ -186,7 +187,7 @@ fn looking_writes_nothing_and_says_that_a_change_is_to_be_finished() {
     let info = open_set(&place.set()).unwrap();
     assert_eq!(info.pending, [place.out().join("tree.journal").display().to_string()]);
     let verified = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
-    assert!(matches!(verified, Err(SealError::Pending { .. })), "{verified:?}");
+    assert!(matches!(verified, Err(Fault { kind: FaultKind::Pending, .. })), "{verified:?}");
     assert!(shards(&place.out()) == before);
     place.heal().unwrap();
     assert!(open_set(&place.set()).unwrap().pending.is_empty() && place.verify().shards.len() == 5);
@@ -233,8 +234,8 @@ fn a_journal_that_says_more_than_a_commit_does_is_refused_before_anything_is_don
             }
             fs::write(place.out().join("tree.journal"), journal(set, 1, &records)).unwrap();
             let before = shards(&place.out());
-            assert!(matches!(place.heal(), Err(SealError::BadJournal { .. })), "{name}");
-            assert!(matches!(place.unseal(), Err(SealError::BadJournal { .. })), "{name}");
+            assert!(matches!(place.heal(), Err(Fault { kind: FaultKind::BadJournal, .. })), "{name}");
+            assert!(matches!(place.unseal(), Err(Fault { kind: FaultKind::BadJournal, .. })), "{name}");
             assert!(open_set(&place.set()).is_err(), "{name}");
             assert!(shards(&place.out()) == before, "{name}");
         }
@@ -261,7 +262,7 @@ fn a_journal_writes_no_more_to_a_shard_than_that_is_long() {
     let len = fs::metadata(place.shard(0)).unwrap().len();
     (0..len / body_len).for_each(|_| records.push(zeros));
     let error = open(&records).unwrap_err();
-    assert!(matches!(&error, SealError::BadJournal { .. }), "{error}");
+    assert!(matches!(error.kind, FaultKind::BadJournal), "{error}");
 }
 
 #[test]
@@ -278,11 +279,11 @@ fn whoever_waits_for_a_journal_may_end_that() {
     let before = shards(&place.out());
     let error = heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Ended).unwrap_err();
     assert!(
-        matches!(&error, SealError::Unfinished { error, .. } if matches!(**error, SealError::Cancelled)),
+        matches!(&error.kind, FaultKind::Unfinished(why) if matches!(why.kind, FaultKind::Cancelled)),
         "{error}"
     );
     let error = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Ended).unwrap_err();
-    assert!(matches!(error, SealError::Cancelled), "{error}");
+    assert!(matches!(error.kind, FaultKind::Cancelled), "{error}");
     assert!(shards(&place.out()) == before);
     place.heal().unwrap();
     assert!(!place.out().join("tree.journal").exists());

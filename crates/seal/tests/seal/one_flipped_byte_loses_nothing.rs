@@ -66,7 +66,7 @@ fn bare(place: &Place, sources: &[PathBuf]) -> SetPaths {
     SetPaths { disks: at(sources), ..SetPaths::dir(place.out()) }
 }
 
-fn verdict(set: &SetPaths) -> Result<VerifyReport, SealError> {
+fn verdict(set: &SetPaths) -> Result<VerifyReport, Fault> {
     verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent)
 }
 
@@ -232,7 +232,7 @@ fn the_copy_beside_the_record_is_read_where_no_shard_has_one() {
     let header = ShardHeader::decode(&fs::read(&shard).unwrap()).unwrap();
     header.meta_copies().into_iter().for_each(|at| spoil(&shard, at + 150, 1));
     let unknown = verdict(&bare(&place, &[])).unwrap_err();
-    assert!(matches!(unknown, SealError::NoGoodShard { .. }), "{unknown}");
+    assert!(matches!(unknown.kind, FaultKind::Lost), "{unknown}");
     place.heal().unwrap();
     assert!(place.verify().clean);
     assert!(verdict(&bare(&place, &[])).is_ok());
@@ -243,5 +243,5 @@ fn the_copy_beside_the_record_is_read_where_no_shard_has_one() {
     let [kept] = &kept[..] else { panic!("one copy: {kept:?}") };
     flip(kept, 40);
     let open = |set: &SetPaths| verdict(set).map(drop);
-    assert!(matches!(open(&place.set()), Err(SealError::NoGoodShard { .. })));
+    assert!(matches!(open(&place.set()), Err(Fault { kind: FaultKind::Lost, .. })));
 }

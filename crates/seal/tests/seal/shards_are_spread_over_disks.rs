@@ -49,7 +49,7 @@ impl Spread {
         verify(&VerifyOptions { set: self.set(dir), ..Default::default() }, &mut Silent).unwrap().clean
     }
 
-    fn heal(&self, dir: usize) -> Result<HealReport, SealError> {
+    fn heal(&self, dir: usize) -> Result<HealReport, Fault> {
         heal(&HealOptions { set: self.set(dir), ..Default::default() }, &mut Silent)
     }
 
@@ -103,7 +103,7 @@ fn a_lost_directory_is_made_again_by_the_other_one() {
     let spread = Spread::new();
     fs::remove_dir_all(spread.dirs[0].parent().unwrap()).unwrap();
     let error = spread.heal(1).unwrap_err();
-    let SealError::NotHealed { report } = &error else { panic!("{error}") };
+    let FaultKind::NotHealed(report) = &error.kind else { panic!("{error}") };
     assert!(report.not_healed[0].reason.contains("mkdir -p"), "{report:?}");
     assert!(!spread.dirs[0].exists());
 }

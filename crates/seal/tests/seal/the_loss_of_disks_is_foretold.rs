@@ -102,7 +102,7 @@ impl Spread {
                 let options = UnsealOptions { set: copy.set(), target, ..Default::default() };
                 match unseal(&options, &mut Silent) {
                     Ok(report) => want - report.files,
-                    Err(SealError::NotRestored { report, .. }) => want - report.files,
+                    Err(Fault { kind: FaultKind::NotRestored { report, .. }, .. }) => want - report.files,
                     Err(_) => want,
                 }
             }

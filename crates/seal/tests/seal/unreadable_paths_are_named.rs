@@ -13,7 +13,7 @@ fn tree(place: &Place) {
     }
 }
 
-fn seal_without(place: &Place, end: &'static str, options: &SealOptions) -> Result<SealReport, SealError> {
+fn seal_without(place: &Place, end: &'static str, options: &SealOptions) -> Result<SealReport, Fault> {
     let disk = FaultDisk::new(place.dir.path(), Faults { unreadable: Some(end), ..Faults::default() });
     World { disk: &disk, threads: 1 }.seal(options, &mut Silent)
 }
@@ -90,6 +90,6 @@ fn a_tree_of_which_nothing_can_be_read_is_refused() {
     let place = Place::new();
     tree(&place);
     let refused = seal_without(&place, "", &place.options("rs:3+3"));
-    assert!(matches!(refused, Err(SealError::CannotRead { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Fault { kind: FaultKind::System, .. })), "{refused:?}");
     assert!(!place.out().exists());
 }

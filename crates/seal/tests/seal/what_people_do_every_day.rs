@@ -95,7 +95,7 @@ fn what_fits_a_pattern_is_not_sealed() {
     for bad in ["", "# remark"] {
         let options = SealOptions { left_out: Some(without(vec![bad.into()])), ..place.again() };
         let error = seal(&options, &mut Silent).unwrap_err();
-        assert!(matches!(error, SealError::BadPattern { .. }), "{error}");
+        assert!(error.what.starts_with("the pattern"), "{error}");
     }
 }
 
@@ -135,7 +135,7 @@ fn more_patterns_than_a_set_may_keep_are_refused() {
     for patterns in [vec!["x".to_string(); 1001], vec!["x".repeat(65 << 10)]] {
         let options = SealOptions { left_out: Some(without(patterns)), ..place.options("rs:3+2") };
         let error = seal(&options, &mut Silent).unwrap_err();
-        assert!(matches!(error, SealError::TooManyPatterns { .. }), "{error}");
+        assert!(error.what.contains("are too many"), "{error}");
     }
 }
 
@@ -149,7 +149,7 @@ fn many_files_that_are_gone_are_not_forgotten_without_being_asked() {
         fs::remove_file(place.tree().join(format!("a/{i:02}.raw"))).unwrap();
     }
     let error = seal(&place.again(), &mut Silent).unwrap_err();
-    let is_it = |error: &SealError| matches!(error, SealError::ManyRemoved { emptied: Some(dir), removed: 12, .. } if dir.ends_with("a"));
+    let is_it = |error: &Fault| error.what.contains("/a is empty now, and 12 files");
     assert!(is_it(&error), "{error}");
     assert_eq!(shards(&place.out()), before);
     // More than half of all, of a source that is not empty.
@@ -158,7 +158,7 @@ fn many_files_that_are_gone_are_not_forgotten_without_being_asked() {
         fs::remove_file(place.tree().join(format!("b/{i:02}.raw"))).unwrap();
     }
     let error = seal(&place.again(), &mut Silent).unwrap_err();
-    assert!(matches!(error, SealError::ManyRemoved { emptied: None, removed: 15, of: 26, .. }), "{error}");
+    assert!(error.what.starts_with("15 of the 26 files"), "{error}");
     for (most, is_enough) in
         [(RemovedMax::Files(14), false), (RemovedMax::Percent(57), false), (RemovedMax::Percent(58), true)]
     {
@@ -211,7 +211,7 @@ fn one_file_or_folder_is_restored_with_the_directories_it_lies_in() {
     assert_eq!(restore(patterns(&["a/"])).unwrap().files, 12);
     assert_eq!(restore(patterns(&["*.raw", "!01.raw"])).unwrap().files, 22);
     let error = restore(patterns(&["b/", "nosuch"])).unwrap_err();
-    assert!(matches!(&error, SealError::NothingMeant { what } if what == "nosuch"), "{error}");
+    assert!(error.what.contains("fits 'nosuch'"), "{error}");
     // What is lost elsewhere is in nobody's way, with checksums and without.
     let listing = list(&place.set(), &patterns(&["*.txt"])).unwrap();
     let paths: Vec<(&str, &str, u64)> =
@@ -246,12 +246,12 @@ fn one_original_is_healed_and_no_more_is_read_than_that_needs() {
     assert_eq!(heal_these(vec![place.tree().join("b")]).unwrap().files_healed.len(), 1);
     assert_eq!(heal_these(vec!["a".into()]).unwrap().files_healed.len(), 1);
     assert!(place.verify().clean);
-    assert!(matches!(heal_these(vec!["nosuch".into()]), Err(SealError::NothingMeant { .. })));
+    assert!(heal_these(vec!["nosuch".into()]).unwrap_err().what.contains("fits 'nosuch'"));
     let full = Place::new();
     write(&full.dir.path().join("tree"), b"a single file");
     seal(&full.options("rs:2+1"), &mut Silent).unwrap();
     let options = HealOptions { set: full.set(), select: patterns(&["*"]), ..Default::default() };
-    assert!(matches!(heal(&options, &mut Silent), Err(SealError::NoOriginals)));
+    assert!(heal(&options, &mut Silent).unwrap_err().what.contains("no single originals"));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn sets_of_one_name_are_told_apart_by_their_uuid() {
     let both =
         |name: Option<String>| SetPaths { paths: vec![one.out(), other.out()], name, ..SetPaths::default() };
     let error = open_set(&both(Some("tree".into()))).unwrap_err();
-    assert!(matches!(&error, SealError::SeveralSets { .. }) && error.to_string().contains("UUID"), "{error}");
+    assert!(error.what.contains("several sets") && error.hint.contains("UUID"), "{error}");
     for id in &ids {
         for name in [id.as_str(), &id[..8]] {
             assert_eq!(open_set(&both(Some(name.into()))).unwrap().set, *id);

@@ -6,7 +6,7 @@ use crate::failure::{Failure, Outcome, Verdict};
 use crate::sets::{self, Hint, IncludeArgs, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{FileReport, FileStatus, HealOptions, HealReport, Losses, SealError, Select, heal};
+use pantile_seal::{FaultKind, FileReport, FileStatus, HealOptions, HealReport, Losses, Select, heal};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -131,7 +131,7 @@ impl Heal {
                 }
             }
             Err(error) => {
-                if let SealError::SourcesNotNamed { disks } = &error {
+                if let FaultKind::PlacesUnknown(disks) = &error.kind {
                     let sources: Vec<String> =
                         disks.iter().map(|at| format!(" {}", sets::disk_words(at))).collect();
                     return Err(Failure::Input(format!(
@@ -140,9 +140,9 @@ impl Heal {
                         sources.concat()
                     )));
                 }
-                let (losses, healed) = match &error {
-                    SealError::TooMuchLost { losses, healed } => (Some(&**losses), healed.as_deref()),
-                    SealError::NotHealed { report } | SealError::HealedInDoubt { report } => {
+                let (losses, healed) = match &error.kind {
+                    FaultKind::TooMuchLost { losses, healed } => (Some(&**losses), healed.as_deref()),
+                    FaultKind::NotHealed(report) | FaultKind::HealedInDoubt(report) => {
                         (None, Some(&**report))
                     }
                     _ => return Err(sets::failure(&error)),

@@ -5,7 +5,7 @@ use crate::failure::{Outcome, Verdict};
 use crate::sets::{self, IncludeArgs, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{NotDone, SealError, UnsealOptions, UnsealReport, unseal};
+use pantile_seal::{FaultKind, NotDone, UnsealOptions, UnsealReport, unseal};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ impl Unseal {
         match result {
             Ok(report) => show(&report).map(|()| Verdict::Good),
             Err(error) => {
-                if let SealError::NotRestored { report, .. } = &error {
+                if let FaultKind::NotRestored { report, .. } = &error.kind {
                     show(report)?;
                 }
                 Err(sets::failure(&error))

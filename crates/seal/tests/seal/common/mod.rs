@@ -83,7 +83,7 @@ impl Place {
         verify(&VerifyOptions { set: self.set(), ..Default::default() }, &mut Silent).unwrap()
     }
 
-    pub fn heal(&self) -> Result<HealReport, SealError> {
+    pub fn heal(&self) -> Result<HealReport, Fault> {
         heal(&HealOptions { set: self.set(), ..Default::default() }, &mut Silent)
     }
 
@@ -97,7 +97,7 @@ impl Place {
         SealOptions { moved: true, records, ..SealOptions::new(vec![self.tree()], self.out()) }
     }
 
-    pub fn unseal(&self) -> Result<UnsealReport, SealError> {
+    pub fn unseal(&self) -> Result<UnsealReport, Fault> {
         let _ = fs::remove_dir_all(self.target());
         unseal(
             &UnsealOptions { set: self.set(), target: self.target(), modes: true, ..Default::default() },

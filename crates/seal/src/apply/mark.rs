@@ -1,8 +1,9 @@
 //! The mark of `unseal`: a file in the target that names the directories that a run makes, as long
 //! as these are open to their owner alone. The next run finishes them if this one is cut off.
 //!
-//! Rights go to no directory that merely looks like one of these: it may be private to whoever runs
-//! this.
+//! A directory gets the sealed rights once everything in it is there. After a kill nothing but the
+//! mark tells it from one that its owner keeps private: without the mark the one would stay closed,
+//! or the other be opened.
 
 use crate::disk::{Disk, DiskFile, FileId, Meta, MetaKind, is_own};
 use std::collections::HashSet;

@@ -10,10 +10,10 @@
 //! share a column.
 //!
 //! What is not done here: sources that share all columns, as one source does, are placed by
-//! [`Apart`](crate::grid::Apart).
+//! [`Apart`](crate::set::grid::Apart).
 
-use crate::SealError;
-use crate::grid::Geometry;
+use crate::Fault;
+use crate::set::grid::Geometry;
 use pantile::Code;
 use pantile_format::{Mode, Source};
 
@@ -65,7 +65,7 @@ pub(crate) fn data_columns(code: &Code) -> Vec<u32> {
 /// Gives every source that has no column the next one that no source has.
 ///
 /// Errors: there are not enough; nothing is given then.
-pub(crate) fn bind(code: &Code, sources: &mut [Source]) -> Result<(), SealError> {
+pub(crate) fn bind(code: &Code, sources: &mut [Source]) -> Result<(), Fault> {
     let taken: Vec<u32> = sources.iter().flat_map(|source| source.fields.columns()).collect();
     let mut free = data_columns(code).into_iter().filter(|column| !taken.contains(column));
     let without: Vec<usize> =
@@ -80,16 +80,27 @@ pub(crate) fn bind(code: &Code, sources: &mut [Source]) -> Result<(), SealError>
     Ok(())
 }
 
-fn too_few(code: &Code, sources: usize) -> SealError {
+fn too_few(code: &Code, sources: usize) -> Fault {
     let columns = data_columns(code).len();
-    SealError::TooFewColumns { spec: code.spec().into(), columns, sources }
+    let spec = code.spec();
+    let what = format!(
+        "beside the originals each of {sources} sources has a data column of its own, and {spec} has {columns}, which cannot \
+         be more without computing all parity anew"
+    );
+    let such = match sources {
+        0..=255 => format!("raid6:{sources}"),
+        _ => "one of several sets".into(),
+    };
+    Fault::request(what).hint(format!(
+        "seal to another directory with a code of {sources} data columns or more, such as {such}"
+    ))
 }
 
 /// The same code with so many data columns, if it does not change what was encoded before: all
 /// coefficients stay, and the new columns stand behind the old data columns.
 ///
 /// Errors: the code has no such form, or other coefficients with more columns.
-pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, SealError> {
+pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, Fault> {
     let have = data_columns(code).len();
     let wider = || {
         let spec = code.spec();
@@ -134,7 +145,7 @@ fn continues(code: &Code, wider: &Code, more: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::grid::{Allocator, Grid};
+    use crate::set::grid::{Allocator, Grid};
     use pantile::{CellSet, Codec, Costs};
     use pantile_format::{BlockLen, Entry, EntryKind, Fields, Timestamp};
 
@@ -276,12 +287,11 @@ mod tests {
         for spec in ["rs:3+2", "rdp:5", "evenodd:5", "dcode:5", "lrc:6,2,2", "shec:4,3,2", "mirror:3"] {
             let code = Code::parse(spec).unwrap();
             let columns = data_columns(&code).len() + 1;
-            assert!(matches!(widened(&code, columns), Err(SealError::TooFewColumns { .. })), "{spec}");
+            let refused = widened(&code, columns).map_err(|fault| fault.what);
+            assert!(refused.unwrap_err().contains("has a data column of its own"), "{spec}");
         }
-        assert!(matches!(
-            widened(&Code::parse("raid6:255").unwrap(), 256),
-            Err(SealError::TooFewColumns { .. })
-        ));
+        let refused = widened(&Code::parse("raid6:255").unwrap(), 256).map_err(|fault| fault.hint);
+        assert!(refused.unwrap_err().ends_with("one of several sets"));
     }
 
     #[test]

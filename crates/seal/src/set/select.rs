@@ -5,10 +5,10 @@
 //! directory that is meant is meant with it. Of several patterns the last that fits counts, and one
 //! that begins with `!` takes back.
 
-use crate::SealError;
+use crate::Fault;
 use crate::disk::MetaKind;
 use crate::links::kernel_path;
-use crate::names::{parent, path_of, shown};
+use crate::set::names::{parent, path_of, shown};
 use crate::set::{Set, disk_name};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use pantile_format::{EntryKind, Extent, LeftOut, Mode, Source};
@@ -41,9 +41,12 @@ impl Select {
 pub(crate) struct Patterns(Gitignore);
 
 impl Patterns {
-    /// Errors: `BadPattern` with the first that cannot be read.
-    pub(crate) fn new(lines: &[String]) -> Result<Patterns, SealError> {
-        let bad = |line: &str, why: &str| SealError::BadPattern { pattern: line.into(), why: why.into() };
+    /// Errors: the first that cannot be read.
+    pub(crate) fn new(lines: &[String]) -> Result<Patterns, Fault> {
+        let bad = |line: &str, why: &str| {
+            Fault::request(format!("the pattern '{line}' cannot be read: {why}"))
+                .hint("patterns are those of a .gitignore, such as '*.tmp', '/cache/' or 'photos/**/*.raw'")
+        };
         let mut builder = GitignoreBuilder::new("");
         for line in lines {
             let is_nothing = line.trim().is_empty() || line.starts_with('#');
@@ -55,11 +58,17 @@ impl Patterns {
         builder.build().map(Patterns).map_err(|error| bad("", &error.to_string()))
     }
 
-    /// Those of what a set leaves out. Errors: also `TooManyPatterns`.
-    pub(crate) fn of(left_out: &LeftOut) -> Result<Patterns, SealError> {
+    /// Those of what a set leaves out. Errors: also too many patterns.
+    pub(crate) fn of(left_out: &LeftOut) -> Result<Patterns, Fault> {
         match left_out.fits() {
             true => Patterns::new(&left_out.patterns),
-            false => Err(SealError::TooManyPatterns { count: left_out.patterns.len() }),
+            false => Err(Fault::request(format!(
+                "{} patterns of what is left out are too many; a set has at most {} of {} bytes in all",
+                left_out.patterns.len(),
+                LeftOut::PATTERNS_MOST,
+                LeftOut::BYTES_MOST
+            ))
+            .hint("leave out directories instead of what is in them")),
         }
     }
 
@@ -77,8 +86,8 @@ impl Patterns {
 impl Set<'_> {
     /// The entries that are meant, ascending; `None` if all are.
     ///
-    /// Errors: `NothingMeant` for a pattern or path that fits none.
-    pub(crate) fn chosen(&self, select: &Select) -> Result<Option<Vec<usize>>, SealError> {
+    /// Errors: a pattern or path that fits none.
+    pub(crate) fn chosen(&self, select: &Select) -> Result<Option<Vec<usize>>, Fault> {
         if select.is_all() {
             return Ok(None);
         }
@@ -88,7 +97,7 @@ impl Set<'_> {
         for pattern in &select.patterns {
             let one = Patterns::new(std::slice::from_ref(&pattern.trim_start_matches('!').to_string()))?;
             if !names.iter().enumerate().any(|(index, name)| one.has_below(name, is_dir(index))) {
-                return Err(SealError::NothingMeant { what: pattern.clone() });
+                return Err(Fault::nothing_meant(pattern));
             }
         }
         let patterns = Patterns::new(&select.patterns)?;
@@ -99,10 +108,7 @@ impl Set<'_> {
             let is_it =
                 |source: &Source| disk_name(source) == disk.as_bytes() || self.manifest.sources.len() == 1;
             let Some(source) = self.manifest.sources.iter().position(is_it) else {
-                return Err(SealError::UnknownDisk {
-                    name: shown(disk.as_bytes()),
-                    known: self.disk_names(),
-                });
+                return Err(Fault::unknown_disk(disk.as_bytes(), &self.disk_names()));
             };
             for (index, entry) in self.manifest.entries.iter().enumerate() {
                 meant[index] |= entry.source as usize == source;
@@ -125,7 +131,7 @@ impl Set<'_> {
                 }
             }
             if !found {
-                return Err(SealError::NothingMeant { what: texts[0].clone() });
+                return Err(Fault::nothing_meant(&texts[0]));
             }
         }
         Ok(Some((0..names.len()).filter(|&index| meant[index]).collect()))
@@ -145,7 +151,7 @@ impl Set<'_> {
     }
 
     /// As [`chosen`](Set::chosen), with the directories that the entries lie in.
-    pub(crate) fn chosen_with_dirs(&self, select: &Select) -> Result<Option<Vec<usize>>, SealError> {
+    pub(crate) fn chosen_with_dirs(&self, select: &Select) -> Result<Option<Vec<usize>>, Fault> {
         let Some(chosen) = self.chosen(select)? else { return Ok(None) };
         let mut dirs: HashSet<Vec<u8>> = HashSet::new();
         for &index in &chosen {

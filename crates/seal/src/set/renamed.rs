@@ -14,14 +14,14 @@
 //! Otherwise the original is lost, and heal restores it: that costs a file, while a copy taken for
 //! a rename would leave the original lost.
 
-use crate::SealError;
+use crate::Fault;
 use crate::disk::MetaKind;
-use crate::names::parent;
 use crate::options::Progress;
 use crate::report::FileStatus;
+use crate::set::names::parent;
+use crate::set::verify::tree_now;
+use crate::set::window::{join, read_source};
 use crate::set::{Original, Set};
-use crate::verify::tree_now;
-use crate::window::{join, read_source};
 use pantile_format::{Crc64, Entry, EntryKind, Mode};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ struct Candidate {
 ///
 /// Reads the files of paths that were not sealed, as far as a lost original has their size and
 /// their start.
-pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), SealError> {
+pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), Fault> {
     if set.manifest.mode != Mode::Beside || !set.judge {
         return Ok(());
     }
@@ -184,12 +184,7 @@ fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<Vec<usize>>>) -> Vec<Can
 }
 
 /// Whether every block of a file is what the pin says of an entry; without a pin it is.
-fn fits_pin(
-    set: &Set<'_>,
-    entry: usize,
-    path: &Path,
-    progress: &mut dyn Progress,
-) -> Result<bool, SealError> {
+fn fits_pin(set: &Set<'_>, entry: usize, path: &Path, progress: &mut dyn Progress) -> Result<bool, Fault> {
     let Some(pin) = &set.pin else { return Ok(true) };
     let entry = &set.manifest.entries[entry];
     let EntryKind::File { extents, .. } = &entry.kind else { return Ok(false) };
@@ -203,7 +198,7 @@ fn fits_pin(
         let mut at = extent.first.0;
         while at < end {
             if progress.cancelled() {
-                return Err(SealError::Cancelled);
+                return Err(Fault::cancelled());
             }
             let here = step.min(end - at);
             let bytes = &mut bytes[..here as usize * block];
@@ -225,7 +220,7 @@ fn holds_one_of(
     path: &Path,
     entries: &[usize],
     progress: &mut dyn Progress,
-) -> Result<Option<usize>, SealError> {
+) -> Result<Option<usize>, Fault> {
     let crcs = |index: usize| crcs(set, index);
     let mut left: Vec<usize> = (0..entries.len()).collect();
     let Some(&first) = entries.first() else { return Ok(None) };
@@ -235,7 +230,7 @@ fn holds_one_of(
     let mut at = 0;
     while at < blocks && !left.is_empty() {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         let here = step.min(blocks - at);
         let bytes = &mut bytes[..here * block];

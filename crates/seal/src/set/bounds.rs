@@ -5,7 +5,7 @@
 //! wrote it, so both are held against a limit before anything is spent, and against what is really
 //! stored.
 
-use crate::SealError;
+use crate::Fault;
 use crate::disk::DiskFile;
 use pantile::Code;
 use pantile::code::Budget;
@@ -65,11 +65,18 @@ impl Bounds {
     }
 
     /// Refuses a stripe that is too long to be worked on.
-    pub(crate) fn check_stripe(self, cells: usize, block_len_bytes: u64) -> Result<(), SealError> {
+    pub(crate) fn check_stripe(self, cells: usize, block_len_bytes: u64) -> Result<(), Fault> {
         let need = (cells as u64).saturating_mul(block_len_bytes);
         let most = self.of(STRIPE_BYTES_MAX);
         let suffices_steps = Bounds::suffices_steps(need, STRIPE_BYTES_MAX);
-        if need <= most { Ok(()) } else { Err(SealError::StripeTooLong { need, most, suffices_steps }) }
+        match need <= most {
+            true => Ok(()),
+            false => Err(Fault::request(format!(
+                "a stripe of the set has {need} bytes, and no more than {most} are held in memory for a set that may be \
+                 somebody else's"
+            ))
+            .hint(format!("if you trust it, --effort {suffices_steps} allows that"))),
+        }
     }
 
     /// Refuses more stripes than any disks hold.
@@ -94,7 +101,7 @@ impl Codes {
     }
 
     /// The code of a set, made anew and compared with what the set says of it.
-    pub(crate) fn make(&mut self, record: &CodeRecord) -> Result<Code, SealError> {
+    pub(crate) fn make(&mut self, record: &CodeRecord) -> Result<Code, Fault> {
         if let Some((_, code)) = self.made.iter().find(|(made, _)| made == record) {
             return Ok(code.clone());
         }
@@ -102,14 +109,21 @@ impl Codes {
             Some(definition) => Code::from_text_within(definition, &mut self.budget),
             None => Code::parse(&record.spec),
         };
-        let code =
-            made.map_err(|error| SealError::Code { spec: record.spec.clone(), error: Box::new(error) })?;
+        let spec = &record.spec;
+        let code = made.map_err(|error| {
+            Fault::request(format!("the set's code {spec} cannot be made by this program: {error}"))
+        })?;
         let here = (u32::from(code.version()), code.fingerprint());
         let set = (record.version, record.fingerprint);
         if here != set {
-            return Err(SealError::OtherConstruction { spec: record.spec.clone(), set, here });
+            return Err(Fault::request(format!(
+                "the set was sealed by construction {} of {spec} (fingerprint {:016x}), this program has construction {} \
+                 ({:016x})",
+                set.0, set.1, here.0, here.1
+            ))
+            .hint("use the version of pantile that sealed it"));
         }
-        code.check_stores().map_err(SealError::StudyOnly)?;
+        code.check_stores().map_err(|error| Fault::request(error.to_string()))?;
         self.made.push((record.clone(), code.clone()));
         Ok(code)
     }
@@ -156,11 +170,9 @@ mod tests {
             assert!(Bounds::new(Some(suffices_steps)).check_manifest(len).is_ok());
             assert!(Bounds::new(Some(suffices_steps - Budget::DEFAULT_STEPS)).check_manifest(len).is_err());
         }
-        let Err(SealError::StripeTooLong { suffices_steps, .. }) =
-            Bounds::new(None).check_stripe(65536, 1 << 20)
-        else {
-            panic!("64 GiB are allocated")
-        };
+        let refused = Bounds::new(None).check_stripe(65536, 1 << 20).unwrap_err();
+        let number = |word: &str| word.parse::<u64>().ok();
+        let suffices_steps = refused.hint.split(' ').find_map(number).expect("64 GiB need an effort");
         assert!(Bounds::new(Some(suffices_steps)).check_stripe(65536, 1 << 20).is_ok());
     }
 }

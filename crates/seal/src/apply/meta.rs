@@ -1,8 +1,8 @@
 //! The meta area of the shards: the manifest and the check tables, written beside the live ones.
 
-use crate::SealError;
+use crate::Fault;
 use crate::first::Output;
-use crate::grid::Geometry;
+use crate::set::grid::Geometry;
 use crate::set::header_of;
 use pantile_format::{Crc64, HEADER_COPIES, Manifest, ShardHeader, piece_sums};
 use std::ops::Range;
@@ -56,7 +56,7 @@ impl Meta {
         outputs: &[Output],
         more_columns: usize,
         place: impl Fn(usize, u64, u64) -> u64,
-    ) -> Result<Vec<ShardHeader>, SealError> {
+    ) -> Result<Vec<ShardHeader>, Fault> {
         let bytes = manifest.encode();
         let crc = Crc64::of(&bytes);
         let mut headers = Vec::new();
@@ -74,7 +74,7 @@ impl Meta {
             header.pieces_crc = Crc64::of(&pieces);
             let Some(len) = header.meta_len() else { unreachable!("it is in memory") };
             header.meta_offset = place(output.column, end, len);
-            let failed = |e| SealError::io("writing", &output.path, e);
+            let failed = |e| Fault::io("writing", &output.path, e);
             for mut at in header.meta_copies() {
                 for part in [&bytes, &table, &pieces] {
                     output.file.write_at(part, at).map_err(failed)?;

@@ -2,12 +2,12 @@
 //! they hold.
 
 use crate::disk::{Disk, EPOCH, FileId, Meta, MetaKind, next_tick};
-use crate::names::{LOCK, is_own, path_of, set_of, stray_of};
 use crate::report::LeftUnread;
-use crate::select::Patterns;
-use crate::times::is_since;
-use crate::window::join;
-use crate::{SealError, attributes};
+use crate::set::names::{LOCK, is_own, path_of, set_of, stray_of};
+use crate::set::select::Patterns;
+use crate::set::times::is_since;
+use crate::set::window::join;
+use crate::{Fault, FaultKind, attributes};
 use pantile_format::{Entry, EntryKind, Fields, LeftOut, Source, Timestamp};
 use rustix::io::Errno;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -61,7 +61,7 @@ pub(crate) struct Unreadable {
 impl Unreadable {
     pub(crate) fn report(&self) -> LeftUnread {
         let mut exclude = String::from("/");
-        for c in crate::names::shown(&self.path).chars() {
+        for c in crate::set::names::shown(&self.path).chars() {
             // As it stands, in the words of a pattern.
             if matches!(c, '*' | '?' | '[' | ']' | '\\' | '!' | '#' | ' ') {
                 exclude.push('\\');
@@ -69,7 +69,11 @@ impl Unreadable {
             exclude.push(c);
         }
         exclude.extend(self.is_dir.then_some('/'));
-        LeftUnread { path: crate::names::shown_path(&self.full), reason: self.error.to_string(), exclude }
+        LeftUnread {
+            path: crate::set::names::shown_path(&self.full),
+            reason: self.error.to_string(),
+            exclude,
+        }
     }
 }
 
@@ -143,7 +147,7 @@ impl Moves {
 
 impl Tree {
     /// Walks the sources. Links are not followed.
-    pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
+    pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, Fault> {
         let mut tree = Tree {
             sources: Vec::new(),
             began: next_tick(),
@@ -165,7 +169,7 @@ impl Tree {
         Ok(tree)
     }
 
-    fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), SealError> {
+    fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), Fault> {
         // Paths below the source that are still to be looked at, and what is known of the
         // directories above; the next one is taken from the end.
         let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
@@ -192,9 +196,9 @@ impl Tree {
                     self.unreadable.push(Unreadable { source, path, full, is_dir: false, error });
                     continue;
                 }
-                Err(error) => return Err(SealError::io("reading", &full, error)),
+                Err(error) => return Err(Fault::io("reading", &full, error)),
             };
-            let meta = seen.meta().map_err(|e| SealError::io("reading", &full, e))?;
+            let meta = seen.meta().map_err(|e| Fault::io("reading", &full, e))?;
             let is_stray = full.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some());
             if is_stray && !path.is_empty() && matches!(meta.kind, MetaKind::File | MetaKind::Symlink) {
                 self.strays.push(full);
@@ -212,7 +216,7 @@ impl Tree {
                     None => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },
                 },
                 MetaKind::Symlink => {
-                    let target = seen.target().map_err(|e| SealError::io("reading", &full, e))?;
+                    let target = seen.target().map_err(|e| Fault::io("reading", &full, e))?;
                     EntryKind::Symlink { target: target.as_os_str().as_bytes().to_vec() }
                 }
                 MetaKind::Other => {
@@ -233,7 +237,7 @@ impl Tree {
                         self.unreadable.push(Unreadable { source, path, full, is_dir: true, error });
                         Vec::new()
                     }
-                    names => names.map_err(|e| SealError::io("reading", &full, e))?,
+                    names => names.map_err(|e| Fault::io("reading", &full, e))?,
                 };
                 if own.dirs.contains(&full) {
                     let others = own.leave_out(&mut names);
@@ -263,7 +267,7 @@ impl Tree {
                         self.unreadable.push(Unreadable { source, path, full, is_dir, error });
                         continue;
                     }
-                    Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
+                    Err(error) => return Err(Fault::io("reading attributes of", &full, error)),
                 },
             };
             if meta.names > 1 && matches!(kind, EntryKind::File { .. }) {
@@ -287,7 +291,7 @@ impl Tree {
         &mut self,
         disk: &dyn Disk,
         is_read: impl Fn(&Entry, Timestamp) -> bool,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         let mut stays = vec![true; self.entries.len()];
         let mut files = 0;
         for (index, entry) in self.entries.iter().enumerate() {
@@ -299,7 +303,7 @@ impl Tree {
             match is_read(entry, self.ctimes[index]).then(|| disk.open(&full)) {
                 None | Some(Ok(_)) => {}
                 Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-                    return Err(SealError::ChangedMeanwhile { path: full });
+                    return Err(Fault::changed(&full));
                 }
                 Some(Err(error)) => {
                     (stays[index], files) = (false, files - 1);
@@ -325,7 +329,15 @@ impl Tree {
         if files == 0 && !self.unreadable.is_empty() {
             let count = self.unreadable.len();
             let Unreadable { full, error, .. } = self.unreadable.swap_remove(0);
-            return Err(SealError::CannotRead { path: full, error, count });
+            return Err(Fault::new(
+                FaultKind::System,
+                format!(
+                    "{count} of the files to be sealed cannot be read; the first, {}: {error}. Nothing was changed",
+                    full.display()
+                ),
+            )
+            .at(full)
+            .hint("make them readable, or leave them out"));
         }
         let mut each = stays.iter();
         self.entries.retain(|_| *each.next().unwrap_or(&true));
@@ -429,7 +441,7 @@ impl Tree {
 
 impl Own {
     /// Errors: a pattern that cannot be read, or too many of them.
-    pub(crate) fn new(dirs: Vec<PathBuf>, name: Vec<u8>, left_out: LeftOut) -> Result<Own, SealError> {
+    pub(crate) fn new(dirs: Vec<PathBuf>, name: Vec<u8>, left_out: LeftOut) -> Result<Own, Fault> {
         Ok(Own { patterns: Patterns::of(&left_out)?, dirs, name, left_out })
     }
 

@@ -1,6 +1,6 @@
 //! Where blocks lie: cells and shards on one side, files on the other.
 
-use crate::bound::Bound;
+use crate::set::bound::Bound;
 use pantile::{CellIndex, CellSet, Checker, Codec, Costs};
 use pantile_format::{BlockLen, Crc64, Entry, EntryKind, Extent, Lane, Mode, Stripe};
 use std::collections::{BTreeMap, HashMap};

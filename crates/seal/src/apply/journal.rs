@@ -9,12 +9,12 @@
 //! Anybody may have made a journal. So no record of one is done before all were held against the
 //! layout that the headers say; together they write no more to a shard than that is long.
 
-use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, set_back};
-use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::options::{Progress, Silent};
-use crate::shard::{has_meta, open_shard, open_shard_to_write, read_front};
-use crate::{SealError, World};
+use crate::set::bounds::{Bounds, Codes, read_stored};
+use crate::set::names::{Names, column_of, journal_name, parent, temp};
+use crate::set::shard::{has_meta, open_shard, open_shard_to_write, read_front};
+use crate::{Fault, FaultKind, World};
 use pantile::Codec;
 use pantile_format::{
     BODY_OFFSET, Column, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
@@ -44,11 +44,11 @@ impl<'w> JournalWriter<'w> {
         path: PathBuf,
         header: JournalHeader,
         owner: Option<(u32, u32)>,
-    ) -> Result<JournalWriter<'w>, SealError> {
+    ) -> Result<JournalWriter<'w>, Fault> {
         let temp = temp(&path);
-        let file = disk.create(&temp).map_err(|e| SealError::io("creating", &temp, e))?;
+        let file = disk.create(&temp).map_err(|e| Fault::io("creating", &temp, e))?;
         let owned = owner.map_or(Ok(()), |(owner, group)| file.set_owner(owner, group));
-        owned.map_err(|e| SealError::io("setting the owner of", &temp, e))?;
+        owned.map_err(|e| Fault::io("setting the owner of", &temp, e))?;
         let mut writer =
             JournalWriter { disk, path, file, buffer: Vec::new(), flushed: 0, crc: CrcStream::new() };
         writer.push(&header.encode())?;
@@ -60,25 +60,25 @@ impl<'w> JournalWriter<'w> {
         self.flushed + self.buffer.len() as u64
     }
 
-    pub(crate) fn write(&mut self, targets: &[Target], payload: &[u8]) -> Result<(), SealError> {
+    pub(crate) fn write(&mut self, targets: &[Target], payload: &[u8]) -> Result<(), Fault> {
         self.record(RecordKind::Write, targets, payload.len() as u64)?;
         self.push(payload)
     }
 
-    pub(crate) fn zero(&mut self, target: Target, len: u64) -> Result<(), SealError> {
+    pub(crate) fn zero(&mut self, target: Target, len: u64) -> Result<(), Fault> {
         self.record(RecordKind::Zero, &[target], len)
     }
 
-    pub(crate) fn length(&mut self, target: Target) -> Result<(), SealError> {
+    pub(crate) fn length(&mut self, target: Target) -> Result<(), Fault> {
         self.record(RecordKind::Length, &[target], 0)
     }
 
-    pub(crate) fn replace(&mut self, column: Column) -> Result<(), SealError> {
+    pub(crate) fn replace(&mut self, column: Column) -> Result<(), Fault> {
         self.record(RecordKind::Replace, &[Target { column, offset: 0 }], 0)
     }
 
     /// Adds a block of an original: its sealed bytes, and its present ones if they can be read.
-    pub(crate) fn original(&mut self, spot: Spot, new: &[u8], old: Option<&[u8]>) -> Result<(), SealError> {
+    pub(crate) fn original(&mut self, spot: Spot, new: &[u8], old: Option<&[u8]>) -> Result<(), Fault> {
         let old = old.unwrap_or_default();
         let payload_len = (new.len() + old.len()) as u64;
         self.push(&RecordHead { kind: RecordKind::Original, targets: 1, payload_len }.encode())?;
@@ -93,20 +93,20 @@ impl<'w> JournalWriter<'w> {
         let _ = self.disk.remove(&temp(&self.path));
     }
 
-    fn record(&mut self, kind: RecordKind, targets: &[Target], payload_len: u64) -> Result<(), SealError> {
+    fn record(&mut self, kind: RecordKind, targets: &[Target], payload_len: u64) -> Result<(), Fault> {
         self.push(&RecordHead { kind, targets: targets.len() as u32, payload_len }.encode())?;
         targets.iter().try_for_each(|target| self.push(&target.encode()))
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<(), SealError> {
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.crc.update(bytes);
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), SealError> {
+    fn flush(&mut self) -> Result<(), Fault> {
         let path = temp(&self.path);
-        self.file.write_at(&self.buffer, self.flushed).map_err(|e| SealError::io("writing", &path, e))?;
+        self.file.write_at(&self.buffer, self.flushed).map_err(|e| Fault::io("writing", &path, e))?;
         self.flushed += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -115,17 +115,17 @@ impl<'w> JournalWriter<'w> {
     /// Makes it durable and gives it its name: from here on the change will happen. Its time of
     /// modification becomes that of the shards: what was changed since `began` is not known to be
     /// what was sealed.
-    pub(crate) fn commit(mut self, began: Timestamp) -> Result<(), SealError> {
+    pub(crate) fn commit(mut self, began: Timestamp) -> Result<(), Fault> {
         self.record(RecordKind::End, &[], 8)?;
         let crc = self.crc.crc().0.to_le_bytes();
         self.push(&crc)?;
         self.flush()?;
         let from = temp(&self.path);
         set_back(&*self.file, began);
-        self.file.sync().map_err(|e| SealError::io("syncing", &from, e))?;
-        self.disk.rename(&from, &self.path).map_err(|e| SealError::io("renaming", &from, e))?;
+        self.file.sync().map_err(|e| Fault::io("syncing", &from, e))?;
+        self.disk.rename(&from, &self.path).map_err(|e| Fault::io("renaming", &from, e))?;
         let dir = parent(&self.path);
-        self.disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))
+        self.disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
     }
 }
 
@@ -135,8 +135,8 @@ pub(crate) fn journal_header(manifest: &Manifest) -> JournalHeader {
 }
 
 /// The journals in a directory.
-pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, SealError> {
-    let names = disk.list(dir).map_err(|e| SealError::io("reading", dir, e))?;
+pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Fault> {
+    let names = disk.list(dir).map_err(|e| Fault::io("reading", dir, e))?;
     Ok(names
         .iter()
         .filter(|name| journal_name(name.as_os_str()).is_some())
@@ -158,7 +158,7 @@ pub(crate) fn set_of_journal(disk: &dyn Disk, path: &Path) -> Option<SetId> {
 
 /// Whether there are shards by whose names a journal may be of their set, beside it or in these
 /// directories.
-pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
+pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, Fault> {
     Ok(!find_shards(disk, path, dirs)?.is_empty())
 }
 
@@ -175,7 +175,7 @@ pub(crate) fn replay(
     path: &Path,
     dirs: &[PathBuf],
     progress: &dyn Progress,
-) -> Result<Option<Column>, SealError> {
+) -> Result<Option<Column>, Fault> {
     let disk = world.disk;
     let (mut replay, mut stream) = prepare(world, path, dirs, progress)?;
     if let Some(column) = replay.waits_for() {
@@ -185,17 +185,17 @@ pub(crate) fn replay(
     stream.rewind();
     stream.header()?;
     while replay.step(&mut stream)? {}
-    replay.set_back(stream.file.meta().map_err(|e| SealError::io("reading", path, e))?.mtime);
+    replay.set_back(stream.file.meta().map_err(|e| Fault::io("reading", path, e))?.mtime);
     replay.sync()?;
     let made = replay.after.iter().filter(|(_, header)| header.is_none());
     let made = made.filter_map(|(column, _)| replay.shards.get(column)).map(|path| parent(path));
     for dir in made.chain([dir.clone()]).collect::<BTreeSet<_>>() {
-        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+        disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))?;
     }
     let lacking = replay.first(State::Away).or_else(|| replay.first(State::Before));
     if lacking.is_none() {
-        disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
-        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+        disk.remove(path).map_err(|e| Fault::io("removing", path, e))?;
+        disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))?;
     }
     Ok(lacking)
 }
@@ -209,7 +209,7 @@ pub(crate) fn is_to_be_done(
     path: &Path,
     dirs: &[PathBuf],
     progress: &dyn Progress,
-) -> Result<bool, SealError> {
+) -> Result<bool, Fault> {
     let (replay, _) = prepare(world, path, dirs, progress)?;
     Ok(replay.waits_for().is_none() && replay.first(State::Before).is_some())
 }
@@ -221,7 +221,7 @@ fn prepare<'w, 'p>(
     path: &'p Path,
     dirs: &[PathBuf],
     progress: &'p dyn Progress,
-) -> Result<(Replay<'w>, Stream<'p>), SealError> {
+) -> Result<(Replay<'w>, Stream<'p>), Fault> {
     let disk = world.disk;
     let mut stream = Stream::open(disk, path, progress)?;
     let (header, after) = check(&mut stream)?;
@@ -236,12 +236,12 @@ fn prepare<'w, 'p>(
 ///
 /// Errors: also if one of them does not have the new state now. Another journal must not take the
 /// place of this one.
-pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), SealError> {
+pub(crate) fn finish(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), Fault> {
     let Some(column) = replay(world, path, dirs, &Silent)? else { return Ok(()) };
     let shards = find_shards(world.disk, path, dirs)?;
     let shard = shards.get(&column.0).map_or(path, PathBuf::as_path);
     let why = "it could not be read or written a moment ago; run the command again";
-    Err(SealError::io("giving the new state to", shard, std::io::Error::other(why)))
+    Err(Fault::io("giving the new state to", shard, std::io::Error::other(why)))
 }
 
 /// A record that is done as it stands.
@@ -257,7 +257,7 @@ struct Record {
 type After = BTreeMap<u32, Option<ShardHeader>>;
 
 /// Reads the whole journal once: structure and checksum.
-fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), SealError> {
+fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), Fault> {
     let header = stream.header()?;
     let mut after = After::new();
     loop {
@@ -291,16 +291,12 @@ fn check(stream: &mut Stream<'_>) -> Result<(JournalHeader, After), SealError> {
 
 /// The shards beside a journal or else in other directories, by the column in their names,
 /// temporary ones included.
-fn find_shards(
-    disk: &dyn Disk,
-    journal: &Path,
-    others: &[PathBuf],
-) -> Result<BTreeMap<u32, PathBuf>, SealError> {
+fn find_shards(disk: &dyn Disk, journal: &Path, others: &[PathBuf]) -> Result<BTreeMap<u32, PathBuf>, Fault> {
     let dir = parent(journal);
     let name = journal.file_name().and_then(journal_name).unwrap_or_default();
     let mut shards = BTreeMap::new();
     for dir in std::iter::once(&dir).chain(others) {
-        for file in disk.list(dir).map_err(|e| SealError::io("reading", dir, e))? {
+        for file in disk.list(dir).map_err(|e| Fault::io("reading", dir, e))? {
             let is_temp = file.extension().is_some_and(|e| e == "tmp");
             let shard = if is_temp { file.with_extension("") } else { file };
             let column = column_of(shard.as_os_str(), name).and_then(|column| u32::try_from(column).ok());
@@ -385,7 +381,7 @@ impl Replay<'_> {
     }
 
     /// Refuses a journal of which any record does something else than a commit does.
-    fn check_layout(&mut self, stream: &mut Stream<'_>) -> Result<(), SealError> {
+    fn check_layout(&mut self, stream: &mut Stream<'_>) -> Result<(), Fault> {
         stream.rewind();
         stream.header()?;
         for &column in self.after.keys() {
@@ -408,7 +404,7 @@ impl Replay<'_> {
     /// writes behind the end; and it writes nothing twice, so that a journal never writes more than
     /// the shard is long. Asked before anything is done, and of each record when it is done:
     /// whoever owns the journal can change it meanwhile.
-    fn next(&mut self, stream: &mut Stream<'_>) -> Result<Option<Record>, SealError> {
+    fn next(&mut self, stream: &mut Stream<'_>) -> Result<Option<Record>, Fault> {
         let head = stream.head()?;
         if head.kind == RecordKind::End {
             return Ok(None);
@@ -528,7 +524,7 @@ impl Replay<'_> {
     }
 
     /// Does one record; whether there may be another.
-    fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, SealError> {
+    fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, Fault> {
         let Some(record) = self.next(stream)? else { return Ok(false) };
         match record.head.kind {
             // What writes originals is refused with its layout.
@@ -556,7 +552,7 @@ impl Replay<'_> {
         Ok(true)
     }
 
-    fn write(&mut self, stream: &mut Stream<'_>, record: &Record) -> Result<(), SealError> {
+    fn write(&mut self, stream: &mut Stream<'_>, record: &Record) -> Result<(), Fault> {
         let Record { head, targets, header } = record;
         let zeros = vec![0; if head.kind == RecordKind::Zero { BUFFER_BYTES } else { 0 }];
         let mut at = 0;
@@ -577,7 +573,7 @@ impl Replay<'_> {
     }
 
     /// Gives a finished temporary shard its name; if that was done already there is nothing to do.
-    fn replace(&mut self, column: Column) -> Result<(), SealError> {
+    fn replace(&mut self, column: Column) -> Result<(), Fault> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         let from = temp(path);
         let is_of_set = |file: Box<dyn DiskFile>| {
@@ -587,7 +583,7 @@ impl Replay<'_> {
         // Nothing is replaced that is another's.
         let free = self.disk.meta(path).is_err() || self.disk.open(path).is_ok_and(is_of_set);
         if ready && free {
-            self.disk.rename(&from, path).map_err(|e| SealError::io("renaming", &from, e))?;
+            self.disk.rename(&from, path).map_err(|e| Fault::io("renaming", &from, e))?;
         }
         Ok(())
     }
@@ -597,7 +593,7 @@ impl Replay<'_> {
         column: Column,
         doing: &'static str,
         work: impl FnOnce(&dyn DiskFile) -> std::io::Result<()>,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         if !self.open.contains_key(&column.0) {
             let fits =
@@ -606,7 +602,7 @@ impl Replay<'_> {
             self.open.insert(column.0, file);
         }
         match &self.open[&column.0] {
-            Some(file) => work(&**file).map_err(|e| SealError::io(doing, path, e)),
+            Some(file) => work(&**file).map_err(|e| Fault::io(doing, path, e)),
             None => Ok(()),
         }
     }
@@ -615,10 +611,10 @@ impl Replay<'_> {
         self.open.values().flatten().for_each(|file| set_back(&**file, mtime));
     }
 
-    fn sync(&mut self) -> Result<(), SealError> {
+    fn sync(&mut self) -> Result<(), Fault> {
         for (column, file) in &self.open {
             if let Some(file) = file {
-                file.sync().map_err(|e| SealError::io("syncing", &self.shards[column], e))?;
+                file.sync().map_err(|e| Fault::io("syncing", &self.shards[column], e))?;
             }
         }
         Ok(())
@@ -646,9 +642,9 @@ impl<'p> Stream<'p> {
         disk: &dyn Disk,
         path: &'p Path,
         progress: &'p dyn Progress,
-    ) -> Result<Stream<'p>, SealError> {
-        let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
-        let len_bytes = file.meta().map_err(|e| SealError::io("reading", path, e))?.size;
+    ) -> Result<Stream<'p>, Fault> {
+        let file = disk.open(path).map_err(|e| Fault::io("opening", path, e))?;
+        let len_bytes = file.meta().map_err(|e| Fault::io("reading", path, e))?.size;
         let stream =
             Stream { path, progress, file, len_bytes, at: 0, buffer: Vec::new(), crc: CrcStream::new() };
         // One that was copied may have holes where it has zeros; but who looks must not read for as
@@ -659,8 +655,11 @@ impl<'p> Stream<'p> {
         }
     }
 
-    pub(crate) fn bad(&self, error: FormatError) -> SealError {
-        SealError::BadJournal { path: self.path.to_path_buf(), error }
+    pub(crate) fn bad(&self, error: FormatError) -> Fault {
+        Fault::new(FaultKind::BadJournal, format!("{}: {error}", self.path.display())).at(self.path).hint(
+            "a journal by this name tells of a change of the set that was under way; if this is a file of your own, move \
+             it away; else restore it from a copy, or move it away and heal the set",
+        )
     }
 
     /// To the start of what was opened.
@@ -668,16 +667,16 @@ impl<'p> Stream<'p> {
         (self.at, self.crc) = (0, CrcStream::new());
     }
 
-    fn refuse_if_cancelled(&self) -> Result<(), SealError> {
-        if self.progress.cancelled() { Err(SealError::Cancelled) } else { Ok(()) }
+    fn refuse_if_cancelled(&self) -> Result<(), Fault> {
+        if self.progress.cancelled() { Err(Fault::cancelled()) } else { Ok(()) }
     }
 
-    pub(crate) fn header(&mut self) -> Result<JournalHeader, SealError> {
+    pub(crate) fn header(&mut self) -> Result<JournalHeader, Fault> {
         let bytes = self.take::<{ JOURNAL_HEADER_BYTES as usize }>()?;
         JournalHeader::decode(&bytes).map_err(|error| self.bad(error))
     }
 
-    pub(crate) fn bytes(&mut self, len: usize) -> Result<&[u8], SealError> {
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&[u8], Fault> {
         self.refuse_if_cancelled()?;
         self.buffer.resize(len, 0);
         let need = self.at + len as u64;
@@ -685,7 +684,7 @@ impl<'p> Stream<'p> {
             true => self.file.read_at(&mut self.buffer, self.at),
             false => Ok(self.len_bytes.saturating_sub(self.at) as usize),
         };
-        let have = have.map_err(|e| SealError::io("reading", self.path, e))?;
+        let have = have.map_err(|e| Fault::io("reading", self.path, e))?;
         if have < len {
             let have = self.at + have as u64;
             return Err(self.bad(FormatError::Truncated { part: Part::Journal, have, need }));
@@ -695,48 +694,48 @@ impl<'p> Stream<'p> {
         Ok(&self.buffer)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], SealError> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.bytes(N)?);
         Ok(bytes)
     }
 
-    pub(crate) fn head(&mut self) -> Result<RecordHead, SealError> {
+    pub(crate) fn head(&mut self) -> Result<RecordHead, Fault> {
         let bytes = self.take::<{ RECORD_BYTES as usize }>()?;
         RecordHead::decode(&bytes).map_err(|error| self.bad(error))
     }
 
-    pub(crate) fn spot(&mut self) -> Result<Spot, SealError> {
+    pub(crate) fn spot(&mut self) -> Result<Spot, Fault> {
         Ok(Spot::decode(&self.take::<{ TARGET_BYTES as usize }>()?))
     }
 
     /// Checks the payload of the end record: the checksum of all before it, and nothing behind.
-    pub(crate) fn end(&mut self) -> Result<(), SealError> {
+    pub(crate) fn end(&mut self) -> Result<(), Fault> {
         let crc = self.crc.crc();
         if crc.0 != u64::from_le_bytes(self.take::<8>()?) {
             return Err(self.bad(FormatError::Checksum { part: Part::Journal }));
         }
         let more = self.file.read_at(&mut [0], self.at);
-        let more = more.map_err(|e| SealError::io("reading", self.path, e))?;
+        let more = more.map_err(|e| Fault::io("reading", self.path, e))?;
         let error =
             FormatError::Invalid { part: Part::Journal, field: "end", rule: "must be the last record" };
         if more == 0 { Ok(()) } else { Err(self.bad(error)) }
     }
 
-    fn target(&mut self) -> Result<Target, SealError> {
+    fn target(&mut self) -> Result<Target, Fault> {
         let bytes = self.take::<{ TARGET_BYTES as usize }>()?;
         Target::decode(&bytes).map_err(|error| self.bad(error))
     }
 }
 
 /// Removes temporary files of a set that no journal refers to.
-pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), SealError> {
+pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), Fault> {
     for dir in names.dirs() {
-        for file in disk.list(dir).map_err(|e| SealError::io("reading", dir, e))? {
+        for file in disk.list(dir).map_err(|e| Fault::io("reading", dir, e))? {
             let is_temp = file.extension().is_some_and(|e| e == "tmp");
-            if is_temp && crate::names::is_own(file.as_os_str(), &names.name) {
+            if is_temp && crate::set::names::is_own(file.as_os_str(), &names.name) {
                 let path = dir.join(file);
-                disk.remove(&path).map_err(|e| SealError::io("removing", &path, e))?;
+                disk.remove(&path).map_err(|e| Fault::io("removing", &path, e))?;
             }
         }
     }
@@ -758,7 +757,7 @@ mod tests {
         disk
     }
 
-    fn checked(disk: &SystemDisk, path: &Path) -> Result<(JournalHeader, After), SealError> {
+    fn checked(disk: &SystemDisk, path: &Path) -> Result<(JournalHeader, After), Fault> {
         check(&mut Stream::open(disk, path, &Silent)?)
     }
 
@@ -802,8 +801,10 @@ mod tests {
             .write_all(&whole[whole.len() - 9..])
             .unwrap();
         let error = check(&mut stream).unwrap_err();
-        let SealError::BadJournal { error, .. } = error else { panic!("its owner went on writing") };
-        assert!(matches!(error, FormatError::Truncated { part: Part::Journal, .. }), "{error}");
+        assert!(matches!(error.kind, FaultKind::BadJournal), "{error}");
+        let truncated = FormatError::Truncated { part: Part::Journal, have: 0, need: 0 }.to_string();
+        let cause = truncated.split(|c: char| c.is_ascii_digit()).next().unwrap();
+        assert!(error.what.contains(cause), "{error}");
         assert!(checked(&disk, &path).is_ok());
     }
 
@@ -819,7 +820,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[i] ^= 1 << bit;
                 std::fs::write(&path, &bad).unwrap();
-                assert!(matches!(checked(&disk, &path), Err(SealError::BadJournal { .. })), "byte {i}");
+                let refused = checked(&disk, &path).map_err(|error| error.kind);
+                assert!(matches!(refused, Err(FaultKind::BadJournal)), "byte {i}");
             }
         }
         for len in 0..good.len() {

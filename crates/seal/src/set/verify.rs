@@ -1,18 +1,20 @@
 //! Reading everything once: what is missing, wrong, changed, and whether it can be had.
 
-use crate::SealError;
+use crate::Fault;
 use crate::first::names_exposed;
-use crate::grid::Geometry;
-use crate::names::shown;
 use crate::options::Progress;
-use crate::renamed::find_renamed;
 use crate::report::{
     BlockPlace, FileReport, FileStatus, Losses, Renamed, ShardReport, ShardStatus, StripeFinding,
     StripeVerdict, VerifyReport,
 };
+use crate::set::grid::Geometry;
+use crate::set::names::shown;
+use crate::set::renamed::find_renamed;
+use crate::set::tree::{Own, Tree};
+use crate::set::window::{Window, join};
 use crate::set::{Original, Set, mode_name};
-use crate::tree::{Own, Tree};
-use crate::window::{Window, join};
+use pantile::gf::choose;
+use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
 use pantile_format::{Entry, EntryKind, Extent, LeftOut, Mode};
 use rangemap::{RangeMap, RangeSet};
@@ -52,10 +54,7 @@ pub(crate) struct Damage {
 }
 
 /// Reads the whole set and reports.
-pub(crate) fn scan(
-    set: &mut Set<'_>,
-    progress: &mut dyn Progress,
-) -> Result<(VerifyReport, Damage), SealError> {
+pub(crate) fn scan(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(VerifyReport, Damage), Fault> {
     scan_part(set, None, progress)
 }
 
@@ -65,7 +64,7 @@ pub(crate) fn scan_part(
     set: &mut Set<'_>,
     chosen: Option<&[usize]>,
     progress: &mut dyn Progress,
-) -> Result<(VerifyReport, Damage), SealError> {
+) -> Result<(VerifyReport, Damage), Fault> {
     if set.manifest.mode == Mode::Full {
         set.look_at_originals();
     }
@@ -84,7 +83,7 @@ pub(crate) fn find_damage(
     set: &Set<'_>,
     chosen: Option<&[usize]>,
     progress: &mut dyn Progress,
-) -> Result<Damage, SealError> {
+) -> Result<Damage, Fault> {
     let lost = set.lost_cells();
     let cells: Vec<CellIndex> =
         set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
@@ -101,7 +100,7 @@ pub(crate) fn find_damage(
     });
     for stripes in windows {
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         window.move_to(stripes, &lost);
         let all = 0..window.count();
@@ -197,7 +196,7 @@ impl Damage {
 
     /// Without checksums: asks the equations, and counts as lost what they locate with certainty,
     /// or with `set.guess` what they locate.
-    fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
+    fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), Fault> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
             let checker = set.geometry.checker(&erased);
@@ -444,10 +443,10 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
 /// tries find none, or fewer where so much is lost that each takes long, one set from which none
 /// can be left out.
 fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
-    const TRIES_MOST: usize = 4000;
+    const TRIES_MOST: u64 = 4000;
     // A try solves as many equations as cells are lost: a second or so in all.
-    const PRODUCTS_MOST: usize = 1 << 32;
-    let tries_most = (PRODUCTS_MOST / lost.len().saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
+    const PRODUCTS_MOST: u64 = 1 << 32;
+    let tries_most = (PRODUCTS_MOST / (lost.len() as u64).saturating_pow(3).max(1)).clamp(1, TRIES_MOST);
     let is_enough = |back: &[usize]| {
         let mut still = set.geometry.no_cells();
         let comes_back = |cell: &CellIndex| back.iter().any(|&i| holders[i].cells.contains(cell));
@@ -457,22 +456,13 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
     };
     let mut tries = 0;
     for size in 1..=holders.len() {
-        let mut enough = Vec::new();
-        let mut pick: Vec<usize> = (0..size).collect();
-        loop {
-            tries += 1;
-            if is_enough(&pick) {
-                enough.push(pick.clone());
-            }
-            if tries >= tries_most || !next_pick(&mut pick, holders.len()) {
-                break;
-            }
-        }
-        if !enough.is_empty() {
-            return enough;
-        }
-        if tries >= tries_most {
-            break;
+        let limits = (tries_most - tries, usize::MAX);
+        let tally = SetTally::of(holders.len(), size, limits, |back| !is_enough(back));
+        tries += tally.tried;
+        match tally.fatal.is_empty() {
+            false => return tally.fatal,
+            true if tries >= tries_most => break,
+            true => {}
         }
     }
     let mut all: Vec<usize> = (0..holders.len()).collect();
@@ -488,22 +478,7 @@ fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> 
 /// Whether the sets are all sets of their size.
 fn is_any(enough: &[Vec<usize>], columns: usize) -> bool {
     let Some(size) = enough.first().map(Vec::len) else { return false };
-    let mut all = 1usize;
-    for i in 0..size {
-        all = all.saturating_mul(columns - i) / (i + 1);
-    }
-    enough.len() == all
-}
-
-/// The next ascending choice of numbers below `n`.
-pub(crate) fn next_pick(pick: &mut [usize], n: usize) -> bool {
-    let size = pick.len();
-    let Some(i) = (0..size).rev().find(|&i| pick[i] < n - size + i) else { return false };
-    pick[i] += 1;
-    for j in i + 1..size {
-        pick[j] = pick[j - 1] + 1;
-    }
-    true
+    enough.len() as u64 == choose(columns as u64, size as u64)
 }
 
 fn wide(columns: &[usize]) -> Vec<u64> {
@@ -552,7 +527,8 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
     };
     let missing = set.sources.iter().enumerate().filter(|(_, source)| disk.meta(source).is_err());
     let missing = missing.filter(|(index, _)| !beside || !is_file(*index));
-    let sources_missing: Vec<String> = missing.map(|(_, source)| crate::names::shown_path(source)).collect();
+    let sources_missing: Vec<String> =
+        missing.map(|(_, source)| crate::set::names::shown_path(source)).collect();
     let sources_seen = beside || sources_missing.is_empty();
     let mut files = Vec::new();
     let mut files_unchanged = 0;
@@ -609,7 +585,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         sources_missing,
         sources_known: set.places.are_known(),
         sources_emptied: if beside { sources_emptied(set) } else { Vec::new() },
-        sources: set.sources.iter().map(crate::names::shown_path).collect(),
+        sources: set.sources.iter().map(crate::set::names::shown_path).collect(),
         disk_names: set.disk_names(),
         partial: chosen.is_some(),
         exposed,
@@ -661,7 +637,7 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
 /// The sources of which no file that was sealed is at its place.
 fn sources_emptied(set: &Set<'_>) -> Vec<String> {
     let emptied = set.sources.iter().zip(set.emptied()).filter(|(_, is_emptied)| *is_emptied);
-    emptied.map(|(source, _)| crate::names::shown_path(source)).collect()
+    emptied.map(|(source, _)| crate::set::names::shown_path(source)).collect()
 }
 
 /// The originals that have another name now, and which.

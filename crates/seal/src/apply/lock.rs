@@ -4,10 +4,10 @@
 //! owner out. Who only reads takes no lock at all: she does not begin while somebody writes, and
 //! what changed while she read she notices in the end.
 
-use crate::SealError;
+use crate::Fault;
 use crate::disk::{Access, Disk, FileId, Held};
-use crate::names::parent;
-use crate::shard::{behind_links, led_to, read_header};
+use crate::set::names::parent;
+use crate::set::shard::{behind_links, led_to, read_header};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ impl Lock {
     /// this has already stays as it is.
     ///
     /// Errors: as [`lock`].
-    pub(crate) fn with(&self, disk: &dyn Disk, dir: &Path) -> Result<Lock, SealError> {
+    pub(crate) fn with(&self, disk: &dyn Disk, dir: &Path) -> Result<Lock, Fault> {
         lock_beside(self, disk, &[dir.to_path_buf()], &[])
     }
 }
@@ -35,25 +35,21 @@ impl Lock {
 /// knows no locks is not a reason to refuse the work, nor is a directory behind a link that is not
 /// there or cannot be written to. A directory that is named by two paths is one. Nobody waits for a
 /// lock, and all take them in one order, so that of two who want the same ones the first gets them.
-pub(crate) fn lock(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, SealError> {
+pub(crate) fn lock(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, Fault> {
     lock_beside(&Lock::default(), disk, dirs, named)
 }
 
 /// Refuses to begin while somebody writes there.
-pub(crate) fn refuse_if_locked(
-    disk: &dyn Disk,
-    dirs: &[PathBuf],
-    named: &[PathBuf],
-) -> Result<(), SealError> {
+pub(crate) fn refuse_if_locked(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<(), Fault> {
     let behind = behind(disk, dirs, named);
     match dirs.iter().chain(&behind).find(|dir| disk.is_locked(dir)) {
-        Some(dir) => Err(SealError::Busy { dir: dir.clone() }),
+        Some(dir) => Err(Fault::busy(dir)),
         None => Ok(()),
     }
 }
 
 /// As [`lock`], but for what one who asks has locked already.
-fn lock_beside(own: &Lock, disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, SealError> {
+fn lock_beside(own: &Lock, disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, Fault> {
     const TRIES_MOST: usize = 8;
     let mut expected = behind(disk, dirs, named);
     for _ in 0..TRIES_MOST {
@@ -65,7 +61,7 @@ fn lock_beside(own: &Lock, disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf])
         }
         expected = now;
     }
-    Err(SealError::Busy { dir: dirs.first().cloned().unwrap_or_default() })
+    Err(Fault::busy(dirs.first().map_or(Path::new(""), |dir| dir.as_path())))
 }
 
 fn lock_all(
@@ -73,10 +69,10 @@ fn lock_all(
     disk: &dyn Disk,
     dirs: &[PathBuf],
     behind: &BTreeSet<PathBuf>,
-) -> Result<Lock, SealError> {
+) -> Result<Lock, Fault> {
     let mut all: BTreeMap<FileId, &PathBuf> = BTreeMap::new();
     for dir in dirs {
-        let meta = disk.meta(dir).map_err(|e| SealError::io("opening", dir, e))?;
+        let meta = disk.meta(dir).map_err(|e| Fault::io("opening", dir, e))?;
         all.entry(meta.id).or_insert(dir);
     }
     for dir in behind.iter().filter(|dir| disk.root(dir, Access::Write).is_ok()) {
@@ -92,9 +88,9 @@ fn lock_all(
         match disk.lock(dir) {
             Ok(lock) => drop(held.insert(id, lock)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                return Err(SealError::Busy { dir: dir.clone() });
+                return Err(Fault::busy(dir));
             }
-            Err(error) => return Err(SealError::io("locking", dir, error)),
+            Err(error) => return Err(Fault::io("locking", dir, error)),
         }
     }
     Ok(Lock { held })
@@ -112,12 +108,17 @@ fn behind(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<Path
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FaultKind;
     use crate::disk::SystemDisk;
 
     fn disk(dirs: &[PathBuf]) -> SystemDisk {
         let disk = SystemDisk::new();
         dirs.iter().for_each(|dir| drop(disk.root(dir, Access::Write).unwrap()));
         disk
+    }
+
+    fn is_busy(fault: Fault) -> bool {
+        matches!(fault.kind, FaultKind::Busy)
     }
 
     #[test]
@@ -130,8 +131,8 @@ mod tests {
         let held = lock(&disk, &names, &[]).unwrap();
         for name in &names {
             let name = std::slice::from_ref(name);
-            assert!(matches!(lock(&disk, name, &[]), Err(SealError::Busy { .. })));
-            assert!(matches!(refuse_if_locked(&disk, name, &[]), Err(SealError::Busy { .. })));
+            assert!(lock(&disk, name, &[]).is_err_and(is_busy));
+            assert!(refuse_if_locked(&disk, name, &[]).is_err_and(is_busy));
         }
         drop(held);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
@@ -149,11 +150,11 @@ mod tests {
         let open = std::fs::File::open(dir.path()).unwrap();
         open.lock().unwrap();
         let held = lock(&disk, &names, &[]).unwrap();
-        let mode = std::fs::metadata(dir.path().join(crate::names::LOCK)).unwrap().permissions().mode();
+        let mode = std::fs::metadata(dir.path().join(crate::set::names::LOCK)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         drop(held);
         // What was left by a command that was killed is locked anew.
-        std::fs::write(dir.path().join(crate::names::LOCK), "").unwrap();
+        std::fs::write(dir.path().join(crate::set::names::LOCK), "").unwrap();
         let _held = lock(&disk, &names, &[]).unwrap();
     }
 
@@ -170,7 +171,7 @@ mod tests {
         chown(dir.path(), Some(65534), Some(65534)).unwrap();
         let held = lock(&disk(&names), &names, &[]).unwrap();
         let of_root = dir.path().join("kept");
-        let there = dir.path().join(crate::names::LOCK);
+        let there = dir.path().join(crate::set::names::LOCK);
         assert_eq!(std::fs::metadata(&there).unwrap().uid(), 65534);
         drop(held);
         // What is there already may have another name elsewhere.

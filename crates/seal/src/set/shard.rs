@@ -1,10 +1,10 @@
 //! One file that is a shard, or looks like one: what its header, its manifest and its checksums
 //! say, and what a change has prepared in it.
 
-use crate::bounds::{Bounds, COMBINED_BYTES_MAX, MANIFEST_BYTES_MAX, read_stored};
-use crate::copies::{last_copies, read_pieces};
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
-use crate::names::{SHARD, parent};
+use crate::set::bounds::{Bounds, COMBINED_BYTES_MAX, MANIFEST_BYTES_MAX, read_stored};
+use crate::set::copies::{last_copies, read_pieces};
+use crate::set::names::{SHARD, parent};
 use pantile_format::{
     Crc64, CrcStream, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId,
     ShardHeader, Timestamp, pieces_of,

@@ -7,11 +7,11 @@
 
 use crate::attributes::{acl_in, acl_of};
 use crate::disk::Disk;
-use crate::grid::Run;
-use crate::names::path_of;
 use crate::report::FileStatus;
 use crate::set::Set;
-use crate::{SealError, par};
+use crate::set::grid::Run;
+use crate::set::names::path_of;
+use crate::{Fault, par};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
 use pantile_format::{Crc64, Entry, EntryKind};
@@ -34,7 +34,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Room for so many stripes.
-    pub(crate) fn new(geometry: &crate::grid::Geometry, stripes_most: u64) -> Window {
+    pub(crate) fn new(geometry: &crate::set::grid::Geometry, stripes_most: u64) -> Window {
         let block = geometry.block();
         Window {
             arena: Arena::new(geometry.cell_count(), block * stripes_most as usize),
@@ -236,7 +236,7 @@ impl Set<'_> {
     /// the cheapest others.
     ///
     /// Afterwards a wanted block that is not in `have` does not follow from what is left.
-    pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), SealError> {
+    pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), Fault> {
         let whole = 0..window.count();
         self.read(window, want, whole);
         let mut todo = window.groups(|i| window.lost[i].clone());

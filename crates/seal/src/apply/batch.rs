@@ -8,10 +8,10 @@
 //! One sync of the file system costs as much as that of one small file, but also writes what other
 //! programs have not written back: a few files are therefore synced one by one.
 
-use crate::SealError;
+use crate::Fault;
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind};
-use crate::names::{NO_COLUMN, stray};
-use crate::times::is_same_time;
+use crate::set::names::{NO_COLUMN, stray};
+use crate::set::times::is_same_time;
 use pantile_format::{SetId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) struct Named {
 }
 
 /// What became of each file: its name, or why not.
-pub(crate) type Outcome = Result<Named, (PathBuf, SealError)>;
+pub(crate) type Outcome = Result<Named, (PathBuf, Fault)>;
 
 pub(crate) struct Batch<'d> {
     disk: &'d dyn Disk,
@@ -79,8 +79,8 @@ impl<'d> Batch<'d> {
 
     /// Makes the next file; it is written after this only, so that its file system tells of every
     /// fault in writing it.
-    pub(crate) fn create(&mut self, dir: &Path, temp: &Path) -> Result<Box<dyn DiskFile>, SealError> {
-        let io = |e| SealError::io("creating", temp, e);
+    pub(crate) fn create(&mut self, dir: &Path, temp: &Path) -> Result<Box<dyn DiskFile>, Fault> {
+        let io = |e| Fault::io("creating", temp, e);
         let file = self.disk.create(temp).map_err(io)?;
         let device = file.meta().map_err(io)?.id.device;
         self.systems.entry(device).or_insert_with(|| self.disk.open_system(dir).ok());
@@ -131,8 +131,8 @@ impl<'d> Batch<'d> {
     }
 
     /// For each file that waits why it is not durable, if it is not.
-    fn sync_contents(&self, waiting: &[Written]) -> Vec<Option<SealError>> {
-        let error = |written: &Written, e| SealError::io("syncing", &written.temp, e);
+    fn sync_contents(&self, waiting: &[Written]) -> Vec<Option<Fault>> {
+        let error = |written: &Written, e| Fault::io("syncing", &written.temp, e);
         if waiting.len() <= FEW || self.systems.values().any(Option::is_none) {
             let sync = |written: &Written| written.file.sync().err().map(|e| error(written, e));
             return waiting.iter().map(sync).collect();
@@ -152,17 +152,17 @@ impl<'d> Batch<'d> {
         let is_told = self.systems.values().all(Option::is_some);
         if dirs.len() > FEW && is_told {
             let (Some(error), Some(dir)) = (self.sync_systems(), dirs.first()) else { return };
-            return tell(Err((dir.clone(), SealError::io("syncing", dir, error))));
+            return tell(Err((dir.clone(), Fault::io("syncing", dir, error))));
         }
         for dir in dirs {
             if let Err(error) = self.disk.sync_dir(dir) {
-                tell(Err((dir.clone(), SealError::io("syncing", dir, error))));
+                tell(Err((dir.clone(), Fault::io("syncing", dir, error))));
             }
         }
     }
 
     /// Gives a file its name, unless somebody has changed what is there; where that is kept.
-    fn name(&self, written: &Written) -> Result<Option<PathBuf>, SealError> {
+    fn name(&self, written: &Written) -> Result<Option<PathBuf>, Fault> {
         let Written { file, path, there, size, mtime, .. } = written;
         // Someone may have changed it since it was looked at: then it is not ours to replace. Asked
         // in the directory in which it is named, whatever lies at its path by now.
@@ -176,7 +176,7 @@ impl<'d> Batch<'d> {
             Err(_) => there.is_none(),
         };
         if !same {
-            return Err(SealError::ChangedMeanwhile { path: path.clone() });
+            return Err(Fault::changed(path));
         }
         let aside = written.is_kept.then(|| keep_aside(self.disk, path)).transpose()?;
         name(&**file, path, there.is_some())?;
@@ -185,11 +185,11 @@ impl<'d> Batch<'d> {
 }
 
 /// Gives a file that was created its name: one that nothing has, unless what has it is replaced.
-pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(), SealError> {
+pub(crate) fn name(file: &dyn DiskFile, path: &Path, replaces: bool) -> Result<(), Fault> {
     let named = if replaces { file.give_name(path) } else { file.give_free_name(path) };
     named.map_err(|e| match e.kind() {
-        std::io::ErrorKind::AlreadyExists => SealError::ChangedMeanwhile { path: path.to_path_buf() },
-        _ => SealError::io("creating", path, e),
+        std::io::ErrorKind::AlreadyExists => Fault::changed(path),
+        _ => Fault::io("creating", path, e),
     })
 }
 
@@ -201,8 +201,8 @@ impl Drop for Batch<'_> {
 }
 
 /// Gives what a file holds a second name, under which it stays when the first is taken from it.
-fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, SealError> {
+fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, Fault> {
     let aside = crate::heal::free_name(disk, path, "before-heal");
-    disk.add_name(path, &aside).map_err(|e| SealError::io("keeping what is there as", &aside, e))?;
+    disk.add_name(path, &aside).map_err(|e| Fault::io("keeping what is there as", &aside, e))?;
     Ok(aside)
 }

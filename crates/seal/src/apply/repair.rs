@@ -12,19 +12,19 @@
 //! sealed time only if its whole content is the sealed one: another program may have changed it
 //! since.
 
-use crate::SealError;
+use crate::apply::journal::{JournalWriter, Stream};
 use crate::attributes::{Attribute, CAPABILITIES, Rights};
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind, exact_now, is_own};
 use crate::heal::free_name;
-use crate::journal::{JournalWriter, Stream};
-use crate::names::{NO_COLUMN, parent, shown_path, stray};
 use crate::options::Progress;
 use crate::report::{FileStatus, HealReport, NotDone};
 use crate::set::Set;
-use crate::times::{is_rot_or_change, is_same_time, is_since};
-use crate::tree::Way;
-use crate::verify::{Damage, find_damage, within};
-use crate::window::Window;
+use crate::set::names::{NO_COLUMN, parent, shown_path, stray};
+use crate::set::times::{is_rot_or_change, is_same_time, is_since};
+use crate::set::tree::Way;
+use crate::set::verify::{Damage, find_damage, within};
+use crate::set::window::Window;
+use crate::{Fault, FaultKind};
 use pantile::CellIndex;
 use pantile_format::{
     Crc64, EntryKind, FormatError, JournalHeader, Part, RecordKind, SetId, Spot, Timestamp,
@@ -53,7 +53,7 @@ impl UnderRepair {
     ///
     /// Errors: `BadJournal` if there is a file of that name that is none, or writes anything but
     /// what was sealed.
-    pub(crate) fn found(set: &Set<'_>, progress: &dyn Progress) -> Result<Option<UnderRepair>, SealError> {
+    pub(crate) fn found(set: &Set<'_>, progress: &dyn Progress) -> Result<Option<UnderRepair>, Fault> {
         let disk = set.world.disk;
         let name = set.names.repair();
         let Some(name) = name.file_name() else { return Ok(None) };
@@ -92,7 +92,7 @@ struct Block {
 }
 
 /// The next block of a journal; `None` behind the last.
-fn next(set: &Set<'_>, stream: &mut Stream<'_>) -> Result<Option<Block>, SealError> {
+fn next(set: &Set<'_>, stream: &mut Stream<'_>) -> Result<Option<Block>, Fault> {
     let head = stream.head()?;
     match head.kind {
         RecordKind::End => return stream.end().map(|()| None),
@@ -161,7 +161,7 @@ pub(crate) fn heal_in_place(
     (damage, rights): (&Damage, Rights),
     report: &mut HealReport,
     progress: &mut dyn Progress,
-) -> Result<Vec<(usize, Way)>, SealError> {
+) -> Result<Vec<(usize, Way)>, Fault> {
     let (here, mut rest): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|&(entry, way)| is_in_place(set, entry, way, damage));
     if here.is_empty() {
@@ -183,9 +183,9 @@ pub(crate) fn heal_in_place(
         };
         match repairing.plan((entry, way), damage, &mut window, progress) {
             Ok(()) => {}
-            Err(SealError::Cancelled) => {
+            Err(error) if matches!(error.kind, FaultKind::Cancelled) => {
                 batch.take().into_iter().for_each(Repairing::abandon);
-                return Err(SealError::Cancelled);
+                return Err(error);
             }
             Err(_) => rest.push((entry, way)),
         }
@@ -248,7 +248,7 @@ struct Repairing<'s, 'w> {
 }
 
 impl<'s, 'w> Repairing<'s, 'w> {
-    fn new(set: &'s Set<'w>, rights: Rights) -> Result<Repairing<'s, 'w>, SealError> {
+    fn new(set: &'s Set<'w>, rights: Rights) -> Result<Repairing<'s, 'w>, Fault> {
         let manifest = &set.manifest;
         let header = JournalHeader { set: manifest.set, generation: manifest.generation };
         let journal = JournalWriter::create(set.world.disk, set.names.repair(), header, set.owner_of_all())?;
@@ -273,12 +273,12 @@ impl<'s, 'w> Repairing<'s, 'w> {
         damage: &Damage,
         window: &mut Window,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         let (set, disk, path) = (self.set, self.set.world.disk, self.set.original_path(entry));
         let EntryKind::File { size, .. } = set.manifest.entries[entry].kind else { return Ok(()) };
-        let file = disk.open_write(&path).map_err(|e| SealError::io("opening", &path, e))?;
+        let file = disk.open_write(&path).map_err(|e| Fault::io("opening", &path, e))?;
         let described = file.meta().and_then(|there| Ok((there, file.attributes()?)));
-        let (there, attributes) = described.map_err(|e| SealError::io("reading", &path, e))?;
+        let (there, attributes) = described.map_err(|e| Fault::io("reading", &path, e))?;
         let aside = is_touched(set, way, &there).then(|| self.aside(&path)).transpose()?;
         let mut planned = Planned { path, way, there, attributes, blocks: 0, aside };
         let done = self.plan_blocks((entry, size), &*file, &mut planned, (damage, window), progress);
@@ -302,14 +302,14 @@ impl<'s, 'w> Repairing<'s, 'w> {
         planned: &mut Planned,
         (damage, window): (&Damage, &mut Window),
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         let set = self.set;
         let (block, lost) = (set.manifest.block_len.bytes(), set.lost_cells());
         for (stripes, cell, first) in lost_runs(set, entry, damage) {
             let mut at = stripes.start;
             while at < stripes.end {
                 if progress.cancelled() {
-                    return Err(SealError::Cancelled);
+                    return Err(Fault::cancelled());
                 }
                 window.move_to(at..stripes.end.min(at + set.geometry.window_stripes()), &lost);
                 damage.add_to(window);
@@ -318,14 +318,14 @@ impl<'s, 'w> Repairing<'s, 'w> {
                     let offset = (first + at - stripes.start + i as u64) * block;
                     let len = block.min(size.saturating_sub(offset)) as usize;
                     if !window.have[i].contains(cell) {
-                        return Err(SealError::ChangedMeanwhile { path: planned.path.clone() });
+                        return Err(Fault::changed(&planned.path));
                     }
                     let new = &window.block(cell, i)[..len];
                     let mut old = vec![0; len];
                     let is_read = file.read_at(&mut old, offset).is_ok_and(|have| have == len);
                     if let Some(aside) = planned.aside.as_ref().filter(|_| is_read) {
                         let written = aside.file.write_at(&old, offset);
-                        written.map_err(|e| SealError::io("writing", &aside.path, e))?;
+                        written.map_err(|e| Fault::io("writing", &aside.path, e))?;
                     }
                     let spot = Spot { entry: entry as u64, offset };
                     self.journal.original(spot, new, is_read.then_some(&old))?;
@@ -340,11 +340,11 @@ impl<'s, 'w> Repairing<'s, 'w> {
 
     /// Makes the file that keeps what the blocks of a file hold that was touched since it was
     /// sealed.
-    fn aside(&self, path: &std::path::Path) -> Result<Aside, SealError> {
+    fn aside(&self, path: &std::path::Path) -> Result<Aside, Fault> {
         let disk = self.set.world.disk;
         let set: SetId = self.set.manifest.set;
         let temp = stray(&parent(path), set, Some(NO_COLUMN - 1 - self.planned.len()));
-        let file = disk.create(&temp).map_err(|e| SealError::io("creating", &temp, e))?;
+        let file = disk.create(&temp).map_err(|e| Fault::io("creating", &temp, e))?;
         Ok(Aside { file, path: free_name(disk, path, "before-heal") })
     }
 
@@ -355,7 +355,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         rest: &mut Vec<(usize, Way)>,
         report: &mut HealReport,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         let disk = self.set.world.disk;
         let failed: Vec<usize> = (self.planned.iter())
             .filter(|(_, planned)| {
@@ -396,7 +396,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
                     let aside = planned.aside.map(|aside| shown_path(&aside.path));
                     report.kept_aside.extend(aside);
                 }
-                Some(Err(error @ SealError::ChangedMeanwhile { .. })) => {
+                Some(Err(error)) if matches!(error.kind, FaultKind::Changed) => {
                     let path = shown_path(&planned.path);
                     report.not_healed.push(NotDone { path, reason: error.to_string() });
                 }
@@ -454,14 +454,14 @@ struct Written {
     entry: usize,
     path: PathBuf,
     file: Box<dyn DiskFile>,
-    fault: Option<SealError>,
+    fault: Option<Fault>,
 }
 
 /// Gives a file back its mode and time, by its entry.
 type Dress<'a> = dyn FnMut(&dyn DiskFile, usize) -> io::Result<()> + 'a;
 
 /// The outcome of each file.
-type Done = BTreeMap<usize, Result<(), SealError>>;
+type Done = BTreeMap<usize, Result<(), Fault>>;
 
 /// Writes the blocks of a journal to the files that are `allowed`, and makes them durable when each
 /// was given back its mode and time by `dress`.
@@ -471,7 +471,7 @@ fn apply(
     allowed: &dyn Fn(usize, &Meta) -> bool,
     dress: &mut Dress<'_>,
     progress: &dyn Progress,
-) -> Result<Done, SealError> {
+) -> Result<Done, Fault> {
     let disk = set.world.disk;
     let mut stream = Stream::open(disk, path, progress)?;
     stream.header()?;
@@ -512,17 +512,17 @@ fn opened(
     disk: &dyn Disk,
     path: &std::path::Path,
     allowed: impl Fn(&Meta) -> bool,
-) -> Result<(Box<dyn DiskFile>, Meta), SealError> {
-    let file = disk.open_write(path).map_err(|e| SealError::io("opening", path, e))?;
-    let meta = file.meta().map_err(|e| SealError::io("reading", path, e))?;
+) -> Result<(Box<dyn DiskFile>, Meta), Fault> {
+    let file = disk.open_write(path).map_err(|e| Fault::io("opening", path, e))?;
+    let meta = file.meta().map_err(|e| Fault::io("reading", path, e))?;
     match meta.kind == MetaKind::File && allowed(&meta) {
         true => Ok((file, meta)),
-        false => Err(SealError::ChangedMeanwhile { path: path.to_path_buf() }),
+        false => Err(Fault::changed(path)),
     }
 }
 
 /// Writes a block, unless another program has written to it.
-fn write(written: &Written, block: &Block) -> Result<(), SealError> {
+fn write(written: &Written, block: &Block) -> Result<(), Fault> {
     let mut now = vec![0; block.new.len()];
     let is_read = written.file.read_at(&mut now, block.offset).is_ok_and(|have| have == now.len());
     if is_read && now == block.new {
@@ -533,10 +533,10 @@ fn write(written: &Written, block: &Block) -> Result<(), SealError> {
         bytes.all(|((now, old), new)| now == old || now == new)
     };
     if is_read && !block.old.as_ref().is_some_and(is_mix) {
-        return Err(SealError::ChangedMeanwhile { path: written.path.clone() });
+        return Err(Fault::changed(&written.path));
     }
     let done = written.file.write_at(&block.new, block.offset);
-    done.map_err(|e| SealError::io("writing", &written.path, e))
+    done.map_err(|e| Fault::io("writing", &written.path, e))
 }
 
 /// Gives files back their times and makes them durable.
@@ -546,8 +546,8 @@ fn settle(
     systems: &BTreeMap<u64, Option<Box<dyn DiskSystem>>>,
     done: &mut Done,
 ) {
-    let error = |written: &Written, e| SealError::io("syncing", &written.path, e);
-    let mut dressed: Vec<Result<(), SealError>> =
+    let error = |written: &Written, e| Fault::io("syncing", &written.path, e);
+    let mut dressed: Vec<Result<(), Fault>> =
         open.iter().map(|w| dress(&*w.file, w.entry).map_err(|e| error(w, e))).collect();
     let together: Option<Vec<_>> = systems.values().map(Option::as_ref).collect();
     match together.filter(|_| open.len() > FEW) {
@@ -571,17 +571,17 @@ fn settle(
     }
 }
 
-fn remove(disk: &dyn Disk, path: &std::path::Path) -> Result<(), SealError> {
-    disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
+fn remove(disk: &dyn Disk, path: &std::path::Path) -> Result<(), Fault> {
+    disk.remove(path).map_err(|e| Fault::io("removing", path, e))?;
     let dir = parent(path);
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))
+    disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))
 }
 
 /// Finishes a repair that was cut off, where it is known where the originals are.
 ///
 /// A file that is then what was sealed gets back its time; any other was changed meanwhile, and
 /// counts as such.
-pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), SealError> {
+pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), Fault> {
     let Some(path) = set.repair.as_ref().map(|repair| repair.path.clone()) else { return Ok(()) };
     if !set.places.are_known() {
         return Ok(());
@@ -606,7 +606,7 @@ pub(crate) fn finish(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(
                 file.set_meta(file.meta()?.mode, time)?;
                 file.sync()
             });
-            given.map_err(|e| SealError::io("setting the time of", &path, e))?;
+            given.map_err(|e| Fault::io("setting the time of", &path, e))?;
         }
     }
     remove(set.world.disk, &path)?;

@@ -4,9 +4,9 @@
 //! whole, that one is read; if none is, the pieces of which any copy is good make it; without a
 //! good piece table the places at which the copies differ are decided by the checksum of the whole.
 
-use crate::bounds::COMBINED_BYTES_MAX;
 use crate::disk::DiskFile;
-use crate::shard::{Candidate, manifest_under};
+use crate::set::bounds::COMBINED_BYTES_MAX;
+use crate::set::shard::{Candidate, manifest_under};
 use pantile_format::{
     Crc64, HEADER_BYTES, Manifest, PIECE_BYTES, ShardHeader, combine, combine_pieces, pieces_of,
 };

@@ -4,19 +4,20 @@
 //! Blocks of existing stripes and headers go into the journal. Its rename is the commit, of
 //! everything at once.
 
+use crate::apply::journal::{self, JournalWriter, is_decided, journal_header};
+use crate::apply::meta::Meta;
 use crate::disk::{DiskFile, set_back};
 use crate::first::{Encoder, Output, check_free};
-use crate::grid::{Geometry, Grid, Run};
-use crate::journal::{self, JournalWriter, is_decided, journal_header};
-use crate::meta::Meta;
 use crate::options::Progress;
 use crate::report::{FileStatus, SealReport};
+use crate::set::grid::{Geometry, Grid, Run};
+use crate::set::names;
+use crate::set::shard::{Shard, open_shard_to_write};
+use crate::set::verify::losses_of;
+use crate::set::window::{Reader, Window, join, read_file_blocks};
 use crate::set::{Set, header_of};
-use crate::shard::{Shard, open_shard_to_write};
 use crate::update::grid_of;
-use crate::verify::losses_of;
-use crate::window::{Reader, Window, join, read_file_blocks};
-use crate::{SealError, names};
+use crate::{Fault, FaultKind};
 use pantile::Arena;
 use pantile::{CellIndex, CellSet};
 use pantile_format::{
@@ -59,7 +60,7 @@ impl Commit<'_> {
         mut manifest: Manifest,
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<(), Fault> {
         self.check_room(set, &manifest)?;
         if meta_is_in_the_way(set, manifest.stripes) {
             // The meta area moves behind the stripes to come; nothing else changes, not even when
@@ -69,10 +70,10 @@ impl Commit<'_> {
             let mut same = set.manifest.clone();
             same.generation = manifest.generation;
             manifest.generation.0 += 1;
-            moved.run(set, same, report, progress).map_err(|error| match error {
+            moved.run(set, same, report, progress).map_err(|error| match error.kind {
                 // The tree is as it was, whether the move is finished now or by the next command.
-                SealError::Unfinished { error, .. } => *error,
-                error => error,
+                FaultKind::Unfinished(why) => *why,
+                kind => Fault { kind, ..error },
             })?;
         }
         let outputs = open_outputs(set)?;
@@ -88,8 +89,8 @@ impl Commit<'_> {
                 set.sealed_at.iter().for_each(|&sealed_at| set_back(&*output.file, sealed_at));
             }
         }
-        let finish = |error: SealError| match decided {
-            true => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
+        let finish = |error: Fault| match decided {
+            true => Fault::unfinished(&journal, error),
             false => error,
         };
         let (headers, meta) = done.map_err(&finish)?;
@@ -112,7 +113,7 @@ impl Commit<'_> {
         manifest: &mut Manifest,
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<(Vec<ShardHeader>, Meta), SealError> {
+    ) -> Result<(Vec<ShardHeader>, Meta), Fault> {
         let old_stripes = set.manifest.stripes;
         let journaled = self.slots.partition_point(|slot| slot.stripe < old_stripes);
         let grid = grid_of(manifest);
@@ -133,7 +134,7 @@ impl Commit<'_> {
         for output in outputs {
             let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
             let longer = live.map_or(Ok(()), |len| output.file.set_len(len.saturating_add(1)));
-            longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
+            longer.map_err(|e| Fault::io("resizing", &output.path, e))?;
         }
         if manifest.stripes > old_stripes {
             let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
@@ -148,7 +149,7 @@ impl Commit<'_> {
         let mut work = Changing { set, grid: &grid, paths: &paths, journal, meta, report };
         for group in groups(&self.slots[..journaled], set.geometry.window_stripes()) {
             if progress.cancelled() {
-                return Err(SealError::Cancelled);
+                return Err(Fault::cancelled());
             }
             work.change(&group, &mut manifest.entries)?;
             progress.advance((group.lanes.len() as u64) * group.len() * manifest.block_len.bytes());
@@ -162,7 +163,7 @@ impl Commit<'_> {
         // The journal knows shards by the columns that their names say now.
         let named = || outputs.iter().map(|output| Column(output.column as u32)).zip(&headers);
         for output in outputs {
-            output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
+            output.file.sync().map_err(|e| Fault::io("syncing", &output.path, e))?;
         }
         for copy in 0..pantile_format::HEADER_COPIES {
             for (column, header) in named() {
@@ -175,7 +176,7 @@ impl Commit<'_> {
             journal.length(Target { column, offset: len })?;
         }
         if progress.cancelled() {
-            return Err(SealError::Cancelled);
+            return Err(Fault::cancelled());
         }
         report.bytes_written += journal.len();
         report.bytes_written += headers.iter().filter_map(ShardHeader::meta_len).sum::<u64>();
@@ -185,7 +186,7 @@ impl Commit<'_> {
 
     /// Refuses what would not fit: new stripes, the journal, and the new meta areas beside the live
     /// ones.
-    fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), SealError> {
+    fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), Fault> {
         let geometry = &set.geometry;
         let block = manifest.block_len.bytes();
         let journaled = &self.slots[..self.slots.partition_point(|slot| slot.stripe < set.manifest.stripes)];
@@ -239,17 +240,17 @@ fn place(set: &Set<'_>, column: usize, stripes: u64, len: u64) -> u64 {
     }
 }
 
-fn open_outputs(set: &Set<'_>) -> Result<Vec<Output>, SealError> {
+fn open_outputs(set: &Set<'_>) -> Result<Vec<Output>, Fault> {
     let mut outputs = Vec::new();
     for column in set.geometry.stored_columns() {
         let Some(shard) = &set.shards[column] else {
-            return Err(SealError::NeedsHeal { columns: vec![column], blocks: 0 });
+            return Err(Fault::needs_heal(&[column], 0));
         };
         let path = shard.path.clone();
-        let read = shard.file.meta().map_err(|e| SealError::io("reading", &path, e))?;
+        let read = shard.file.meta().map_err(|e| Fault::io("reading", &path, e))?;
         let is_read = |file: &dyn DiskFile| file.meta().is_ok_and(|meta| meta.id == read.id);
         let file = open_shard_to_write(set.world.disk, &path, is_read)
-            .map_err(|e| SealError::io("opening", &path, e))?;
+            .map_err(|e| Fault::io("opening", &path, e))?;
         outputs.push(Output { column, path, file });
     }
     Ok(outputs)
@@ -293,7 +294,7 @@ struct Changing<'a, 'w> {
 }
 
 impl Changing<'_, '_> {
-    fn change(&mut self, group: &Group, entries: &mut [Entry]) -> Result<(), SealError> {
+    fn change(&mut self, group: &Group, entries: &mut [Entry]) -> Result<(), Fault> {
         let geometry = &self.set.geometry;
         let new = self.read_new(group, entries)?;
         let mut window = Window::new(geometry, group.len());
@@ -314,7 +315,7 @@ impl Changing<'_, '_> {
     }
 
     /// The new content of the changed lanes; checksums of new files are noted.
-    fn read_new(&mut self, group: &Group, entries: &mut [Entry]) -> Result<Arena, SealError> {
+    fn read_new(&mut self, group: &Group, entries: &mut [Entry]) -> Result<Arena, Fault> {
         let block = self.set.geometry.block();
         let mut new = Arena::new(group.lanes.len(), group.len() as usize * block);
         for (i, &lane) in group.lanes.iter().enumerate() {
@@ -325,7 +326,7 @@ impl Changing<'_, '_> {
                 let entry = &mut entries[run.entry];
                 let reader = Reader::of_listed(self.set.world.disk);
                 let read = read_file_blocks(reader, path, entry, block, run.block, bytes)
-                    .map_err(|e| SealError::source("reading", path, e))?;
+                    .map_err(|e| Fault::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;
                 // A file that changed since it was scanned is sealed as read, and will be reported
                 // as changed.
@@ -399,7 +400,7 @@ impl Changing<'_, '_> {
         window: &mut Window,
         changed: &[CellIndex],
         new: &Arena,
-    ) -> Result<Vec<CellIndex>, SealError> {
+    ) -> Result<Vec<CellIndex>, Fault> {
         let (set, geometry) = (self.set, &self.set.geometry);
         let code = geometry.codec.code();
         let others: Vec<CellIndex> =
@@ -417,8 +418,7 @@ impl Changing<'_, '_> {
                 let stripe = window.stripes.start + i as u64;
                 let owner = geometry.lane_of[cell.usize()].and_then(|lane| set.grid.owner(lane, stripe));
                 let files: Vec<usize> = owner.map(|(entry, _)| entry).into_iter().collect();
-                let losses = Box::new(losses_of(set, &window.lost[i], stripe, &files));
-                return Err(SealError::TooMuchLost { losses, healed: None });
+                return Err(Fault::too_much_lost(losses_of(set, &window.lost[i], stripe, &files), None));
             }
         }
         let len = window.count() * window.block;
@@ -433,7 +433,7 @@ impl Changing<'_, '_> {
     /// Without checksums: whether what is left of the old stripes satisfies its equations. In mode
     /// full nothing may be missing: with every block that is lost the equations tell less of the
     /// others.
-    fn check_others(&self, window: &mut Window) -> Result<(), SealError> {
+    fn check_others(&self, window: &mut Window) -> Result<(), Fault> {
         let set = self.set;
         let all: Vec<CellIndex> = set.geometry.codec.code().cells().collect();
         let whole = 0..window.count();
@@ -441,21 +441,21 @@ impl Changing<'_, '_> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased: CellSet = window.lost[group.start].clone();
             if set.manifest.mode == Mode::Full && !erased.is_empty() {
-                return Err(SealError::NeedsHeal { columns: vec![], blocks: erased.len() as u64 });
+                return Err(Fault::needs_heal(&[], erased.len() as u64));
             }
             let checker = set.geometry.checker(&erased);
             let cells = window.cells(group);
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
             let fault = checker.first_fault(&views);
             if fault.unwrap_or_else(|e| unreachable!("a window is a stripe: {e}")).is_some() {
-                return Err(SealError::NeedsHeal { columns: vec![], blocks: 1 });
+                return Err(Fault::needs_heal(&[], 1));
             }
         }
         Ok(())
     }
 
     /// Puts a cell of the window into the journal, and its checksum into the table if it is parity.
-    fn log(&mut self, window: &Window, cell: CellIndex) -> Result<(), SealError> {
+    fn log(&mut self, window: &Window, cell: CellIndex) -> Result<(), Fault> {
         let geometry = &self.set.geometry;
         let (column, row) = geometry.place[cell.usize()];
         if geometry.lane_of[cell.usize()].is_none() && self.set.manifest.checksums {

@@ -5,11 +5,12 @@
 //! code for every choice of disks, from the manifest alone; no content is read. A choice that holds
 //! no more columns than the code claims to tolerate needs no computation.
 
-use crate::bound::Bound;
 use crate::disk::Disk;
-use crate::grid::{Geometry, stretches};
-use crate::names::{parent, shown_path};
 use crate::report::{DiskContent, DiskLoss, Survival};
+use crate::set::bound::Bound;
+use crate::set::grid::{Geometry, stretches};
+use crate::set::names::{parent, shown_path};
+use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Costs};
 use pantile_format::{EntryKind, Extent, Manifest, Mode};
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +18,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Choices of disks that are tried, at most: a second or so in all.
-const TRIES_MOST: usize = 4000;
+const TRIES_MOST: u64 = 4000;
 /// Losses that are reported.
 const SHOWN: usize = 16;
 
@@ -268,34 +269,25 @@ impl<'a> Model<'a> {
                 survival.survives = size as u64;
                 continue;
             }
-            let mut fatal: Vec<(u64, Vec<usize>)> = Vec::new();
-            let mut pick: Vec<usize> = (0..size).collect();
-            loop {
+            let lost = |pick: &[usize]| {
                 let mut loss = gone.clone();
                 pick.iter().for_each(|&at| loss.add(&disks[order[at]]));
                 loss.sources.sort_unstable();
-                if !self.comes_back(&loss) {
-                    survival.loss_count += 1;
-                    if fatal.len() < SHOWN {
-                        fatal.push((self.files_lost(&loss), pick.iter().map(|&at| order[at]).collect()));
-                    }
-                }
-                tries += 1;
-                if !crate::verify::next_pick(&mut pick, disks.len()) {
-                    break;
-                }
-                if tries >= TRIES_MOST {
-                    survival.is_complete = false;
-                    break;
-                }
-            }
-            if !fatal.is_empty() {
-                fatal.sort_by_key(|(files, _)| std::cmp::Reverse(*files));
-                let named = |(files_lost, mut picked): (u64, Vec<usize>)| {
-                    picked.sort_unstable();
-                    DiskLoss { disks: picked.iter().map(|&at| at as u64).collect(), files_lost }
+                loss
+            };
+            let limits = (TRIES_MOST - tries, SHOWN);
+            let tally = SetTally::of(disks.len(), size, limits, |pick| self.comes_back(&lost(pick)));
+            tries += tally.tried;
+            survival.loss_count += tally.lost();
+            survival.is_complete = tally.is_complete();
+            if !tally.fatal.is_empty() {
+                let named = |pick: &Vec<usize>| {
+                    let mut on: Vec<u64> = pick.iter().map(|&at| order[at] as u64).collect();
+                    on.sort_unstable();
+                    DiskLoss { disks: on, files_lost: self.files_lost(&lost(pick)) }
                 };
-                survival.losses = fatal.into_iter().map(named).collect();
+                survival.losses = tally.fatal.iter().map(named).collect();
+                survival.losses.sort_by_key(|loss| std::cmp::Reverse(loss.files_lost));
                 return;
             }
             if !survival.is_complete {

@@ -5,16 +5,16 @@
 //! this set is looked for, so that whoever is killed between two steps leaves all of them to be
 //! found, and the next one goes on.
 
-use crate::SealError;
-use crate::names::{column_of, parent};
+use crate::Fault;
 use crate::report::Renamed;
 use crate::set::Set;
+use crate::set::names::{column_of, parent};
 use std::path::{Path, PathBuf};
 
 /// Renames the shards that bear the name of another column; with `all`, those in the set's
 /// directory that are called anything else as well. What stands under a shard's own name and is not
 /// a shard that is renamed stays, and so does that shard.
-pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, SealError> {
+pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, Fault> {
     let before: Vec<Option<PathBuf>> =
         set.shards.iter().map(|shard| shard.as_ref().map(|shard| shard.path.clone())).collect();
     loop {
@@ -77,13 +77,13 @@ fn parked_name(set: &Set<'_>, column: usize) -> PathBuf {
         .unwrap_or_else(|| unreachable!("one is free"))
 }
 
-fn rename(set: &mut Set<'_>, column: usize, to: PathBuf) -> Result<(), SealError> {
+fn rename(set: &mut Set<'_>, column: usize, to: PathBuf) -> Result<(), Fault> {
     let disk = set.world.disk;
     let Some(shard) = &mut set.shards[column] else { return Ok(()) };
     let from = std::mem::replace(&mut shard.path, to.clone());
-    disk.rename(&from, &to).map_err(|e| SealError::io("renaming", &from, e))?;
+    disk.rename(&from, &to).map_err(|e| Fault::io("renaming", &from, e))?;
     let dir = parent(&to);
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+    disk.sync_dir(&dir).map_err(|e| Fault::io("syncing", &dir, e))?;
     if let Some((told, _)) = set.status.get_mut(&column).filter(|(told, _)| *told == from) {
         *told = to;
     }

@@ -1,0 +1,299 @@
+//! The one type for a command that did not do what it was asked for.
+//!
+//! The function that refuses writes the sentence and the hint, beside the rule that it applies: a
+//! hint is text of the code that would carry it out. Here are the type and the faults that several
+//! rooms have.
+
+pub(crate) mod sentences;
+
+pub use sentences::ranges;
+
+use crate::options::DiskAt;
+use crate::report::{HealReport, Losses, UnsealReport};
+use pantile_format::FormatError;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The reason why a command did not do what it was asked for. Nothing that was there before is lost
+/// by any of them.
+///
+/// Shown, it is one sentence: `what`, then `hint`.
+#[derive(Debug)]
+pub struct Fault {
+    /// The kind, for a caller that goes on by it.
+    pub kind: FaultKind,
+    /// The fact, and the limit that it hits.
+    pub what: String,
+    /// The file, directory or device that it is about, if it is about one.
+    pub path: Option<PathBuf>,
+    /// What helps; empty if nothing does.
+    pub hint: String,
+}
+
+/// Kinds of faults, told apart by what a caller can do next.
+#[derive(Debug)]
+pub enum FaultKind {
+    /// The request cannot be carried out as it is: another one can.
+    Request,
+    /// There is no shard at these paths.
+    NoShards(Vec<PathBuf>),
+    /// A source is not there: most likely it is not mounted, and what is sealed of it is not to be
+    /// forgotten for that.
+    NoSource,
+    /// A path is not there.
+    NotThere,
+    /// A file is where a directory is needed.
+    NoDirectory,
+    /// Originals are to be read or repaired where the set says, and nobody else says so.
+    PlacesUnknown(Vec<DiskAt>),
+    /// The file system is full, or would be.
+    Full,
+    /// Another command works in the directory.
+    Busy,
+    /// A file changed, or went away, while it was being read.
+    Changed,
+    /// The system refused something.
+    System,
+    /// The caller ended it.
+    Cancelled,
+    /// A structure on disk cannot be read, or shards are not where they belong.
+    Damaged,
+    /// The set must be healed before it is changed.
+    NeedsHeal,
+    /// A change of the set, or a repair, was decided and is not finished.
+    Pending,
+    /// A journal cannot be read.
+    BadJournal,
+    /// Files may be damaged or changed, and nothing tells which.
+    Suspect,
+    /// Something cannot be had with certainty from what is there.
+    Lost,
+    /// More is lost than the code can bear.
+    TooMuchLost {
+        /// Everything that is lost, and what would help.
+        losses: Box<Losses>,
+        /// What was repaired in spite of it.
+        healed: Option<Box<HealReport>>,
+    },
+    /// Something stood in the way of healing.
+    NotHealed(Box<HealReport>),
+    /// Files were healed from others that may be wrong, and nothing can tell.
+    HealedInDoubt(Box<HealReport>),
+    /// Not everything was restored.
+    NotRestored {
+        /// The worst reason.
+        why: Box<Fault>,
+        /// What was restored, and everything that was not.
+        report: Box<UnsealReport>,
+    },
+    /// The new state is decided, but not all of it is in the shards yet; what stood in the way.
+    Unfinished(Box<Fault>),
+}
+
+impl Fault {
+    pub(crate) fn new(kind: FaultKind, what: impl Into<String>) -> Fault {
+        Fault { kind, what: what.into(), path: None, hint: String::new() }
+    }
+
+    /// Returns a fault of the request.
+    pub(crate) fn request(what: impl Into<String>) -> Fault {
+        Fault::new(FaultKind::Request, what)
+    }
+
+    pub(crate) fn at(self, path: impl Into<PathBuf>) -> Fault {
+        Fault { path: Some(path.into()), ..self }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Fault {
+        Fault { hint: hint.into(), ..self }
+    }
+
+    /// As [`Fault::io`], for a file that is being sealed: one that went away has changed.
+    pub(crate) fn source(doing: &str, path: &Path, error: io::Error) -> Fault {
+        match error.kind() {
+            io::ErrorKind::NotFound => Fault::changed(path),
+            _ => Fault::io(doing, path, error),
+        }
+    }
+
+    /// A fault of the system, told apart by what to do about it.
+    pub(crate) fn io(doing: &str, path: &Path, error: io::Error) -> Fault {
+        let shown = path.display();
+        let failed = || format!("{doing} {shown} failed: {error}");
+        let fault = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Fault::new(FaultKind::Full, format!("the file system of {shown} is full"))
+                    .hint("free some space and run the command again. What was sealed before is as it was")
+            }
+            io::ErrorKind::FileTooLarge => match crate::system::file_bytes_most() {
+                Some(most) => Fault::request(format!(
+                    "{shown} would be longer than {most} bytes, the most that this process may write to a file"
+                ))
+                .hint("raise that (ulimit -f) and run the command again. What was sealed before is as it was"),
+                None => Fault::request(format!("{shown} would be longer than its file system lets a file be"))
+                    .hint(
+                        "choose a directory on another, or seal by a code of more columns. What was sealed before is as it was",
+                    ),
+            },
+            io::ErrorKind::NotFound if doing == "opening" => {
+                Fault::new(FaultKind::NotThere, format!("{shown} does not exist"))
+            }
+            io::ErrorKind::NotFound => Fault::new(FaultKind::NotThere, failed()),
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+                Fault::new(FaultKind::NoDirectory, failed())
+            }
+            _ => Fault::new(FaultKind::System, failed()),
+        };
+        fault.at(path)
+    }
+
+    pub(crate) fn cancelled() -> Fault {
+        Fault::new(FaultKind::Cancelled, "ended on request").hint("what was sealed before is as it was")
+    }
+
+    pub(crate) fn busy(dir: &Path) -> Fault {
+        Fault::new(FaultKind::Busy, format!("another command works in {}", dir.display()))
+            .at(dir)
+            .hint("wait until it has ended")
+    }
+
+    pub(crate) fn changed(path: &Path) -> Fault {
+        let what = format!("{} changed or went away while it was being read", path.display());
+        Fault::new(FaultKind::Changed, what)
+            .at(path)
+            .hint("run the command again. What was sealed before is as it was")
+    }
+
+    /// A structure that cannot be read.
+    pub(crate) fn format(path: &Path, error: FormatError) -> Fault {
+        Fault::new(FaultKind::Damaged, format!("{}: {error}", path.display())).at(path)
+    }
+
+    /// A change of the set that was cut off after it was decided.
+    pub(crate) fn pending(journal: &Path) -> Fault {
+        let what = format!(
+            "a change of the set was cut off after it was decided, and {} says how it goes on; nothing was judged, for \
+             the shards may be of two states",
+            journal.display()
+        );
+        Fault::new(FaultKind::Pending, what).at(journal).hint("heal finishes it, and so do seal and unseal")
+    }
+
+    /// A change that is decided and was not finished for another fault.
+    pub(crate) fn unfinished(journal: &Path, why: Fault) -> Fault {
+        let what = format!("the new state is decided but not all of it is in the shards yet: {}", why.what);
+        let when = if matches!(why.kind, FaultKind::Cancelled) { "any" } else { "when that is mended, any" };
+        let hint = format!("{when} command on the set finishes it first, as {} says", journal.display());
+        Fault::new(FaultKind::Unfinished(Box::new(why)), what).at(journal).hint(hint)
+    }
+
+    /// Shards of columns that cannot be used, or else damaged blocks, in a set that is to be changed.
+    pub(crate) fn needs_heal(columns: &[usize], blocks: u64) -> Fault {
+        let found = match columns.is_empty() {
+            true => format!("{blocks} of its blocks are damaged"),
+            false => format!("the shards of columns {} cannot be used", sentences::columns(columns)),
+        };
+        let what = format!("the set must be whole before it is brought up to date, but {found}");
+        Fault::new(FaultKind::NeedsHeal, what).hint("heal it first")
+    }
+
+    pub(crate) fn too_much_lost(losses: Losses, healed: Option<HealReport>) -> Fault {
+        let mut what = losses.to_string();
+        if let Some(healed) = healed.as_ref().filter(|healed| healed.blocks_repaired > 0) {
+            let blocks = sentences::counted(healed.blocks_repaired, "block", "blocks");
+            what += &format!(". What could be repaired was: {blocks}");
+        }
+        let (losses, healed) = (Box::new(losses), healed.map(Box::new));
+        Fault::new(FaultKind::TooMuchLost { losses, healed }, what)
+    }
+
+    /// Nothing was named that could be sealed.
+    pub(crate) fn no_sources() -> Fault {
+        Fault::request("nothing to seal was named").hint("name a directory or files")
+    }
+
+    /// A source is not there, or is neither file nor directory.
+    pub(crate) fn no_source(path: &Path) -> Fault {
+        let what = format!("{} is not there, or is neither a file nor a directory", path.display());
+        Fault::new(FaultKind::NoSource, what).at(path).hint("is it mounted? Name what is there")
+    }
+
+    /// A block length that is none.
+    pub(crate) fn block_len(given: u64) -> Fault {
+        Fault::request(format!("a block of {given} bytes is not possible"))
+            .hint("choose a power of two from 4096 to 1048576")
+    }
+
+    /// A disk of a name that the set does not have.
+    pub(crate) fn unknown_disk(name: &[u8], known: &[String]) -> Fault {
+        let name = crate::set::names::shown(name);
+        Fault::request(format!("the set has no disk called {name}"))
+            .hint(format!("it has {}", known.join(", ")))
+    }
+
+    /// A pattern or path that fits nothing in the set.
+    pub(crate) fn nothing_meant(what: &str) -> Fault {
+        Fault::request(format!("nothing that is sealed fits '{what}'"))
+            .hint("'pantile info --files' shows the paths of a set")
+    }
+
+    /// Originals that would be read or written where nobody but the set says.
+    pub(crate) fn places_unknown(disks: Vec<DiskAt>) -> Fault {
+        let at: Vec<PathBuf> = disks.iter().map(|at| at.path.clone()).collect();
+        let what = format!(
+            "the set says that its originals are {}, but you have no record of sealing it on this machine; nothing was \
+             written",
+            sentences::paths(&at)
+        );
+        Fault::new(FaultKind::PlacesUnknown(disks), what).hint("say where each disk is with --disk NAME=PATH")
+    }
+
+    /// No shard where one was named.
+    pub(crate) fn no_shards(named: &[PathBuf]) -> Fault {
+        let what = format!("there is no shard in {}", sentences::paths(named));
+        Fault::new(FaultKind::NoShards(named.to_vec()), what).hint(
+            "name the directory of the shards, or the shards; if their disk was replaced, name another one's directory, or \
+             seal again as the first time if it had all of them",
+        )
+    }
+
+    /// A file that has the name of what is restored; overwriting does not help if it was asked for,
+    /// or the file is of another kind.
+    pub(crate) fn in_the_way(path: &Path, asked: bool) -> Fault {
+        let (differs, hint) = match asked {
+            false => {
+                ("and differs from what was sealed", "move it, choose another target, or say --overwrite")
+            }
+            true => (
+                "and is of another kind than what was sealed, so it is not overwritten",
+                "move it away, or choose another target",
+            ),
+        };
+        Fault::request(format!("{} is in the way {differs}", path.display())).at(path).hint(hint)
+    }
+
+    /// True for one that no other part of the same command can avoid.
+    pub(crate) fn ends_all(&self) -> bool {
+        matches!(self.kind, FaultKind::Cancelled | FaultKind::Full)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.what)?;
+        match self.hint.is_empty() {
+            true => Ok(()),
+            false => write!(out, "; {}", self.hint),
+        }
+    }
+}
+
+impl std::error::Error for Fault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            FaultKind::Unfinished(why) | FaultKind::NotRestored { why, .. } => Some(&**why),
+            _ => None,
+        }
+    }
+}
