@@ -10,7 +10,7 @@ use crate::names::{Names, parent, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
 use crate::set::{file_bytes, mode_name, record_of, sets_in};
-use crate::survival::{Lying, survival};
+use crate::survival::{Damaged, Lying, survival};
 use crate::tree::{Tree, Unreadable, let_times_pass};
 use crate::window::{Reader, Window, join, read_file_blocks};
 use crate::{SealError, World, par};
@@ -207,6 +207,7 @@ pub(crate) fn describe(
     let lying = Lying {
         sources: manifest.sources.iter().map(|source| Some(path_of(&source.path))).collect(),
         shards: geometry.stored_columns().map(|c| (c, Some(names.shard(c)))).collect(),
+        damage: Damaged::default(),
     };
     report.survival = survival(disk, geometry, manifest, &lying);
     report.shards = geometry.stored_columns().map(|c| crate::names::shown_path(&names.shard(c))).collect();
