@@ -161,7 +161,11 @@ fn foretold_losses_are_real_losses() {
             let numbers: Vec<usize> = survival.disks.iter().map(|disk| spread.number(disk)).collect();
             for choice in choices(numbers.len(), survival.survives as usize) {
                 let lost: Vec<usize> = choice.iter().map(|&at| numbers[at]).collect();
-                assert_eq!(spread.lost_with(&lost, mode, &spread.files()), 0, "{what}, without {lost:?}: {survival:?}");
+                assert_eq!(
+                    spread.lost_with(&lost, mode, &spread.files()),
+                    0,
+                    "{what}, without {lost:?}: {survival:?}"
+                );
             }
             assert_eq!(survival.losses.is_empty(), survival.survives == survival.promised, "{what}");
             if let Some(loss) = survival.losses.first() {
