@@ -210,7 +210,7 @@ impl Fault {
 
     /// Nothing was named that could be sealed.
     pub(crate) fn no_sources() -> Fault {
-        Fault::request("nothing to seal was named").hint("name a directory or files")
+        Fault::request("nothing to seal was named").hint("name a directory or files; if the shards of a set were here, name another directory of its shards")
     }
 
     /// A source is not there, or is neither file nor directory.

@@ -10,7 +10,7 @@ use crate::report::{Change, PathChange, SealReport};
 use crate::set::bound::{Bound, bind, data_columns, widened};
 use crate::set::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::set::names::{Names, parent, path_of, temp};
-use crate::set::survival::{Lying, survival};
+use crate::set::survival::{Damaged, Lying, survival};
 use crate::set::tree::{Tree, Unreadable, let_times_pass};
 use crate::set::window::{Reader, Window, join, read_file_blocks};
 use crate::set::{file_bytes, mode_name, record_of, sets_in};
@@ -206,6 +206,7 @@ pub(crate) fn describe(
     let lying = Lying {
         sources: manifest.sources.iter().map(|source| Some(path_of(&source.path))).collect(),
         shards: geometry.stored_columns().map(|c| (c, Some(names.shard(c)))).collect(),
+        damage: Damaged::default(),
     };
     report.survival = survival(disk, geometry, manifest, &lying);
     report.shards =

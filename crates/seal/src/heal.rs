@@ -219,7 +219,7 @@ fn hold_back(
              --yes to put back what generation {have} had",
             newer.generation
         ),
-        None => return files,
+        None => return hold_back_unmounted(set, files, options, report),
     };
     for (entry, _) in files {
         let reason = reason.clone();
@@ -227,6 +227,33 @@ fn hold_back(
         report.not_healed.push(NotDone { path, reason });
     }
     Vec::new()
+}
+
+/// Holds back the originals of a disk that is not mounted: its folder is empty and on the disk of its
+/// parent, and another source is a disk of its own. Restored there, they would fill the wrong disk.
+fn hold_back_unmounted(
+    set: &Set<'_>,
+    files: Vec<(usize, Way)>,
+    options: &HealOptions,
+    report: &mut HealReport,
+) -> Vec<(usize, Way)> {
+    let emptied = set.emptied();
+    let device = |path: &Path| set.world.disk.meta(path).ok().map(|meta| meta.id.device);
+    let is_mount =
+        |path: &PathBuf| device(path).zip(device(&parent(path))).is_some_and(|(own, above)| own != above);
+    let mounted = set.sources.iter().zip(&emptied).find(|(path, emptied)| !**emptied && is_mount(path));
+    let Some((like, _)) = mounted.filter(|_| !options.yes) else { return files };
+    let is_unmounted = |source: usize| emptied[source] && !is_mount(&set.sources[source]);
+    let source = |(entry, _): &(usize, Way)| set.manifest.entries[*entry].source as usize;
+    let (held, files): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| is_unmounted(source(file)));
+    for source in held.iter().map(source).collect::<BTreeSet<_>>() {
+        let reason = format!(
+            "the folder is empty and no disk is mounted there, as at {}: mount the disk, or say --yes to restore into the folder",
+            like.display()
+        );
+        report.not_healed.push(NotDone { path: crate::names::shown_path(&set.sources[source]), reason });
+    }
+    files
 }
 
 /// Opens the sources to write, if that may be.

@@ -311,6 +311,8 @@ pub struct Survival {
     pub is_one_source: bool,
     /// Files with content.
     pub files: u64,
+    /// Sealed files that are changed or missing, so that they do not help to recover others.
+    pub unsealed: u64,
     /// The smallest losses that cost files, the worst first, the first 16; none where the code
     /// keeps its promise.
     pub losses: Vec<DiskLoss>,

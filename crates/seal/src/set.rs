@@ -35,9 +35,10 @@ use crate::set::grid::{Geometry, Grid};
 use crate::set::names::{Names, column_of, parent, path_of, shown};
 use crate::set::select::Select;
 use crate::set::shard::{Candidate, Shard, Unusable, is_for_now, need};
-use crate::set::survival::{Lying, survival};
+use crate::set::survival::{Damaged, Lying, survival};
 use crate::set::times::{is_rot_or_change, is_same_time};
 use crate::set::tree::{Moves, Way};
+use crate::set::verify::Damage;
 use crate::{Fault, FaultKind, World};
 use found::{choose, directories, find, home, open_root};
 pub(crate) use found::{manifests_in, sets_in};
@@ -670,8 +671,9 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
-    /// Returns how many disks can fail as shards and sources lie now.
-    pub(crate) fn survival(&self) -> Survival {
+    /// Returns how many disks can fail as shards and sources lie now, with the damage that a scan
+    /// found, or else with what the files' sizes and times tell.
+    pub(crate) fn survival(&self, damage: Option<&Damage>) -> Survival {
         let emptied = self.emptied();
         let is_there =
             |index: &usize| !emptied[*index] && self.world.disk.meta(&self.sources[*index]).is_ok();
@@ -680,6 +682,7 @@ impl<'w> Set<'w> {
         let lying = Lying {
             sources: (0..self.sources.len()).map(source).collect(),
             shards: self.geometry.stored_columns().map(shard).collect(),
+            damage: Damaged::of(self, damage),
         };
         survival(self.world.disk, &self.geometry, &self.manifest, &lying)
     }
@@ -743,7 +746,7 @@ impl<'w> Set<'w> {
         SetInfo {
             exposed,
             exposed_count,
-            survival: self.survival(),
+            survival: self.survival(None),
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,

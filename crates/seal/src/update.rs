@@ -280,16 +280,21 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
     Ok(())
 }
 
-/// Files that may be damaged or changed, and the option by which they are sealed as they are.
-fn suspect(all: &[PathBuf], (one, several): (&str, &str), fact: &str, option: &str) -> Fault {
+/// Files that may be damaged or changed, the option by which they are sealed as they are, and the
+/// command that restores the first.
+fn suspect(
+    all: &[PathBuf],
+    (one, several): (&str, &str),
+    fact: &str,
+    (option, command): (&str, String),
+) -> Fault {
     const SHOWN: usize = 5;
     let shown = &all[..all.len().min(SHOWN)];
     let more = if all.len() > shown.len() { ", .." } else { "" };
     let what = format!("{} {fact} ({}{more})", counted(all.len() as u64, one, several), paths(shown));
-    Fault::new(FaultKind::Suspect, what).at(&all[0]).hint(format!(
-        "if that was changed, say {option} to seal it; if not, it is damaged: get back from the set what was sealed, by \
-         'pantile unseal'"
-    ))
+    Fault::new(FaultKind::Suspect, what)
+        .at(&all[0])
+        .hint(format!("if that was changed, say {option} to seal it; if not, it is damaged: run '{command}'"))
 }
 
 impl Plan {
@@ -610,7 +615,10 @@ impl Plan {
                 &disguised,
                 ("file holds", "files hold"),
                 "something else than was sealed, though sizes and times of modification are as they were",
-                "--read-all",
+                (
+                    "--read-all",
+                    format!("pantile heal {} -- {}", set.names.dir.display(), disguised[0].display()),
+                ),
             ));
         }
         if !rot_or_change.is_empty() {
@@ -618,7 +626,7 @@ impl Plan {
                 &rot_or_change,
                 ("file has", "files have"),
                 "the size that was sealed, and in all blocks but few what was sealed",
-                "--accept-changes",
+                ("--accept-changes", format!("pantile unseal {} --to as-sealed", set.names.dir.display())),
             ));
         }
         self.stripes = allocator.stripes;

@@ -542,6 +542,7 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         (false, true) if only_misnamed(report) => {
             format!("Verdict: nothing is damaged, but shards have the names of others: run '{}'.", hint.heal_found(report))
         }
+        (false, true) if only_missing(report) => missing_only(report, hint),
         (false, true) if report.needs_seal => format!(
             "Verdict: damaged, and all of it can be repaired: run '{}', then '{}' for what was changed since.",
             hint.heal_found(report),
@@ -576,6 +577,35 @@ fn only_misnamed(report: &VerifyReport) -> bool {
         .iter()
         .any(|file| file.lost_blocks > 0 || (report.mode == "beside" && file.status == FileStatus::Missing));
     !report.needs_seal && report.findings.is_empty() && !lost && report.shards.iter().all(is_whole)
+}
+
+/// True if sealed files of disks that are there are missing, and nothing is rotten or lost beside.
+fn only_missing(report: &VerifyReport) -> bool {
+    let is_good =
+        |s: &ShardReport| s.status == ShardStatus::Good && s.wrong_blocks == 0 && s.misnamed.is_none();
+    let is_rotten = |file: &FileReport| match file.status {
+        FileStatus::Rotten | FileStatus::RotOrChange => true,
+        FileStatus::Unchanged => file.lost_blocks > 0,
+        FileStatus::Missing | FileStatus::Changed | FileStatus::Renamed | FileStatus::New => false,
+    };
+    report.mode == "beside"
+        && report.sources_emptied.is_empty()
+        && report.findings.is_empty()
+        && report.shards.iter().all(is_good)
+        && !report.files.iter().any(is_rotten)
+}
+
+/// Returns the verdict if files are missing, which the user may have deleted.
+fn missing_only(report: &VerifyReport, hint: &Hint) -> String {
+    let missing = report.files.iter().filter(|file| file.status == FileStatus::Missing).count();
+    let (are, they) = if missing == 1 { ("is", "it was") } else { ("are", "they were") };
+    format!(
+        "Verdict: {} {are} missing. If {they} deleted on purpose, run '{}'; if not, run '{}' first, which restores {}.",
+        count(missing, "sealed path"),
+        hint.seal(report),
+        hint.heal_found(report),
+        if missing == 1 { "it" } else { "them" }
+    )
 }
 
 /// Returns the verdict if files were changed since the seal, and nothing else is wrong.

@@ -17,7 +17,7 @@ use crate::set::window::Window;
 use crate::unseal::{make_parents, open_made, restore};
 use crate::update::size_of;
 use crate::{Fault, FaultKind};
-use pantile_format::{EntryKind, Timestamp};
+use pantile_format::{Entry, EntryKind, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -53,6 +53,7 @@ pub(super) fn heal_files(
     let mut dirs = Vec::new();
     let mut not_kept = Vec::new();
     let filled = filled_dirs(set, &files);
+    let empty_roots = empty_roots(set, &files);
     let is_name =
         |&(entry, _): &(usize, Way)| matches!(set.manifest.entries[entry].kind, EntryKind::HardLink { .. });
     let (names, files): (Vec<_>, Vec<_>) = files.into_iter().partition(is_name);
@@ -96,10 +97,27 @@ pub(super) fn heal_files(
     for made in dirs.into_iter().rev() {
         finish_dir(set, made, rights, report);
     }
+    for root in empty_roots {
+        finish_dir(set, root, rights, report);
+    }
     give_times_back(set, filled);
     let is_healed = |file: &NotDone| report.files_healed.contains(&file.path);
     report.doubtful.extend(doubtful.into_iter().filter(is_healed));
     Ok(())
+}
+
+/// Returns the top folders of sources of which nothing is there, such as new disks, if they are
+/// restored.
+fn empty_roots(set: &Set<'_>, files: &[(usize, Way)]) -> Vec<(usize, FileId)> {
+    let entries = &set.manifest.entries;
+    let emptied = set.emptied();
+    let restored: HashSet<u32> = files.iter().map(|&(index, _)| entries[index].source).collect();
+    let is_root = |(_, entry): &(usize, &Entry)| {
+        entry.path.is_empty() && emptied[entry.source as usize] && restored.contains(&entry.source)
+    };
+    let there = |(index, _)| Some((index, set.world.disk.meta(&set.original_path(index)).ok()?));
+    let roots = entries.iter().enumerate().filter(is_root).filter_map(there);
+    roots.filter(|(_, meta)| meta.kind == MetaKind::Dir).map(|(index, meta)| (index, meta.id)).collect()
 }
 
 /// The directories that are there and in which something is put back, with what they are now.
@@ -160,8 +178,11 @@ fn finish_dir(set: &Set<'_>, (index, made): (usize, FileId), rights: Rights, rep
         dir.set_meta(mode, entry.mtime)
     });
     if let Err(error) = done {
+        // The top folder of a disk can belong to root.
+        let is_root = entry.path.is_empty();
         let error = Fault::io("setting the mode of", &path, error);
-        report.not_healed.push(not_done(&path, &error));
+        let report = if is_root { &mut report.not_kept } else { &mut report.not_healed };
+        report.push(not_done(&path, &error));
     }
 }
 

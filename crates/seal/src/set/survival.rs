@@ -2,14 +2,18 @@
 //!
 //! A disk is what the system numbers as one device: two shards in one folder are lost together, and
 //! a shard with the source beside it. How many disks can fail is computed from the equations of the
-//! code for every choice of disks, from the manifest alone; no content is read. A choice that holds
-//! no more columns than the code claims to tolerate needs no computation.
+//! code for every choice of disks, from the manifest and from what is known to be damaged; no content
+//! is read. Files that changed or are missing since they were sealed are damage, too: their blocks
+//! do not help to recover others. Where nothing is damaged, a choice that holds no more columns than
+//! the code claims to tolerate needs no computation.
 
 use crate::disk::Disk;
-use crate::report::{DiskContent, DiskLoss, Survival};
+use crate::report::{DiskContent, DiskLoss, FileStatus, Survival};
+use crate::set::Set;
 use crate::set::bound::Bound;
 use crate::set::grid::{Geometry, stretches};
 use crate::set::names::{parent, shown_path};
+use crate::set::verify::Damage;
 use pantile::plan::SetTally;
 use pantile::{CellIndex, CellSet, Costs};
 use pantile_format::{EntryKind, Extent, Manifest, Mode};
@@ -21,6 +25,8 @@ use std::path::{Path, PathBuf};
 const TRIES_MOST: u64 = 4000;
 /// Losses that are reported.
 const SHOWN: usize = 16;
+/// Different sets of damaged cells that are counted with; beyond them nothing is promised.
+const DAMAGE_MOST: usize = 256;
 
 /// Where the parts of a set are.
 pub(crate) struct Lying<'p> {
@@ -28,6 +34,58 @@ pub(crate) struct Lying<'p> {
     pub(crate) sources: Vec<Option<&'p Path>>,
     /// By stored column; `None` if the shard is lost.
     pub(crate) shards: Vec<(usize, Option<PathBuf>)>,
+    /// What is damaged of those that are there.
+    pub(crate) damage: Damaged,
+}
+
+/// Runs of stripes in which cells are damaged.
+#[derive(Default)]
+pub(crate) struct Damaged {
+    /// The damaged cells, by ascending runs.
+    pub(crate) cells: Vec<(Range<u64>, CellSet)>,
+    /// The lanes on which files were changed on purpose, by ascending runs: nothing needs the
+    /// content that was sealed.
+    pub(crate) changed: Vec<Stretch>,
+    /// Sealed files that are changed or missing.
+    pub(crate) files: u64,
+}
+
+impl Damaged {
+    /// Returns what a scan of a set found; without one what the files' sizes and times tell.
+    pub(crate) fn of(set: &Set<'_>, scanned: Option<&Damage>) -> Damaged {
+        let beside = set.manifest.mode == Mode::Beside;
+        let extents = |is: fn(FileStatus) -> bool| -> Vec<Extent> {
+            let all = set.manifest.entries.iter().zip(&set.originals).filter(|_| beside);
+            let own = all.filter(|(_, original)| original.as_ref().is_some_and(|found| is(found.status)));
+            own.flat_map(|(entry, _)| extents_of(&entry.kind).iter().copied()).collect()
+        };
+        let is_unsealed = |status| matches!(status, FileStatus::Missing | FileStatus::Changed);
+        let cells = match scanned {
+            Some(damage) => damage.cells.iter().map(|(run, cells)| (run.clone(), cells.clone())).collect(),
+            None => {
+                let cells = |(run, lanes): (_, Vec<u32>)| {
+                    let mut cells = set.geometry.no_cells();
+                    lanes.iter().for_each(|&lane| cells.insert(set.geometry.lanes[lane as usize]));
+                    (run, cells)
+                };
+                stretches(&extents(is_unsealed)).into_iter().map(cells).collect()
+            }
+        };
+        let unsealed = set.originals.iter().flatten().filter(|found| beside && is_unsealed(found.status));
+        Damaged {
+            cells,
+            changed: stretches(&extents(|status| status == FileStatus::Changed)),
+            files: unsealed.count() as u64,
+        }
+    }
+}
+
+/// Returns the places of a file's blocks; none of anything else.
+fn extents_of(kind: &EntryKind) -> &[Extent] {
+    match kind {
+        EntryKind::File { extents, .. } => extents,
+        _ => &[],
+    }
 }
 
 /// Returns how many disks can fail, and which first losses cost files.
@@ -47,6 +105,7 @@ pub(crate) fn survival(
             let alone = Loss { sources: vec![source], columns: Vec::new() };
             !model.comes_back(&alone)
         });
+    model.take(&lying.damage);
     let (disks, gone) = disks(disk, manifest, lying);
     let files = model.files().count() as u64;
     let mut survival = Survival {
@@ -58,9 +117,14 @@ pub(crate) fn survival(
         survives: 0,
         is_complete: true,
         files,
+        unsealed: lying.damage.files,
         losses: Vec::new(),
         loss_count: 0,
     };
+    if model.cases.len() > DAMAGE_MOST {
+        survival.is_complete = false;
+        return survival;
+    }
     if files == 0 || !model.comes_back(&gone) {
         // Nothing can be lost, or too much is lost already, which is for `verify` to say.
         survival.disks.clear();
@@ -137,17 +201,79 @@ struct Model<'a> {
     geometry: &'a Geometry,
     manifest: &'a Manifest,
     bound: Option<Bound>,
-    /// By lost sources the stripes on which their files lie, with the lanes.
-    stretches: HashMap<Vec<usize>, Vec<Stretch>>,
+    /// By lost sources the stripes on which their files are stored or which are damaged.
+    spots: HashMap<Vec<usize>, Vec<Spot>>,
+    /// The different cases of damage.
+    cases: Vec<Case>,
+    /// The runs of damaged stripes, each with its case.
+    damaged: Vec<(Range<u64>, usize)>,
 }
 
 /// A run of stripes, and the lanes on which files lie there.
-type Stretch = (Range<u64>, Vec<u32>);
+pub(crate) type Stretch = (Range<u64>, Vec<u32>);
+
+/// Damage of a stripe.
+#[derive(PartialEq, Eq, Hash, Clone)]
+struct Case {
+    lost: CellSet,
+    /// The lanes of `lost` whose content is still needed.
+    wanted: Vec<u32>,
+}
+
+/// A run of stripes in which the same is lost: lanes with lost sources, and a case of damage.
+type Spot = (Range<u64>, (Vec<u32>, Option<usize>));
+
+/// Cuts two lists of ascending runs into runs over which both are constant. Stripes of neither are
+/// left out.
+fn overlay<'a, A, B>(
+    one: &'a [(Range<u64>, A)],
+    two: &'a [(Range<u64>, B)],
+) -> Vec<(Range<u64>, Option<&'a A>, Option<&'a B>)> {
+    let bounds = |run: &Range<u64>| [run.start, run.end];
+    let mut cuts: Vec<u64> = one.iter().flat_map(|(run, _)| bounds(run)).collect();
+    cuts.extend(two.iter().flat_map(|(run, _)| bounds(run)));
+    cuts.sort_unstable();
+    cuts.dedup();
+    let (mut at_one, mut at_two) = (0, 0);
+    let mut all = Vec::new();
+    for (&start, &end) in cuts.iter().zip(cuts.iter().skip(1)) {
+        at_one += one[at_one..].iter().take_while(|(run, _)| run.end <= start).count();
+        at_two += two[at_two..].iter().take_while(|(run, _)| run.end <= start).count();
+        let a = one.get(at_one).filter(|(run, _)| run.start <= start).map(|(_, a)| a);
+        let b = two.get(at_two).filter(|(run, _)| run.start <= start).map(|(_, b)| b);
+        if a.is_some() || b.is_some() {
+            all.push((start..end, a, b));
+        }
+    }
+    all
+}
 
 impl<'a> Model<'a> {
     fn new(geometry: &'a Geometry, manifest: &'a Manifest) -> Model<'a> {
         let bound = Bound::of(geometry, manifest.mode, &manifest.sources);
-        Model { geometry, manifest, bound, stretches: HashMap::new() }
+        let (cases, damaged) = (Vec::new(), Vec::new());
+        Model { geometry, manifest, bound, spots: HashMap::new(), cases, damaged }
+    }
+
+    /// Counts with some damage from here on.
+    fn take(&mut self, damage: &Damaged) {
+        self.spots.clear();
+        let mut known: HashMap<Case, usize> = HashMap::new();
+        for (run, lost, changed) in overlay(&damage.cells, &damage.changed) {
+            let Some(lost) = lost else { continue };
+            let is_wanted = |lane: &u32| {
+                lost.contains(self.geometry.lanes[*lane as usize])
+                    && changed.is_none_or(|changed| !changed.contains(lane))
+            };
+            let wanted = (0..self.geometry.lanes.len() as u32).filter(is_wanted).collect();
+            let case = Case { lost: lost.clone(), wanted };
+            let next = known.len();
+            let at = *known.entry(case.clone()).or_insert(next);
+            if at == next {
+                self.cases.push(case);
+            }
+            self.damaged.push((run, at));
+        }
     }
 
     /// The files with blocks: each with its source and its extents.
@@ -191,13 +317,25 @@ impl<'a> Model<'a> {
         wanted.is_empty() || self.geometry.codec.recovery(lost, &wanted, &Costs::uniform()).is_ok()
     }
 
-    /// The stretches of stripes on which files of lost sources lie.
-    fn stretches(&mut self, sources: &[usize]) -> &[Stretch] {
+    /// Returns the runs of stripes on which files of lost sources are stored, or which are damaged.
+    fn spots(&mut self, sources: &[usize]) -> &[Spot] {
         let files = self.files();
-        self.stretches.entry(sources.to_vec()).or_insert_with(|| {
-            let own = files.filter(|(source, _)| sources.contains(source));
-            let all: Vec<Extent> = own.flat_map(|(_, extents)| extents.iter().copied()).collect();
-            stretches(&all)
+        let (full, damaged) = (self.manifest.mode == Mode::Full, &self.damaged);
+        let stripes = self.manifest.stripes;
+        self.spots.entry(sources.to_vec()).or_insert_with(|| {
+            let stretches = match full {
+                // All files are in the shards.
+                true => vec![(0..stripes, Vec::new())],
+                false => {
+                    let own = files.filter(|(source, _)| sources.contains(source));
+                    let all: Vec<Extent> = own.flat_map(|(_, extents)| extents.iter().copied()).collect();
+                    stretches(&all)
+                }
+            };
+            let spot = |(run, lanes, case): (Range<u64>, Option<&Vec<u32>>, Option<&usize>)| {
+                (run, (lanes.cloned().unwrap_or_default(), case.copied()))
+            };
+            overlay(&stretches, damaged).into_iter().map(spot).collect()
         })
     }
 
@@ -205,48 +343,55 @@ impl<'a> Model<'a> {
     fn comes_back(&mut self, loss: &Loss) -> bool {
         let tolerance = self.geometry.codec.code().claim().tolerance;
         let worst = self.cells(loss, &self.lanes(loss));
-        if worst.columns(self.geometry.codec.code()).len() <= tolerance || self.follows(&worst) {
+        let is_easy = |case: Option<&Case>| {
+            let mut lost = worst.clone();
+            case.into_iter().flat_map(|case| case.lost.iter()).for_each(|cell| lost.insert(cell));
+            lost.columns(self.geometry.codec.code()).len() <= tolerance || self.follows(&lost)
+        };
+        if is_easy(None) && self.cases.iter().all(|case| is_easy(Some(case))) {
             return true;
         }
-        if loss.sources.is_empty() {
-            // Of parity alone no file is lost.
-            return self.manifest.mode == Mode::Beside;
-        }
-        let mut lanes: Vec<Vec<u32>> =
-            self.stretches(&loss.sources).iter().map(|(_, lanes)| lanes.clone()).collect();
-        lanes.sort_unstable();
-        lanes.dedup();
-        lanes.iter().all(|lanes| self.gone(loss, lanes).is_empty())
+        let mut spots: Vec<(Vec<u32>, Option<usize>)> =
+            self.spots(&loss.sources).iter().map(|(_, what)| what.clone()).collect();
+        spots.sort_unstable();
+        spots.dedup();
+        spots.iter().all(|spot| self.gone(loss, spot).is_empty())
     }
 
-    /// Those of some lanes that do not come back.
-    fn gone(&self, loss: &Loss, lanes: &[u32]) -> Vec<u32> {
-        let lost = self.cells(loss, lanes);
+    /// Returns the lanes whose content is needed and does not come back, where some lanes are lost
+    /// with a case of damage.
+    fn gone(&self, loss: &Loss, (lanes, case): &(Vec<u32>, Option<usize>)) -> Vec<u32> {
+        let case = case.map(|case| &self.cases[case]);
+        let mut lost = self.cells(loss, lanes);
         let cell = |lane: u32| self.geometry.lanes[lane as usize];
-        let comes_back =
-            |lane: &u32| self.geometry.codec.recovery(&lost, &[cell(*lane)], &Costs::uniform()).is_ok();
-        let mut lanes: Vec<u32> = lanes.to_vec();
-        if self.manifest.mode == Mode::Full {
-            lanes = (0..self.geometry.lanes.len() as u32).filter(|&lane| lost.contains(cell(lane))).collect();
+        let mut wanted = match self.manifest.mode {
+            Mode::Full => {
+                (0..self.geometry.lanes.len() as u32).filter(|&lane| lost.contains(cell(lane))).collect()
+            }
+            Mode::Beside => lanes.clone(),
+        };
+        if let Some(case) = case {
+            wanted.retain(|&lane| !case.lost.contains(cell(lane)));
+            wanted.extend(&case.wanted);
+            case.lost.iter().for_each(|cell| lost.insert(cell));
         }
-        lanes.retain(|lane| !comes_back(lane));
-        lanes
+        let comes_back = |cells: &[CellIndex]| {
+            cells.is_empty() || self.geometry.codec.recovery(&lost, cells, &Costs::uniform()).is_ok()
+        };
+        if comes_back(&wanted.iter().map(|&lane| cell(lane)).collect::<Vec<_>>()) {
+            return Vec::new();
+        }
+        wanted.retain(|&lane| !comes_back(&[cell(lane)]));
+        wanted
     }
 
-    /// How many files do not come back after a loss.
+    /// Returns how many files do not come back after a loss.
     fn files_lost(&mut self, loss: &Loss) -> u64 {
         let mut gone: BTreeMap<u32, Vec<Range<u64>>> = BTreeMap::new();
-        if self.manifest.mode == Mode::Full {
-            let everywhere = 0..self.manifest.stripes;
-            for lane in self.gone(loss, &[]) {
-                gone.insert(lane, vec![everywhere.clone()]);
-            }
-        } else {
-            let mut known: HashMap<Vec<u32>, Vec<u32>> = HashMap::new();
-            for (stripes, lanes) in self.stretches(&loss.sources).to_vec() {
-                let lost = known.entry(lanes).or_insert_with_key(|lanes| self.gone(loss, lanes));
-                lost.iter().for_each(|&lane| gone.entry(lane).or_default().push(stripes.clone()));
-            }
+        let mut known: HashMap<(Vec<u32>, Option<usize>), Vec<u32>> = HashMap::new();
+        for (stripes, spot) in self.spots(&loss.sources).to_vec() {
+            let lost = known.entry(spot).or_insert_with_key(|spot| self.gone(loss, spot));
+            lost.iter().for_each(|&lane| gone.entry(lane).or_default().push(stripes.clone()));
         }
         let is_gone = |extent: &Extent| {
             let Some(ranges) = gone.get(&extent.lane.0) else { return false };
@@ -259,13 +404,16 @@ impl<'a> Model<'a> {
     /// Finds the smallest number of disks of which some choice costs files.
     fn search(&mut self, disks: &[Loss], gone: &Loss, survival: &mut Survival) {
         let columns: Vec<usize> = disks.iter().map(|loss| self.columns(loss).len()).collect();
+        let of_case = |case: &Case| case.lost.columns(self.geometry.codec.code()).len();
+        let damaged = self.cases.iter().map(of_case).max().unwrap_or(0);
+        let tries_most = (TRIES_MOST / (1 + self.cases.len() as u64)).max(16);
         // Those with most on them first: the first choices are the worst.
         let mut order: Vec<usize> = (0..disks.len()).collect();
         order.sort_by_key(|&index| std::cmp::Reverse(columns[index]));
         let mut tries = 0;
         for size in 1..=disks.len().min(survival.promised as usize) {
             let worst: usize = order[..size].iter().map(|&index| columns[index]).sum();
-            if worst <= survival.promised as usize {
+            if worst + damaged <= survival.promised as usize {
                 survival.survives = size as u64;
                 continue;
             }
@@ -275,7 +423,7 @@ impl<'a> Model<'a> {
                 loss.sources.sort_unstable();
                 loss
             };
-            let limits = (TRIES_MOST - tries, SHOWN);
+            let limits = (tries_most - tries, SHOWN);
             let tally = SetTally::of(disks.len(), size, limits, |pick| self.comes_back(&lost(pick)));
             tries += tally.tried;
             survival.loss_count += tally.lost();

@@ -590,7 +590,7 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>) -> VerifyRep
         partial: chosen.is_some(),
         exposed,
         exposed_count,
-        survival: set.survival(),
+        survival: set.survival(Some(damage).filter(|_| chosen.is_none())),
         set: set.manifest.set.to_string(),
         name: shown(&set.manifest.name),
         code: set.manifest.code.spec.clone(),

@@ -1,6 +1,7 @@
 //! Claim: where several sources are sealed beside their files, each is a disk: any t of them that
 //! are lost whole come back, whatever their sizes.
 
+use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
 use pantile_seal::*;
 use std::fs;
@@ -234,4 +235,47 @@ fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
         !survival.is_unborne && survival.is_one_source && survival.losses[0].files_lost > 0,
         "{report:?}"
     );
+}
+
+#[test]
+fn the_top_folder_of_a_new_disk_gets_its_mode_and_time() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let place = Place::new();
+    let disks = disks(&place, 3, 5);
+    fs::set_permissions(&disks[1], fs::Permissions::from_mode(0o700)).unwrap();
+    age(&disks[1], 1_500_000_000);
+    seal(&options(&place, &disks, "raid5", true), &mut Silent).unwrap();
+    fs::remove_dir_all(&disks[1]).unwrap();
+    fs::create_dir(&disks[1]).unwrap();
+    let set = SetPaths { disks: at(&disks), ..place.set() };
+    heal(&HealOptions { set, ..Default::default() }, &mut Silent).unwrap();
+    let meta = fs::metadata(&disks[1]).unwrap();
+    assert_eq!((meta.mode() & 0o7777, meta.mtime()), (0o700, 1_500_000_000));
+}
+
+/// The folder in which a disk was mounted is empty and on the disk of its parent.
+#[test]
+fn a_disk_that_is_not_mounted_is_not_restored_into_its_folder() {
+    let place = Place::new();
+    let disks = disks(&place, 3, 6);
+    seal(&options(&place, &disks, "raid5", true), &mut Silent).unwrap();
+    let before = content(&disks[0]);
+    fs::remove_dir_all(&disks[0]).unwrap();
+    fs::create_dir(&disks[0]).unwrap();
+    let healed = |yes, devices| {
+        let disk = FaultDisk::new(place.dir.path(), Faults { devices, ..Faults::default() });
+        let set = SetPaths { disks: at(&disks), ..place.set() };
+        let options = HealOptions { set, yes, ..Default::default() };
+        World { disk: &disk, threads: 1 }.heal(&options, &mut Silent)
+    };
+    let others: &[_] = &[("disk1", 1002), ("disk2", 1003)];
+    let said = healed(false, others).unwrap_err().to_string();
+    assert!(said.contains("no disk is mounted there"), "{said}");
+    assert!(content(&disks[0]).is_empty());
+    healed(true, others).unwrap();
+    assert_eq!(content(&disks[0]), before);
+    fs::remove_dir_all(&disks[0]).unwrap();
+    fs::create_dir(&disks[0]).unwrap();
+    healed(false, &[("disk0", 1001), ("disk1", 1002), ("disk2", 1003)]).unwrap();
+    assert_eq!(content(&disks[0]), before);
 }

@@ -61,8 +61,13 @@ fn sentence(survival: &Survival, (code, mode): (&str, &str)) -> Option<String> {
         1 => "; 1 other choice costs files, too".into(),
         others => format!("; {others} other choices cost files, too"),
     };
+    let because = match survival.unsealed {
+        0 => String::new(),
+        1 => ", because 1 file is changed or missing since it was sealed".into(),
+        files => format!(", because {files} files are changed or missing since they were sealed"),
+    };
     Some(format!(
-        "Warning: {can}, not {promised}, as {code} suggests: if {} {fails}, {lost}{others}.",
+        "Warning: {can}, not {promised}, as {code} suggests{because}: if {} {fails}, {lost}{others}.",
         labels.join(" and ")
     ))
 }
