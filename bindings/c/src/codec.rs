@@ -147,10 +147,15 @@ pub unsafe extern "C" fn pantile_reconstruct(
             _ => Access::Write,
         };
         stripe.check(access, &[Span::of(states)])?;
-        let those = |is_so: fn(u8) -> bool| -> Columns<usize> {
-            (0..column_count).filter(|&column| is_so(states[column])).collect()
-        };
-        let (lost, wanted) = (those(|state| state != PRESENT), those(|state| state == WANTED));
+        let (mut lost, mut wanted) = (Columns::new(), Columns::new());
+        for (column, &state) in states.iter().enumerate() {
+            if state != PRESENT {
+                lost.push(column);
+            }
+            if state == WANTED {
+                wanted.push(column);
+            }
+        }
         let recovery = codec.decoder_of(&lost, &wanted)?;
         let give = |cell, column| match (recovery.use_of(cell), states[column]) {
             (Use::Unused, _) => Given::Nothing,
@@ -209,16 +214,20 @@ impl<'c> Change<'c> {
     /// Whether the element reaches a cell of parity.
     fn reaches(&self, cell: CellIndex) -> bool {
         let code = self.codec.code();
-        let row = code.parity().iter().position(|&parity| parity == cell);
-        row.is_some_and(|row| !code.generator().get(row, self.position).is_zero())
+        let row = || code.parity().iter().position(|&parity| parity == cell);
+        let reaches = |row| !code.generator().get(row, self.position).is_zero();
+        code.is_parity(cell) && row().is_some_and(reaches)
     }
 
-    /// The columns that it reaches, ascending, each as often as it has cells of these parities.
-    fn reached(&self) -> Columns<usize> {
+    /// Appends the columns that it reaches, ascending, each as often as it has cells of these
+    /// parities.
+    fn add_reached(&self, to: &mut Columns) {
         let code = self.codec.code();
-        let row_reaches = |&row: &usize| !code.generator().get(row, self.position).is_zero();
-        let rows = (0..code.parity().len()).filter(row_reaches);
-        rows.map(|row| code.column_of(code.parity()[row])).collect()
+        for (row, &parity) in code.parity().iter().enumerate() {
+            if !code.generator().get(row, self.position).is_zero() {
+                to.push(code.column_of(parity));
+            }
+        }
     }
 }
 
@@ -239,7 +248,8 @@ pub unsafe extern "C" fn pantile_update(
         let change = unsafe {
             Change::new(codec, columns, column_count, element_bytes, position, offset, new_content, bytes)?
         };
-        let (code, reached) = (change.codec.code(), change.reached());
+        let (code, mut reached) = (change.codec.code(), Columns::new());
+        change.add_reached(&mut reached);
         let own = code.column_of(change.cell);
         let is_needed = |column| column == own || reached.contains(&column);
         let access = |column| if is_needed(column) { Access::Write } else { Access::None };
@@ -271,7 +281,8 @@ pub unsafe extern "C" fn pantile_update_parity(
         let change = unsafe {
             Change::new(codec, columns, column_count, element_bytes, position, offset, change, bytes)?
         };
-        let reached = change.reached();
+        let mut reached = Columns::new();
+        change.add_reached(&mut reached);
         let is_there = |column| change.stripe.is_there(column) && reached.contains(&column);
         if !reached.is_empty() && !(0..column_count).any(is_there) {
             return Err(Fault::new(

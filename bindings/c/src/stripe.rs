@@ -12,8 +12,9 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// Columns by number, or something of each: no code has more than 258.
-pub(crate) type Columns<T> = SmallVec<[T; 512]>;
+/// Columns by number: no code has more than 258. Filled where they lie, as a list that is moved takes
+/// its room along.
+pub(crate) type Columns = SmallVec<[usize; 512]>;
 
 /// What a call does with a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub(crate) struct Span {
     len: usize,
     is_written: bool,
     /// The column; `None` for what is passed beside them.
-    column: Option<usize>,
+    column: Option<u32>,
 }
 
 impl Span {
@@ -83,15 +84,17 @@ impl<'s> Stripe<'s> {
     }
 
     /// The columns that are NULL.
-    pub(crate) fn absent(&self) -> Columns<usize> {
-        (0..self.columns.len()).filter(|&column| !self.is_there(column)).collect()
+    pub(crate) fn absent(&self) -> impl Iterator<Item = usize> {
+        (0..self.columns.len()).filter(|&column| !self.is_there(column))
     }
 
     /// Refuses a column that is NULL, or does not fit in memory from where it begins, or overlaps
     /// something where one of both is written: another column, what is `beside` them, or the list
     /// of the columns itself, which is read as long as the call lasts.
     pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
-        let mut spans: SmallVec<[Span; 512]> = beside.iter().copied().collect();
+        // Filled where it lies: moving it costs more than all other checks.
+        let mut spans = SmallVec::<[Span; 512]>::new();
+        spans.extend_from_slice(beside);
         spans.push(Span::of(self.columns));
         for (column, pointer) in self.columns.iter().enumerate() {
             let is_written = match access(column) {
@@ -105,7 +108,7 @@ impl<'s> Stripe<'s> {
                 ));
             }
             let len = self.code.rows(column) * self.element;
-            spans.push(Span { start: pointer.addr(), len, is_written, column: Some(column) });
+            spans.push(Span { start: pointer.addr(), len, is_written, column: Some(column as u32) });
         }
         check_apart(&mut spans)
     }
@@ -138,6 +141,17 @@ impl<'s> Stripe<'s> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer(column, row, within.start), within.len()) }
     }
 
+    /// Calls for every cell with its column and row, ascending.
+    fn for_each_cell(&self, mut call: impl FnMut(CellIndex, usize, usize)) {
+        let mut cell = 0;
+        for column in 0..self.columns.len() {
+            for row in 0..self.code.rows(column) {
+                call(CellIndex(cell), column, row);
+                cell += 1;
+            }
+        }
+    }
+
     /// Every cell with its column and row, ascending.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (CellIndex, usize, usize)> + use<'s> {
         let code = self.code;
@@ -157,7 +171,8 @@ impl<'s> Stripe<'s> {
         give: impl Fn(CellIndex, usize) -> Given,
         mut run: impl FnMut(&mut [Buffer<'_>], Range<usize>) -> Answer,
     ) -> Answer {
-        let aside = self.cells().filter(|&(cell, column, _)| give(cell, column) == Given::Aside).count();
+        let mut aside = 0;
+        self.for_each_cell(|cell, column, _| aside += usize::from(give(cell, column) == Given::Aside));
         let tile = match aside {
             0 => within.len(),
             some => (SCRATCH_BYTES / some).clamp(TILE_BYTES_LEAST, within.len().max(TILE_BYTES_LEAST)),
@@ -173,7 +188,8 @@ impl<'s> Stripe<'s> {
             let part = start..within.end.min(start.saturating_add(tile));
             let mut scratch = kept.scratch.chunks_exact_mut(part.len());
             answer = kept.buffers.with(|buffers| {
-                for (cell, column, row) in self.cells() {
+                buffers.reserve(self.code.cell_count());
+                self.for_each_cell(|cell, column, row| {
                     buffers.push(match give(cell, column) {
                         Given::Nothing => Buffer::Absent,
                         // SAFETY: whoever says so has had the column checked for it.
@@ -185,7 +201,7 @@ impl<'s> Stripe<'s> {
                             None => unreachable!("there is a tile of scratch for each"),
                         },
                     });
-                }
+                });
                 run(buffers, part.clone())
             });
             start = part.end;
@@ -226,7 +242,10 @@ const TILE_BYTES_LEAST: usize = 4096;
 
 /// Refuses memory that is written and overlaps other memory. No allocation, sorts in place.
 fn check_apart(spans: &mut [Span]) -> Answer {
-    spans.sort_unstable_by_key(|span| span.start);
+    // Most are in order.
+    if !spans.is_sorted_by_key(|span| span.start) {
+        spans.sort_unstable_by_key(|span| span.start);
+    }
     // The ends of what was passed so far: of all, and of what is written.
     let (mut all, mut written): (Option<Span>, Option<Span>) = (None, None);
     for span in spans.iter().filter(|span| span.len > 0) {
@@ -296,7 +315,7 @@ mod tests {
         let mut spans: Vec<Span> = spans
             .iter()
             .enumerate()
-            .map(|(i, &(start, len, is_written))| Span { start, len, is_written, column: Some(i) })
+            .map(|(i, &(start, len, is_written))| Span { start, len, is_written, column: Some(i as u32) })
             .collect();
         check_apart(&mut spans).map_err(|fault| fault.status)
     }

@@ -2,11 +2,12 @@
 //! `libisal.so.2` runs with this library in its place and gets the same bytes.
 //!
 //! Tables are recognised by what they hold, never by where they lie (`tables.rs`); what they mean
-//! is compiled once per thread and found again by content (`compiled.rs`, the one module that knows
+//! is used as it is, or compiled and found again by content (`compiled.rs`, the one module that knows
 //! the kernels). Functions for checksums and compression go to the real library (`passed_on.rs`).
 //!
 //! What ISA-L's interface cannot say, and what happens then, is on the page `docs/isal.md`: a call
-//! that can neither be right nor report it ends the process with a sentence on standard error.
+//! that can neither be right nor report it ends the process. Nothing is written to standard error
+//! unless asked.
 //!
 //! Not here: codes, plans, proofs. They are Pantile's own interface.
 #![allow(clippy::missing_safety_doc, reason = "every exported function has the contract of ISA-L's headers")]
@@ -20,3 +21,4 @@ mod raid;
 mod refuse;
 mod tables;
 mod trace;
+mod version;

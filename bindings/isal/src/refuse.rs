@@ -1,16 +1,36 @@
-//! The end of calls that can neither give the right bytes nor report that they do not.
+//! The end of calls that can neither give the right bytes nor report that they do not, and
+//! sentences for those who ask for them.
+//!
+//! Descriptor 2 of a daemon can be a file of data: nothing is written to it unless the environment
+//! says so.
 
+use std::ffi::CString;
 use std::io::Write;
+use std::sync::OnceLock;
 
-/// Says on standard error what is wrong with a call and what to do.
+/// Whether sentences are asked for: `PANTILE_ISAL_WARN=1`, or the trace.
+pub fn is_asked() -> bool {
+    static ASKED: OnceLock<bool> = OnceLock::new();
+    let is_one = |name| std::env::var_os(name).is_some_and(|value| value == "1");
+    *ASKED.get_or_init(|| is_one("PANTILE_ISAL_WARN") || is_one("PANTILE_ISAL_TRACE"))
+}
+
+/// Says on standard error what is wrong with a call and what to do, if that was asked for.
 pub fn say(what: std::fmt::Arguments<'_>) {
-    // A program without standard error cannot be told.
-    let _ = writeln!(std::io::stderr(), "pantile-isal: {what}");
+    if is_asked() {
+        // A program without standard error cannot be told.
+        let _ = writeln!(std::io::stderr(), "pantile-isal: {what}");
+    }
 }
 
 /// Ends the process: ISA-L's function returns nothing, and wrong parity would be found when it is
-/// too late.
+/// too late. The system's log says why.
+#[cold]
 pub fn abort(what: std::fmt::Arguments<'_>) -> ! {
     say(what);
+    if let Ok(text) = CString::new(format!("pantile-isal: {what}")) {
+        // SAFETY: a format that takes one text, and texts that end with zero.
+        unsafe { libc::syslog(libc::LOG_USER | libc::LOG_CRIT, c"%s".as_ptr(), text.as_ptr()) };
+    }
     std::process::abort()
 }

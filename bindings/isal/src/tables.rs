@@ -72,6 +72,27 @@ pub fn from_nibbles(slot: &Slot) -> Option<u8> {
     (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
 }
 
+/// The coefficient of a table of one, in any form.
+pub fn from_slot(slot: &Slot) -> Option<u8> {
+    from_nibbles(slot).or_else(|| coefficients(slot)?.first().copied())
+}
+
+/// A number of what a table of nibbles says, never 0; `None` if it is something else.
+///
+/// Tables that differ may have one number, though seldom.
+pub fn number_of_nibbles(table: &[u8]) -> Option<u64> {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (slots, _) = table.as_chunks::<SLOT_BYTES>();
+    let (mut number, mut weight, mut differs) = (0u64, STEP, false);
+    for slot in slots {
+        let nibbles = &NIBBLES[usize::from(slot[1])];
+        differs |= slot != nibbles;
+        number = number.wrapping_add(weight.wrapping_mul(u64::from(slot[1]) + 1));
+        weight = weight.wrapping_add(STEP << 1);
+    }
+    (!differs).then_some(number | 1)
+}
+
 /// The coefficients of a whole table, one for each 32 bytes; `None` if it is of no form that is
 /// known, or of two that say different things.
 pub fn coefficients(table: &[u8]) -> Option<Vec<u8>> {

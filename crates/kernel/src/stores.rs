@@ -6,7 +6,7 @@ use crate::arch::native::cpu;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stores {
     /// Streaming if sources and outputs together exceed what a second-level cache holds, cached
-    /// below that.
+    /// below that, and where outputs are added to.
     #[default]
     Auto,
     /// Through the cache: for outputs that are read again at once.

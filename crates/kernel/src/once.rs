@@ -1,0 +1,272 @@
+//! Sums of products by a matrix that is used as it is, for calls that are over before one is
+//! compiled.
+//!
+//! Against a [`Dot`](crate::Dot): nothing is made, kept or allocated, and nothing is known of far
+//! streams, of zeros or of rows over different sources.
+
+use std::mem::MaybeUninit;
+
+use crate::arch::native::*;
+use crate::engine::{Engine, Job, MAX_OUTPUTS, MAX_SOURCES, Summing};
+use crate::portable::product;
+use crate::tier::Tier;
+
+/// Coefficients that lie at equal steps in memory, outputs x sources.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid<'a> {
+    /// From the coefficient of output 0 and source 0 on.
+    pub bytes: &'a [u8],
+    /// From the coefficient of an output to that of the next one, in bytes.
+    pub output_step: usize,
+    /// From the coefficient of a source to that of the next one, in bytes.
+    pub source_step: usize,
+}
+
+impl Grid<'_> {
+    #[inline]
+    fn at(&self, output: usize, source: usize) -> u8 {
+        self.bytes[output * self.output_step + source * self.source_step]
+    }
+}
+
+/// Computes `outputs[o] = start[o] + sum over s of coefficient(o, s) * sources[s]`; without `start`
+/// the sums alone.
+///
+/// Cost: no allocation, no lock; some nanoseconds, and about one for each coefficient, before a byte
+/// moves. One pass over the sources for eight outputs. Panics if the grid or `start` is too short.
+///
+/// # Safety
+///
+/// Every source and start is valid for reads and every output for writes of `len` bytes. An output
+/// overlaps no source and no other output; `start[o]` is `outputs[o]` or overlaps no output.
+/// Outputs need not be initialised.
+#[inline]
+pub unsafe fn sum_once(
+    grid: Grid<'_>,
+    start: Option<&[*const u8]>,
+    sources: &[*const u8],
+    outputs: &[*mut u8],
+    len: usize,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { sum_once_with(Tier::best(), grid, start, sources, outputs, len) }
+}
+
+/// As [`sum_once`], for a tier of the caller's choice; the portable one if this machine lacks it.
+///
+/// # Safety
+///
+/// As [`sum_once`].
+pub unsafe fn sum_once_with(
+    tier: Tier,
+    grid: Grid<'_>,
+    start: Option<&[*const u8]>,
+    sources: &[*const u8],
+    outputs: &[*mut u8],
+    len: usize,
+) {
+    macro_rules! by_engine {
+        ([$($name:ident)*]) => {
+            match tier {
+                $(tier if tier == $name::TIER => if let Some(engine) = $name::new() {
+                    // SAFETY: the caller's promise.
+                    return unsafe { by_passes(engine, grid, start, sources, outputs, len) };
+                },)*
+                _ => {}
+            }
+        };
+    }
+    for_engines!(by_engine());
+    // SAFETY: the caller's promise.
+    unsafe { by_bytes(grid, start, sources, outputs, len) }
+}
+
+/// # Safety
+///
+/// As [`sum_once`].
+unsafe fn by_passes<E: Engine>(
+    engine: E,
+    grid: Grid<'_>,
+    start: Option<&[*const u8]>,
+    sources: &[*const u8],
+    outputs: &[*mut u8],
+    len: usize,
+) {
+    let mut room = [const { MaybeUninit::<E::Coefficient>::uninit() }; MAX_SOURCES * MAX_OUTPUTS];
+    for first in (0..outputs.len()).step_by(MAX_OUTPUTS) {
+        let count = MAX_OUTPUTS.min(outputs.len() - first);
+        let is_ones = |o: &usize| (0..sources.len()).all(|s| grid.at(first + o, s) == 1);
+        let ones_at = (0..count).find(is_ones);
+        // An output of ones comes first, and has no coefficients.
+        let order: [usize; MAX_OUTPUTS] = std::array::from_fn(|o| match ones_at {
+            Some(at) if o == 0 => first + at,
+            Some(at) if o <= at => first + o - 1,
+            _ => first + o,
+        });
+        let ones = ones_at.is_some();
+        let multiplied = &order[usize::from(ones)..count];
+        let mut to = [std::ptr::null_mut(); MAX_OUTPUTS];
+        to[..count].iter_mut().zip(&order).for_each(|(to, &o)| *to = outputs[o]);
+        let mut begin = [std::ptr::null(); MAX_OUTPUTS];
+        if let Some(start) = start {
+            begin[..count].iter_mut().zip(&order).for_each(|(begin, &o)| *begin = start[o]);
+        }
+        let mut begins = start.is_some();
+        let mut taken = 0;
+        loop {
+            let group = &sources[taken..sources.len().min(taken + MAX_SOURCES)];
+            let used = group.len() * multiplied.len();
+            let mut places = room[..used].iter_mut();
+            for source in taken..taken + group.len() {
+                for (&output, place) in multiplied.iter().zip(&mut places) {
+                    place.write(E::coefficient(grid.at(output, source)));
+                }
+            }
+            // SAFETY: the loop wrote one for each source and output, which are as many as these.
+            let coefficients = unsafe { &*(&raw const room[..used] as *const [E::Coefficient]) };
+            let kernel = engine.kernel(false, Summing { outputs: count, ones, reads: group.len() });
+            let job = Job {
+                sources: group,
+                rest: &[],
+                coefficients,
+                first_is_plain: false,
+                start: begins.then_some(&begin),
+                solution: &[],
+                taken: 0,
+                outputs: &to,
+                len,
+            };
+            // SAFETY: the caller's promise; what the group before left in the outputs is what this
+            // one starts from. The engine is a witness of its instructions, and the job has the
+            // shape that the kernel was picked for.
+            unsafe { kernel(&job) };
+            taken += group.len();
+            if taken == sources.len() {
+                break;
+            }
+            begin = to.map(|pointer| pointer.cast_const());
+            begins = true;
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`sum_once`].
+unsafe fn by_bytes(
+    grid: Grid<'_>,
+    start: Option<&[*const u8]>,
+    sources: &[*const u8],
+    outputs: &[*mut u8],
+    len: usize,
+) {
+    for (o, output) in outputs.iter().enumerate() {
+        for at in 0..len {
+            // SAFETY: `at` is below the length, for which all of them are valid.
+            let byte = |pointer: *const u8| unsafe { pointer.add(at).read() };
+            let begin = start.map_or(0, |start| byte(start[o]));
+            let terms = sources.iter().enumerate();
+            let sum = terms.fold(begin, |sum, (s, &source)| sum ^ product(grid.at(o, s), byte(source)));
+            // SAFETY: as above.
+            unsafe { output.add(at).write(sum) };
+        }
+    }
+}
+
+/// Whether no output of `len` bytes shares bytes with a source or with another output.
+pub fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool {
+    let Some(reach) = len.checked_sub(1) else { return true };
+    outputs.iter().enumerate().all(|(number, output)| {
+        // Two begin less than `len` apart if this sum is below 2 * len - 1.
+        let near = |other: usize| {
+            output.addr().wrapping_sub(other).wrapping_add(reach) <= reach.wrapping_mul(2)
+        };
+        let a_source_is = sources.iter().fold(false, |any, source| any | near(source.addr()));
+        let an_output_is = outputs[..number].iter().fold(false, |any, other| any | near(other.addr()));
+        !(a_source_is | an_output_is)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(len: usize, seed: usize) -> Vec<u8> {
+        (0..len).map(|i| (i * 31 + seed * 57 + i / 251 + 3) as u8).collect()
+    }
+
+    /// Sums by every tier, with and without a start, over a grid of steps of 32 bytes.
+    fn check(sources: usize, outputs: usize, len: usize, coefficient: impl Fn(usize, usize) -> u8) {
+        let mut grid = vec![0xee; 32 * sources * outputs + 1];
+        for o in 0..outputs {
+            for s in 0..sources {
+                grid[32 * (o * sources + s)] = coefficient(o, s);
+            }
+        }
+        let grid = Grid { bytes: &grid, output_step: 32 * sources, source_step: 32 };
+        let memory: Vec<Vec<u8>> = (0..sources).map(|s| bytes(len, s)).collect();
+        let pointers: Vec<*const u8> = memory.iter().map(|source| source.as_ptr()).collect();
+        let starts: Vec<Vec<u8>> = (0..outputs).map(|o| bytes(len, 1000 + o)).collect();
+        let wanted = |o: usize, at: usize| {
+            let terms = memory.iter().enumerate();
+            terms.fold(0, |sum, (s, source)| sum ^ product(coefficient(o, s), source[at]))
+        };
+        for tier in Tier::available() {
+            for begins in ["nothing", "others", "outputs"] {
+                let mut results = match begins {
+                    "outputs" => starts.clone(),
+                    _ => vec![vec![0xa5; len]; outputs],
+                };
+                let to: Vec<*mut u8> = results.iter_mut().map(|result| result.as_mut_ptr()).collect();
+                let begin: Vec<*const u8> = match begins {
+                    "outputs" => to.iter().map(|to| to.cast_const()).collect(),
+                    _ => starts.iter().map(|start| start.as_ptr()).collect(),
+                };
+                let start = (begins != "nothing").then_some(&begin[..]);
+                // SAFETY: every buffer is `len` bytes long, and outputs are new memory.
+                unsafe { sum_once_with(tier, grid, start, &pointers, &to, len) };
+                for (o, result) in results.iter().enumerate() {
+                    for (at, &byte) in result.iter().enumerate() {
+                        let start = if begins == "nothing" { 0 } else { starts[o][at] };
+                        let what = format!("{tier}: {sources} x {outputs}, {len} bytes on {begins}, {o} at {at}");
+                        assert_eq!(byte, start ^ wanted(o, at), "{what}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_any_shape_are_the_portable_ones() {
+        let lengths = if cfg!(miri) { [33].as_slice() } else { &[0, 1, 31, 64, 333] };
+        for (sources, outputs) in [(0, 1), (0, 3), (1, 1), (1, 4), (2, 2), (10, 4), (64, 2), (130, 3), (5, 19)] {
+            for &len in lengths {
+                check(sources, outputs, len, |o, s| (o * 29 + s * 7 + 2) as u8);
+            }
+        }
+    }
+
+    #[test]
+    fn an_output_of_ones_may_stand_anywhere() {
+        for at in 0..4 {
+            check(5, 4, 200, |o, s| if o == at { 1 } else { (o * 5 + s * 3) as u8 });
+        }
+        check(3, 9, 70, |_, _| 1);
+        check(70, 2, 70, |o, s| if o == 1 { 1 } else { s as u8 });
+    }
+
+    #[test]
+    fn only_what_is_written_must_be_apart() {
+        let source = std::ptr::without_provenance::<u8>;
+        let output = std::ptr::without_provenance_mut::<u8>;
+        assert!(are_apart(&[source(100), source(100), source(105)], &[output(110)], 5));
+        assert!(are_apart(&[], &[output(100), output(110), output(90)], 10));
+        assert!(!are_apart(&[], &[output(100), output(109)], 10));
+        assert!(!are_apart(&[], &[output(109), output(100)], 10));
+        assert!(!are_apart(&[source(91)], &[output(100)], 10));
+        assert!(!are_apart(&[source(109)], &[output(100)], 10));
+        assert!(are_apart(&[source(90), source(110)], &[output(100)], 10));
+        assert!(are_apart(&[source(100)], &[output(100)], 0));
+        assert!(!are_apart(&[source(100)], &[output(100)], 1));
+    }
+}
