@@ -80,6 +80,7 @@ pub unsafe extern "C" fn pantile_codec_free(codec: *mut PantileCodec) {
 }
 
 /// Whether a column has cells of parity.
+#[inline]
 fn has_parity(code: &Code, column: usize) -> bool {
     code.column_cells(column).any(|cell| code.is_parity(cell))
 }
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn pantile_encode(
         let (codec, code) = (&codec.codec, codec.codec.code());
         stripe.check(|column| if has_parity(code, column) { Access::Write } else { Access::Read }, &[])?;
         let give = |cell, _| if code.is_parity(cell) { Given::Write } else { Given::Read };
-        stripe.run(0..element_bytes, give, |cells, _| Ok(codec.encode_given(cells)?))
+        stripe.run(0..element_bytes, false, give, |cells, _| Ok(codec.encode_given(cells)?))
     })
 }
 
@@ -163,7 +164,8 @@ pub unsafe extern "C" fn pantile_reconstruct(
             (Use::Written, WANTED) => Given::Write,
             (Use::Written, _) => Given::Aside,
         };
-        stripe.run(0..element_bytes, give, |cells, _| Ok(recovery.run_given(cells)?))
+        let may_be_aside = lost.len() != wanted.len();
+        stripe.run(0..element_bytes, may_be_aside, give, |cells, _| Ok(recovery.run_given(cells)?))
     })
 }
 
@@ -258,7 +260,7 @@ pub unsafe extern "C" fn pantile_update(
             true => Given::Write,
             false => Given::Nothing,
         };
-        change.stripe.run(change.within.clone(), give, |cells, _| {
+        change.stripe.run(change.within.clone(), false, give, |cells, _| {
             Ok(change.codec.update_given(cells, position, change.content)?)
         })
     })
@@ -301,7 +303,7 @@ pub unsafe extern "C" fn pantile_update_parity(
             (true, false) => Given::Aside,
         };
         let start = change.within.start;
-        change.stripe.run(change.within.clone(), give, |cells, part| {
+        change.stripe.run(change.within.clone(), true, give, |cells, part| {
             let content = &change.content[part.start - start..part.end - start];
             Ok(change.codec.add_change_given(cells, position, content)?)
         })
@@ -345,7 +347,7 @@ pub unsafe extern "C" fn pantile_split(
         };
         check_holds(codec.code(), element_bytes, data_bytes)?;
         stripe.check(|_| Access::Write, &[Span::of(data)])?;
-        stripe.run(0..element_bytes, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
+        stripe.run(0..element_bytes, false, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
     })
 }
 
@@ -370,6 +372,6 @@ pub unsafe extern "C" fn pantile_join(
         // SAFETY: the header: so many bytes, which were found apart from every column.
         let data = unsafe { list_to_write(data.cast::<u8>(), data_bytes, "data") }?;
         let give = |_, column| if has_data(column) { Given::Read } else { Given::Nothing };
-        stripe.run(0..element_bytes, give, |cells, _| Ok(codec.join_given(cells, data)?))
+        stripe.run(0..element_bytes, false, give, |cells, _| Ok(codec.join_given(cells, data)?))
     })
 }

@@ -91,11 +91,35 @@ impl<'s> Stripe<'s> {
     /// Refuses a column that is NULL, or does not fit in memory from where it begins, or overlaps
     /// something where one of both is written: another column, what is `beside` them, or the list
     /// of the columns itself, which is read as long as the call lasts.
+    ///
+    /// Most columns lie one behind the other, upwards or downwards, and nothing else among them:
+    /// only others are compared.
+    #[inline]
     pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
+        let (mut low, mut high, mut in_order) = (usize::MAX, 0, true);
+        for (column, pointer) in self.columns.iter().enumerate() {
+            if access(column) == Access::None {
+                continue;
+            }
+            let (start, len) = (pointer.addr(), self.code.rows(column) * self.element);
+            let end = start.wrapping_add(len);
+            in_order &= start != 0 && end >= start && (start >= high || end <= low);
+            (low, high) = (low.min(start), high.max(end));
+        }
+        let is_outside = |span: &Span| {
+            span.start >= high || span.start.checked_add(span.len).is_some_and(|end| end <= low)
+        };
+        if in_order && is_outside(&Span::of(self.columns)) && beside.iter().all(is_outside) {
+            return Ok(());
+        }
+        self.check_all(access, beside)
+    }
+
+    /// As [`Stripe::check`], wherever they lie; says what is wrong.
+    #[inline(never)]
+    fn check_all(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
         // Filled where it lies: moving it costs more than all other checks.
         let mut spans = SmallVec::<[Span; 512]>::new();
-        spans.extend_from_slice(beside);
-        spans.push(Span::of(self.columns));
         for (column, pointer) in self.columns.iter().enumerate() {
             let is_written = match access(column) {
                 Access::None => continue,
@@ -110,6 +134,8 @@ impl<'s> Stripe<'s> {
             let len = self.code.rows(column) * self.element;
             spans.push(Span { start: pointer.addr(), len, is_written, column: Some(column as u32) });
         }
+        spans.extend_from_slice(beside);
+        spans.push(Span::of(self.columns));
         check_apart(&mut spans)
     }
 
@@ -142,7 +168,12 @@ impl<'s> Stripe<'s> {
     }
 
     /// Calls for every cell with its column and row, ascending.
+    #[inline]
     fn for_each_cell(&self, mut call: impl FnMut(CellIndex, usize, usize)) {
+        if self.code.rows_max() == 1 && self.code.cell_count() == self.columns.len() {
+            (0..self.columns.len()).for_each(|column| call(CellIndex(column as u32), column, 0));
+            return;
+        }
         let mut cell = 0;
         for column in 0..self.columns.len() {
             for row in 0..self.code.rows(column) {
@@ -163,16 +194,20 @@ impl<'s> Stripe<'s> {
     /// Runs something on the cells of a byte range of the elements, some of which the caller of C
     /// does not give: `give` says what each is, `run` gets the buffers.
     ///
-    /// What is not given and is written all the same goes to memory of the thread, of which a MiB
-    /// is kept: the range is then done in tiles.
+    /// Where some are not given and are written all the same (`may_be_aside`), these go to memory of
+    /// the thread, of which a MiB is kept: the range is then done in tiles.
+    #[inline]
     pub(crate) fn run(
         &self,
         within: Range<usize>,
+        may_be_aside: bool,
         give: impl Fn(CellIndex, usize) -> Given,
         mut run: impl FnMut(&mut [Buffer<'_>], Range<usize>) -> Answer,
     ) -> Answer {
         let mut aside = 0;
-        self.for_each_cell(|cell, column, _| aside += usize::from(give(cell, column) == Given::Aside));
+        if may_be_aside {
+            self.for_each_cell(|cell, column, _| aside += usize::from(give(cell, column) == Given::Aside));
+        }
         let tile = match aside {
             0 => within.len(),
             some => (SCRATCH_BYTES / some).clamp(TILE_BYTES_LEAST, within.len().max(TILE_BYTES_LEAST)),
@@ -242,10 +277,7 @@ const TILE_BYTES_LEAST: usize = 4096;
 
 /// Refuses memory that is written and overlaps other memory. No allocation, sorts in place.
 fn check_apart(spans: &mut [Span]) -> Answer {
-    // Most are in order.
-    if !spans.is_sorted_by_key(|span| span.start) {
-        spans.sort_unstable_by_key(|span| span.start);
-    }
+    spans.sort_unstable_by_key(|span| span.start);
     // The ends of what was passed so far: of all, and of what is written.
     let (mut all, mut written): (Option<Span>, Option<Span>) = (None, None);
     for span in spans.iter().filter(|span| span.len > 0) {

@@ -20,6 +20,11 @@ const KEPT_MOST: usize = 32;
 /// A table of 255 times 128 coefficients, or all of many small ones.
 const KEPT_BYTES_MOST: usize = 1 << 20;
 
+/// Up to so many coefficients and bytes of all buffers a matrix is always used as it is: that takes
+/// less than finding it.
+const FEW: usize = 32;
+const FEW_BYTES: usize = 16 << 10;
+
 /// Matrices that were used once and are remembered by a number.
 const SEEN_MOST: usize = 8;
 
@@ -55,8 +60,8 @@ struct Kept {
     /// Which of the origins.
     kind: std::mem::Discriminant<Origin<'static>>,
     content: Box<[u8]>,
-    /// What the content is known by.
-    number: u64,
+    /// What the content is known by, if it is of nibbles.
+    number: Option<u64>,
     dot: Rc<Dot>,
 }
 
@@ -107,19 +112,17 @@ impl Origin<'_> {
 }
 
 impl<'a> Matrix<'a> {
-    /// The coefficients as they lie in memory, and a number of them, which is not 0; `None` if they
-    /// lie in no grid.
-    fn grid(&self) -> Option<(Grid<'a>, u64)> {
+    /// The coefficients as they lie in memory, if they lie in a grid, which a table does that is of
+    /// nibbles.
+    fn grid(&self) -> Option<Grid<'a>> {
         match self.origin {
             Origin::Table(table) => {
-                let number = tables::number_of_nibbles(table)?;
                 let (output_step, source_step) = (tables::SLOT_BYTES * self.sources, tables::SLOT_BYTES);
-                let bytes = table.get(1..).unwrap_or(&[]);
-                Some((Grid { bytes, output_step, source_step }, number))
+                Some(Grid { bytes: table.get(1..)?, output_step, source_step })
             }
-            Origin::Xor => Some((Grid { bytes: &[1], output_step: 0, source_step: 0 }, 1)),
+            Origin::Xor => Some(Grid { bytes: &[1], output_step: 0, source_step: 0 }),
             Origin::Pq if self.sources <= PQ_MOST => {
-                Some((Grid { bytes: PQ.as_flattened(), output_step: PQ_MOST, source_step: 1 }, 1))
+                Some(Grid { bytes: PQ.as_flattened(), output_step: PQ_MOST, source_step: 1 })
             }
             Origin::Pq => None,
         }
@@ -138,8 +141,18 @@ impl<'a> Matrix<'a> {
     ///
     /// As [`sum_once`].
     unsafe fn sum(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
+        let bytes = len.saturating_mul(self.sources + self.outputs);
+        let content = self.origin.content();
+        let is_small = self.sources * self.outputs <= FEW && bytes <= FEW_BYTES;
+        if (is_small || content.is_empty() && bytes < LARGE_BYTES)
+            && let Some(grid) = self.grid()
+            && tables::are_nibbles(content)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { sum_once(grid, None, sources, outputs, len) };
+        }
         // A thread that ends has nothing to keep it in.
-        let found = MEMORY.try_with(|memory| self.find(&mut memory.borrow_mut(), len));
+        let found = MEMORY.try_with(|memory| self.find(&mut memory.borrow_mut(), bytes));
         match found.unwrap_or_else(|_| Err(self.compile())) {
             // SAFETY: the caller's promise.
             Ok(grid) => unsafe { sum_once(grid, None, sources, outputs, len) },
@@ -149,39 +162,33 @@ impl<'a> Matrix<'a> {
     }
 
     /// What it is computed by: the matrix as it is, or compiled.
-    fn find(&self, memory: &mut Memory, len: usize) -> Result<Grid<'a>, Rc<Dot>> {
+    fn find(&self, memory: &mut Memory, bytes: usize) -> Result<Grid<'a>, Rc<Dot>> {
         if let Some(first) = memory.kept.first()
             && self.is(first)
         {
             return Err(first.dot.clone());
         }
-        let known = self.grid();
-        let number = known.map_or(0, |(_, number)| number);
-        let is_large = len.saturating_mul(self.sources + self.outputs) >= LARGE_BYTES;
+        let number = tables::number_of_nibbles(self.origin.content());
         if let Some(at) = memory.kept.iter().position(|kept| kept.number == number && self.is(kept)) {
             memory.kept[..=at].rotate_right(1);
             return Err(memory.kept[0].dot.clone());
         }
-        if let Some((grid, number)) = known
-            && !is_large
+        if let Some(number) = number
+            && let Some(grid) = self.grid()
+            && bytes < LARGE_BYTES
+            && !memory.seen.contains(&number)
         {
-            // What is the same in every call has nothing to gain that a compiled one would know.
-            if self.origin.content().is_empty() {
-                return Ok(grid);
-            }
-            if !memory.seen.contains(&number) {
-                memory.seen[memory.next % SEEN_MOST] = number;
-                memory.next += 1;
-                return Ok(grid);
-            }
+            memory.seen[memory.next % SEEN_MOST] = number;
+            memory.next += 1;
+            return Ok(grid);
         }
         let dot = self.compile();
         let (sources, outputs, kind) = (self.sources, self.outputs, self.origin.kind());
         let content = self.origin.content().into();
         memory.kept.insert(0, Kept { sources, outputs, kind, content, number, dot: dot.clone() });
-        let bytes = |kept: &[Kept]| kept.iter().map(|kept| kept.content.len()).sum::<usize>();
+        let filled = |kept: &[Kept]| kept.iter().map(|kept| kept.content.len()).sum::<usize>();
         while memory.kept.len() > 1
-            && (memory.kept.len() > KEPT_MOST || bytes(&memory.kept) > KEPT_BYTES_MOST)
+            && (memory.kept.len() > KEPT_MOST || filled(&memory.kept) > KEPT_BYTES_MOST)
         {
             memory.kept.pop();
         }
@@ -232,7 +239,8 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// The matrix's sums are added to what `start` has, which goes to outputs that are our own.
+    /// The matrix's sums are added to what `start` has, which goes to outputs that are our own; for
+    /// matrices that are no table.
     ///
     /// # Safety
     ///
@@ -246,7 +254,7 @@ impl<'a> Matrix<'a> {
     ) {
         match self.grid() {
             // SAFETY: the caller's promise.
-            Some((grid, _)) => unsafe { sum_once(grid, Some(start), sources, outputs, len) },
+            Some(grid) => unsafe { sum_once(grid, Some(start), sources, outputs, len) },
             None => {
                 // SAFETY: as above.
                 unsafe { self.compile().apply_raw(sources, outputs, len) };

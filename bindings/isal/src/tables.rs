@@ -77,6 +77,12 @@ pub fn from_slot(slot: &Slot) -> Option<u8> {
     from_nibbles(slot).or_else(|| coefficients(slot)?.first().copied())
 }
 
+/// Whether a whole table is of nibbles.
+pub fn are_nibbles(table: &[u8]) -> bool {
+    let (slots, _) = table.as_chunks::<SLOT_BYTES>();
+    !slots.iter().fold(false, |differs, slot| differs | (*slot != NIBBLES[usize::from(slot[1])]))
+}
+
 /// A number of what a table of nibbles says, never 0; `None` if it is something else.
 ///
 /// Tables that differ may have one number, though seldom.

@@ -81,9 +81,13 @@ pub unsafe fn sum_once_with(
     unsafe { by_bytes(grid, start, sources, outputs, len) }
 }
 
+/// Passes of up to [`MAX_OUTPUTS`] outputs. A function of its own for each engine: the room for the
+/// coefficients of one is several pages, which the others need not touch.
+///
 /// # Safety
 ///
 /// As [`sum_once`].
+#[inline(never)]
 unsafe fn by_passes<E: Engine>(
     engine: E,
     grid: Grid<'_>,
@@ -93,36 +97,35 @@ unsafe fn by_passes<E: Engine>(
     len: usize,
 ) {
     let mut room = [const { MaybeUninit::<E::Coefficient>::uninit() }; MAX_SOURCES * MAX_OUTPUTS];
-    for first in (0..outputs.len()).step_by(MAX_OUTPUTS) {
+    let mut first = 0;
+    while first < outputs.len() {
         let count = MAX_OUTPUTS.min(outputs.len() - first);
         let is_ones = |o: &usize| (0..sources.len()).all(|s| grid.at(first + o, s) == 1);
+        // An output of ones has no coefficients, and comes first.
         let ones_at = (0..count).find(is_ones);
-        // An output of ones comes first, and has no coefficients.
-        let order: [usize; MAX_OUTPUTS] = std::array::from_fn(|o| match ones_at {
-            Some(at) if o == 0 => first + at,
-            Some(at) if o <= at => first + o - 1,
-            _ => first + o,
-        });
-        let ones = ones_at.is_some();
-        let multiplied = &order[usize::from(ones)..count];
+        let (skipped, ones) = (ones_at.unwrap_or(count), ones_at.is_some());
         let mut to = [std::ptr::null_mut(); MAX_OUTPUTS];
-        to[..count].iter_mut().zip(&order).for_each(|(to, &o)| *to = outputs[o]);
+        to[..count].copy_from_slice(&outputs[first..first + count]);
         let mut begin = [std::ptr::null(); MAX_OUTPUTS];
         if let Some(start) = start {
-            begin[..count].iter_mut().zip(&order).for_each(|(begin, &o)| *begin = start[o]);
+            begin[..count].copy_from_slice(&start[first..first + count]);
+        }
+        if ones && skipped > 0 {
+            to[..=skipped].rotate_right(1);
+            begin[..=skipped].rotate_right(1);
         }
         let mut begins = start.is_some();
         let mut taken = 0;
         loop {
             let group = &sources[taken..sources.len().min(taken + MAX_SOURCES)];
-            let used = group.len() * multiplied.len();
-            let mut places = room[..used].iter_mut();
+            let mut used = 0;
             for source in taken..taken + group.len() {
-                for (&output, place) in multiplied.iter().zip(&mut places) {
-                    place.write(E::coefficient(grid.at(output, source)));
+                for output in (0..count).filter(|&output| output != skipped) {
+                    room[used].write(E::coefficient(grid.at(first + output, source)));
+                    used += 1;
                 }
             }
-            // SAFETY: the loop wrote one for each source and output, which are as many as these.
+            // SAFETY: the loop wrote so many.
             let coefficients = unsafe { &*(&raw const room[..used] as *const [E::Coefficient]) };
             let kernel = engine.kernel(false, Summing { outputs: count, ones, reads: group.len() });
             let job = Job {
@@ -147,12 +150,14 @@ unsafe fn by_passes<E: Engine>(
             begin = to.map(|pointer| pointer.cast_const());
             begins = true;
         }
+        first += count;
     }
 }
 
 /// # Safety
 ///
 /// As [`sum_once`].
+#[inline(never)]
 unsafe fn by_bytes(
     grid: Grid<'_>,
     start: Option<&[*const u8]>,
@@ -171,20 +176,6 @@ unsafe fn by_bytes(
             unsafe { output.add(at).write(sum) };
         }
     }
-}
-
-/// Whether no output of `len` bytes shares bytes with a source or with another output.
-pub fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool {
-    let Some(reach) = len.checked_sub(1) else { return true };
-    outputs.iter().enumerate().all(|(number, output)| {
-        // Two begin less than `len` apart if this sum is below 2 * len - 1.
-        let near = |other: usize| {
-            output.addr().wrapping_sub(other).wrapping_add(reach) <= reach.wrapping_mul(2)
-        };
-        let a_source_is = sources.iter().fold(false, |any, source| any | near(source.addr()));
-        let an_output_is = outputs[..number].iter().fold(false, |any, other| any | near(other.addr()));
-        !(a_source_is | an_output_is)
-    })
 }
 
 #[cfg(test)]
@@ -253,20 +244,5 @@ mod tests {
         }
         check(3, 9, 70, |_, _| 1);
         check(70, 2, 70, |o, s| if o == 1 { 1 } else { s as u8 });
-    }
-
-    #[test]
-    fn only_what_is_written_must_be_apart() {
-        let source = std::ptr::without_provenance::<u8>;
-        let output = std::ptr::without_provenance_mut::<u8>;
-        assert!(are_apart(&[source(100), source(100), source(105)], &[output(110)], 5));
-        assert!(are_apart(&[], &[output(100), output(110), output(90)], 10));
-        assert!(!are_apart(&[], &[output(100), output(109)], 10));
-        assert!(!are_apart(&[], &[output(109), output(100)], 10));
-        assert!(!are_apart(&[source(91)], &[output(100)], 10));
-        assert!(!are_apart(&[source(109)], &[output(100)], 10));
-        assert!(are_apart(&[source(90), source(110)], &[output(100)], 10));
-        assert!(are_apart(&[source(100)], &[output(100)], 0));
-        assert!(!are_apart(&[source(100)], &[output(100)], 1));
     }
 }
