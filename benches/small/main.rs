@@ -302,21 +302,15 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
         "encode",
         shape,
         len,
-        [
-            Some(Box::new(|| codec.encode(&mut cells).expect("a stripe"))),
-            Some(Box::new(by_c)),
-            ours,
-            theirs,
-        ],
+        [Some(Box::new(|| codec.encode(&mut cells).expect("a stripe"))), Some(Box::new(by_c)), ours, theirs],
     );
 
     let [ours, theirs] =
         both!(|lib, table| (lib.update)(length, k_int, m_int, 1, table.as_ptr(), *sources, outputs));
     let by_c = || {
         // SAFETY: the contract of `pantile.h`.
-        let status = unsafe {
-            (c.update_parity)(handle, columns.as_ptr(), n, len, 1, 0, change.as_ptr(), len, none)
-        };
+        let status =
+            unsafe { (c.update_parity)(handle, columns.as_ptr(), n, len, 1, 0, change.as_ptr(), len, none) };
         assert_eq!(status, 0);
     };
     summary.row("add a change", shape, len, [None, Some(Box::new(by_c)), ours, theirs]);
@@ -352,7 +346,8 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
             line.copy_from_slice(&generator[row * k..][..k]);
         }
         let mut wanted = [0; 40];
-        let present: [*mut u8; 20] = std::array::from_fn(|i| rows.get(i).map_or(none.cast(), |&r| columns[r]));
+        let present: [*mut u8; 20] =
+            std::array::from_fn(|i| rows.get(i).map_or(none.cast(), |&r| columns[r]));
         let to = lost.map(|column| columns[column]);
         // SAFETY: the contract of ISA-L's functions, with k x k matrices and a table of 2 x k.
         unsafe {
@@ -375,8 +370,7 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
     let by_rust = || codec.reconstruct(&mut cells, &[0, 1]).expect("two of m");
     let by_c = || {
         // SAFETY: the contract of `pantile.h`.
-        let status =
-            unsafe { (c.reconstruct)(handle, columns.as_ptr(), n, len, states.as_ptr(), none) };
+        let status = unsafe { (c.reconstruct)(handle, columns.as_ptr(), n, len, states.as_ptr(), none) };
         assert_eq!(status, 0);
     };
     let [ours, theirs] = [0, 1].map(|i| {
@@ -409,8 +403,7 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
         let mut states = [1; 24];
         next(&mut of_c).iter().for_each(|&column| states[column] = 2);
         // SAFETY: the contract of `pantile.h`.
-        let status =
-            unsafe { (c.reconstruct)(forgetful, columns.as_ptr(), n, len, states.as_ptr(), none) };
+        let status = unsafe { (c.reconstruct)(forgetful, columns.as_ptr(), n, len, states.as_ptr(), none) };
         assert_eq!(status, 0);
     };
     let [first, second] = &mut decode_tables;
@@ -429,26 +422,26 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
     // A matrix that was never seen, without the inversion.
     let mut seeds = [1u32; 2];
     let mut fresh = [0, 1].map(|_| (vec![0u8; k * m], vec![0u8; 32 * k * m]));
-    let calls = seeds.iter_mut().zip(&mut fresh).zip(libraries).map(|((seed, (coefficients, table)), lib)| {
-        let call: Call<'_> = Some(Box::new(move || {
-            for four in coefficients.chunks_mut(4) {
-                *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                four.copy_from_slice(&seed.to_le_bytes()[..four.len()]);
-            }
-            // SAFETY: the contract of ISA-L's functions.
-            unsafe {
-                (lib.init)(k_int, m_int, coefficients.as_ptr(), table.as_mut_ptr());
-                (lib.encode)(length, k_int, m_int, table.as_ptr(), sources, outputs);
-            }
-        }));
-        call
-    });
+    let calls =
+        seeds.iter_mut().zip(&mut fresh).zip(libraries).map(|((seed, (coefficients, table)), lib)| {
+            let call: Call<'_> = Some(Box::new(move || {
+                for four in coefficients.chunks_mut(4) {
+                    *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    four.copy_from_slice(&seed.to_le_bytes()[..four.len()]);
+                }
+                // SAFETY: the contract of ISA-L's functions.
+                unsafe {
+                    (lib.init)(k_int, m_int, coefficients.as_ptr(), table.as_mut_ptr());
+                    (lib.encode)(length, k_int, m_int, table.as_ptr(), sources, outputs);
+                }
+            }));
+            call
+        });
     let calls: Vec<Call<'_>> = calls.collect();
     let [ours, theirs]: [Call<'_>; 2] = calls.try_into().unwrap_or_else(|_| unreachable!("two"));
     summary.row("matrix never seen", shape, len, [None, None, ours, theirs]);
 
-    let [ours, theirs] =
-        both!(|lib, table| (lib.mad)(length, k_int, 1, table.as_ptr(), *sources, *outputs));
+    let [ours, theirs] = both!(|lib, table| (lib.mad)(length, k_int, 1, table.as_ptr(), *sources, *outputs));
     summary.row("gf_vect_mad", shape, len, [None, None, ours, theirs]);
     let [ours, theirs] = both!(|lib, table| {
         (lib.mul)(length, table.as_ptr(), *sources, *outputs);
@@ -476,7 +469,9 @@ fn main() {
     };
     let c = C::of(Library::open(c));
     let libraries = [ours, theirs].map(|path| Isal::of(Library::open(path)));
-    println!("Nanoseconds a call, the least of {ROUNDS} rounds in turns; the last column is libisal's over the stand-in's.\n");
+    println!(
+        "Nanoseconds a call, the least of {ROUNDS} rounds in turns; the last column is libisal's over the stand-in's.\n"
+    );
     println!("| call | shape | bytes | Rust | C | stand-in | libisal | ratio |");
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut summary = Summary::default();

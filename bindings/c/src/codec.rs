@@ -347,7 +347,12 @@ pub unsafe extern "C" fn pantile_split(
         };
         check_holds(codec.code(), element_bytes, data_bytes)?;
         stripe.check(|_| Access::Write, &[Span::of(data)])?;
-        stripe.run(0..element_bytes, false, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
+        stripe.run(
+            0..element_bytes,
+            false,
+            |_, _| Given::Write,
+            |cells, _| Ok(codec.split_given(data, cells)?),
+        )
     })
 }
 

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::slice;
 
-use pantile_kernel::{Dot, Grid, are_apart, sum_once};
+use pantile_kernel::{Dot, Grid, Start, are_apart, sum_once};
 use smallvec::SmallVec;
 
 use crate::{refuse, tables};
@@ -149,13 +149,13 @@ impl<'a> Matrix<'a> {
             && tables::are_nibbles(content)
         {
             // SAFETY: the caller's promise.
-            return unsafe { sum_once(grid, None, sources, outputs, len) };
+            return unsafe { sum_once(grid, Start::Zero, sources, outputs, len) };
         }
         // A thread that ends has nothing to keep it in.
         let found = MEMORY.try_with(|memory| self.find(&mut memory.borrow_mut(), bytes));
         match found.unwrap_or_else(|_| Err(self.compile())) {
             // SAFETY: the caller's promise.
-            Ok(grid) => unsafe { sum_once(grid, None, sources, outputs, len) },
+            Ok(grid) => unsafe { sum_once(grid, Start::Zero, sources, outputs, len) },
             // SAFETY: as above.
             Err(dot) => unsafe { dot.apply_raw(sources, outputs, len) },
         }
@@ -245,16 +245,10 @@ impl<'a> Matrix<'a> {
     /// # Safety
     ///
     /// All are valid for `len` bytes, and outputs apart from everything else.
-    pub unsafe fn add_to(
-        &self,
-        start: &[*const u8],
-        sources: &[*const u8],
-        outputs: &[*mut u8],
-        len: usize,
-    ) {
+    pub unsafe fn add_to(&self, start: &[*const u8], sources: &[*const u8], outputs: &[*mut u8], len: usize) {
         match self.grid() {
             // SAFETY: the caller's promise.
-            Some(grid) => unsafe { sum_once(grid, Some(start), sources, outputs, len) },
+            Some(grid) => unsafe { sum_once(grid, Start::Others(start), sources, outputs, len) },
             None => {
                 // SAFETY: as above.
                 unsafe { self.compile().apply_raw(sources, outputs, len) };
@@ -290,12 +284,12 @@ pub unsafe fn add_product(
     refuse_null(call, &[source], outputs);
     if are_apart(&[source], outputs, len) {
         // SAFETY: valid and apart, and read before they are written.
-        return unsafe { sum_once(column, Some(as_sources(outputs)), &[source], outputs, len) };
+        return unsafe { sum_once(column, Start::Outputs, &[source], outputs, len) };
     }
     let mut products = vec![0; outputs.len() * len];
     let made: Vec<*mut u8> = products.chunks_exact_mut(len).map(<[u8]>::as_mut_ptr).collect();
     // SAFETY: products are new memory.
-    unsafe { sum_once(column, None, &[source], &made, len) };
+    unsafe { sum_once(column, Start::Zero, &[source], &made, len) };
     for (product, &output) in products.chunks_exact(len).zip(outputs) {
         // SAFETY: valid, and looked at by nobody else until the next output.
         let output = unsafe { slice::from_raw_parts_mut(output, len) };
@@ -312,12 +306,12 @@ pub unsafe fn multiply(coefficient: u8, source: *const u8, destination: *mut u8,
     let grid = Grid { bytes: &[coefficient], output_step: 0, source_step: 0 };
     if are_apart(&[source], &[destination], len) {
         // SAFETY: the caller's promise, and apart.
-        return unsafe { sum_once(grid, None, &[source], &[destination], len) };
+        return unsafe { sum_once(grid, Start::Zero, &[source], &[destination], len) };
     }
     let mut product = vec![0; len];
     // SAFETY: the product is new memory, apart from both.
     unsafe {
-        sum_once(grid, None, &[source], &[product.as_mut_ptr()], len);
+        sum_once(grid, Start::Zero, &[source], &[product.as_mut_ptr()], len);
         destination.copy_from_nonoverlapping(product.as_ptr(), len);
     }
 }
@@ -327,7 +321,7 @@ pub fn add_multiples(factors: &[u8], line: &[u8], work: &mut [u8]) {
     let grid = Grid { bytes: factors, output_step: 1, source_step: 0 };
     let lines: SmallVec<[*mut u8; 32]> = work.chunks_exact_mut(line.len()).map(<[u8]>::as_mut_ptr).collect();
     // SAFETY: lines of `work` are apart, and the one that is given is borrowed beside them.
-    unsafe { sum_once(grid, Some(as_sources(&lines)), &[line.as_ptr()], &lines, line.len()) }
+    unsafe { sum_once(grid, Start::Outputs, &[line.as_ptr()], &lines, line.len()) }
 }
 
 /// Vectors, to be read.

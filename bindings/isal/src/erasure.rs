@@ -105,11 +105,10 @@ unsafe fn update(
     };
     let source = size(vec_i);
     let (slots, _) = table.as_chunks::<SLOT_BYTES>();
-    // Where the first slot of the table says that it is of nibbles, only the slots of the source
-    // are looked at.
-    let first = tables::from_nibbles(&slots[0]).is_some_and(|first| first != 0);
+    // Where the first slot of the table is not of matrices, only the slots of the source are looked
+    // at.
     let mut column = slots[source..].iter().step_by(sources);
-    if first && column.all(|slot| tables::from_nibbles(slot).is_some()) {
+    if tables::starts_with_nibbles(&slots[0]) && column.all(|slot| tables::from_nibbles(slot).is_some()) {
         let grid = Grid {
             bytes: &table[SLOT_BYTES * source + 1..],
             output_step: SLOT_BYTES * sources,

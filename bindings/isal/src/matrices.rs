@@ -6,8 +6,8 @@ use std::slice;
 use pantile_gf::{ALPHA, Gf};
 use smallvec::SmallVec;
 
-use crate::trace::{Call, count};
 use crate::compiled::add_multiples;
+use crate::trace::{Call, count};
 use crate::{mds, refuse};
 
 /// Rows of a matrix that is inverted without an allocation.

@@ -72,6 +72,12 @@ pub fn from_nibbles(slot: &Slot) -> Option<u8> {
     (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
 }
 
+/// Whether a table with this slot at its start, if it is of any form, is one of nibbles. `false` where
+/// the first coefficient is zero and does not tell.
+pub fn starts_with_nibbles(slot: &Slot) -> bool {
+    slot[0] == 0 && slot[1] != 0
+}
+
 /// The coefficient of a table of one, in any form.
 pub fn from_slot(slot: &Slot) -> Option<u8> {
     from_nibbles(slot).or_else(|| coefficients(slot)?.first().copied())
@@ -159,6 +165,8 @@ mod tests {
             let nibbles: Vec<u8> = all.iter().flat_map(|&c| NIBBLES[usize::from(c)]).collect();
             for table in [nibbles, in_matrices(&all), packed(&all, 0), packed(&all, 0xa5)] {
                 assert_eq!(coefficients(&table).as_deref(), Some(&all[..]));
+                let slot = table[..SLOT_BYTES].try_into().unwrap();
+                assert_eq!(starts_with_nibbles(slot), c != 0 && from_nibbles(slot).is_some(), "{c}");
             }
         }
     }

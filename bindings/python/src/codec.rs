@@ -232,9 +232,8 @@ impl Codec {
         let Some(Lent::Read(content)) = lent.pop() else { unreachable!("the last buffer is the content") };
         let cells = cut(code, by_column(&given.of_column, lent), element);
         // What is reached and not there is computed for nobody.
-        let is_missing = |(cell, &is_reached): &(&Buffer<'_>, &bool)| {
-            is_reached && !matches!(cell, Buffer::Write(_))
-        };
+        let is_missing =
+            |(cell, &is_reached): &(&Buffer<'_>, &bool)| is_reached && !matches!(cell, Buffer::Write(_));
         let missing = cells.iter().zip(&reached).filter(is_missing).count();
         let mut aside = vec![0; missing * len];
         let mut aside = aside.chunks_mut(len.max(1));

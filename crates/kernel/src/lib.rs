@@ -93,7 +93,7 @@ pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
 #[cfg(feature = "fft")]
 pub use network::{Lanes, Network, NetworkStep};
-pub use once::{Grid, sum_once, sum_once_with};
+pub use once::{Grid, Start, sum_once, sum_once_with};
 pub use packet_program::PacketProgram;
 pub use packets::Packets;
 pub use program::{Program, Step};

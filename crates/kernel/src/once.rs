@@ -5,6 +5,7 @@
 //! streams, of zeros or of rows over different sources.
 
 use std::mem::MaybeUninit;
+use std::sync::OnceLock;
 
 use crate::arch::native::*;
 use crate::engine::{Engine, Job, MAX_OUTPUTS, MAX_SOURCES, Summing};
@@ -29,27 +30,41 @@ impl Grid<'_> {
     }
 }
 
-/// Computes `outputs[o] = start[o] + sum over s of coefficient(o, s) * sources[s]`; without `start`
-/// the sums alone.
+/// What sums are added to.
+#[derive(Clone, Copy, Debug)]
+pub enum Start<'a> {
+    /// Nothing.
+    Zero,
+    /// What each output has.
+    Outputs,
+    /// What other buffers have, one for each output.
+    Others(&'a [*const u8]),
+}
+
+/// [`sum_once_with`] a tier.
+type SumOnce = unsafe fn(Grid<'_>, Start<'_>, &[*const u8], &[*mut u8], usize);
+
+/// Computes `outputs[o] = start[o] + sum over s of coefficient(o, s) * sources[s]`.
 ///
 /// Cost: no allocation, no lock; some nanoseconds, and about one for each coefficient, before a byte
 /// moves. One pass over the sources for eight outputs. Panics if the grid or `start` is too short.
 ///
 /// # Safety
 ///
-/// Every source and start is valid for reads and every output for writes of `len` bytes. An output
-/// overlaps no source and no other output; `start[o]` is `outputs[o]` or overlaps no output.
-/// Outputs need not be initialised.
+/// Every source and start is valid for reads and every output for writes of `len` bytes, and
+/// initialised where it is a start. An output overlaps no source, no start of others and no other
+/// output.
 #[inline]
 pub unsafe fn sum_once(
     grid: Grid<'_>,
-    start: Option<&[*const u8]>,
+    start: Start<'_>,
     sources: &[*const u8],
     outputs: &[*mut u8],
     len: usize,
 ) {
+    static BEST: OnceLock<SumOnce> = OnceLock::new();
     // SAFETY: the caller's promise.
-    unsafe { sum_once_with(Tier::best(), grid, start, sources, outputs, len) }
+    unsafe { BEST.get_or_init(|| of_tier(Tier::best()))(grid, start, sources, outputs, len) }
 }
 
 /// As [`sum_once`], for a tier of the caller's choice; the portable one if this machine lacks it.
@@ -60,25 +75,31 @@ pub unsafe fn sum_once(
 pub unsafe fn sum_once_with(
     tier: Tier,
     grid: Grid<'_>,
-    start: Option<&[*const u8]>,
+    start: Start<'_>,
     sources: &[*const u8],
     outputs: &[*mut u8],
     len: usize,
 ) {
+    // SAFETY: the caller's promise.
+    unsafe { of_tier(tier)(grid, start, sources, outputs, len) }
+}
+
+fn of_tier(tier: Tier) -> SumOnce {
     macro_rules! by_engine {
         ([$($name:ident)*]) => {
             match tier {
-                $(tier if tier == $name::TIER => if let Some(engine) = $name::new() {
-                    // SAFETY: the caller's promise.
-                    return unsafe { by_passes(engine, grid, start, sources, outputs, len) };
+                // SAFETY, for each: a promise as that of `sum_once`, and the engine was there when
+                // the function was picked.
+                $(tier if tier == $name::TIER && $name::new().is_some() => |grid, start, sources, outputs, len| {
+                    if let Some(engine) = $name::new() {
+                        unsafe { by_passes(engine, grid, start, sources, outputs, len) }
+                    }
                 },)*
-                _ => {}
+                _ => by_bytes,
             }
         };
     }
-    for_engines!(by_engine());
-    // SAFETY: the caller's promise.
-    unsafe { by_bytes(grid, start, sources, outputs, len) }
+    for_engines!(by_engine())
 }
 
 /// Passes of up to [`MAX_OUTPUTS`] outputs. A function of its own for each engine: the room for the
@@ -91,7 +112,7 @@ pub unsafe fn sum_once_with(
 unsafe fn by_passes<E: Engine>(
     engine: E,
     grid: Grid<'_>,
-    start: Option<&[*const u8]>,
+    start: Start<'_>,
     sources: &[*const u8],
     outputs: &[*mut u8],
     len: usize,
@@ -104,17 +125,18 @@ unsafe fn by_passes<E: Engine>(
         // An output of ones has no coefficients, and comes first.
         let ones_at = (0..count).find(is_ones);
         let (skipped, ones) = (ones_at.unwrap_or(count), ones_at.is_some());
-        let mut to = [std::ptr::null_mut(); MAX_OUTPUTS];
-        to[..count].copy_from_slice(&outputs[first..first + count]);
-        let mut begin = [std::ptr::null(); MAX_OUTPUTS];
-        if let Some(start) = start {
+        let outputs = &outputs[first..];
+        let mut to: [*mut u8; MAX_OUTPUTS] =
+            std::array::from_fn(|o| outputs.get(o).map_or(std::ptr::null_mut(), |output| *output));
+        let mut begin = to.map(|output| output.cast_const());
+        if let Start::Others(start) = start {
             begin[..count].copy_from_slice(&start[first..first + count]);
         }
         if ones && skipped > 0 {
             to[..=skipped].rotate_right(1);
             begin[..=skipped].rotate_right(1);
         }
-        let mut begins = start.is_some();
+        let mut begins = !matches!(start, Start::Zero);
         let mut taken = 0;
         loop {
             let group = &sources[taken..sources.len().min(taken + MAX_SOURCES)];
@@ -158,18 +180,16 @@ unsafe fn by_passes<E: Engine>(
 ///
 /// As [`sum_once`].
 #[inline(never)]
-unsafe fn by_bytes(
-    grid: Grid<'_>,
-    start: Option<&[*const u8]>,
-    sources: &[*const u8],
-    outputs: &[*mut u8],
-    len: usize,
-) {
+unsafe fn by_bytes(grid: Grid<'_>, start: Start<'_>, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
     for (o, output) in outputs.iter().enumerate() {
         for at in 0..len {
             // SAFETY: `at` is below the length, for which all of them are valid.
             let byte = |pointer: *const u8| unsafe { pointer.add(at).read() };
-            let begin = start.map_or(0, |start| byte(start[o]));
+            let begin = match start {
+                Start::Zero => 0,
+                Start::Outputs => byte(output.cast_const()),
+                Start::Others(start) => byte(start[o]),
+            };
             let terms = sources.iter().enumerate();
             let sum = terms.fold(begin, |sum, (s, &source)| sum ^ product(grid.at(o, s), byte(source)));
             // SAFETY: as above.
@@ -209,17 +229,19 @@ mod tests {
                     _ => vec![vec![0xa5; len]; outputs],
                 };
                 let to: Vec<*mut u8> = results.iter_mut().map(|result| result.as_mut_ptr()).collect();
-                let begin: Vec<*const u8> = match begins {
-                    "outputs" => to.iter().map(|to| to.cast_const()).collect(),
-                    _ => starts.iter().map(|start| start.as_ptr()).collect(),
+                let begin: Vec<*const u8> = starts.iter().map(|start| start.as_ptr()).collect();
+                let start = match begins {
+                    "nothing" => Start::Zero,
+                    "outputs" => Start::Outputs,
+                    _ => Start::Others(&begin),
                 };
-                let start = (begins != "nothing").then_some(&begin[..]);
                 // SAFETY: every buffer is `len` bytes long, and outputs are new memory.
                 unsafe { sum_once_with(tier, grid, start, &pointers, &to, len) };
                 for (o, result) in results.iter().enumerate() {
                     for (at, &byte) in result.iter().enumerate() {
                         let start = if begins == "nothing" { 0 } else { starts[o][at] };
-                        let what = format!("{tier}: {sources} x {outputs}, {len} bytes on {begins}, {o} at {at}");
+                        let what =
+                            format!("{tier}: {sources} x {outputs}, {len} bytes on {begins}, {o} at {at}");
                         assert_eq!(byte, start ^ wanted(o, at), "{what}");
                     }
                 }
@@ -230,7 +252,9 @@ mod tests {
     #[test]
     fn sums_of_any_shape_are_the_portable_ones() {
         let lengths = if cfg!(miri) { [33].as_slice() } else { &[0, 1, 31, 64, 333] };
-        for (sources, outputs) in [(0, 1), (0, 3), (1, 1), (1, 4), (2, 2), (10, 4), (64, 2), (130, 3), (5, 19)] {
+        for (sources, outputs) in
+            [(0, 1), (0, 3), (1, 1), (1, 4), (2, 2), (10, 4), (64, 2), (130, 3), (5, 19)]
+        {
             for &len in lengths {
                 check(sources, outputs, len, |o, s| (o * 29 + s * 7 + 2) as u8);
             }

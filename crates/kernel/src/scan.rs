@@ -197,7 +197,8 @@ mod tests {
             let sources: Vec<*const u8> = (1..=20).map(|i| std::ptr::without_provenance(i * 100)).collect();
             for near in [0, 9, 10, 91] {
                 let place = 100 * (at / 2 + 1) + near;
-                let mut outputs: Vec<*mut u8> = (21..25).map(|i| std::ptr::without_provenance_mut(i * 100)).collect();
+                let mut outputs: Vec<*mut u8> =
+                    (21..25).map(|i| std::ptr::without_provenance_mut(i * 100)).collect();
                 outputs[at % 4] = std::ptr::without_provenance_mut(place);
                 let apart = are_apart(&sources, &outputs, 10);
                 assert_eq!(apart, near == 10, "{at} {near}");

@@ -58,7 +58,8 @@ fn calls(field: &str) -> Vec<&str> {
 #[test]
 fn every_call_is_there_and_every_empty_field_is_explained() {
     let rust = sources("crates/pantile/src") + &sources("crates/code/src") + &sources("crates/plan/src");
-    let (header, stub) = (read("bindings/c/include/pantile.h"), read("bindings/python/python/pantile/__init__.pyi"));
+    let (header, stub) =
+        (read("bindings/c/include/pantile.h"), read("bindings/python/python/pantile/__init__.pyi"));
     let last = |call: &str, by: &str| call.rsplit(by).next().expect("a name").to_string();
     let is_there = |language: usize, call: &str| match language {
         0 => rust.contains(&format!("pub fn {}", last(call, "::"))),
@@ -74,7 +75,8 @@ fn every_call_is_there_and_every_empty_field_is_explained() {
     assert!(rows.len() > 20, "{} rows", rows.len());
     for (name, fields) in &rows {
         for (language, field) in fields.iter().enumerate() {
-            let explains = field.starts_with("none: ") || field.starts_with("not yet: ") || field == "in each call";
+            let explains =
+                field.starts_with("none: ") || field.starts_with("not yet: ") || field == "in each call";
             let calls = calls(field);
             assert!(explains || !calls.is_empty(), "{name}: field {language} is empty: '{field}'");
             // An explanation can name calls of its own language.
@@ -91,12 +93,14 @@ fn every_function_of_c_and_method_of_the_codec_stands_somewhere() {
     let column = |language: usize| -> String {
         rows.iter().map(|(_, fields)| format!("{} ", fields[language])).collect()
     };
-    let (header, stub) = (read("bindings/c/include/pantile.h"), read("bindings/python/python/pantile/__init__.pyi"));
+    let (header, stub) =
+        (read("bindings/c/include/pantile.h"), read("bindings/python/python/pantile/__init__.pyi"));
     let of_c = column(1);
     let declared = header.lines().filter_map(|line| {
         let (before, _) = line.split_once('(')?;
         let name = before.split([' ', '*']).next_back()?;
-        (before.contains(' ') && !line.starts_with([' ', '/']) && name.starts_with("pantile_")).then_some(name)
+        (before.contains(' ') && !line.starts_with([' ', '/']) && name.starts_with("pantile_"))
+            .then_some(name)
     });
     let declared: Vec<&str> = declared.collect();
     assert!(declared.len() > 28, "{declared:?}");
@@ -106,7 +110,8 @@ fn every_function_of_c_and_method_of_the_codec_stands_somewhere() {
         assert!(of_c.contains(&format!("`{name}`")), "{name} stands nowhere");
     }
     let of_python = column(2);
-    let codec = stub.split("class Codec:").nth(1).expect("the codec").split("\nclass ").next().expect("its end");
+    let codec =
+        stub.split("class Codec:").nth(1).expect("the codec").split("\nclass ").next().expect("its end");
     for line in codec.lines() {
         let Some((name, _)) = line.trim().strip_prefix("def ").and_then(|line| line.split_once('(')) else {
             continue;
