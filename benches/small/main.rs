@@ -178,7 +178,7 @@ impl Stripe {
     }
 }
 
-/// What a door does, once.
+/// One call through a door.
 type Call<'c> = Option<Box<dyn FnMut() + 'c>>;
 
 /// Nanoseconds of a call for each door, the least of all rounds.
@@ -325,7 +325,7 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
     summary.row("update", shape, len, [Some(Box::new(by_rust)), Some(Box::new(by_c)), None, None]);
 
     codec.encode(&mut cells).expect("a stripe");
-    // Whoever verifies in a loop keeps the checker.
+    // A loop that verifies keeps the checker.
     let checker = codec.checker(&pantile::CellSet::empty(codec.code())).expect("its own code");
     let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
     let by_rust = || assert_eq!(checker.first_fault(&views), Ok(None));

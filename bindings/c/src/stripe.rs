@@ -92,8 +92,8 @@ impl<'s> Stripe<'s> {
     /// something where one of both is written: another column, what is `beside` them, or the list
     /// of the columns itself, which is read as long as the call lasts.
     ///
-    /// Most columns lie one behind the other, upwards or downwards, and nothing else among them:
-    /// only others are compared.
+    /// Most columns stand one behind the other, upwards or downwards, with nothing else among them.
+    /// Only others are compared.
     #[inline]
     pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
         let (mut low, mut high, mut in_order) = (usize::MAX, 0, true);
@@ -115,10 +115,10 @@ impl<'s> Stripe<'s> {
         self.check_all(access, beside)
     }
 
-    /// As [`Stripe::check`], wherever they lie; says what is wrong.
+    /// The same for columns in any order.
     #[inline(never)]
     fn check_all(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
-        // Filled where it lies: moving it costs more than all other checks.
+        // Filled in place: moving it costs more than all other checks.
         let mut spans = SmallVec::<[Span; 512]>::new();
         for (column, pointer) in self.columns.iter().enumerate() {
             let is_written = match access(column) {

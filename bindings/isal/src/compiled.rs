@@ -20,11 +20,6 @@ const KEPT_MOST: usize = 32;
 /// A table of 255 times 128 coefficients, or all of many small ones.
 const KEPT_BYTES_MOST: usize = 1 << 20;
 
-/// Up to so many coefficients and bytes of all buffers a matrix is always used as it is: that takes
-/// less than finding it.
-const FEW: usize = 32;
-const FEW_BYTES: usize = 16 << 10;
-
 /// Matrices that were used once and are remembered by a number.
 const SEEN_MOST: usize = 8;
 
@@ -60,12 +55,12 @@ struct Kept {
     /// Which of the origins.
     kind: std::mem::Discriminant<Origin<'static>>,
     content: Box<[u8]>,
-    /// What the content is known by, if it is of nibbles.
+    /// The number of a content of nibbles.
     number: Option<u64>,
     dot: Rc<Dot>,
 }
 
-/// What a thread remembers.
+/// The matrices of a thread.
 struct Memory {
     /// Used last first.
     kept: Vec<Kept>,
@@ -112,8 +107,7 @@ impl Origin<'_> {
 }
 
 impl<'a> Matrix<'a> {
-    /// The coefficients as they lie in memory, if they lie in a grid, which a table does that is of
-    /// nibbles.
+    /// The coefficients in place, where they stand at equal steps, as in a table of nibbles.
     fn grid(&self) -> Option<Grid<'a>> {
         match self.origin {
             Origin::Table(table) => {
@@ -128,7 +122,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// Whether this is the matrix that was kept.
+    /// Compares this matrix with one that was kept.
     fn is(&self, kept: &Kept) -> bool {
         (kept.sources, kept.outputs) == (self.sources, self.outputs)
             && kept.kind == self.origin.kind()
@@ -142,11 +136,10 @@ impl<'a> Matrix<'a> {
     /// As [`sum_once`].
     unsafe fn sum(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
         let bytes = len.saturating_mul(self.sources + self.outputs);
-        let content = self.origin.content();
-        let is_small = self.sources * self.outputs <= FEW && bytes <= FEW_BYTES;
-        if (is_small || content.is_empty() && bytes < LARGE_BYTES)
+        // What is the same in every call is found at once, and small sums gain nothing compiled.
+        if self.origin.content().is_empty()
+            && bytes < LARGE_BYTES
             && let Some(grid) = self.grid()
-            && tables::are_nibbles(content)
         {
             // SAFETY: the caller's promise.
             return unsafe { sum_once(grid, Start::Zero, sources, outputs, len) };
@@ -161,7 +154,7 @@ impl<'a> Matrix<'a> {
         }
     }
 
-    /// What it is computed by: the matrix as it is, or compiled.
+    /// Returns the matrix as it is, or compiled.
     fn find(&self, memory: &mut Memory, bytes: usize) -> Result<Grid<'a>, Rc<Dot>> {
         if let Some(first) = memory.kept.first()
             && self.is(first)

@@ -1,7 +1,7 @@
 //! ISA-L's erasure-code and RAID functions, by their own names: a program that was built against
 //! `libisal.so.2` runs with this library in its place and gets the same bytes.
 //!
-//! Tables are recognised by what they hold, never by where they lie (`tables.rs`); what they mean
+//! Tables are recognised by content, never by address (`tables.rs`); a matrix
 //! is used as it is, or compiled and found again by content (`compiled.rs`, the one module that knows
 //! the kernels). Functions for checksums and compression go to the real library (`passed_on.rs`).
 //!

@@ -51,7 +51,7 @@ pub fn warn(k: usize, parity: usize) {
     ));
 }
 
-/// Block numbers: not more than anybody reads.
+/// Block numbers, the first eight of them.
 struct Blocks<'a>(&'a [usize]);
 
 impl std::fmt::Display for Blocks<'_> {

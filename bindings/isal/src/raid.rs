@@ -74,7 +74,7 @@ unsafe fn first_mismatch(
 ) -> Option<(usize, usize)> {
     let sources = &vectors[..vectors.len() - parities];
     let matrix = Matrix { call, sources: sources.len(), outputs: parities, origin };
-    // What is there plus what should be there: zero if they are the same.
+    // Stored parity plus computed parity: zero if they are the same.
     let mut sums = [const { MaybeUninit::<[u8; CHECKED_BYTES]>::uninit() }; 2];
     let made = sums.each_mut().map(|sum| sum.as_mut_ptr().cast::<u8>());
     let mut moved: SmallVec<[*mut u8; 32]> = vectors.into();

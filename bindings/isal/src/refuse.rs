@@ -8,17 +8,17 @@ use std::ffi::CString;
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// Whether sentences are asked for: `PANTILE_ISAL_WARN=1`, or the trace.
+/// Returns true where sentences are asked for: `PANTILE_ISAL_WARN=1`, or the trace.
 pub fn is_asked() -> bool {
     static ASKED: OnceLock<bool> = OnceLock::new();
     let is_one = |name| std::env::var_os(name).is_some_and(|value| value == "1");
     *ASKED.get_or_init(|| is_one("PANTILE_ISAL_WARN") || is_one("PANTILE_ISAL_TRACE"))
 }
 
-/// Says on standard error what is wrong with a call and what to do, if that was asked for.
+/// Writes a sentence about a call to standard error, if sentences are asked for.
 pub fn say(what: std::fmt::Arguments<'_>) {
     if is_asked() {
-        // A program without standard error cannot be told.
+        // Some programs have no standard error.
         let _ = writeln!(std::io::stderr(), "pantile-isal: {what}");
     }
 }

@@ -72,8 +72,8 @@ pub fn from_nibbles(slot: &Slot) -> Option<u8> {
     (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
 }
 
-/// Whether a table with this slot at its start, if it is of any form, is one of nibbles. `false` where
-/// the first coefficient is zero and does not tell.
+/// Tells nibbles by the first slot of a table. `false` also where the first coefficient is zero, which
+/// is written alike in every form.
 pub fn starts_with_nibbles(slot: &Slot) -> bool {
     slot[0] == 0 && slot[1] != 0
 }
@@ -81,12 +81,6 @@ pub fn starts_with_nibbles(slot: &Slot) -> bool {
 /// The coefficient of a table of one, in any form.
 pub fn from_slot(slot: &Slot) -> Option<u8> {
     from_nibbles(slot).or_else(|| coefficients(slot)?.first().copied())
-}
-
-/// Whether a whole table is of nibbles.
-pub fn are_nibbles(table: &[u8]) -> bool {
-    let (slots, _) = table.as_chunks::<SLOT_BYTES>();
-    !slots.iter().fold(false, |differs, slot| differs | (*slot != NIBBLES[usize::from(slot[1])]))
 }
 
 /// A number of what a table of nibbles says, never 0; `None` if it is something else.

@@ -32,7 +32,7 @@ pub struct Codec {
     above: Mutex<Option<Py<PyBytes>>>,
 }
 
-/// What a small write changes.
+/// The cells that a small write changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     DataAndParity,
@@ -232,8 +232,7 @@ impl Codec {
         let Some(Lent::Read(content)) = lent.pop() else { unreachable!("the last buffer is the content") };
         let cells = cut(code, by_column(&given.of_column, lent), element);
         // What is reached and not there is computed for nobody.
-        let is_missing =
-            |(cell, &is_reached): &(&Buffer<'_>, &bool)| is_reached && !matches!(cell, Buffer::Write(_));
+        let is_missing = |pair: &(&Buffer<'_>, &bool)| *pair.1 && !matches!(pair.0, Buffer::Write(_));
         let missing = cells.iter().zip(&reached).filter(is_missing).count();
         let mut aside = vec![0; missing * len];
         let mut aside = aside.chunks_mut(len.max(1));
@@ -466,7 +465,7 @@ impl Codec {
     /// Adds the change of part of a data cell, old bytes XOR new ones, to every parity that it
     /// reaches and that is there.
     ///
-    /// As ``update``, for whoever keeps parity apart from data: the data cell is not looked at, and
+    /// As ``update``, for parity that is kept apart from data: the data cell is not looked at, and
     /// may be ``None``, as may parities.
     ///
     /// >>> codec = pantile.Codec("rs:4+2")
