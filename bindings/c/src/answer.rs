@@ -112,7 +112,14 @@ pub(crate) fn answer(error: *mut PantileError, call: impl FnOnce() -> Answer) ->
             Fault::new(PantileStatus::Panic, what)
         }
     };
-    if !error.is_null() {
+    if !error.is_null() && fault.status == PantileStatus::Ok {
+        // SAFETY: the header: an error that is not NULL is the caller's, to be written. An empty
+        // text is its zero alone.
+        unsafe {
+            (&raw mut (*error).status).write(PantileStatus::Ok);
+            (&raw mut (*error).message).cast::<c_char>().write(0);
+        }
+    } else if !error.is_null() {
         let mut message = [0; MESSAGE_BYTES];
         write_text(&fault.message, &mut message);
         // SAFETY: the header: an error that is not NULL is the caller's, to be written.

@@ -79,7 +79,8 @@ pub unsafe extern "C" fn pantile_codec_free(codec: *mut PantileCodec) {
     unsafe { free(codec) }
 }
 
-/// True if a column has cells of parity.
+/// Whether a column has cells of parity.
+#[inline]
 fn has_parity(code: &Code, column: usize) -> bool {
     code.column_cells(column).any(|cell| code.is_parity(cell))
 }
@@ -116,7 +117,7 @@ pub unsafe extern "C" fn pantile_encode(
         let (codec, code) = (&codec.codec, codec.codec.code());
         stripe.check(|column| if has_parity(code, column) { Access::Write } else { Access::Read }, &[])?;
         let give = |cell, _| if code.is_parity(cell) { Given::Write } else { Given::Read };
-        stripe.run(0..element_bytes, give, |cells, _| Ok(codec.encode_given(cells)?))
+        stripe.run(0..element_bytes, false, give, |cells, _| Ok(codec.encode_given(cells)?))
     })
 }
 
@@ -147,10 +148,15 @@ pub unsafe extern "C" fn pantile_reconstruct(
             _ => Access::Write,
         };
         stripe.check(access, &[Span::of(states)])?;
-        let those = |is_so: fn(u8) -> bool| -> Columns<usize> {
-            (0..column_count).filter(|&column| is_so(states[column])).collect()
-        };
-        let (lost, wanted) = (those(|state| state != PRESENT), those(|state| state == WANTED));
+        let (mut lost, mut wanted) = (Columns::new(), Columns::new());
+        for (column, &state) in states.iter().enumerate() {
+            if state != PRESENT {
+                lost.push(column);
+            }
+            if state == WANTED {
+                wanted.push(column);
+            }
+        }
         let recovery = codec.decoder_of(&lost, &wanted)?;
         let give = |cell, column| match (recovery.use_of(cell), states[column]) {
             (Use::Unused, _) => Given::Nothing,
@@ -158,7 +164,8 @@ pub unsafe extern "C" fn pantile_reconstruct(
             (Use::Written, WANTED) => Given::Write,
             (Use::Written, _) => Given::Aside,
         };
-        stripe.run(0..element_bytes, give, |cells, _| Ok(recovery.run_given(cells)?))
+        let may_be_aside = lost.len() != wanted.len();
+        stripe.run(0..element_bytes, may_be_aside, give, |cells, _| Ok(recovery.run_given(cells)?))
     })
 }
 
@@ -209,16 +216,20 @@ impl<'c> Change<'c> {
     /// True if the element reaches a cell of parity.
     fn reaches(&self, cell: CellIndex) -> bool {
         let code = self.codec.code();
-        let row = code.parity().iter().position(|&parity| parity == cell);
-        row.is_some_and(|row| !code.generator().get(row, self.position).is_zero())
+        let row = || code.parity().iter().position(|&parity| parity == cell);
+        let reaches = |row| !code.generator().get(row, self.position).is_zero();
+        code.is_parity(cell) && row().is_some_and(reaches)
     }
 
-    /// The columns that it reaches, ascending, each as often as it has cells of these parities.
-    fn reached(&self) -> Columns<usize> {
+    /// Appends the columns that it reaches, ascending, each as often as it has cells of these
+    /// parities.
+    fn add_reached(&self, to: &mut Columns) {
         let code = self.codec.code();
-        let row_reaches = |&row: &usize| !code.generator().get(row, self.position).is_zero();
-        let rows = (0..code.parity().len()).filter(row_reaches);
-        rows.map(|row| code.column_of(code.parity()[row])).collect()
+        for (row, &parity) in code.parity().iter().enumerate() {
+            if !code.generator().get(row, self.position).is_zero() {
+                to.push(code.column_of(parity));
+            }
+        }
     }
 }
 
@@ -239,7 +250,8 @@ pub unsafe extern "C" fn pantile_update(
         let change = unsafe {
             Change::new(codec, columns, column_count, element_bytes, position, offset, new_content, bytes)?
         };
-        let (code, reached) = (change.codec.code(), change.reached());
+        let (code, mut reached) = (change.codec.code(), Columns::new());
+        change.add_reached(&mut reached);
         let own = code.column_of(change.cell);
         let is_needed = |column| column == own || reached.contains(&column);
         let access = |column| if is_needed(column) { Access::Write } else { Access::None };
@@ -248,7 +260,7 @@ pub unsafe extern "C" fn pantile_update(
             true => Given::Write,
             false => Given::Nothing,
         };
-        change.stripe.run(change.within.clone(), give, |cells, _| {
+        change.stripe.run(change.within.clone(), false, give, |cells, _| {
             Ok(change.codec.update_given(cells, position, change.content)?)
         })
     })
@@ -271,7 +283,8 @@ pub unsafe extern "C" fn pantile_update_parity(
         let change = unsafe {
             Change::new(codec, columns, column_count, element_bytes, position, offset, change, bytes)?
         };
-        let reached = change.reached();
+        let mut reached = Columns::new();
+        change.add_reached(&mut reached);
         let is_there = |column| change.stripe.is_there(column) && reached.contains(&column);
         if !reached.is_empty() && !(0..column_count).any(is_there) {
             return Err(Fault::new(
@@ -290,7 +303,7 @@ pub unsafe extern "C" fn pantile_update_parity(
             (true, false) => Given::Aside,
         };
         let start = change.within.start;
-        change.stripe.run(change.within.clone(), give, |cells, part| {
+        change.stripe.run(change.within.clone(), true, give, |cells, part| {
             let content = &change.content[part.start - start..part.end - start];
             Ok(change.codec.add_change_given(cells, position, content)?)
         })
@@ -334,7 +347,12 @@ pub unsafe extern "C" fn pantile_split(
         };
         check_holds(codec.code(), element_bytes, data_bytes)?;
         stripe.check(|_| Access::Write, &[Span::of(data)])?;
-        stripe.run(0..element_bytes, |_, _| Given::Write, |cells, _| Ok(codec.split_given(data, cells)?))
+        stripe.run(
+            0..element_bytes,
+            false,
+            |_, _| Given::Write,
+            |cells, _| Ok(codec.split_given(data, cells)?),
+        )
     })
 }
 
@@ -359,6 +377,6 @@ pub unsafe extern "C" fn pantile_join(
         // SAFETY: the header: `data_bytes` bytes, which were found apart from every column.
         let data = unsafe { list_to_write(data.cast::<u8>(), data_bytes, "data") }?;
         let give = |_, column| if has_data(column) { Given::Read } else { Given::Nothing };
-        stripe.run(0..element_bytes, give, |cells, _| Ok(codec.join_given(cells, data)?))
+        stripe.run(0..element_bytes, false, give, |cells, _| Ok(codec.join_given(cells, data)?))
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::answer::{Fault, List, PantileError, PantileStatus, answer, list, put};
 use crate::codec::{PantileCodec, stripe_of};
-use crate::stripe::{Access, Span, Stripe};
+use crate::stripe::{Access, Columns, Span, Stripe};
 use pantile::{CellSet, Checker, Finding, Verdict};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
@@ -76,22 +76,26 @@ impl PantileFinding {
 
 /// The checks of a stripe without the columns that are NULL.
 fn checker(codec: &PantileCodec, stripe: &Stripe<'_>) -> Result<Arc<Checker>, Fault> {
-    let absent = stripe.absent();
     let code = codec.codec.code();
-    let checker = match &absent[..] {
-        [] => match codec.whole.get() {
-            Some(whole) => whole.clone(),
-            None => {
-                let made = codec.codec.checker(&CellSet::empty(code))?;
-                codec.whole.get_or_init(|| made).clone()
-            }
-        },
-        some => codec.codec.checker(&CellSet::of_columns(code, some))?,
+    let checker = match (stripe.absent().next(), codec.whole.get()) {
+        (None, Some(whole)) => whole.clone(),
+        (None, None) => {
+            let made = codec.codec.checker(&CellSet::empty(code))?;
+            codec.whole.get_or_init(|| made).clone()
+        }
+        (Some(_), _) => {
+            let mut absent = Columns::new();
+            absent.extend(stripe.absent());
+            codec.codec.checker(&CellSet::of_columns(code, &absent))?
+        }
     };
     if checker.locator().checks().is_empty() {
         return Err(Fault::new(
             PantileStatus::NothingToCheck,
-            format!("{} columns are absent, and no equation is left to check the others", absent.len()),
+            format!(
+                "{} columns are absent, and no equation is left to check the others",
+                stripe.absent().count()
+            ),
         ));
     }
     stripe.check(|column| if stripe.is_there(column) { Access::Read } else { Access::None }, &[])?;

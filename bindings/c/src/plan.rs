@@ -274,7 +274,8 @@ pub unsafe extern "C" fn pantile_plan_run(
                 Use::Written if piece.wanted.contains(cell) => Given::Write,
                 Use::Written => Given::Aside,
             };
-            stripe.run(piece.within.clone(), give, |cells, _| Ok(piece.recovery.run_given(cells)?))?;
+            stripe
+                .run(piece.within.clone(), true, give, |cells, _| Ok(piece.recovery.run_given(cells)?))?;
         }
         Ok(())
     })

@@ -12,8 +12,9 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// Columns by number, or something of each: no code has more than 258.
-pub(crate) type Columns<T> = SmallVec<[T; 512]>;
+/// Columns by number: no code has more than 258. Filled where they lie, as a list that is moved takes
+/// its room along.
+pub(crate) type Columns = SmallVec<[usize; 512]>;
 
 /// The access of a call to a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +39,8 @@ pub(crate) struct Span {
     start: usize,
     len: usize,
     is_written: bool,
-    /// The column; `None` for memory beside the columns.
-    column: Option<usize>,
+    /// The column; `None` for what is passed beside them.
+    column: Option<u32>,
 }
 
 impl Span {
@@ -83,16 +84,42 @@ impl<'s> Stripe<'s> {
     }
 
     /// The columns that are NULL.
-    pub(crate) fn absent(&self) -> Columns<usize> {
-        (0..self.columns.len()).filter(|&column| !self.is_there(column)).collect()
+    pub(crate) fn absent(&self) -> impl Iterator<Item = usize> {
+        (0..self.columns.len()).filter(|&column| !self.is_there(column))
     }
 
-    /// Refuses a column that is NULL, or whose length does not fit in memory. Refuses an overlap of
-    /// two ranges of which one is written: columns, `beside`, and the list of the columns, which is
-    /// read as long as the call lasts.
+    /// Refuses a column that is NULL, or does not fit in memory from where it begins, or overlaps
+    /// something where one of both is written: another column, what is `beside` them, or the list
+    /// of the columns itself, which is read as long as the call lasts.
+    ///
+    /// Most columns stand one behind the other, upwards or downwards, with nothing else among them.
+    /// Only others are compared.
+    #[inline]
     pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
-        let mut spans: SmallVec<[Span; 512]> = beside.iter().copied().collect();
-        spans.push(Span::of(self.columns));
+        let (mut low, mut high, mut in_order) = (usize::MAX, 0, true);
+        for (column, pointer) in self.columns.iter().enumerate() {
+            if access(column) == Access::None {
+                continue;
+            }
+            let (start, len) = (pointer.addr(), self.code.rows(column) * self.element);
+            let end = start.wrapping_add(len);
+            in_order &= start != 0 && end >= start && (start >= high || end <= low);
+            (low, high) = (low.min(start), high.max(end));
+        }
+        let is_outside = |span: &Span| {
+            span.start >= high || span.start.checked_add(span.len).is_some_and(|end| end <= low)
+        };
+        if in_order && is_outside(&Span::of(self.columns)) && beside.iter().all(is_outside) {
+            return Ok(());
+        }
+        self.check_all(access, beside)
+    }
+
+    /// The same for columns in any order.
+    #[inline(never)]
+    fn check_all(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
+        // Filled in place: moving it costs more than all other checks.
+        let mut spans = SmallVec::<[Span; 512]>::new();
         for (column, pointer) in self.columns.iter().enumerate() {
             let is_written = match access(column) {
                 Access::None => continue,
@@ -105,8 +132,10 @@ impl<'s> Stripe<'s> {
                 ));
             }
             let len = self.code.rows(column) * self.element;
-            spans.push(Span { start: pointer.addr(), len, is_written, column: Some(column) });
+            spans.push(Span { start: pointer.addr(), len, is_written, column: Some(column as u32) });
         }
+        spans.extend_from_slice(beside);
+        spans.push(Span::of(self.columns));
         check_apart(&mut spans)
     }
 
@@ -137,6 +166,22 @@ impl<'s> Stripe<'s> {
         unsafe { std::slice::from_raw_parts_mut(self.pointer(column, row, within.start), within.len()) }
     }
 
+    /// Calls for every cell with its column and row, ascending.
+    #[inline]
+    fn for_each_cell(&self, mut call: impl FnMut(CellIndex, usize, usize)) {
+        if self.code.rows_max() == 1 && self.code.cell_count() == self.columns.len() {
+            (0..self.columns.len()).for_each(|column| call(CellIndex(column as u32), column, 0));
+            return;
+        }
+        let mut cell = 0;
+        for column in 0..self.columns.len() {
+            for row in 0..self.code.rows(column) {
+                call(CellIndex(cell), column, row);
+                cell += 1;
+            }
+        }
+    }
+
     /// Every cell with its column and row, ascending.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (CellIndex, usize, usize)> + use<'s> {
         let code = self.code;
@@ -148,15 +193,20 @@ impl<'s> Stripe<'s> {
     /// Runs a program on the cells of a byte range of the elements, some of which have no buffer of
     /// the caller. `give` returns the kind of each cell, and `run` gets the buffers.
     ///
-    /// Written cells without a buffer go to memory of the thread, of which a MiB is kept: the range
-    /// is then done in tiles.
+    /// Where some are not given and are written all the same (`may_be_aside`), these go to memory of
+    /// the thread, of which a MiB is kept: the range is then done in tiles.
+    #[inline]
     pub(crate) fn run(
         &self,
         within: Range<usize>,
+        may_be_aside: bool,
         give: impl Fn(CellIndex, usize) -> Given,
         mut run: impl FnMut(&mut [Buffer<'_>], Range<usize>) -> Answer,
     ) -> Answer {
-        let aside = self.cells().filter(|&(cell, column, _)| give(cell, column) == Given::Aside).count();
+        let mut aside = 0;
+        if may_be_aside {
+            self.for_each_cell(|cell, column, _| aside += usize::from(give(cell, column) == Given::Aside));
+        }
         let tile = match aside {
             0 => within.len(),
             some => (SCRATCH_BYTES / some).clamp(TILE_BYTES_LEAST, within.len().max(TILE_BYTES_LEAST)),
@@ -172,7 +222,8 @@ impl<'s> Stripe<'s> {
             let part = start..within.end.min(start.saturating_add(tile));
             let mut scratch = kept.scratch.chunks_exact_mut(part.len());
             answer = kept.buffers.with(|buffers| {
-                for (cell, column, row) in self.cells() {
+                buffers.reserve(self.code.cell_count());
+                self.for_each_cell(|cell, column, row| {
                     buffers.push(match give(cell, column) {
                         Given::Nothing => Buffer::Absent,
                         // SAFETY: `check` accepted the column for this use.
@@ -184,7 +235,7 @@ impl<'s> Stripe<'s> {
                             None => unreachable!("there is a tile of scratch for each"),
                         },
                     });
-                }
+                });
                 run(buffers, part.clone())
             });
             start = part.end;
@@ -295,7 +346,7 @@ mod tests {
         let mut spans: Vec<Span> = spans
             .iter()
             .enumerate()
-            .map(|(i, &(start, len, is_written))| Span { start, len, is_written, column: Some(i) })
+            .map(|(i, &(start, len, is_written))| Span { start, len, is_written, column: Some(i as u32) })
             .collect();
         check_apart(&mut spans).map_err(|fault| fault.status)
     }

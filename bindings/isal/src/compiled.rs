@@ -1,32 +1,37 @@
-//! Coefficients compiled for the machine, found again by content: the one module that calls the
-//! kernels.
+//! Sums of products for matrices that are found by content: the one module that calls the kernels.
 //!
-//! Each thread keeps the matrices that it used last, so nothing is locked, shared or inherited
-//! half-made by a child process. Bounds for each thread: [`KEPT_MOST`] matrices and
-//! [`KEPT_BYTES_MOST`] bytes of their tables, except that the last one is kept at any size.
+//! A matrix is used as it is the first time, and compiled when it comes again or buffers are large.
+//! Each thread keeps what it used last, so nothing is locked, shared or inherited half-made by a
+//! child process. Bounds: [`KEPT_MOST`] matrices and [`KEPT_BYTES_MOST`] bytes of their tables for
+//! each thread, but the last one whatever its size.
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::slice;
 
-use pantile_kernel::Dot;
+use pantile_kernel::{Dot, Grid, Start, are_apart, sum_once};
 use smallvec::SmallVec;
 
 use crate::{refuse, tables};
 
-/// More patterns of losses than a program is busy with at a time; searching them takes less than
-/// compiling one.
+/// More patterns of losses than a program is busy with at a time.
 const KEPT_MOST: usize = 32;
 
 /// A table of 255 times 128 coefficients, or all of many small ones.
 const KEPT_BYTES_MOST: usize = 1 << 20;
+
+/// Matrices that were used once and are remembered by a number.
+const SEEN_MOST: usize = 8;
+
+/// From so many bytes of all buffers on a matrix is compiled at once: what a compiled one knows of
+/// streams from memory gains more than compiling takes.
+const LARGE_BYTES: usize = 2 << 20;
 
 /// Where a matrix comes from. Equal origins of equal shapes are equal matrices.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Origin<'a> {
     /// A table in a form that `tables.rs` knows, row by row.
     Table(&'a [u8]),
-    /// The coefficients themselves, row by row.
-    Coefficients(&'a [u8]),
     /// One row of ones.
     Xor,
     /// A row of ones, and one of the powers of 2.
@@ -43,24 +48,51 @@ pub struct Matrix<'a> {
     pub origin: Origin<'a>,
 }
 
+/// A matrix that was compiled.
 struct Kept {
     sources: usize,
     outputs: usize,
     /// Which of the origins.
     kind: std::mem::Discriminant<Origin<'static>>,
     content: Box<[u8]>,
+    /// The number of a content of nibbles.
+    number: Option<u64>,
     dot: Rc<Dot>,
 }
 
-thread_local! {
+/// The matrices of a thread.
+struct Memory {
     /// Used last first.
-    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    kept: Vec<Kept>,
+    /// Numbers of matrices that were used once, and which of them is replaced next.
+    seen: [u64; SEEN_MOST],
+    next: usize,
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> =
+        const { RefCell::new(Memory { kept: Vec::new(), seen: [0; SEEN_MOST], next: 0 }) };
+}
+
+/// A row of ones, and behind it the powers of 2: before they come again.
+static PQ: [[u8; PQ_MOST]; 2] = ones_and_powers();
+
+const PQ_MOST: usize = 255;
+
+const fn ones_and_powers() -> [[u8; PQ_MOST]; 2] {
+    let mut rows = [[1; PQ_MOST]; 2];
+    let mut source = 1;
+    while source < PQ_MOST {
+        rows[1][source] = pantile_gf::ALPHA.times(pantile_gf::Gf(rows[1][source - 1])).0;
+        source += 1;
+    }
+    rows
 }
 
 impl Origin<'_> {
     fn content(&self) -> &[u8] {
         match *self {
-            Origin::Table(content) | Origin::Coefficients(content) => content,
+            Origin::Table(content) => content,
             Origin::Xor | Origin::Pq => &[],
         }
     }
@@ -68,49 +100,100 @@ impl Origin<'_> {
     fn kind(&self) -> std::mem::Discriminant<Origin<'static>> {
         std::mem::discriminant(&match self {
             Origin::Table(_) => Origin::Table(&[]),
-            Origin::Coefficients(_) => Origin::Coefficients(&[]),
             Origin::Xor => Origin::Xor,
             Origin::Pq => Origin::Pq,
         })
     }
 }
 
-impl Matrix<'_> {
-    fn dot(&self) -> Rc<Dot> {
-        // A thread that is ending keeps nothing.
-        KEPT.try_with(|kept| self.find(&mut kept.borrow_mut())).unwrap_or_else(|_| Rc::new(self.compile()))
-    }
-
-    fn find(&self, kept: &mut Vec<Kept>) -> Rc<Dot> {
-        let (kind, content) = (self.origin.kind(), self.origin.content());
-        let is_it = |kept: &Kept| {
-            (kept.sources, kept.outputs) == (self.sources, self.outputs)
-                && kept.kind == kind
-                && *kept.content == *content
-        };
-        match kept.iter().position(is_it) {
-            Some(0) => {}
-            Some(at) => kept[..=at].rotate_right(1),
-            None => {
-                let dot = Rc::new(self.compile());
-                let (sources, outputs) = (self.sources, self.outputs);
-                kept.insert(0, Kept { sources, outputs, kind, content: content.into(), dot });
-                let bytes = |kept: &[Kept]| kept.iter().map(|kept| kept.content.len()).sum::<usize>();
-                while kept.len() > 1 && (kept.len() > KEPT_MOST || bytes(kept) > KEPT_BYTES_MOST) {
-                    kept.pop();
-                }
+impl<'a> Matrix<'a> {
+    /// The coefficients in place, where they stand at equal steps, as in a table of nibbles.
+    fn grid(&self) -> Option<Grid<'a>> {
+        match self.origin {
+            Origin::Table(table) => {
+                let (output_step, source_step) = (tables::SLOT_BYTES * self.sources, tables::SLOT_BYTES);
+                Some(Grid { bytes: table.get(1..)?, output_step, source_step })
             }
+            Origin::Xor => Some(Grid { bytes: &[1], output_step: 0, source_step: 0 }),
+            Origin::Pq if self.sources <= PQ_MOST => {
+                Some(Grid { bytes: PQ.as_flattened(), output_step: PQ_MOST, source_step: 1 })
+            }
+            Origin::Pq => None,
         }
-        kept[0].dot.clone()
     }
 
-    fn compile(&self) -> Dot {
+    /// Compares this matrix with one that was kept.
+    fn is(&self, kept: &Kept) -> bool {
+        (kept.sources, kept.outputs) == (self.sources, self.outputs)
+            && kept.kind == self.origin.kind()
+            && *kept.content == *self.origin.content()
+    }
+
+    /// Computes every output.
+    ///
+    /// # Safety
+    ///
+    /// As [`sum_once`].
+    unsafe fn sum(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
+        let bytes = len.saturating_mul(self.sources + self.outputs);
+        // What is the same in every call is found at once, and small sums gain nothing compiled.
+        if self.origin.content().is_empty()
+            && bytes < LARGE_BYTES
+            && let Some(grid) = self.grid()
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { sum_once(grid, Start::Zero, sources, outputs, len) };
+        }
+        // A thread that ends has nothing to keep it in.
+        let found = MEMORY.try_with(|memory| self.find(&mut memory.borrow_mut(), bytes));
+        match found.unwrap_or_else(|_| Err(self.compile())) {
+            // SAFETY: the caller's promise.
+            Ok(grid) => unsafe { sum_once(grid, Start::Zero, sources, outputs, len) },
+            // SAFETY: as above.
+            Err(dot) => unsafe { dot.apply_raw(sources, outputs, len) },
+        }
+    }
+
+    /// Returns the matrix as it is, or compiled.
+    fn find(&self, memory: &mut Memory, bytes: usize) -> Result<Grid<'a>, Rc<Dot>> {
+        if let Some(first) = memory.kept.first()
+            && self.is(first)
+        {
+            return Err(first.dot.clone());
+        }
+        let number = tables::number_of_nibbles(self.origin.content());
+        if let Some(at) = memory.kept.iter().position(|kept| kept.number == number && self.is(kept)) {
+            memory.kept[..=at].rotate_right(1);
+            return Err(memory.kept[0].dot.clone());
+        }
+        if let Some(number) = number
+            && let Some(grid) = self.grid()
+            && bytes < LARGE_BYTES
+            && !memory.seen.contains(&number)
+        {
+            memory.seen[memory.next % SEEN_MOST] = number;
+            memory.next += 1;
+            return Ok(grid);
+        }
+        let dot = self.compile();
+        let (sources, outputs, kind) = (self.sources, self.outputs, self.origin.kind());
+        let content = self.origin.content().into();
+        memory.kept.insert(0, Kept { sources, outputs, kind, content, number, dot: dot.clone() });
+        let filled = |kept: &[Kept]| kept.iter().map(|kept| kept.content.len()).sum::<usize>();
+        while memory.kept.len() > 1
+            && (memory.kept.len() > KEPT_MOST || filled(&memory.kept) > KEPT_BYTES_MOST)
+        {
+            memory.kept.pop();
+        }
+        Err(dot)
+    }
+
+    fn compile(&self) -> Rc<Dot> {
         let coefficients = match self.origin {
             Origin::Table(table) => tables::coefficients_for(self.call, table),
-            Origin::Coefficients(coefficients) => coefficients.to_vec(),
             Origin::Xor => vec![1; self.sources],
             Origin::Pq => {
-                let powers = (0..self.sources).map(|source| pantile_gf::ALPHA.pow(source as u64).0);
+                let powers = (0..self.sources).map(|source| PQ[1][source % PQ_MOST]);
                 std::iter::repeat_n(1, self.sources).chain(powers).collect()
             }
         };
@@ -119,7 +202,7 @@ impl Matrix<'_> {
             row.iter().copied().enumerate().collect()
         };
         let rows: Vec<Vec<(usize, u8)>> = (0..self.outputs).map(row).collect();
-        Dot::new(self.sources, &rows).expect("no row is longer than there are sources")
+        Rc::new(Dot::new(self.sources, &rows).expect("no row is longer than there are sources"))
     }
 
     /// Every output is what the matrix makes of the sources.
@@ -134,76 +217,125 @@ impl Matrix<'_> {
         if len == 0 {
             return;
         }
-        self.refuse_null(sources, outputs);
-        let dot = self.dot();
+        refuse_null(self.call, sources, outputs);
         if are_apart(sources, outputs, len) {
             // SAFETY: not null, and apart.
-            return unsafe { dot.apply_raw(sources, outputs, len) };
+            return unsafe { self.sum(sources, outputs, len) };
         }
         let mut results = vec![0; outputs.len() * len];
         let made: Vec<*mut u8> = results.chunks_exact_mut(len).map(<[u8]>::as_mut_ptr).collect();
         // SAFETY: results are new memory, apart from sources and from one another.
-        unsafe { dot.apply_raw(sources, &made, len) };
+        unsafe { self.sum(sources, &made, len) };
         for (result, &output) in results.chunks_exact(len).zip(outputs) {
             // SAFETY: valid for writes, and results are apart from all outputs.
             unsafe { output.copy_from_nonoverlapping(result.as_ptr(), len) };
         }
     }
 
-    /// What the matrix makes of the one source is added to the outputs.
-    ///
-    /// Overlaps are as in [`Matrix::apply`].
+    /// The matrix's sums are added to what `start` has, which goes to outputs that are our own; for
+    /// matrices that are no table.
     ///
     /// # Safety
     ///
-    /// The source is null or valid for reads, outputs for reads and writes, of `len` bytes.
-    pub unsafe fn accumulate(&self, source: *const u8, outputs: &[*mut u8], len: usize) {
-        if len == 0 {
-            return;
-        }
-        self.refuse_null(&[source], outputs);
-        if are_apart(&[source], outputs, len) {
-            // SAFETY: valid, and apart from every output.
-            let source = unsafe { std::slice::from_raw_parts(source, len) };
-            // SAFETY: each output is valid and apart from the source and the others.
-            let slices = outputs.iter().map(|&output| unsafe { std::slice::from_raw_parts_mut(output, len) });
-            let mut slices: SmallVec<[&mut [u8]; 32]> = slices.collect();
-            return self.dot().accumulate(&[source], &mut slices).expect("the matrix has this shape");
-        }
-        let mut products = vec![0; outputs.len() * len];
-        let made: Vec<*mut u8> = products.chunks_exact_mut(len).map(<[u8]>::as_mut_ptr).collect();
-        // SAFETY: products are new memory.
-        unsafe { self.dot().apply_raw(&[source], &made, len) };
-        for (product, &output) in products.chunks_exact(len).zip(outputs) {
-            // SAFETY: valid, and looked at by nobody else until the next output.
-            let output = unsafe { std::slice::from_raw_parts_mut(output, len) };
-            pantile_kernel::xor_into(output, product);
+    /// All are valid for `len` bytes, and outputs apart from everything else.
+    pub unsafe fn add_to(&self, start: &[*const u8], sources: &[*const u8], outputs: &[*mut u8], len: usize) {
+        match self.grid() {
+            // SAFETY: the caller's promise.
+            Some(grid) => unsafe { sum_once(grid, Start::Others(start), sources, outputs, len) },
+            None => {
+                // SAFETY: as above.
+                unsafe { self.compile().apply_raw(sources, outputs, len) };
+                for (&start, &output) in start.iter().zip(outputs) {
+                    // SAFETY: as above, and apart.
+                    let (start, output) = unsafe {
+                        (slice::from_raw_parts(start, len), slice::from_raw_parts_mut(output, len))
+                    };
+                    pantile_kernel::xor_into(output, start);
+                }
+            }
         }
     }
+}
 
-    fn refuse_null(&self, sources: &[*const u8], outputs: &[*mut u8]) {
-        let null = |what, number| {
-            refuse::abort(format_args!("{}: {what} {number} is a null pointer; give a buffer", self.call))
-        };
-        if let Some(number) = sources.iter().position(|source| source.is_null()) {
-            null("source", number);
-        }
-        if let Some(number) = outputs.iter().position(|output| output.is_null()) {
-            null("output", number);
-        }
+/// Each output has its coefficient of the one source added to it.
+///
+/// Overlaps are as in [`Matrix::apply`].
+///
+/// # Safety
+///
+/// The source is null or valid for reads, outputs for reads and writes, of `len` bytes.
+pub unsafe fn add_product(
+    call: &'static str,
+    column: Grid<'_>,
+    source: *const u8,
+    outputs: &[*mut u8],
+    len: usize,
+) {
+    if len == 0 {
+        return;
+    }
+    refuse_null(call, &[source], outputs);
+    if are_apart(&[source], outputs, len) {
+        // SAFETY: valid and apart, and read before they are written.
+        return unsafe { sum_once(column, Start::Outputs, &[source], outputs, len) };
+    }
+    let mut products = vec![0; outputs.len() * len];
+    let made: Vec<*mut u8> = products.chunks_exact_mut(len).map(<[u8]>::as_mut_ptr).collect();
+    // SAFETY: products are new memory.
+    unsafe { sum_once(column, Start::Zero, &[source], &made, len) };
+    for (product, &output) in products.chunks_exact(len).zip(outputs) {
+        // SAFETY: valid, and looked at by nobody else until the next output.
+        let output = unsafe { slice::from_raw_parts_mut(output, len) };
+        pantile_kernel::xor_into(output, product);
+    }
+}
+
+/// The destination is the coefficient times the source.
+///
+/// # Safety
+///
+/// Both are valid for `len` bytes.
+pub unsafe fn multiply(coefficient: u8, source: *const u8, destination: *mut u8, len: usize) {
+    let grid = Grid { bytes: &[coefficient], output_step: 0, source_step: 0 };
+    if are_apart(&[source], &[destination], len) {
+        // SAFETY: the caller's promise, and apart.
+        return unsafe { sum_once(grid, Start::Zero, &[source], &[destination], len) };
+    }
+    let mut product = vec![0; len];
+    // SAFETY: the product is new memory, apart from both.
+    unsafe {
+        sum_once(grid, Start::Zero, &[source], &[product.as_mut_ptr()], len);
+        destination.copy_from_nonoverlapping(product.as_ptr(), len);
+    }
+}
+
+/// Adds to each line of `work`, as long as the line that is given, its own multiple of that line.
+pub fn add_multiples(factors: &[u8], line: &[u8], work: &mut [u8]) {
+    let grid = Grid { bytes: factors, output_step: 1, source_step: 0 };
+    let lines: SmallVec<[*mut u8; 32]> = work.chunks_exact_mut(line.len()).map(<[u8]>::as_mut_ptr).collect();
+    // SAFETY: lines of `work` are apart, and the one that is given is borrowed beside them.
+    unsafe { sum_once(grid, Start::Outputs, &[line.as_ptr()], &lines, line.len()) }
+}
+
+/// Vectors, to be read.
+pub fn as_sources(vectors: &[*mut u8]) -> &[*const u8] {
+    // SAFETY: the two pointers have one layout.
+    unsafe { slice::from_raw_parts(vectors.as_ptr().cast(), vectors.len()) }
+}
+
+fn refuse_null(call: &'static str, sources: &[*const u8], outputs: &[*mut u8]) {
+    let null = |what, number| {
+        refuse::abort(format_args!("{call}: {what} {number} is a null pointer; give a buffer"))
+    };
+    if let Some(number) = sources.iter().position(|source| source.is_null()) {
+        null("source", number);
+    }
+    if let Some(number) = outputs.iter().position(|output| output.is_null()) {
+        null("output", number);
     }
 }
 
 /// The first byte at or after `from` that is not zero.
 pub fn first_nonzero(bytes: &[u8]) -> Option<usize> {
     pantile_kernel::first_nonzero(bytes, 0)
-}
-
-/// True if no output shares bytes with a source or with another output.
-fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool {
-    outputs.iter().enumerate().all(|(number, output)| {
-        let far = |other: usize| other.abs_diff(output.addr()) >= len;
-        let sources_are = sources.iter().fold(true, |all, source| all & far(source.addr()));
-        sources_are && outputs[..number].iter().all(|other| far(other.addr()))
-    })
 }

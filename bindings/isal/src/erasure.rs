@@ -6,9 +6,9 @@
 use std::ffi::c_int;
 use std::slice;
 
-use smallvec::SmallVec;
+use pantile_kernel::Grid;
 
-use crate::compiled::{Matrix, Origin};
+use crate::compiled::{self, Matrix, Origin};
 use crate::refuse;
 use crate::tables::{self, SLOT_BYTES};
 use crate::trace::{Call, count};
@@ -103,23 +103,24 @@ unsafe fn update(
             list(call, "bytes of the table", table, SLOT_BYTES * sources * outputs),
         )
     };
-    let coefficients = column(call, table, sources, size(vec_i));
-    let origin = Origin::Coefficients(&coefficients);
-    // SAFETY: by contract every buffer is `len` bytes long.
-    unsafe { Matrix { call, sources: 1, outputs, origin }.accumulate(data, coding, size(len)) }
-}
-
-/// The coefficients of one source. Only its slots are looked at where the first one of the table
-/// says that it is of nibbles.
-fn column(call: &str, table: &[u8], sources: usize, source: usize) -> SmallVec<[u8; 32]> {
+    let source = size(vec_i);
     let (slots, _) = table.as_chunks::<SLOT_BYTES>();
-    if tables::from_nibbles(&slots[0]).is_some_and(|first| first != 0) {
-        let column = slots[source..].iter().step_by(sources);
-        if let Some(coefficients) = column.map(tables::from_nibbles).collect() {
-            return coefficients;
-        }
+    // Where the first slot of the table is not of matrices, only the slots of the source are looked
+    // at.
+    let mut column = slots[source..].iter().step_by(sources);
+    if tables::starts_with_nibbles(&slots[0]) && column.all(|slot| tables::from_nibbles(slot).is_some()) {
+        let grid = Grid {
+            bytes: &table[SLOT_BYTES * source + 1..],
+            output_step: SLOT_BYTES * sources,
+            source_step: 0,
+        };
+        // SAFETY: by contract every buffer is `len` bytes long.
+        return unsafe { compiled::add_product(call, grid, data, coding, size(len)) };
     }
-    tables::coefficients_for(call, table)[source..].iter().step_by(sources).copied().collect()
+    let coefficients = tables::coefficients_for(call, table);
+    let grid = Grid { bytes: &coefficients[source..], output_step: sources, source_step: 0 };
+    // SAFETY: as above.
+    unsafe { compiled::add_product(call, grid, data, coding, size(len)) }
 }
 
 macro_rules! tables {
@@ -299,15 +300,14 @@ unsafe fn multiply(call: &'static str, len: c_int, table: *const u8, src: *const
     }
     // SAFETY: by contract 32 bytes.
     let table: &[u8; SLOT_BYTES] = unsafe { &*table.cast() };
-    let Some(coefficients) = tables::coefficients(table) else {
+    let Some(coefficient) = tables::from_slot(table) else {
         refuse::say(format_args!(
             "{call}: the table is of no form that is known; make it with gf_vect_mul_init of this library"
         ));
         return false;
     };
-    let matrix = Matrix { call, sources: 1, outputs: 1, origin: Origin::Coefficients(&coefficients) };
     // SAFETY: not null, and by contract `len` bytes each.
-    unsafe { matrix.apply(&[src], &[dest], size(len)) };
+    unsafe { compiled::multiply(coefficient, src, dest, size(len)) };
     true
 }
 

@@ -33,23 +33,25 @@ pub fn fatal_losses(k: usize, parity: usize) -> Option<Vec<usize>> {
     Some(part.blocks.iter().copied().chain(lost_parity).collect())
 }
 
-/// Warns once per process that a code tolerates fewer losses than its parities suggest.
+/// Says once per process that a code is not what its user will think it is, if that was asked for.
 pub fn warn(k: usize, parity: usize) {
     static SAID: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+    if !crate::refuse::is_asked() {
+        return;
+    }
     let Some(losses) = fatal_losses(k, parity) else { return };
-    let quiet = std::env::var_os("PANTILE_ISAL_QUIET").is_some_and(|value| value == "1");
-    if quiet || SAID.swap(true, std::sync::atomic::Ordering::Relaxed) {
+    if SAID.swap(true, std::sync::atomic::Ordering::Relaxed) {
         return;
     }
     crate::refuse::say(format_args!(
         "gf_gen_rs_matrix(m = {}, k = {k}) does not survive the loss of any {parity} blocks: {} cannot be \
-         recovered; use gf_gen_cauchy1_matrix for new data (PANTILE_ISAL_QUIET=1 silences this)",
+         recovered; use gf_gen_cauchy1_matrix for new data",
         k + parity,
         Blocks(&losses),
     ));
 }
 
-/// Block numbers, of which a message shows the first few.
+/// Block numbers, the first eight of them.
 struct Blocks<'a>(&'a [usize]);
 
 impl std::fmt::Display for Blocks<'_> {

@@ -5,9 +5,12 @@
 //! alignment here.
 
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::slice;
 
-use crate::compiled::{Matrix, Origin, first_nonzero};
+use smallvec::SmallVec;
+
+use crate::compiled::{Matrix, Origin, as_sources, first_nonzero};
 use crate::refuse;
 use crate::trace::{Call, count};
 
@@ -47,11 +50,6 @@ unsafe fn vectors<'a>(
     Some((vectors, length))
 }
 
-fn as_sources(vectors: &[*mut u8]) -> &[*const u8] {
-    // SAFETY: the two pointers have one layout.
-    unsafe { slice::from_raw_parts(vectors.as_ptr().cast(), vectors.len()) }
-}
-
 /// # Safety
 ///
 /// The vectors are valid for `len` bytes.
@@ -74,32 +72,29 @@ unsafe fn first_mismatch(
     vectors: &[*mut u8],
     len: usize,
 ) -> Option<(usize, usize)> {
-    let (sources, outputs) = vectors.split_at(vectors.len() - parities);
+    let sources = &vectors[..vectors.len() - parities];
     let matrix = Matrix { call, sources: sources.len(), outputs: parities, origin };
-    let mut should = [[0; CHECKED_BYTES]; 2];
-    let made: Vec<*mut u8> = should[..parities].iter_mut().map(|bytes| bytes.as_mut_ptr()).collect();
-    for start in (0..len).step_by(CHECKED_BYTES) {
+    // Stored parity plus computed parity: zero if they are the same.
+    let mut sums = [const { MaybeUninit::<[u8; CHECKED_BYTES]>::uninit() }; 2];
+    let made = sums.each_mut().map(|sum| sum.as_mut_ptr().cast::<u8>());
+    let mut moved: SmallVec<[*mut u8; 32]> = vectors.into();
+    let mut start = 0;
+    while start < len {
         let bytes = CHECKED_BYTES.min(len - start);
-        // SAFETY: `start` is below the length of every vector.
-        let from: Vec<*const u8> =
-            sources.iter().map(|source| unsafe { source.add(start) }.cast_const()).collect();
-        // SAFETY: `bytes` of each source are left, and the results have room for them.
-        unsafe { matrix.apply(&from, &made, bytes) };
+        let (from, is) = moved.split_at(sources.len());
+        // SAFETY: so many bytes of each vector are left from where the pointers stand, and the sums
+        // have room for them.
+        unsafe { matrix.add_to(as_sources(is), as_sources(from), &made[..parities], bytes) };
         let mismatch = |parity: usize| {
-            // SAFETY: `bytes` of the parity are left, and `made` was written through these
-            // pointers.
-            let (is, should) = unsafe {
-                (
-                    slice::from_raw_parts(outputs[parity].add(start), bytes),
-                    slice::from_raw_parts_mut(made[parity], bytes),
-                )
-            };
-            should.iter_mut().zip(is).for_each(|(should, is)| *should ^= is);
-            first_nonzero(should).map(|at| (start + at, parity))
+            // SAFETY: that was just written.
+            let sum = unsafe { slice::from_raw_parts(made[parity], bytes) };
+            first_nonzero(sum).map(|at| (start + at, parity))
         };
         if let Some(first) = (0..parities).filter_map(mismatch).min() {
             return Some(first);
         }
+        start += bytes;
+        moved.iter_mut().for_each(|vector| *vector = vector.wrapping_add(bytes));
     }
     None
 }

@@ -72,6 +72,33 @@ pub fn from_nibbles(slot: &Slot) -> Option<u8> {
     (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
 }
 
+/// Tells nibbles by the first slot of a table. `false` also where the first coefficient is zero, which
+/// is written alike in every form.
+pub fn starts_with_nibbles(slot: &Slot) -> bool {
+    slot[0] == 0 && slot[1] != 0
+}
+
+/// The coefficient of a table of one, in any form.
+pub fn from_slot(slot: &Slot) -> Option<u8> {
+    from_nibbles(slot).or_else(|| coefficients(slot)?.first().copied())
+}
+
+/// A number of what a table of nibbles says, never 0; `None` if it is something else.
+///
+/// Tables that differ may have one number, though seldom.
+pub fn number_of_nibbles(table: &[u8]) -> Option<u64> {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (slots, _) = table.as_chunks::<SLOT_BYTES>();
+    let (mut number, mut weight, mut differs) = (0u64, STEP, false);
+    for slot in slots {
+        let nibbles = &NIBBLES[usize::from(slot[1])];
+        differs |= slot != nibbles;
+        number = number.wrapping_add(weight.wrapping_mul(u64::from(slot[1]) + 1));
+        weight = weight.wrapping_add(STEP << 1);
+    }
+    (!differs).then_some(number | 1)
+}
+
 /// The coefficients of a whole table, one for each 32 bytes; `None` if it is of no form that is
 /// known, or of two that say different things.
 pub fn coefficients(table: &[u8]) -> Option<Vec<u8>> {
@@ -132,6 +159,8 @@ mod tests {
             let nibbles: Vec<u8> = all.iter().flat_map(|&c| NIBBLES[usize::from(c)]).collect();
             for table in [nibbles, in_matrices(&all), packed(&all, 0), packed(&all, 0xa5)] {
                 assert_eq!(coefficients(&table).as_deref(), Some(&all[..]));
+                let slot = table[..SLOT_BYTES].try_into().unwrap();
+                assert_eq!(starts_with_nibbles(slot), c != 0 && from_nibbles(slot).is_some(), "{c}");
             }
         }
     }

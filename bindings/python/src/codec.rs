@@ -7,8 +7,9 @@ use crate::plan::check_column;
 use pantile::{Buffer, CellSet, ShardError, StripeError, Use, Verdict};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
@@ -27,7 +28,28 @@ use std::collections::BTreeMap;
 #[pyclass(frozen, module = "pantile")]
 pub struct Codec {
     inner: pantile::Codec,
+    /// Memory above the shards of the last `encode`: see [`Codec::keep_room`].
+    above: Mutex<Option<Py<PyBytes>>>,
 }
+
+/// The cells that a small write changes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Written {
+    DataAndParity,
+    Parity,
+}
+
+impl Written {
+    fn content(self) -> &'static str {
+        match self {
+            Written::DataAndParity => "the new content",
+            Written::Parity => "the change",
+        }
+    }
+}
+
+/// Smaller shards come from memory that is kept anyway.
+const ROOM_BYTES_LEAST: usize = 8 << 10;
 
 /// One entry for each column.
 type Shards<'py> = Vec<Option<Bound<'py, PyAny>>>;
@@ -138,7 +160,138 @@ impl Codec {
         self.inner.code()
     }
 
-    /// True if a column has a cell of parity.
+    /// Calls with the checks that shards leave which are not there, and all cells, without the
+    /// interpreter's lock.
+    fn with_cells<R: Send>(
+        &self,
+        py: Python<'_>,
+        given: &Given,
+        borrows: &Borrows<'_>,
+        call: impl FnOnce(&pantile::Checker, &[&[u8]]) -> PyResult<R> + Send,
+    ) -> PyResult<R> {
+        let (code, element) = (self.code(), given.element);
+        let erased = CellSet::of_columns(code, &given.lost());
+        let columns: Vec<Option<&[u8]>> =
+            given.of_column.iter().map(|index| index.map(|index| borrows.read(index))).collect();
+        py.detach(|| {
+            let checker = self.inner.checker(&erased).map_err(error::of_plan)?;
+            // Erased cells are not looked at, but have a length.
+            let nothing = vec![0; if erased.is_empty() { 0 } else { element }];
+            let content = |cell| {
+                let at = code.cell(cell);
+                columns[at.column].map_or(&nothing[..], |bytes| &bytes[at.row * element..][..element])
+            };
+            let cells: Vec<&[u8]> = code.cells().map(content).collect();
+            call(&checker, &cells)
+        })
+    }
+
+    /// `update` and `update_parity`.
+    fn small_write<'py>(
+        &self,
+        py: Python<'py>,
+        shards: Shards<'py>,
+        position: usize,
+        content: &Bound<'py, PyAny>,
+        offset: usize,
+        written: Written,
+    ) -> PyResult<()> {
+        let code = self.code();
+        let Some(&cell) = code.data().get(position) else {
+            let data = code.data().len();
+            return Err(error::of_stripe(StripeError::NoSuchPosition { position, data }));
+        };
+        let reached = py.detach(|| {
+            let mut reached = vec![false; code.cell_count()];
+            reached[cell.usize()] = written == Written::DataAndParity;
+            for (row, parity) in code.parity().iter().enumerate() {
+                reached[parity.usize()] = code.generator().get(row, position).0 != 0;
+            }
+            reached
+        });
+        let is_written = |column: usize| code.column_cells(column).any(|c| reached[c.usize()]);
+        let access = |column| if is_written(column) { Access::Write } else { Access::Read };
+        let mut given = Given::new(code, &shards, access)?;
+        if written == Written::DataAndParity
+            && let Some(column) = given.lost().into_iter().find(|&column| is_written(column))
+        {
+            return Err(error::ShapeError::new_err(format!(
+                "the shard of column {column} is None, and the change reaches it; reconstruct it first"
+            )));
+        }
+        let content = Bytes::of(content, || written.content().into())?;
+        let (len, element) = (content.len(), given.element);
+        let Some(end) = offset.checked_add(len).filter(|&end| end <= element) else {
+            return Err(error::ShapeError::new_err(format!(
+                "{len} bytes from byte {offset} on reach beyond a cell of {element} bytes; write them cell by cell"
+            )));
+        };
+        given.buffers.push((content, Access::Read));
+        let mut borrows = Borrows::new(&given.buffers)?;
+        let mut lent = borrows.split();
+        let Some(Lent::Read(content)) = lent.pop() else { unreachable!("the last buffer is the content") };
+        let cells = cut(code, by_column(&given.of_column, lent), element);
+        // What is reached and not there is computed for nobody.
+        let is_missing = |pair: &(&Buffer<'_>, &bool)| *pair.1 && !matches!(pair.0, Buffer::Write(_));
+        let missing = cells.iter().zip(&reached).filter(is_missing).count();
+        let mut aside = vec![0; missing * len];
+        let mut aside = aside.chunks_mut(len.max(1));
+        let mut part: Vec<Buffer<'_>> = cells
+            .into_iter()
+            .zip(reached)
+            .map(|(cell, is_reached)| match cell {
+                Buffer::Write(bytes) if is_reached => Buffer::Write(&mut bytes[offset..end]),
+                _ if is_reached => Buffer::Write(aside.next().unwrap_or_default()),
+                _ => Buffer::Absent,
+            })
+            .collect();
+        let run = || match written {
+            Written::DataAndParity => self.inner.update_given(&mut part, position, content),
+            Written::Parity => self.inner.add_change_given(&mut part, position, content),
+        };
+        py.detach(run).map_err(error::of_stripe)
+    }
+
+    /// Splits data into given buffers.
+    fn encode_to(
+        &self,
+        py: Python<'_>,
+        data: Bytes,
+        out: &[Bound<'_, PyAny>],
+        element: usize,
+    ) -> PyResult<()> {
+        let code = self.code();
+        let shards: Shards<'_> = out.iter().cloned().map(Some).collect();
+        let mut given = Given::new(code, &shards, |_| Access::Write)?;
+        if given.element != element {
+            let column = (0..code.columns()).find(|&column| code.rows(column) > 0).unwrap_or(0);
+            let (have, need) = (code.rows(column) * given.element, code.rows(column) * element);
+            return Err(error::of_shards(ShardError::Length { column, have, need }));
+        }
+        given.buffers.push((data, Access::Read));
+        let mut borrows = Borrows::new(&given.buffers)?;
+        let mut lent = borrows.split();
+        let Some(Lent::Read(data)) = lent.pop() else { unreachable!("the last buffer is the data") };
+        let mut cells = cut(code, by_column(&given.of_column, lent), element);
+        py.detach(|| self.inner.split_given(data, &mut cells)).map_err(error::of_stripe)
+    }
+
+    /// Has the room of new shards stay with the process when they are freed.
+    ///
+    /// C's allocator gives back what is free at the end of its heap, and pages that come anew with
+    /// the next shards take many times as long as encoding. So something that is never touched
+    /// stays above them. Where it does not come to lie there, nothing is gained.
+    fn keep_room<'py>(&self, py: Python<'py>, shards: &NewBytes<'py>, len: usize) -> PyResult<()> {
+        let mut above = self.above.lock().unwrap_or_else(|e| e.into_inner());
+        let is_there = above.as_ref().is_some_and(|above| shards.are_below(above.bind(py)));
+        if len >= ROOM_BYTES_LEAST && !is_there {
+            let new = NewBytes::new(py, vec![len])?.into_objects().pop();
+            *above = new.map(Bound::unbind);
+        }
+        Ok(())
+    }
+
+    /// Whether a column has a cell of parity.
     fn has_parity(&self, column: usize) -> bool {
         self.code().column_cells(column).any(|cell| self.code().is_parity(cell))
     }
@@ -153,7 +306,7 @@ impl Codec {
         if !for_study {
             code.check_stores().map_err(error::of_code)?;
         }
-        Ok(Codec { inner: py.detach(|| pantile::Codec::new(&code)) })
+        Ok(Codec { inner: py.detach(|| pantile::Codec::new(&code)), above: Mutex::new(None) })
     }
 
     /// The code.
@@ -170,20 +323,35 @@ impl Codec {
 
     /// Splits data into the shards of one stripe, parity included; behind the data there are zeros.
     ///
+    /// ``out`` has a writable buffer for each column, of the length that its shard has, which are
+    /// filled and returned instead of new ``bytes``.
+    ///
     /// >>> [len(shard) for shard in pantile.Codec("rs:4+2").encode(bytes(1000))]
     /// [250, 250, 250, 250, 250, 250]
-    fn encode<'py>(&self, py: Python<'py>, data: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let buffers = [(Bytes::of(data, || "the data".into())?, Access::Read)];
-        let borrows = Borrows::new(&buffers)?;
-        let element = self.inner.element_len_for(borrows.read(0).len());
+    #[pyo3(signature = (data, *, out=None))]
+    fn encode<'py>(
+        &self,
+        py: Python<'py>,
+        data: &Bound<'py, PyAny>,
+        out: Option<Vec<Bound<'py, PyAny>>>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let data = Bytes::of(data, || "the data".into())?;
         let code = self.code();
+        let element = self.inner.element_len_for(data.len());
+        if let Some(out) = out {
+            self.encode_to(py, data, &out, element)?;
+            return Ok(out);
+        }
+        let buffers = [(data, Access::Read)];
+        let borrows = Borrows::new(&buffers)?;
         let mut shards = NewBytes::new(py, (0..code.columns()).map(|c| code.rows(c) * element).collect())?;
+        self.keep_room(py, &shards, code.rows_max() * element)?;
         {
             let columns: Vec<_> = shards.contents().into_iter().map(|b| Some(Lent::Write(b))).collect();
             let mut cells = cut(code, columns, element);
             py.detach(|| self.inner.split_given(borrows.read(0), &mut cells)).map_err(error::of_stripe)?;
         }
-        Ok(shards.into_objects())
+        Ok(shards.into_objects().into_iter().map(Bound::into_any).collect())
     }
 
     /// Computes every parity cell of a stripe in place: shards that hold parity are written, the
@@ -291,62 +459,54 @@ impl Codec {
         new: &Bound<'py, PyAny>,
         offset: usize,
     ) -> PyResult<()> {
-        let code = self.code();
-        let Some(&cell) = code.data().get(position) else {
-            let data = code.data().len();
-            return Err(error::of_stripe(StripeError::NoSuchPosition { position, data }));
-        };
-        let reached = py.detach(|| {
-            let mut reached = vec![false; code.cell_count()];
-            reached[cell.usize()] = true;
-            for (row, parity) in code.parity().iter().enumerate() {
-                reached[parity.usize()] = code.generator().get(row, position).0 != 0;
-            }
-            reached
-        });
-        let is_written = |column: usize| code.column_cells(column).any(|c| reached[c.usize()]);
-        let access = |column| if is_written(column) { Access::Write } else { Access::Read };
-        let mut given = Given::new(code, &shards, access)?;
-        if let Some(column) = given.lost().into_iter().find(|&column| is_written(column)) {
-            return Err(error::ShapeError::new_err(format!(
-                "the shard of column {column} is None, and the change reaches it; reconstruct it first"
-            )));
-        }
-        let new = Bytes::of(new, || "the new content".into())?;
-        let (len, element) = (new.len(), given.element);
-        let Some(end) = offset.checked_add(len).filter(|&end| end <= element) else {
-            return Err(error::ShapeError::new_err(format!(
-                "{len} bytes from byte {offset} on reach beyond a cell of {element} bytes; write them cell by cell"
-            )));
-        };
-        given.buffers.push((new, Access::Read));
-        let mut borrows = Borrows::new(&given.buffers)?;
-        let mut lent = borrows.split();
-        let Some(Lent::Read(new)) = lent.pop() else { unreachable!("the last buffer is the new content") };
-        let cells = cut(code, by_column(&given.of_column, lent), element);
-        let mut part: Vec<Buffer<'_>> = cells
-            .into_iter()
-            .zip(reached)
-            .map(|(cell, is_reached)| match cell {
-                Buffer::Write(bytes) if is_reached => Buffer::Write(&mut bytes[offset..end]),
-                _ => Buffer::Absent,
-            })
-            .collect();
-        py.detach(|| self.inner.update_given(&mut part, position, new)).map_err(error::of_stripe)
+        self.small_write(py, shards, position, new, offset, Written::DataAndParity)
     }
 
-    /// Returns true if all shards of a stripe fit one another.
+    /// Adds the change of part of a data cell, old bytes XOR new ones, to every parity that it
+    /// reaches and that is there.
+    ///
+    /// As ``update``, for parity that is kept apart from data: the data cell is not looked at, and
+    /// may be ``None``, as may parities.
     ///
     /// >>> codec = pantile.Codec("rs:4+2")
-    /// >>> codec.verify(codec.encode(b"abcdefgh"))
+    /// >>> shards = [bytearray(shard) for shard in codec.encode(b"0123456789abcdef")]
+    /// >>> codec.update_parity([None, None, None, None, *shards[4:]], 1, b"\x4d", offset=2)
+    /// >>> shards[1][2] ^= 0x4d
+    /// >>> codec.verify(shards)
     /// True
+    #[pyo3(signature = (shards, position, change, *, offset=0))]
+    fn update_parity<'py>(
+        &self,
+        py: Python<'py>,
+        shards: Shards<'py>,
+        position: usize,
+        change: &Bound<'py, PyAny>,
+        offset: usize,
+    ) -> PyResult<()> {
+        self.small_write(py, shards, position, change, offset, Written::Parity)
+    }
+
+    /// Whether the shards of a stripe that are there fit one another.
+    ///
+    /// ``ValueError`` if so many are ``None`` that nothing is left to check the others.
+    ///
+    /// >>> codec = pantile.Codec("rs:4+2")
+    /// >>> shards = codec.encode(b"abcdefgh")
+    /// >>> codec.verify(shards), codec.verify([None, *shards[1:]])
+    /// (True, True)
     fn verify(&self, py: Python<'_>, shards: Shards<'_>) -> PyResult<bool> {
         let given = Given::new(self.code(), &shards, |_| Access::Read)?;
-        given.check_all()?;
         let borrows = Borrows::new(&given.buffers)?;
-        let columns: Vec<&[u8]> =
-            given.of_column.iter().flatten().map(|&index| borrows.read(index)).collect();
-        py.detach(|| self.inner.verify(&columns)).map_err(error::of_shards)
+        let lost = given.lost();
+        self.with_cells(py, &given, &borrows, |checker, cells| {
+            if checker.locator().checks().is_empty() {
+                return Err(PyValueError::new_err(format!(
+                    "{} shards are None, and no equation is left to check the others",
+                    lost.len()
+                )));
+            }
+            Ok(checker.first_fault(cells).map_err(error::of_stripe)?.is_none())
+        })
     }
 
     /// Returns every byte range, the same in every cell, in which the shards do not fit one
@@ -361,28 +521,56 @@ impl Codec {
     /// >>> codec.locate(shards)
     /// [Finding(bytes 500 to 520: columns [3], certain)]
     fn locate(&self, py: Python<'_>, shards: Shards<'_>) -> PyResult<Vec<Finding>> {
-        let code = self.code();
-        let given = Given::new(code, &shards, |_| Access::Read)?;
-        let erased = CellSet::of_columns(code, &given.lost());
+        let given = Given::new(self.code(), &shards, |_| Access::Read)?;
         let borrows = Borrows::new(&given.buffers)?;
-        let element = given.element;
-        let columns: Vec<Option<&[u8]>> =
-            given.of_column.iter().map(|index| index.map(|index| borrows.read(index))).collect();
-        let findings = py.detach(|| {
-            let checker = self.inner.checker(&erased).map_err(error::of_plan)?;
-            // Erased cells are not looked at, but have a length.
-            let nothing = vec![0; if erased.is_empty() { 0 } else { element }];
-            let content = |cell| {
-                let at = code.cell(cell);
-                columns[at.column].map_or(&nothing[..], |bytes| &bytes[at.row * element..][..element])
-            };
-            let cells: Vec<&[u8]> = code.cells().map(content).collect();
-            checker.locate(&cells).map_err(error::of_stripe)
+        let findings = self.with_cells(py, &given, &borrows, |checker, cells| {
+            checker.locate(cells).map_err(error::of_stripe)
         })?;
         Ok(findings.into_iter().map(Finding::of).collect())
     }
 
-    /// Joins the data of all shards of a stripe: the first bytes, as many as were encoded.
+    /// Corrects in place what ``locate`` found and is certain; the number of bytes of cells in which
+    /// something was corrected.
+    ///
+    /// Each range is checked anew first: where its columns do not explain all of it, nothing of it
+    /// is changed. Shards that are ``None`` are left out; the others have to be writable.
+    ///
+    /// >>> codec = pantile.Codec("rs:6+4")
+    /// >>> shards = [bytearray(shard) for shard in codec.encode(bytes(60_000))]
+    /// >>> shards[3][500:520] = b"a lie of 20 bytes .."
+    /// >>> codec.correct(shards, codec.locate(shards)), codec.verify(shards)
+    /// (20, True)
+    fn correct(
+        &self,
+        py: Python<'_>,
+        shards: Shards<'_>,
+        findings: Vec<PyRef<'_, Finding>>,
+    ) -> PyResult<usize> {
+        let code = self.code();
+        let given = Given::new(code, &shards, |_| Access::Write)?;
+        let erased = CellSet::of_columns(code, &given.lost());
+        let element = given.element;
+        let findings: Vec<pantile::Finding> = findings.iter().map(|finding| finding.inner()).collect();
+        let mut borrows = Borrows::new(&given.buffers)?;
+        let cells = cut(code, by_column(&given.of_column, borrows.split()), element);
+        py.detach(|| {
+            let checker = self.inner.checker(&erased).map_err(error::of_plan)?;
+            let missing = cells.iter().filter(|cell| !matches!(cell, Buffer::Write(_))).count();
+            let mut aside = vec![0; missing * element];
+            let mut aside = aside.chunks_mut(element.max(1));
+            let mut cells: Vec<&mut [u8]> = cells
+                .into_iter()
+                .map(|cell| match cell {
+                    Buffer::Write(bytes) => bytes,
+                    _ => aside.next().unwrap_or_default(),
+                })
+                .collect();
+            let is_certain = |finding: &pantile::Finding| finding.verdict.is_certain();
+            checker.correct(&mut cells, &findings, is_certain).map_err(error::of_stripe)
+        })
+    }
+
+    /// Puts data together from all shards of a stripe: as many bytes as were encoded.
     fn join<'py>(
         &self,
         py: Python<'py>,
@@ -404,6 +592,13 @@ impl Codec {
             Some(data) => Ok(data),
             None => unreachable!("one object was made"),
         }
+    }
+
+    /// A codec is pickled as its code: what it keeps is made anew.
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((Code,), Bound<'py, PyDict>)> {
+        let options = PyDict::new(py);
+        options.set_item("for_study", self.code().check_stores().is_err())?;
+        Ok(((self.its_code(),), options))
     }
 
     fn __repr__(&self) -> String {
@@ -432,6 +627,19 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// What the library says of it.
+    fn inner(&self) -> pantile::Finding {
+        let verdict = match self.kind {
+            "located" => Verdict::Located {
+                columns: self.columns.clone(),
+                evidence_bits: self.evidence_bits,
+                certain: self.is_certain,
+            },
+            _ => Verdict::Unlocatable,
+        };
+        pantile::Finding { range: self.start..self.end, verdict }
+    }
+
     fn of(finding: pantile::Finding) -> Finding {
         let (kind, columns, evidence_bits, is_certain, examples) = match finding.verdict {
             Verdict::Located { columns, evidence_bits, certain } => {

@@ -19,7 +19,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyMemoryView};
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -33,10 +33,16 @@ impl Bytes {
     ///
     /// Errors: it has no buffer (`TypeError`), or one that is not in one piece (`ShapeError`).
     pub fn of(object: &Bound<'_, PyAny>, what: impl Fn() -> String) -> PyResult<Bytes> {
-        let buffer = PyUntypedBuffer::get(object).map_err(|_| {
-            let kind = object.get_type();
+        // A memoryview fills in what some exporters leave out, such as arrays of ctypes.
+        let view = || PyUntypedBuffer::get(PyMemoryView::from(object)?.as_any());
+        let buffer = PyUntypedBuffer::get(object).or_else(|_| view()).map_err(|error| {
+            let (kind, py) = (object.get_type(), object.py());
+            let why = match error.is_instance_of::<PyTypeError>(py) {
+                true => "which has no buffer".to_string(),
+                false => format!("whose buffer cannot be had: {}", error.value(py)),
+            };
             PyTypeError::new_err(format!(
-                "{} is {kind}, which has no buffer; give bytes, bytearray, memoryview or a numpy array",
+                "{} is {kind}, {why}; give bytes, bytearray, memoryview or a numpy array",
                 what()
             ))
         })?;
@@ -215,7 +221,13 @@ impl<'py> NewBytes<'py> {
         Ok(NewBytes { objects, lens })
     }
 
-    /// Returns their content, to be written as a whole: it is undefined before.
+    /// Whether all of them lie below some memory.
+    pub fn are_below(&self, other: &Bound<'_, PyBytes>) -> bool {
+        let start = |object: &Bound<'_, PyBytes>| object.as_bytes().as_ptr().addr();
+        self.objects.iter().all(|object| start(object) < start(other))
+    }
+
+    /// Their content, to be written as a whole: it is whatever C left there.
     pub fn contents(&mut self) -> Vec<&mut [u8]> {
         let content = |(object, &len): (&Bound<'py, PyBytes>, &usize)| {
             if len == 0 {

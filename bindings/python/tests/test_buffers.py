@@ -1,6 +1,7 @@
 """Every object with a buffer is taken; other ones are refused with a message, and nothing is written."""
 
 import array
+import ctypes
 import threading
 
 import numpy
@@ -42,6 +43,70 @@ def test_results_go_to_the_given_buffers():
     assert only[1] is None and only[5] == bytes(shards[5])
 
 
+def test_encode_fills_what_is_given():
+    data = bytes(range(200))
+    out = [bytearray(b"x" * 50), numpy.full(50, 7, dtype=numpy.uint8), *stripe()[2:]]
+    made = CODEC.encode(data, out=out)
+    assert all(shard is given for shard, given in zip(made, out))
+    assert [bytes(shard) for shard in made] == CODEC.encode(data)
+    with pytest.raises(ValueError, match="share memory"):
+        CODEC.encode(memoryview(out[0]), out=[bytearray(13) for _ in range(5)] + [memoryview(out[0])[:13]])
+
+
+def test_arrays_of_ctypes_are_buffers():
+    shards = [(ctypes.c_ubyte * 50).from_buffer_copy(shard) for shard in stripe(bytes)]
+    words = (ctypes.c_uint32 * 50)(*range(50))
+    shards[0][3] ^= 1
+    assert not CODEC.verify(shards)
+    CODEC.encode_into(shards)
+    assert CODEC.verify(shards) and CODEC.encode(words) == CODEC.encode(bytes(words))
+
+
+def test_what_is_left_is_checked_where_shards_are_lost():
+    for lost in range(6):
+        shards = [None if i == lost else shard for i, shard in enumerate(stripe())]
+        assert CODEC.verify(shards)
+        shards[(lost + 1) % 6][7] ^= 1
+        assert not CODEC.verify(shards)
+
+
+def test_a_change_goes_to_the_parities_that_are_there():
+    for position, offset in ((0, 0), (3, 41)):
+        shards, change = stripe(), b"\x01\xff\x00\x80 change"[: 50 - offset]
+        before = bytes(shards[5])
+        CODEC.update_parity([None] * 4 + [shards[4], None], position, change, offset=offset)
+        assert bytes(shards[5]) == before and not CODEC.verify(shards)
+        CODEC.update_parity([None] * 5 + [shards[5]], position, change, offset=offset)
+        for at, byte in enumerate(change):
+            shards[position][offset + at] ^= byte
+        assert CODEC.verify(shards)
+
+
+def test_what_is_certain_is_corrected_and_nothing_else():
+    codec = pantile.Codec("rs:6+4")
+    truth = codec.encode(bytes(range(250)) * 240)
+    for lost in (None, 0):
+        shards = [None if i == lost else bytearray(shard) for i, shard in enumerate(truth)]
+        shards[3][500:530] = b"x" * 30
+        findings = codec.locate(shards)
+        assert codec.correct(shards, findings) == 30 and codec.correct(shards, findings) == 0
+        assert all(shard is None or bytes(shard) == true for shard, true in zip(shards, truth))
+    # Two parities cannot tell two columns from two others.
+    few = [bytearray(shard) for shard in stripe()]
+    few[0][7] ^= 1
+    few[1][7] ^= 1
+    wrong = [bytes(shard) for shard in few]
+    assert CODEC.correct(few, CODEC.locate(few)) == 0 and [bytes(shard) for shard in few] == wrong
+
+
+def test_new_shards_are_new_and_right_however_often():
+    codec, data = pantile.Codec("rs:4+2"), bytes(range(256)) * 1024
+    first = codec.encode(data)
+    kept = [codec.encode(data[i:] + data[:i]) for i in range(8)]
+    assert codec.encode(data) == first == kept[0] and all(codec.verify(shards) for shards in kept)
+    assert len({id(shard) for shards in kept for shard in shards}) == 48
+
+
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [
@@ -51,7 +116,11 @@ def test_results_go_to_the_given_buffers():
         (lambda: CODEC.encode_into(stripe(bytes)), ValueError, "the shard of column 4 is read-only"),
         (lambda: CODEC.verify(stripe()[:5]), ValueError, "the code has 6 columns, 5 shards were given"),
         (lambda: CODEC.verify([*stripe()[:5], b"abc"]), ValueError, "the shard of column 5 has 3 bytes where 50"),
-        (lambda: CODEC.verify([*stripe()[:5], None]), ValueError, "the shard of column 5 is None"),
+        (lambda: CODEC.verify([*stripe()[:4], None, None]), ValueError, "no equation is left to check"),
+        (lambda: CODEC.encode(bytes(200), out=stripe()[:5]), ValueError, "the code has 6 columns, 5 shards were given"),
+        (lambda: CODEC.encode(bytes(204), out=stripe()), ValueError, "the shard of column 0 has 50 bytes where 51"),
+        (lambda: CODEC.encode(bytes(200), out=stripe(bytes)), ValueError, "the shard of column 0 is read-only"),
+        (lambda: CODEC.encode_into([*stripe()[:5], None]), ValueError, "the shard of column 5 is None"),
         (lambda: CODEC.reconstruct([None] * 6), ValueError, "no shard is there that says how long elements are"),
         (lambda: CODEC.reconstruct([None] * 3 + stripe()[3:]), pantile.NotRecoverable, "columns 0, 1 and 2"),
         (lambda: CODEC.reconstruct([None] + stripe()[1:], wanted=[9]), ValueError, "no column 9"),

@@ -80,6 +80,9 @@ def test_a_code_says_what_it_is(spec):
     own = pantile.Code.from_text(code.to_text())
     assert own.fingerprint == code.fingerprint and own.family == "custom"
     assert pickle.loads(pickle.dumps(own)) == own != code
+    again = pickle.loads(pickle.dumps(pantile.Codec(own)))
+    assert again.code == own and again.encode(bytes(99)) == pantile.Codec(own).encode(bytes(99))
+    assert pickle.loads(pickle.dumps(pantile.Codec("dcode:9,raw", for_study=True))).code == pantile.Code("dcode:9,raw")
     proof = code.prove(lost_most=code.tolerance + 1)
     assert proof.holds and proof.tolerance >= code.tolerance
     # Equations hold for the bytes of a stripe.

@@ -107,15 +107,36 @@ impl Uses {
         before
     }
 
+    /// Of every buffer, ascending.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Use> {
+        let words = if self.many.is_empty() { &self.few[..] } else { &self.many };
+        let mut left = 0;
+        (0..self.buffers).map(move |buffer| {
+            if buffer % PER_WORD == 0 {
+                left = words[buffer / PER_WORD];
+            }
+            let what = use_of(left);
+            left >>= 2;
+            what
+        })
+    }
+
     /// Panics if there is no such buffer.
     pub(crate) fn of(&self, buffer: usize) -> Use {
         assert!(buffer < self.buffers, "buffer {buffer} of {}", self.buffers);
         let words = if self.many.is_empty() { &self.few[..] } else { &self.many };
-        match words[buffer / PER_WORD] >> (2 * (buffer % PER_WORD)) & (READ | WRITTEN) {
-            0 => Use::Unused,
-            READ => Use::Read,
-            _ => Use::Written,
-        }
+        use_of(words[buffer / PER_WORD] >> (2 * (buffer % PER_WORD)))
+    }
+}
+
+/// What the lowest two bits say.
+#[inline]
+fn use_of(bits: u64) -> Use {
+    match bits & (READ | WRITTEN) {
+        0 => Use::Unused,
+        READ => Use::Read,
+        _ => Use::Written,
     }
 }
 
@@ -201,6 +222,7 @@ mod tests {
                 _ => Use::Unused,
             };
             (0..buffers).for_each(|i| assert_eq!(uses.of(i), is_so(i), "{i} of {buffers}"));
+            assert!(uses.iter().eq((0..buffers).map(is_so)), "{buffers}");
         }
     }
 

@@ -103,7 +103,7 @@ impl Dot {
         unsafe {
             self.program.run(
                 mode,
-                self.streams_at(len),
+                self.streams_at(mode, len),
                 |s| sources[s].as_ptr(),
                 |o| outputs[o].as_mut_ptr(),
                 len,
@@ -116,7 +116,7 @@ impl Dot {
         assert_eq!(sources.len(), self.sources, "one pointer per source");
         assert_eq!(outputs.len(), self.outputs, "one pointer per output");
         // SAFETY: the counts are the program's; the caller promises the rest.
-        unsafe { self.program.run(mode, self.streams_at(len), |s| sources[s], |o| outputs[o], len) }
+        unsafe { self.program.run(mode, self.streams_at(mode, len), |s| sources[s], |o| outputs[o], len) }
     }
 
     /// As [`Dot::apply_raw`], with pointers by number and the stores decided by the caller.
@@ -141,8 +141,12 @@ impl Dot {
         self.program.is_one_pass()
     }
 
-    fn streams_at(&self, len: usize) -> bool {
-        self.stores.streams(self.streams, len)
+    /// Whether outputs go past the cache. What is added to was just read into it.
+    fn streams_at(&self, mode: Mode, len: usize) -> bool {
+        match (mode, self.stores) {
+            (Mode::Accumulate, Stores::Auto) => false,
+            _ => self.stores.streams(self.streams, len),
+        }
     }
 
     fn check_shape(&self, sources: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, ShapeError> {
@@ -189,6 +193,15 @@ mod tests {
     #[test]
     fn a_tidy_row_has_each_source_once_and_no_zero() {
         assert_eq!(tidied(&[(3, 5), (1, 0), (2, 7), (3, 4), (2, 7)]), [(3, 1)]);
+    }
+
+    #[test]
+    fn what_is_added_to_stays_in_the_cache_unless_told_otherwise() {
+        let dot = Dot::new(1, &[vec![(0, 3)]]).unwrap();
+        let len = 1 << 30;
+        assert!(dot.streams_at(Mode::Apply, len) && !dot.streams_at(Mode::Accumulate, len));
+        let dot = dot.with_stores(Stores::Streaming);
+        assert!(dot.streams_at(Mode::Accumulate, len));
     }
 
     #[test]

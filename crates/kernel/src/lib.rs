@@ -62,6 +62,7 @@ mod horner;
 pub mod measure;
 #[cfg(feature = "fft")]
 mod network;
+mod once;
 mod order;
 mod packet_program;
 mod packets;
@@ -92,10 +93,11 @@ pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
 #[cfg(feature = "fft")]
 pub use network::{Lanes, Network, NetworkStep};
+pub use once::{Grid, Start, sum_once, sum_once_with};
 pub use packet_program::PacketProgram;
 pub use packets::Packets;
 pub use program::{Program, Step};
-pub use scan::{first_nonzero, first_nonzero_any, xor_into};
+pub use scan::{are_apart, first_nonzero, first_nonzero_any, xor_into};
 pub use stores::Stores;
 pub use system::System;
 pub use tier::Tier;

@@ -217,8 +217,7 @@ impl Program {
     pub fn run_given(&self, buffers: &mut [Buffer<'_>]) -> Result<(), ShapeError> {
         self.check_count(buffers.len())?;
         let mut len = None;
-        for (index, buffer) in buffers.iter().enumerate() {
-            let what = self.uses.of(index);
+        for ((index, buffer), what) in buffers.iter().enumerate().zip(self.uses.iter()) {
             match (what, buffer) {
                 (Use::Unused, _) | (Use::Read, Buffer::Read(_)) | (_, Buffer::Write(_)) => {}
                 _ => return Err(ShapeError::BufferGiven { index, is_written: what == Use::Written }),

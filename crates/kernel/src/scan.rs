@@ -1,4 +1,4 @@
-//! The first byte that is not zero, and plain XOR.
+//! Where bytes stop being zero, plain XOR, and whether buffers are apart.
 //!
 //! Written as folds over blocks, a shape that the compiler turns into vector code on every target.
 //! On x86-64 the same code is compiled a second time for AVX2, which needs no intrinsics and cannot
@@ -60,7 +60,33 @@ pub fn xor_into(dst: &mut [u8], src: &[u8]) {
     add(dst, src);
 }
 
-/// Returns a number of bytes at the start that are zero: all whole blocks before another byte.
+/// Whether no output of `len` bytes shares bytes with a source or with another output.
+pub fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool {
+    let Some(reach) = len.checked_sub(1) else { return true };
+    match sources.len() * outputs.len() {
+        0..8 => no_two_are_near(sources, outputs, reach),
+        _ => none_is_near(sources, outputs, reach),
+    }
+}
+
+#[inline(always)]
+fn no_two_are_near(sources: &[*const u8], outputs: &[*mut u8], reach: usize) -> bool {
+    let mut any = false;
+    for (number, output) in outputs.iter().enumerate() {
+        // Two begin at most `reach` apart if this sum is at most twice that.
+        let from = output.addr().wrapping_add(reach);
+        let near = |other: usize| from.wrapping_sub(other) <= reach.wrapping_mul(2);
+        any |= sources.iter().fold(false, |any, source| any | near(source.addr()));
+        any |= outputs[..number].iter().fold(false, |any, other| any | near(other.addr()));
+    }
+    !any
+}
+
+fn none_is_near(sources: &[*const u8], outputs: &[*mut u8], reach: usize) -> bool {
+    widest!(no_two_are_near(sources: &[*const u8], outputs: &[*mut u8], reach: usize) -> bool)
+}
+
+/// A number of bytes at the start that are zero: whole blocks, as many as there are.
 fn leading_zero_bytes(bytes: &[u8]) -> usize {
     #[inline(always)]
     fn body(bytes: &[u8]) -> usize {
@@ -147,5 +173,36 @@ mod tests {
     #[should_panic(expected = "one length")]
     fn xor_into_refuses_different_lengths() {
         xor_into(&mut [0; 3], &[0; 4]);
+    }
+
+    #[test]
+    fn only_what_is_written_must_be_apart() {
+        let source = std::ptr::without_provenance::<u8>;
+        let output = std::ptr::without_provenance_mut::<u8>;
+        assert!(are_apart(&[source(100), source(100), source(105)], &[output(110)], 5));
+        assert!(are_apart(&[], &[output(100), output(110), output(90)], 10));
+        assert!(!are_apart(&[], &[output(100), output(109)], 10));
+        assert!(!are_apart(&[], &[output(109), output(100)], 10));
+        assert!(!are_apart(&[source(91)], &[output(100)], 10));
+        assert!(!are_apart(&[source(109)], &[output(100)], 10));
+        assert!(are_apart(&[source(90), source(110)], &[output(100)], 10));
+        assert!(are_apart(&[source(100)], &[output(100)], 0));
+        assert!(!are_apart(&[source(100)], &[output(100)], 1));
+    }
+
+    #[test]
+    fn many_buffers_are_compared_as_few_are() {
+        for at in (0..40).step_by(if cfg!(miri) { 7 } else { 1 }) {
+            let sources: Vec<*const u8> = (1..=20).map(|i| std::ptr::without_provenance(i * 100)).collect();
+            for near in [0, 9, 10, 91] {
+                let place = 100 * (at / 2 + 1) + near;
+                let mut outputs: Vec<*mut u8> =
+                    (21..25).map(|i| std::ptr::without_provenance_mut(i * 100)).collect();
+                outputs[at % 4] = std::ptr::without_provenance_mut(place);
+                let apart = are_apart(&sources, &outputs, 10);
+                assert_eq!(apart, near == 10, "{at} {near}");
+                assert_eq!(apart, no_two_are_near(&sources, &outputs, 9));
+            }
+        }
     }
 }

@@ -5,7 +5,8 @@ use crate::arch::native::cpu;
 /// The way to store outputs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stores {
-    /// Streaming if sources and outputs together exceed a second-level cache, otherwise cached.
+    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached
+    /// below that, and where outputs are added to.
     #[default]
     Auto,
     /// Through the cache: for outputs that are read again at once.

@@ -13,4 +13,5 @@ mod packets_keep_the_laws;
 mod plans_are_made_once;
 mod shards_come_back;
 mod the_speed_table_is_from_the_record;
+mod the_table_of_operations_is_true;
 mod wrong_chunks_are_gone_round;
