@@ -251,7 +251,7 @@ fn hold_back_unmounted(
             "the folder is empty and no disk is mounted there, as at {}: mount the disk, or say --yes to restore into the folder",
             like.display()
         );
-        report.not_healed.push(NotDone { path: crate::names::shown_path(&set.sources[source]), reason });
+        report.not_healed.push(NotDone { path: crate::set::names::shown_path(&set.sources[source]), reason });
     }
     files
 }
