@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds and installs Pantile below a folder: the commands, their manual pages and the NBD plug-in; the
-# C library, its header, pkg-config file and CMake package; and the stand-in for ISA-L with the same in a
-# folder of its own, where no program finds it that was not told.
+# Builds and installs Pantile below a folder. These are the commands, their manual pages and the NBD
+# plug-in; and the C library, its header, pkg-config file and CMake package. Then the stand-in for
+# ISA-L with the same in a folder of its own, where no program finds it that was not told.
 #
 #   tools/install.sh --prefix /usr/local
-#   tools/install.sh --prefix DIR --only library              # both libraries: half of the time
+#   tools/install.sh --prefix DIR --only library              # both libraries, no command
 #   DESTDIR=/tmp/package tools/install.sh --prefix /usr       # where packages are made
 #   tools/install.sh --prefix DIR --profile test              # what ./test has built, slower to run
 set -euo pipefail

@@ -390,18 +390,18 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
 
     let mut cells = stripe.cells(len);
     let mut numbers = [0usize; 4];
-    let [mut of_rust, mut of_c, mut of_ours, mut of_theirs] = numbers.each_mut();
+    let [of_rust, of_c, of_ours, of_theirs] = numbers.each_mut();
     let next = |number: &mut usize| {
         *number += 1;
         all[*number % all.len()]
     };
     let by_rust = || {
-        let recovery = codec.decoder_anew(&next(&mut of_rust)).expect("two of m");
+        let recovery = codec.decoder_anew(&next(of_rust)).expect("two of m");
         recovery.run(&mut cells).expect("a stripe");
     };
     let by_c = || {
         let mut states = [1; 24];
-        next(&mut of_c).iter().for_each(|&column| states[column] = 2);
+        next(of_c).iter().for_each(|&column| states[column] = 2);
         // SAFETY: the contract of `pantile.h`.
         let status = unsafe { (c.reconstruct)(forgetful, columns.as_ptr(), n, len, states.as_ptr(), none) };
         assert_eq!(status, 0);
@@ -414,8 +414,8 @@ fn of_codes(c: &C, libraries: &[Isal; 2], summary: &mut Summary, (k, m): (usize,
         [
             Some(Box::new(by_rust)),
             Some(Box::new(by_c)),
-            Some(Box::new(|| decode(&libraries[0], next(&mut of_ours), first, true))),
-            Some(Box::new(|| decode(&libraries[1], next(&mut of_theirs), second, true))),
+            Some(Box::new(|| decode(&libraries[0], next(of_ours), first, true))),
+            Some(Box::new(|| decode(&libraries[1], next(of_theirs), second, true))),
         ],
     );
 

@@ -79,7 +79,7 @@ pub unsafe extern "C" fn pantile_codec_free(codec: *mut PantileCodec) {
     unsafe { free(codec) }
 }
 
-/// Whether a column has cells of parity.
+/// Returns true for a column with cells of parity.
 #[inline]
 fn has_parity(code: &Code, column: usize) -> bool {
     code.column_cells(column).any(|cell| code.is_parity(cell))

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 
-/// Columns by number: no code has more than 258. Filled where they lie, as a list that is moved takes
+/// Columns by number: no code has more than 258. Filled in place, as a list that is moved takes
 /// its room along.
 pub(crate) type Columns = SmallVec<[usize; 512]>;
 

@@ -231,7 +231,7 @@ impl Codec {
         let mut lent = borrows.split();
         let Some(Lent::Read(content)) = lent.pop() else { unreachable!("the last buffer is the content") };
         let cells = cut(code, by_column(&given.of_column, lent), element);
-        // What is reached and not there is computed for nobody.
+        // Cells that are reached and absent are computed into memory of the call.
         let is_missing = |pair: &(&Buffer<'_>, &bool)| *pair.1 && !matches!(pair.0, Buffer::Write(_));
         let missing = cells.iter().zip(&reached).filter(is_missing).count();
         let mut aside = vec![0; missing * len];
@@ -278,7 +278,7 @@ impl Codec {
 
     /// Has the room of new shards stay with the process when they are freed.
     ///
-    /// C's allocator gives back what is free at the end of its heap, and pages that come anew with
+    /// C's allocator gives back what is free at the end of its heap, and the fresh pages of
     /// the next shards take many times as long as encoding. So something that is never touched
     /// stays above them. Where it does not come to lie there, nothing is gained.
     fn keep_room<'py>(&self, py: Python<'py>, shards: &NewBytes<'py>, len: usize) -> PyResult<()> {
@@ -291,7 +291,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Whether a column has a cell of parity.
+    /// Returns true for a column with a cell of parity.
     fn has_parity(&self, column: usize) -> bool {
         self.code().column_cells(column).any(|cell| self.code().is_parity(cell))
     }
@@ -370,7 +370,7 @@ impl Codec {
         py.detach(|| self.inner.encode_given(&mut cells)).map_err(error::of_stripe)
     }
 
-    /// Returns all shards, with the lost ones (``None``) rebuilt from the others.
+    /// All shards, those that are lost (``None``) rebuilt from those that are there.
     ///
     /// Present shards are returned as the same objects. With ``wanted`` only those columns are
     /// rebuilt, and the other lost ones stay ``None``. ``into`` has writable buffers, by column,
@@ -486,7 +486,7 @@ impl Codec {
         self.small_write(py, shards, position, change, offset, Written::Parity)
     }
 
-    /// Whether the shards of a stripe that are there fit one another.
+    /// True if the shards of a stripe that are there fit one another.
     ///
     /// ``ValueError`` if so many are ``None`` that nothing is left to check the others.
     ///
@@ -532,7 +532,7 @@ impl Codec {
     /// Corrects in place what ``locate`` found and is certain; the number of bytes of cells in which
     /// something was corrected.
     ///
-    /// Each range is checked anew first: where its columns do not explain all of it, nothing of it
+    /// Each range is checked again first: where its columns do not explain all of it, nothing of it
     /// is changed. Shards that are ``None`` are left out; the others have to be writable.
     ///
     /// >>> codec = pantile.Codec("rs:6+4")
@@ -594,7 +594,7 @@ impl Codec {
         }
     }
 
-    /// A codec is pickled as its code: what it keeps is made anew.
+    /// A codec is pickled as its code, without its plans.
     fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<((Code,), Bound<'py, PyDict>)> {
         let options = PyDict::new(py);
         options.set_item("for_study", self.code().check_stores().is_err())?;
@@ -627,7 +627,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What the library says of it.
+    /// The finding as the library has it.
     fn inner(&self) -> pantile::Finding {
         let verdict = match self.kind {
             "located" => Verdict::Located {

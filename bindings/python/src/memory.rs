@@ -39,7 +39,7 @@ impl Bytes {
             let (kind, py) = (object.get_type(), object.py());
             let why = match error.is_instance_of::<PyTypeError>(py) {
                 true => "which has no buffer".to_string(),
-                false => format!("whose buffer cannot be had: {}", error.value(py)),
+                false => format!("whose buffer is refused: {}", error.value(py)),
             };
             PyTypeError::new_err(format!(
                 "{} is {kind}, {why}; give bytes, bytearray, memoryview or a numpy array",
@@ -221,7 +221,7 @@ impl<'py> NewBytes<'py> {
         Ok(NewBytes { objects, lens })
     }
 
-    /// Whether all of them lie below some memory.
+    /// Returns true if all of them stand below another object.
     pub fn are_below(&self, other: &Bound<'_, PyBytes>) -> bool {
         let start = |object: &Bound<'_, PyBytes>| object.as_bytes().as_ptr().addr();
         self.objects.iter().all(|object| start(object) < start(other))

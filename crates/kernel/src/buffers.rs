@@ -130,7 +130,7 @@ impl Uses {
     }
 }
 
-/// What the lowest two bits say.
+/// The use in the lowest two bits.
 #[inline]
 fn use_of(bits: u64) -> Use {
     match bits & (READ | WRITTEN) {

@@ -141,7 +141,7 @@ impl Dot {
         self.program.is_one_pass()
     }
 
-    /// Whether outputs go past the cache. What is added to was just read into it.
+    /// Decides about stores past the cache. Outputs that are added to were just read into it.
     fn streams_at(&self, mode: Mode, len: usize) -> bool {
         match (mode, self.stores) {
             (Mode::Accumulate, Stores::Auto) => false,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_to_stays_in_the_cache_unless_told_otherwise() {
+    fn outputs_that_are_added_to_stay_in_the_cache() {
         let dot = Dot::new(1, &[vec![(0, 3)]]).unwrap();
         let len = 1 << 30;
         assert!(dot.streams_at(Mode::Apply, len) && !dot.streams_at(Mode::Accumulate, len));

@@ -12,7 +12,7 @@ use crate::engine::{Engine, Job, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::portable::product;
 use crate::tier::Tier;
 
-/// Coefficients that lie at equal steps in memory, outputs x sources.
+/// Coefficients at equal steps in memory, outputs x sources.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid<'a> {
     /// From the coefficient of output 0 and source 0 on.
@@ -30,14 +30,14 @@ impl Grid<'_> {
     }
 }
 
-/// What sums are added to.
+/// The start of each sum.
 #[derive(Clone, Copy, Debug)]
 pub enum Start<'a> {
-    /// Nothing.
+    /// Zero.
     Zero,
-    /// What each output has.
+    /// The content of each output.
     Outputs,
-    /// What other buffers have, one for each output.
+    /// The content of other buffers, one for each output.
     Others(&'a [*const u8]),
 }
 
@@ -161,8 +161,7 @@ unsafe fn by_passes<E: Engine>(
                 outputs: &to,
                 len,
             };
-            // SAFETY: the caller's promise; what the group before left in the outputs is what this
-            // one starts from. The engine is a witness of its instructions, and the job has the
+            // SAFETY: the caller's promise; outputs of the group before are the start of this one. The engine is a witness of its instructions, and the job has the
             // shape that the kernel was picked for.
             unsafe { kernel(&job) };
             taken += group.len();

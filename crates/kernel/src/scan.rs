@@ -60,7 +60,7 @@ pub fn xor_into(dst: &mut [u8], src: &[u8]) {
     add(dst, src);
 }
 
-/// Whether no output of `len` bytes shares bytes with a source or with another output.
+/// Returns true if no output of `len` bytes shares bytes with a source or with another output.
 pub fn are_apart(sources: &[*const u8], outputs: &[*mut u8], len: usize) -> bool {
     let Some(reach) = len.checked_sub(1) else { return true };
     match sources.len() * outputs.len() {

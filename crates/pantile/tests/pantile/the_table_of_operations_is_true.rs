@@ -50,7 +50,7 @@ fn rows() -> Vec<(String, [String; LANGUAGES])> {
     rows.map(split).collect()
 }
 
-/// What stands between backquotes.
+/// The names between backquotes.
 fn calls(field: &str) -> Vec<&str> {
     field.split('`').skip(1).step_by(2).collect()
 }
@@ -104,7 +104,7 @@ fn every_function_of_c_and_method_of_the_codec_stands_somewhere() {
     });
     let declared: Vec<&str> = declared.collect();
     assert!(declared.len() > 28, "{declared:?}");
-    // What says who answered, and the end of a handle.
+    // Calls of the library itself, and the end of a handle.
     let others = ["pantile_version", "pantile_status_name", "pantile_code_free"];
     for name in declared.iter().filter(|name| !others.contains(name)) {
         assert!(of_c.contains(&format!("`{name}`")), "{name} stands nowhere");
