@@ -59,13 +59,14 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
     }
     match sim::each_seed(first..first + seeds, number("SIM_THREADS", 2), |seed| run(&worlds, seed)) {
         Ok(stats) => println!(
-            "{seeds} seeds in {:.1?}: {} requests, {} ends of epochs, {} steps, {} kills, {:?}",
+            "{seeds} seeds in {:.1?}: {} requests, {} ends of epochs, {} steps, {} kills, {:?}, digest {:016x}",
             before.elapsed(),
             stats.requests,
             stats.ends,
             stats.steps,
             stats.kills,
-            stats.faults
+            stats.faults,
+            stats.trace_hash
         ),
         Err(failure) => panic!("{failure}"),
     }

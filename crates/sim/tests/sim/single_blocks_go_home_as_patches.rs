@@ -53,7 +53,10 @@ fn nothing_that_was_flushed_is_lost_to_a_patch() {
     match each_seed(first..first + seeds, number("SIM_THREADS", 2), |seed| run(&worlds, seed)) {
         Ok(stats) => {
             let patched = PATCHED.load(Ordering::Relaxed);
-            println!("{seeds} seeds, {patched} stripes patched, {} kills, {:?}", stats.kills, stats.faults);
+            println!(
+                "{seeds} seeds, {patched} stripes patched, {} kills, {:?}, digest {:016x}",
+                stats.kills, stats.faults, stats.trace_hash
+            );
             assert!(patched > seeds / 2, "hardly anything was patched: {patched}");
         }
         Err(failure) => panic!("{failure}"),
