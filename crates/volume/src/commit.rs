@@ -23,8 +23,8 @@ use crate::patch::Updates;
 use crate::span::Place;
 use crate::staging::{StageId, by_state};
 use crate::{
-    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot,
-    Sum, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot, Sum,
+    Urgency, UserBlock,
 };
 use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,8 +215,7 @@ impl Engine {
         let by_stripe: BTreeMap<u32, usize> =
             self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect();
         let is_full = |count: usize| count == per_stripe;
-        let blind = self.planted.is(Bug::IgnoresPins);
-        let usable = self.maps.free.iter().filter(|stripe| blind || !self.pins.contains_key(stripe));
+        let usable = self.maps.free.iter().filter(|stripe| !self.pins.contains_key(stripe));
         let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
@@ -302,11 +301,6 @@ impl Engine {
         let mut generation = first_generation;
         for &logical in &chosen {
             let Some(physical) = free.pop() else { break };
-            let freed = commit.stripes.last().and_then(|before| self.maps.stripes[before.logical as usize]);
-            let physical = match freed.filter(|_| self.planted.is(Bug::ReusesFreedTooEarly)) {
-                Some(freed) => freed.physical,
-                None => physical,
-            };
             // Nobody else takes the place while it is not yet mapped.
             *self.pins.entry(physical).or_default() += 1;
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
@@ -744,11 +738,8 @@ impl Engine {
             let patches = self.patches_of(updates);
             // A device that is lost from here on may have some of it.
             let lowest = patches.iter().map(|patch| patch.generation).min();
-            let lowest = lowest.filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
             commit.first_generation = lowest.unwrap_or(u64::MAX).min(commit.first_generation);
             changes.extend(patches.into_iter().map(Change::Patch));
-            #[cfg(feature = "planted-bugs")]
-            writes.extend(self.writes_too_early(updates));
         }
         if commit.members_changed {
             for (slot, state) in self.maps.members.iter().enumerate() {
@@ -765,11 +756,7 @@ impl Engine {
             writes.extend(copies.into_iter().map(|(slot, at, bytes)| (slot, at, vec![Piece::Bytes(bytes)])));
         } else if !present.is_empty() && (!changes.is_empty() || commit.proves) {
             commit.has_record = true;
-            let mut runs = self.write_record(&changes);
-            if self.planted.is(Bug::ProvesTooEarly) && !commit.proves {
-                self.record += 1;
-                runs.extend(self.write_record(&[]));
-            }
+            let runs = self.write_record(&changes);
             for &slot in &present {
                 writes.extend(runs.iter().map(|(at, bytes)| (slot, *at, vec![Piece::Bytes(bytes.clone())])));
             }
@@ -785,14 +772,8 @@ impl Engine {
     }
 
     fn flush_commit(&mut self) {
-        let mut present: Vec<Slot> =
+        let present: Vec<Slot> =
             (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
-        if self.planted.is(Bug::SkipsFlush) {
-            present.pop();
-        }
-        if self.planted.is(Bug::AnswersBeforeFlush) && self.sealed.is_empty() {
-            self.answer_sealed();
-        }
         if let Some(commit) = &mut self.commit {
             commit.phase = Phase::Flush;
             commit.outstanding = present.len() + 1;

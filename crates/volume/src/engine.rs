@@ -28,8 +28,8 @@ use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
-    Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
+    Action, BufferId, Compute, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand,
+    Reply, Request, RequestId, Slot, UserBlock,
 };
 use pantile_format::volume::{HistoryId, MemberState, Superblock};
 use pantile_format::{Crc64, Generation};
@@ -180,7 +180,6 @@ pub(crate) struct Engine {
     pub(crate) noting: Noting,
     /// Blocks that could not be had while the volume was opened.
     verify_lost: usize,
-    pub(crate) planted: Planted,
 }
 
 impl Engine {
@@ -258,7 +257,6 @@ impl Engine {
             snapshot: None,
             noting,
             verify_lost: 0,
-            planted: Planted::default(),
         })
     }
 
@@ -266,9 +264,7 @@ impl Engine {
     /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
         self.digests.clear();
-        if !self.planted.is(Bug::GivesGenerationsAgain) {
-            self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
-        }
+        self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.superblock = superblock;
         self.recorded_generation = self.maps.generation;
     }
@@ -335,8 +331,7 @@ impl Engine {
     /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
-        let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-        let recorded = told && self.snapshot.is_none() && self.commit.is_none();
+        let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
         let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
@@ -740,10 +735,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn act(&mut self, mut action: Action) {
-        if self.planted.is(Bug::ForgetsGeneration) {
-            forget_generation(&mut action);
-        }
+    pub(crate) fn act(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 
@@ -795,15 +787,6 @@ impl Engine {
         if self.holders.release(buffer) {
             self.act(Action::Release(buffer));
         }
-    }
-}
-
-/// What [`Bug::ForgetsGeneration`] does to an action.
-fn forget_generation(action: &mut Action) {
-    match action {
-        Action::Read { generation, .. } => *generation = 0,
-        Action::Compute { work, .. } => work.checksums.iter_mut().for_each(|(_, seed)| seed.generation = 0),
-        _ => {}
     }
 }
 

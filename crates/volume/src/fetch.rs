@@ -12,8 +12,8 @@ use crate::maps::{Mapping, RowKind};
 use crate::owed::OwedId;
 use crate::span::Place;
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum,
-    Urgency, UserBlock,
+    Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum, Urgency,
+    UserBlock,
 };
 use pantile_code::CellIndex;
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
@@ -469,11 +469,7 @@ impl Engine {
         let is_known = self.expected(&word, cell).is_some();
         let is_kept = is_known && self.fetches.get(&id).is_some_and(|fetch| self.is_kept(fetch));
         let good = match result {
-            IoResult::Checksums(sums) => {
-                let expected =
-                    self.expected(&word, cell) == Some(sums[0]) || self.planted.is(Bug::DropsChecksum);
-                sums.len() == 1 && expected
-            }
+            IoResult::Checksums(sums) => sums.len() == 1 && self.expected(&word, cell) == Some(sums[0]),
             _ => false,
         };
         let slot = self.cell_place(&word, cell).0;

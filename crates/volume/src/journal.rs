@@ -8,7 +8,7 @@ use crate::fetch::ChunkSums;
 use crate::maps::{Change, Mapping};
 use crate::open::lineage::open_up;
 use crate::stored::{SnapshotWriter, entry, superblock_of};
-use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
+use crate::{Action, BLOCK_BYTES, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
     BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead, SnapshotRef,
     SnapshotSum, State, StateRef, Superblock, Zones,
@@ -74,8 +74,7 @@ impl Engine {
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
         let zones = self.geometry.common();
         let after = zones.record_after(self.journal_head, blocks);
-        let swapped = self.planted.is(Bug::SwapsRecords) && self.record.is_multiple_of(8);
-        let runs = record_runs(zones, if swapped { after } else { self.journal_head }, &bytes);
+        let runs = record_runs(zones, self.journal_head, &bytes);
         self.journal_head = after;
         self.journal_used += blocks;
         self.journal_under_way = blocks;
@@ -85,7 +84,7 @@ impl Engine {
     /// Whether a snapshot must come before the next record: less than half of the ring is certain
     /// to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
-        2 * self.journal_used > self.geometry.journal_blocks() && !self.planted.is(Bug::OverrunsJournal)
+        2 * self.journal_used > self.geometry.journal_blocks()
     }
 
     /// Whether so many more blocks of the ring are certain to be free.
@@ -126,8 +125,7 @@ impl Engine {
             && header.logical == LogicalStripe(logical.into())
             && header.column == Column(self.geometry.column(mapping.physical, slot) as u32)
             && header.slot == slot
-            && (header.generation == Generation(mapping.generation)
-                || self.planted.is(Bug::ForgetsGeneration))
+            && header.generation == Generation(mapping.generation)
             && header.checksums.len() as u64 == self.geometry.zones(slot).shape().chunk_blocks();
         let sums = || header.checksums.iter().map(|sum| sum.0).collect();
         fits.then(|| ChunkSums { generation: mapping.generation, sums: sums() })
@@ -283,10 +281,6 @@ impl Engine {
         }
         let superblock = snapshot.superblock.clone();
         let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
-        if self.planted.is(Bug::RefersToUnflushedSnapshot) && snapshot.phase == SnapshotPhase::Write {
-            snapshot.phase = SnapshotPhase::WriteSuperblock;
-            return self.write_superblocks(&superblock, false);
-        }
         match snapshot.phase {
             SnapshotPhase::Write => {
                 snapshot.phase = SnapshotPhase::Flush;

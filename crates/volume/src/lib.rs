@@ -37,7 +37,6 @@ mod open;
 mod owed;
 mod pace;
 mod patch;
-mod planted;
 mod proof;
 mod rings;
 mod room;
@@ -59,8 +58,6 @@ pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
 pub use open::{Birth, OpenError, choose_side, format_volume, histories_are_forgotten};
 pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
-#[cfg(feature = "planted-bugs")]
-pub use planted::Bug;
 pub use standing::{Margin, NextLoss, Standing, margin};
 pub use status::{
     BadMetadata, DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus,
@@ -70,6 +67,3 @@ pub use volume::{State, Volume};
 
 use engine::Engine;
 use open::Opening;
-#[cfg(not(feature = "planted-bugs"))]
-use planted::Bug;
-use planted::Planted;

@@ -23,8 +23,7 @@ use crate::maps::Mapping;
 use crate::open::lineage::is_closed;
 use crate::span::{Place, Target};
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency,
-    UserBlock,
+    Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
 use pantile_format::Generation;
 use pantile_format::volume::{EventKind, LogicalStripe, MemberState};
@@ -100,9 +99,7 @@ impl Rebuild {
 impl Engine {
     /// The session begins without all devices: it writes a record before it serves anybody.
     pub(crate) fn begin_provisionally(&mut self) {
-        if !self.planted.is(Bug::AnswersBeforeLossIsRecorded) {
-            (self.is_provisional, self.members_changed) = (true, true);
-        }
+        (self.is_provisional, self.members_changed) = (true, true);
     }
 
     /// A device answers in a slot that was lost.
@@ -125,11 +122,6 @@ impl Engine {
                 (MemberState::Lost { missed_from }, Found::Stale) => missed_from.min(missed_until),
                 _ => continue,
             };
-            if self.planted.is(Bug::TrustsStaleDevice) && found == Found::Stale {
-                self.maps.members[slot.0 as usize] = MemberState::Present;
-                self.members_changed = true;
-                continue;
-            }
             self.note_arrival(slot, found == Found::Blank);
             let cursor = LogicalStripe(0);
             self.maps.members[slot.0 as usize] =
@@ -325,10 +317,6 @@ impl Engine {
         rebuild.blocks_since_flush = 0;
         let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
         rebuild.flush = Some(Flush { outstanding: slots.len(), behind });
-        if self.planted.is(Bug::MovesCursorBeforeFlush) {
-            self.rebuild_flushed();
-            return true;
-        }
         for slot in slots {
             let io = self.new_io(slot, IoOwner::RebuildFlush);
             self.act(Action::Flush { io, slot });
@@ -461,7 +449,7 @@ impl Engine {
         if rebuild.rows_outstanding > 0 {
             return;
         }
-        if !rebuild.rows_flushing && !self.planted.is(Bug::MovesCursorBeforeFlush) {
+        if !rebuild.rows_flushing {
             rebuild.rows_flushing = true;
             let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
             rebuild.rows_outstanding = slots.len() + 1;

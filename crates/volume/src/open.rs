@@ -31,9 +31,7 @@ use crate::engine::Engine;
 use crate::maps::Maps;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, counts_on, superblock_of};
-use crate::{
-    Action, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot, Urgency,
-};
+use crate::{Action, Bearing, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Slot, Urgency};
 pub use blank::{Birth, format_volume};
 pub use error::OpenError;
 use lineage::{Chosen, Known};
@@ -151,7 +149,6 @@ pub(crate) struct Opening {
     pub(crate) reads_only: bool,
     /// Seconds since 1970, as the driver told last.
     pub(crate) now: i64,
-    pub(crate) planted: Planted,
 }
 
 impl Opening {
@@ -194,7 +191,6 @@ impl Opening {
             only_looks: false,
             reads_only: false,
             now: 0,
-            planted: Planted::default(),
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
             let zones = opening.geometry.zones(slot);
@@ -511,7 +507,6 @@ impl Opening {
             let resumed =
                 Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
             let Ok(mut old) = resumed else { return };
-            old.planted = self.planted;
             old.noting.now = self.now;
             // Only the record that is forgotten now said that the one before it was durable.
             old.unproven = used > 0;
@@ -541,7 +536,7 @@ impl Opening {
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
         // Without all devices it could be that the others are opened elsewhere.
-        let keeps = self.planted.is(Bug::KeepsHistory) || self.nobody_has_the_history(newest, &absent);
+        let keeps = self.nobody_has_the_history(newest, &absent);
         let (history, ancestors) = match () {
             () if absent.is_empty() => {
                 // Whoever was away when the history was drawn is here.
@@ -556,7 +551,7 @@ impl Opening {
         let superblock = Superblock {
             history,
             ancestors,
-            session: Session(self.seen.session.0 + u64::from(!self.planted.is(Bug::KeepsSessionNumber))),
+            session: Session(self.seen.session.0 + 1),
             base: self.base_session,
             update: self.seen.update + 1,
             first_record: RecordNumber(engine.next_record()),

@@ -33,8 +33,6 @@ use crate::maps::{Change, ChunkPatch, Mapping, StripePatch};
 use crate::span::{Place, Target};
 use crate::{Operand, Slot, Urgency, UserBlock};
 pub(crate) use home::Going;
-#[cfg(feature = "planted-bugs")]
-pub(crate) use home::in_runs;
 use pantile_code::CellIndex;
 use pantile_format::volume;
 use pantile_plan::UpdatePlan;

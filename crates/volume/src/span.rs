@@ -10,8 +10,7 @@ use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
 use crate::maps::Mapping;
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency,
-    UserBlock,
+    Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
@@ -334,14 +333,13 @@ impl Engine {
         if span.outstanding > 0 {
             return;
         }
-        let drops = self.planted.is(Bug::DropsChecksum);
         let Some(span) = self.spans.get(&id) else { return };
         let wrong: Vec<(Slot, u64, bool)> = (span.runs.iter())
             .map(|run| {
                 let is_known = self.known_sums(span.mapping, run.slot).is_some();
                 (run.slot, self.wrong_of(span.mapping, run), is_known)
             })
-            .filter(|&(_, wrong, _)| wrong > 0 && !drops)
+            .filter(|&(_, wrong, _)| wrong > 0)
             .collect();
         let Some(span) = self.spans.get_mut(&id) else { return };
         for &(slot, count, is_known) in &wrong {

@@ -14,9 +14,7 @@
 //! generations of all staged stripes; no device is admitted while there are any.
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
-use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency,
-};
+use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
 
@@ -312,7 +310,7 @@ impl Engine {
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
         let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
         let staged = self.staged.values().map(|staged| staged.generation);
-        let patched = self.patched_generation().filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
+        let patched = self.patched_generation();
         staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)
     }
 

@@ -7,7 +7,7 @@ use crate::maps::Change;
 use crate::notes::Notes;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, change};
-use crate::{BLOCK_BYTES, Bug, DeviceBlock, Slot};
+use crate::{BLOCK_BYTES, DeviceBlock, Slot};
 use pantile_format::volume::{
     PIECE_BLOCKS, Reason, Record, RecordNumber, SnapshotRef, State, StateRef, Superblock,
 };
@@ -240,7 +240,6 @@ impl Opening {
                 return;
             }
         };
-        engine.planted = self.planted;
         engine.noting.now = self.now;
         engine.opening_since = Some(self.since);
         engine.apart.clone_from(&self.apart);
@@ -270,8 +269,7 @@ impl Opening {
             self.engine = Some(engine);
             return;
         }
-        let believed = self.planted.is(Bug::BelievesLastRecord);
-        for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
+        for change in last.iter().flat_map(|(_, _, changes)| changes) {
             match change {
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));

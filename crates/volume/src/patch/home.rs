@@ -4,7 +4,7 @@
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::{ChunkSums, Requester};
 use crate::maps::{Mapping, StripePatch};
-use crate::{Action, Bug, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBlock};
+use crate::{Action, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBlock};
 use pantile_format::volume::ChunkHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -274,17 +274,12 @@ impl Engine {
         self.patching.stripes += patches.len() as u64;
         patches.iter().for_each(|patch| self.came_home(patch));
         self.patching.goes_on = !is_redo;
-        if self.planted.is(Bug::FreesPatchRowsTooEarly) {
-            self.forgets_of_home().iter().for_each(|change| self.maps.apply(change));
-        }
         self.unlock();
     }
 }
 
 /// As few writes as there are runs of blocks.
-pub(crate) fn in_runs(
-    pieces: BTreeMap<(Slot, DeviceBlock), (u64, Piece)>,
-) -> Vec<(Slot, DeviceBlock, Vec<Piece>)> {
+fn in_runs(pieces: BTreeMap<(Slot, DeviceBlock), (u64, Piece)>) -> Vec<(Slot, DeviceBlock, Vec<Piece>)> {
     let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
     let mut end = None;
     for ((slot, at), (blocks, piece)) in pieces {

@@ -14,7 +14,7 @@
 
 use crate::engine::{Engine, IoOwner};
 use crate::journal::definition_bytes;
-use crate::{Action, BLOCK_BYTES, BadMetadata, Bug, DeviceBlock, IoResult, Slot, Urgency};
+use crate::{Action, BLOCK_BYTES, BadMetadata, DeviceBlock, IoResult, Slot, Urgency};
 use pantile_format::volume::{
     BlockRun, PIECE_BLOCKS, Record, RecordNumber, Session, SnapshotDecoder, SnapshotRef, Superblock,
 };
@@ -335,7 +335,7 @@ impl Engine {
 
     /// Notes what is bad of a device that is still there.
     fn found_bad(&mut self, slot: Slot, verdict: Verdict, note: impl FnOnce(&mut BadMetadata)) {
-        if verdict == Verdict::Good || !self.maps.is_present(slot) || self.planted.is(Bug::ScrubSeesNothing) {
+        if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
         }
         let counts = &mut self.counts[slot.0 as usize];
