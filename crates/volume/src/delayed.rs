@@ -301,7 +301,7 @@ impl Engine {
                 continue;
             }
             assert!(self.maps.free.contains(physical), "place {physical} of an epoch is mapped");
-            assert!(self.pins.contains_key(&physical), "place {physical} of an epoch is not held");
+            assert!(self.pins.holds(physical), "place {physical} of an epoch is not held");
             let known = &self.delayed.epochs[&owed.epoch];
             assert!(known.first <= owed.logical && owed.logical < known.end, "stripe of no epoch");
             let listed = known.owed.values().any(|other| other == id) || known.lost.contains(id);

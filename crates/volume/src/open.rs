@@ -28,6 +28,7 @@ mod journal;
 pub(crate) mod lineage;
 
 use crate::engine::Engine;
+use crate::journal_head::JournalHead;
 use crate::maps::Maps;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, counts_on, superblock_of};
@@ -36,7 +37,7 @@ pub use blank::{Birth, format_volume};
 pub use error::OpenError;
 use lineage::{Chosen, Known};
 pub use lineage::{choose_side, histories_are_forgotten};
-use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
+use pantile_format::volume::{HistoryId, MemberState, Session, Superblock, Zones};
 use pantile_format::{FormatError, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -502,15 +503,20 @@ impl Opening {
         if engine.verify_failed() {
             // What is still to be let go comes first.
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
-            let (absent, counter) = (engine.maps.absent(), engine.counter());
+            let (absent, counter) = (engine.maps.absent(), engine.io.counter());
             let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
-            let resumed =
-                Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
+            let resumed = Engine::resume(
+                self.geometry.clone(),
+                maps,
+                newest,
+                JournalHead::at(number + 1, head, used),
+                counter,
+            );
             let Ok(mut old) = resumed else { return };
             old.noting.now = self.now;
             // Only the record that is forgotten now said that the one before it was durable.
             old.unproven = used > 0;
-            old.opening_since = Some(self.since);
+            old.verification.begin(self.since);
             old.apart.clone_from(&self.apart);
             old.members_changed = self.unrecorded;
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
@@ -554,7 +560,7 @@ impl Opening {
             session: Session(self.seen.session.0 + 1),
             base: self.base_session,
             update: self.seen.update + 1,
-            first_record: RecordNumber(engine.next_record()),
+            first_record: engine.journal.next(),
             generation_floor: Generation(given + most),
             ..newest.clone()
         };
@@ -564,7 +570,7 @@ impl Opening {
         }
         engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
-        self.counter = engine.counter();
+        self.counter = engine.io.counter();
         // What was found may lie in a cache only, if the process died and the devices did not; then
         // the place that is not written now would not be there after a power failure, nor the two
         // that are.
@@ -620,8 +626,8 @@ impl Opening {
     fn serve(&mut self) {
         self.phase = Phase::Done;
         let Some(engine) = &mut self.engine else { return };
-        engine.go_on_from(self.counter);
-        engine.opening_since = None;
+        engine.io.go_on_from(self.counter);
+        engine.verification.end();
         (engine.snapshot_wanted, engine.snapshot_everywhere) = (self.leaves_torn, self.leaves_torn);
         for slot in engine.maps.absent() {
             let is_blank = self.blank.contains(&slot);

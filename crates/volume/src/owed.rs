@@ -211,10 +211,10 @@ impl Engine {
         let (blocks, slots) = (self.owed_blocks(), self.geometry.slots());
         let generation = self.maps.generation;
         self.maps.generation += 1;
-        *self.pins.entry(physical).or_default() += 1;
+        self.pins.pin(physical);
         self.delayed.extra_places += usize::from(extra);
         self.delayed.writes += 1;
-        let (id, since) = (self.next_id(), self.delayed.writes);
+        let (id, since) = (self.io.next_id(), self.delayed.writes);
         let owed = Owed {
             epoch,
             logical,
@@ -268,7 +268,7 @@ impl Engine {
             known.owed_blocks += u64::from(is_new);
         }
         self.delayed.memory.count_data(before, Some(content));
-        before.into_iter().for_each(|operand| self.release_operand(operand));
+        before.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
     /// Whether a stripe may be written to. Where parity or headers have been written, all its data
@@ -351,7 +351,7 @@ impl Engine {
         self.owe_again(id);
         self.lose_blocks(id, &gone);
         self.count_wasted(epoch, wasted);
-        released.into_iter().for_each(|operand| self.release_operand(operand));
+        released.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
     fn count_wasted(&mut self, epoch: EpochId, wasted: bool) {
@@ -397,7 +397,7 @@ impl Engine {
         if data.iter().all(|&at| owed.content[at].is_none()) {
             self.delayed.in_memory.remove(&(owed.version, id));
         }
-        released.into_iter().for_each(|operand| self.release_operand(operand));
+        released.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
     fn begin_activity(&mut self, id: OwedId, kind: Kind) {
@@ -431,7 +431,7 @@ impl Engine {
         }
         for operand in have.into_iter().flatten() {
             if let Operand::Buffer(buffer) = operand {
-                self.hold(buffer);
+                self.io.hold(buffer);
             }
         }
     }
@@ -473,10 +473,10 @@ impl Engine {
                 true => self.delayed.memory.count_data(before, None),
                 false => self.delayed.memory.count_parity(before, None),
             }
-            before.into_iter().for_each(|operand| self.release_operand(operand));
+            before.into_iter().for_each(|operand| self.io.release_operand(operand));
         }
         self.delayed.extra_places -= usize::from(owed.extra);
-        self.unpin(owed.physical);
+        self.pins.unpin(owed.physical);
     }
 
     /// The record that maps a stripe is durable.

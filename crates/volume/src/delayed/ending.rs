@@ -194,8 +194,8 @@ impl Engine {
                     };
                     round.flushing = Some(slots.len());
                     for slot in slots {
-                        let io = self.new_io(slot, IoOwner::EpochFlush(epoch));
-                        self.act(Action::Flush { io, slot });
+                        let io = self.io.new_io(slot, IoOwner::EpochFlush(epoch));
+                        self.io.act(Action::Flush { io, slot });
                     }
                 }
                 Some(0) => {

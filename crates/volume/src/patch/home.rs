@@ -96,8 +96,8 @@ impl Engine {
                 continue;
             };
             let (at, blocks) = (self.geometry.chunk_start(physical, slot), self.geometry.header_blocks(slot));
-            let io = self.new_io(slot, IoOwner::HomeHeader { patch, slot });
-            self.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::HomeHeader { patch, slot });
+            self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
         }
     }
 
@@ -225,8 +225,8 @@ impl Engine {
             (going.step, going.outstanding, going.tries) = (Step::Write, 1 + writes.len(), going.tries + 1);
         }
         for (slot, at, pieces) in writes {
-            let io = self.new_io(slot, IoOwner::HomeWrite);
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::HomeWrite);
+            self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         self.home_part_done();
     }
@@ -237,8 +237,8 @@ impl Engine {
             (going.step, going.outstanding) = (Step::Flush, 1 + present.len());
         }
         for slot in present {
-            let io = self.new_io(slot, IoOwner::HomeWrite);
-            self.act(Action::Flush { io, slot });
+            let io = self.io.new_io(slot, IoOwner::HomeWrite);
+            self.io.act(Action::Flush { io, slot });
         }
         self.home_part_done();
     }
@@ -267,10 +267,10 @@ impl Engine {
         for ((index, slot), sums) in headers {
             let mapping = self.maps.stripes[patches[index].logical as usize];
             if let Some(Mapping { physical, generation }) = mapping.filter(|_| self.maps.is_present(slot)) {
-                self.keep_sums(physical, slot, ChunkSums { generation, sums });
+                self.headers.keep(physical, slot, ChunkSums { generation, sums }, &self.pins);
             }
         }
-        content.into_values().for_each(|content| self.release_operand(content));
+        content.into_values().for_each(|content| self.io.release_operand(content));
         self.patching.stripes += patches.len() as u64;
         patches.iter().for_each(|patch| self.came_home(patch));
         self.patching.goes_on = !is_redo;

@@ -171,8 +171,8 @@ impl Engine {
         let Some(scrub) = &mut self.scrubbing else { return };
         scrub.outstanding += 1;
         let round = scrub.metadata.round;
-        let io = self.new_io(slot, IoOwner::ScrubMetadata { round, index });
-        self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
+        let io = self.io.new_io(slot, IoOwner::ScrubMetadata { round, index });
+        self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency });
     }
 
     pub(crate) fn scrubbed_metadata(&mut self, round: u64, index: usize, slot: Slot, result: &IoResult) {
@@ -237,9 +237,9 @@ impl Engine {
             Kind::Journal => {
                 let (before, from) = self.superblock.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
                 // What is being written may lie on what rotted there before, and is not judged.
-                let used = (self.journal_used - self.journal_under_way).min(self.geometry.journal_blocks());
+                let used = self.journal.written().min(self.geometry.journal_blocks());
                 let (front, rest) = zones.record(from, used);
-                let content = Content::Journal(Vec::new(), before + 1, self.record - 1);
+                let content = Content::Journal(Vec::new(), before + 1, self.journal.last().0);
                 (content, std::iter::once(front).chain(rest).collect())
             }
             Kind::Snapshot => {
