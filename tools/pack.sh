@@ -7,4 +7,4 @@ trap 'rm -rf "$target"' EXIT
 # Cargo assumes that a version never changes: remove the unpacked and the built files of an earlier
 # pack.
 rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/pantile* "$target"
-cargo package --workspace --quiet --target-dir "$target" "$@"
+cargo package --workspace --exclude pantile-sim-planted --exclude pantile-volume-planted --quiet --target-dir "$target" "$@"

@@ -76,25 +76,6 @@ pub(crate) enum Ended {
     Cancelled,
 }
 
-/// A bug on purpose, to see that the test of crashes is not blind.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Bug {
-    /// Writes go to the old device alone, wherever the copy is.
-    ForgetsTheCopy,
-    /// The new device is named before it is flushed.
-    NamesUnflushed,
-    /// Superblocks are copied with everything else.
-    CopiesSuperblocksFirst,
-    /// The new device is not marked before it is copied to.
-    MarksNothing,
-    /// It is not read back; nor is it with any other of these.
-    VerifiesNothing,
-    /// From the first step on only the new device is written to, as if the old one had been taken
-    /// out.
-    DropsTheOld,
-}
-
 /// How long devices may take.
 #[derive(Clone, Copy)]
 pub(crate) struct Patience {
@@ -124,8 +105,6 @@ pub(crate) struct Twin {
     moved: Condvar,
     /// Blocks that the old device could not read when they were copied, in bytes.
     unreadable: Mutex<BTreeSet<u64>>,
-    #[cfg(test)]
-    pub(crate) bug: Option<Bug>,
 }
 
 struct State {
@@ -205,8 +184,6 @@ impl Twin {
             state: Mutex::new(state),
             moved: Condvar::new(),
             unreadable: Mutex::default(),
-            #[cfg(test)]
-            bug: None,
         }
     }
 
@@ -305,11 +282,6 @@ impl Twin {
 
     /// Marks the new device as a copy under way, durably: whatever it was, it is no member now.
     fn mark_new(&self) -> Step {
-        #[cfg(test)]
-        if self.bug == Some(Bug::MarksNothing) {
-            self.lock().marked = true;
-            return Step::Copied(0);
-        }
         let write = |&at: &u64| self.asked.write_at(at, &[self.mark.whole()]);
         let written = self.withheld.iter().try_for_each(write).and_then(|()| self.asked.flush());
         self.goes_on(written, |state| state.marked = true)
@@ -336,11 +308,6 @@ impl Twin {
     /// Reads a range of the new device, and holds it against the bytes of the old one, but for
     /// superblocks and blocks that the old one did not read, now or when it was copied.
     fn compare(&self, range: &Range<u64>, bytes: &AlignedBuf, unreadable: &[u64]) -> Result<(), Ended> {
-        #[cfg(test)]
-        if self.bug.is_some() {
-            // Each bug is to be caught by the test of crashes alone.
-            return Ok(());
-        }
         let mut there = AlignedBuf::zeroed(bytes.len());
         self.asked.read_at(range.start, there.whole_mut()).map_err(Ended::Failed)?;
         if there[..] == bytes[..] {
@@ -444,15 +411,7 @@ impl Twin {
             Phase::Abandoned(_) => return on_old(),
             Phase::Copies => {}
         }
-        #[cfg(test)]
-        if self.bug == Some(Bug::DropsTheOld) && writing.is_copied {
-            return on_new();
-        }
         on_old()?;
-        #[cfg(test)]
-        if self.bug == Some(Bug::ForgetsTheCopy) {
-            return Ok(());
-        }
         if writing.is_copied
             && let Err(error) = on_new()
         {
@@ -521,10 +480,6 @@ impl Twin {
 
     /// The parts of a range between blocks that are withheld.
     fn gaps(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        #[cfg(test)]
-        if self.bug == Some(Bug::CopiesSuperblocksFirst) {
-            return vec![range];
-        }
         let (mut gaps, mut at) = (Vec::new(), range.start);
         for &start in self.withheld.iter().filter(|&&start| overlap(&(start..start + BLOCK as u64), &range)) {
             if at < start {
@@ -578,10 +533,6 @@ impl Twin {
     }
 
     fn flush_new(&self, patience: Duration) -> Result<(), DeviceError> {
-        #[cfg(test)]
-        if self.bug == Some(Bug::NamesUnflushed) {
-            return Ok(());
-        }
         self.asked.within(patience).flush()
     }
 }
@@ -643,8 +594,6 @@ impl Device for Twin {
     fn flush(&self) -> Result<(), DeviceError> {
         match self.progress().0 {
             Phase::Retired => self.new.flush(),
-            #[cfg(test)]
-            _ if self.bug == Some(Bug::DropsTheOld) => self.new.flush().and_then(|()| self.old.flush()),
             _ => self.old.flush(),
         }
     }

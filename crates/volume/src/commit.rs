@@ -23,8 +23,8 @@ use crate::patch::Updates;
 use crate::span::Place;
 use crate::staging::{StageId, by_state};
 use crate::{
-    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot,
-    Sum, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot, Sum,
+    Urgency, UserBlock,
 };
 use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -211,12 +211,11 @@ impl Engine {
         // Once only: it follows a patch, so that there is a record to be written in any case.
         let patches_go_on = std::mem::take(&mut self.patching.goes_on);
         let kept = if patches_go_on { self.rows_for_patches() } else { 0 };
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len() + kept);
+        let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count() + kept);
         let by_stripe: BTreeMap<u32, usize> =
             self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect();
         let is_full = |count: usize| count == per_stripe;
-        let blind = self.planted.is(Bug::IgnoresPins);
-        let usable = self.maps.free.iter().filter(|stripe| blind || !self.pins.contains_key(stripe));
+        let usable = self.maps.free.iter().filter(|stripe| !self.pins.holds(*stripe));
         let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
@@ -302,13 +301,8 @@ impl Engine {
         let mut generation = first_generation;
         for &logical in &chosen {
             let Some(physical) = free.pop() else { break };
-            let freed = commit.stripes.last().and_then(|before| self.maps.stripes[before.logical as usize]);
-            let physical = match freed.filter(|_| self.planted.is(Bug::ReusesFreedTooEarly)) {
-                Some(freed) => freed.physical,
-                None => physical,
-            };
             // Nobody else takes the place while it is not yet mapped.
-            *self.pins.entry(physical).or_default() += 1;
+            self.pins.pin(physical);
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
             generation += 1;
         }
@@ -456,7 +450,7 @@ impl Engine {
         let full = self.planners.row.code().data().len();
         let columns = self.geometry.slots();
         let copies = self.geometry.tolerance() + 1;
-        let usable = self.maps.free_rows.iter().filter(|row| !self.pinned_rows.contains(row));
+        let usable = self.maps.free_rows.iter().filter(|row| !self.pins.holds_row(*row));
         let mut free: Vec<u32> = usable.take(self.rows_needed(blocks.len())).collect();
         free.reverse();
         let mut rows = Vec::new();
@@ -575,7 +569,7 @@ impl Engine {
         let mut lost = Vec::new();
         for stripe in commit.stripes {
             if !commit.again {
-                self.unpin(stripe.physical);
+                self.pins.unpin(stripe.physical);
             }
             let places = (0..).zip(&stripe.content).filter(|(_, content)| content.is_none());
             let places: Vec<u32> = places.map(|(place, _)| place).collect();
@@ -585,12 +579,12 @@ impl Engine {
                 let first = u64::from(stripe.logical) * self.geometry.stripe_blocks();
                 lost.extend(places.into_iter().map(|place| UserBlock(first + u64::from(place))));
             }
-            stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
+            stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
         }
         let broken = &self.broken;
         self.repair.retain(|logical| !broken.contains(logical));
         for row in commit.rows {
-            row.parity.into_iter().for_each(|buffer| self.release(buffer));
+            row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         self.sealed.blocks.put_all_back(commit.taken.blocks);
         self.sealed.staged.extend(commit.taken.staged);
@@ -604,12 +598,6 @@ impl Engine {
         }
         // While a volume is opened, the caller goes back to the state before the last record.
         self.failed |= commit.again;
-    }
-
-    pub(crate) fn release_operand(&mut self, content: Operand) {
-        if let Operand::Buffer(buffer) = content {
-            self.release(buffer);
-        }
     }
 
     /// Parity and checksums of everything.
@@ -628,7 +616,7 @@ impl Engine {
         jobs.extend(self.compute_rows(&mut commit.rows));
         self.commit = Some(commit);
         for (owner, work) in jobs {
-            self.compute(owner, work);
+            self.io.compute(owner, work);
         }
         self.phase_part_done();
     }
@@ -641,7 +629,7 @@ impl Engine {
             let mut sums = Vec::new();
             if row.kind == RowKind::Coded {
                 for step in &encode.steps {
-                    let into = self.new_buffer();
+                    let into = self.io.new_buffer();
                     row.parity.push(into);
                     let terms = step.terms.iter().map(|&(cell, c)| (row.cells[cell.usize()].1, c)).collect();
                     sums.push(Sum { into, terms });
@@ -744,11 +732,8 @@ impl Engine {
             let patches = self.patches_of(updates);
             // A device that is lost from here on may have some of it.
             let lowest = patches.iter().map(|patch| patch.generation).min();
-            let lowest = lowest.filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
             commit.first_generation = lowest.unwrap_or(u64::MAX).min(commit.first_generation);
             changes.extend(patches.into_iter().map(Change::Patch));
-            #[cfg(feature = "planted-bugs")]
-            writes.extend(self.writes_too_early(updates));
         }
         if commit.members_changed {
             for (slot, state) in self.maps.members.iter().enumerate() {
@@ -765,11 +750,7 @@ impl Engine {
             writes.extend(copies.into_iter().map(|(slot, at, bytes)| (slot, at, vec![Piece::Bytes(bytes)])));
         } else if !present.is_empty() && (!changes.is_empty() || commit.proves) {
             commit.has_record = true;
-            let mut runs = self.write_record(&changes);
-            if self.planted.is(Bug::ProvesTooEarly) && !commit.proves {
-                self.record += 1;
-                runs.extend(self.write_record(&[]));
-            }
+            let runs = self.write_record(&changes);
             for &slot in &present {
                 writes.extend(runs.iter().map(|(at, bytes)| (slot, *at, vec![Piece::Bytes(bytes.clone())])));
             }
@@ -778,28 +759,22 @@ impl Engine {
         commit.outstanding = writes.len() + 1;
         self.commit = Some(commit);
         for (slot, at, pieces) in writes {
-            let io = self.new_io(slot, IoOwner::CommitWrite);
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::CommitWrite);
+            self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         self.phase_part_done();
     }
 
     fn flush_commit(&mut self) {
-        let mut present: Vec<Slot> =
+        let present: Vec<Slot> =
             (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
-        if self.planted.is(Bug::SkipsFlush) {
-            present.pop();
-        }
-        if self.planted.is(Bug::AnswersBeforeFlush) && self.sealed.is_empty() {
-            self.answer_sealed();
-        }
         if let Some(commit) = &mut self.commit {
             commit.phase = Phase::Flush;
             commit.outstanding = present.len() + 1;
         }
         for slot in present {
-            let io = self.new_io(slot, IoOwner::CommitFlush);
-            self.act(Action::Flush { io, slot });
+            let io = self.io.new_io(slot, IoOwner::CommitFlush);
+            self.io.act(Action::Flush { io, slot });
         }
         self.phase_part_done();
     }
@@ -815,11 +790,10 @@ impl Engine {
                 self.maps.apply(change);
             }
         }
-        self.record += u64::from(commit.has_record);
+        self.journal.end_commit(commit.has_record);
         if commit.forgets_home && commit.has_record {
             self.home_is_recorded();
         }
-        self.journal_under_way = 0;
         self.is_provisional &= !commit.has_record;
         let newest = commit.changes.iter().filter_map(Change::generation).max();
         // One that maps nothing says that all before it are durable, and there is nothing that it
@@ -848,13 +822,13 @@ impl Engine {
         for stripe in commit.stripes {
             self.keep_stripe_sums(stripe.physical, stripe.generation, &stripe.checksums);
             if !commit.again {
-                self.unpin(stripe.physical);
+                self.pins.unpin(stripe.physical);
             }
-            stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
-            stripe.parity.into_iter().for_each(|buffer| self.release(buffer));
+            stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
+            stripe.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         for row in commit.rows {
-            row.parity.into_iter().for_each(|buffer| self.release(buffer));
+            row.parity.into_iter().for_each(|buffer| self.io.release(buffer));
         }
         self.forget_clean_stripes();
         if self.maps.notes.has_ranges() || !self.broken.is_empty() {
@@ -866,6 +840,6 @@ impl Engine {
             self.note_rewritten(&written);
             self.miss_no_longer(written.into_iter());
         }
-        commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
+        commit.taken.blocks.into_values().for_each(|content| self.io.release_operand(content));
     }
 }

@@ -13,26 +13,30 @@ use crate::cleaning::Cleaning;
 use crate::commit::Commit;
 use crate::contents::Contents;
 use crate::delayed::Delayed;
-use crate::fetch::{ChunkSums, Fetch, FetchId, Later};
+use crate::fetch::{Fetch, FetchId, Later};
 use crate::geometry::Planners;
-use crate::holders::Holders;
+use crate::headers::Headers;
+use crate::io::Io;
 use crate::journal::Snapshot;
+use crate::journal_head::JournalHead;
 use crate::maps::Maps;
 use crate::members::Rebuild;
 use crate::notes::Noting;
 use crate::pace::Pace;
 use crate::patch::Patching;
+use crate::pins::Pins;
 use crate::room::{Room, Waiting};
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
+use crate::verification::Verification;
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
-    Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
+    Action, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
+    RequestId, Slot, UserBlock,
 };
+use pantile_format::Generation;
 use pantile_format::volume::{HistoryId, MemberState, Superblock};
-use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
@@ -97,20 +101,11 @@ pub(crate) struct Engine {
     /// The first generation that no durable record can have.
     pub(crate) recorded_generation: u64,
     reads: BTreeMap<RequestId, UserRead>,
-    ios: BTreeMap<IoId, (Slot, IoOwner)>,
-    jobs: BTreeMap<JobId, JobOwner>,
-    actions: VecDeque<Action>,
-    holders: Holders,
+    pub(crate) io: Io,
     /// Writes in memory that are answered when there is less of it.
     blocked: VecDeque<RequestId>,
-    /// Physical stripes that something reads, or writes again for a device that lacks them.
-    pub(crate) pins: BTreeMap<u32, u32>,
-    /// Log rows of which a part is written again for a device that lacks it.
-    pub(crate) pinned_rows: BTreeSet<u32>,
-    pub(crate) sums: BTreeMap<(u32, Slot), ChunkSums>,
-    /// The keys of `sums` and perhaps some that are gone, the oldest first.
-    sums_order: VecDeque<(u32, Slot)>,
-    headers_most: usize,
+    pub(crate) pins: Pins,
+    pub(crate) headers: Headers,
     /// Dirty blocks that start a commit.
     pub(crate) dirty_mark: usize,
     /// Logical stripes with a block that did not verify, until a record says that they are written
@@ -155,14 +150,7 @@ pub(crate) struct Engine {
     pub(crate) failed: bool,
     /// It was opened without a session: nothing may be written, whatever devices could.
     pub(crate) reads_only: bool,
-    counter: u64,
-    /// The number of the next record, and where it goes in the ring.
-    pub(crate) record: u64,
-    pub(crate) journal_head: u32,
-    /// Blocks of the ring that hold records newer than the snapshot.
-    pub(crate) journal_used: u32,
-    /// Those of them that a commit under way writes.
-    pub(crate) journal_under_way: u32,
+    pub(crate) journal: JournalHead,
     /// As it is on the devices; each has it with its own slot.
     pub(crate) superblock: Superblock,
     /// By slot, counts the writes of the superblock: in turns to the one place and the other.
@@ -171,16 +159,9 @@ pub(crate) struct Engine {
     pub(crate) history_is_open: bool,
     /// Devices that were here when the volume was opened, ran separately and take no part.
     pub(crate) apart: Vec<(Slot, HistoryId)>,
-    /// While the volume is opened: the first generation of the last record, which a device may
-    /// lack.
-    pub(crate) opening_since: Option<u64>,
-    /// While the last record is verified: what the headers of the chunks that it wrote must be.
-    pub(crate) digests: BTreeMap<(u32, Slot), Crc64>,
+    pub(crate) verification: Verification,
     pub(crate) snapshot: Option<Snapshot>,
     pub(crate) noting: Noting,
-    /// Blocks that could not be had while the volume was opened.
-    verify_lost: usize,
-    pub(crate) planted: Planted,
 }
 
 impl Engine {
@@ -188,15 +169,12 @@ impl Engine {
         geometry: Geometry,
         maps: Maps,
         superblock: Superblock,
-        record: u64,
-        journal_head: u32,
-        journal_used: u32,
+        journal: JournalHead,
         counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
         let noting = Noting::after(&maps.notes);
         Ok(Engine {
             blocked: VecDeque::new(),
-            pinned_rows: BTreeSet::new(),
             broken: Broken::default(),
             arrivals: BTreeMap::new(),
             rebuild: None,
@@ -223,14 +201,9 @@ impl Engine {
             fetches: BTreeMap::new(),
             later: VecDeque::new(),
             reads: BTreeMap::new(),
-            ios: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-            actions: VecDeque::new(),
-            holders: Holders::default(),
-            pins: BTreeMap::new(),
-            sums: BTreeMap::new(),
-            sums_order: VecDeque::new(),
-            headers_most: Room::within(MEMORY_BLOCKS).headers,
+            io: Io::after(counter),
+            pins: Pins::default(),
+            headers: Headers::at_most(Room::within(MEMORY_BLOCKS).headers),
             dirty_mark: Room::within(MEMORY_BLOCKS).dirty_mark,
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
@@ -242,62 +215,40 @@ impl Engine {
             proof_wanted: false,
             history_is_open: false,
             apart: Vec::new(),
-            opening_since: None,
-            digests: BTreeMap::new(),
+            verification: Verification::default(),
             members_changed: false,
             is_provisional: false,
             early: Vec::new(),
             failed: false,
             reads_only: false,
-            counter,
-            record,
-            journal_head,
-            journal_used,
-            journal_under_way: 0,
+            journal,
             superblock,
             snapshot: None,
             noting,
-            verify_lost: 0,
-            planted: Planted::default(),
         })
     }
 
     /// Enters a new session, whose superblock the caller makes durable before anything else is
     /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
-        self.digests.clear();
-        if !self.planted.is(Bug::GivesGenerationsAgain) {
-            self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
-        }
+        self.verification.believe();
+        self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.superblock = superblock;
         self.recorded_generation = self.maps.generation;
     }
 
-    pub(crate) fn next_record(&self) -> u64 {
-        self.record
-    }
-
-    /// The last name given; another engine of the same volume goes on behind it.
-    pub(crate) fn counter(&self) -> u64 {
-        self.counter
-    }
-
     /// Keeps no more chunk headers in memory than these, beside those in use.
     pub(crate) fn keep_headers(&mut self, most: usize) {
-        self.headers_most = most;
+        self.headers.keep_at_most(most);
     }
 
     /// Has no more blocks in memory than these, but for single stripes that are larger.
     pub(crate) fn keep_within(&mut self, blocks: usize) {
         let room = Room::within(blocks);
         self.waiting_for_room.room = room;
-        (self.headers_most, self.dirty_mark) = (room.headers, room.dirty_mark);
+        self.headers.keep_at_most(room.headers);
+        self.dirty_mark = room.dirty_mark;
         self.delayed.keep(room.epoch_data, room.epoch_parity);
-    }
-
-    /// Names up to this one are given.
-    pub(crate) fn go_on_from(&mut self, counter: u64) {
-        self.counter = self.counter.max(counter);
     }
 
     /// A device does not answer, or holds nothing, when the volume is opened: it misses what is
@@ -328,15 +279,14 @@ impl Engine {
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         let reads = self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty();
-        self.ios.is_empty() && self.jobs.is_empty() && reads
+        self.io.is_idle() && reads
     }
 
     /// Whether every device has all that it should have, as far as anybody has looked, and records
     /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
-        let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-        let recorded = told && self.snapshot.is_none() && self.commit.is_none();
+        let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
         let recorded = recorded && !self.is_redoing() && self.patching.going.is_none();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
@@ -344,13 +294,12 @@ impl Engine {
     /// What devices hold is known, and nothing is written to them: requests to read are served from
     /// now on.
     pub(crate) fn only_read(&mut self) {
-        self.digests.clear();
-        (self.opening_since, self.verify_lost) = (None, 0);
+        self.verification.forget();
         (self.reads_only, self.failed) = (true, true);
     }
 
     pub(crate) fn verify_failed(&self) -> bool {
-        self.verify_lost > 0 || self.failed
+        self.verification.has_lost() || self.failed
     }
 
     /// Whether something that a present device should hold did not verify.
@@ -450,7 +399,7 @@ impl Engine {
     /// would last for ever. No volume comes to this; whoever waits is told.
     fn give_up_if_stuck(&mut self) {
         let works = self.commit.is_some() || self.snapshot.is_some() || self.patching.going.is_some();
-        if self.serves_nobody() && !works && self.is_idle() && self.actions.is_empty() {
+        if self.serves_nobody() && !works && self.is_idle() && self.io.is_taken() {
             self.failed = true;
             self.serve_early();
             self.give_up_if_failed();
@@ -459,7 +408,7 @@ impl Engine {
 
     /// The next thing to be done, until there is none.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.io.next_action()
     }
 
     pub(crate) fn request(&mut self, id: RequestId, request: Request) {
@@ -472,7 +421,7 @@ impl Engine {
         };
         if end.is_none_or(|end| end > self.geometry.user_blocks()) {
             if let Request::Write { buffers, .. } = &request {
-                buffers.iter().for_each(|&buffer| self.act(Action::Release(buffer)));
+                buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             let end = UserBlock(self.geometry.user_blocks());
             self.reply(id, Reply::Failed(Failure::OutOfRange { end }));
@@ -480,14 +429,14 @@ impl Engine {
         }
         if let Some(epoch) = self.epoch_in_the_way(&request) {
             if let Request::Write { buffers, .. } = &request {
-                buffers.iter().for_each(|&buffer| self.act(Action::Release(buffer)));
+                buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             self.reply(id, Reply::Failed(Failure::Busy { epoch }));
             return;
         }
         if self.reads_only && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
             if let Request::Write { buffers, .. } = &request {
-                buffers.iter().for_each(|&buffer| self.act(Action::Release(buffer)));
+                buffers.iter().for_each(|&buffer| self.io.act(Action::Release(buffer)));
             }
             self.reply(id, Reply::Failed(Failure::ReadOnly));
             return;
@@ -495,7 +444,7 @@ impl Engine {
         match request {
             Request::Read { first, count } => self.user_read(id, first, count),
             Request::Write { first, buffers, durable } => {
-                buffers.iter().for_each(|&buffer| self.adopt(buffer));
+                buffers.iter().for_each(|&buffer| self.io.adopt(buffer));
                 self.put(first, buffers.len() as u64, |index| Operand::Buffer(buffers[index]));
                 self.written(id, durable);
             }
@@ -563,7 +512,7 @@ impl Engine {
             for i in 0..run {
                 let content = content((index + i) as usize);
                 if let Some(old) = self.dirty.blocks.insert((logical, place + i as u32), content) {
-                    self.release_operand(old);
+                    self.io.release_operand(old);
                 }
             }
             self.stage_if_whole(logical);
@@ -580,7 +529,7 @@ impl Engine {
             let stop = end.min(at - u64::from(place) + per_stripe);
             if stop - at == per_stripe {
                 for (_, old) in self.dirty.blocks.take(logical) {
-                    self.release_operand(old);
+                    self.io.release_operand(old);
                 }
                 self.unstage(logical);
                 self.dirty.unmapped.insert(logical);
@@ -592,7 +541,7 @@ impl Engine {
     }
 
     fn io_done(&mut self, io: IoId, result: &IoResult) {
-        let Some((slot, owner)) = self.ios.remove(&io) else { return };
+        let Some((slot, owner)) = self.io.io_ended(io) else { return };
         if *result == IoResult::Gone {
             self.device_gone(slot);
         }
@@ -662,7 +611,7 @@ impl Engine {
     }
 
     fn computed(&mut self, job: JobId, computed: &Computed) {
-        match self.jobs.remove(&job) {
+        match self.io.job_ended(job) {
             Some(JobOwner::Fetch { fetch, scratch }) => self.fetch_computed(fetch, scratch, computed),
             Some(JobOwner::CommitStripe(index)) => self.stripe_computed(index, computed),
             Some(JobOwner::CommitRow(index)) => self.row_computed(index, computed),
@@ -679,7 +628,7 @@ impl Engine {
     /// A device is lost from the generation on that no flush of it has covered.
     pub(crate) fn device_gone(&mut self, slot: Slot) {
         let now = self.first_unrecorded_generation();
-        let since = self.opening_since.map_or(now, |since| since.min(now));
+        let since = self.verification.since().map_or(now, |since| since.min(now));
         self.lose_member(slot, since);
     }
 
@@ -698,8 +647,8 @@ impl Engine {
         self.leave_rebuild(slot);
         self.note_loss(slot);
         self.members_changed = true;
-        self.history_is_open |= self.opening_since.is_none();
-        self.sums.retain(|&(_, s), _| s != slot);
+        self.history_is_open |= !self.verification.is_under_way();
+        self.headers.forget_device(slot);
         self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
         self.lose_owed(slot);
     }
@@ -709,101 +658,9 @@ impl Engine {
         self.dirty.blocks.len() >= self.dirty_mark || self.stages_need_commit()
     }
 
-    pub(crate) fn keep_sums(&mut self, physical: u32, slot: Slot, sums: ChunkSums) {
-        // The oldest go first, but none of a stripe that somebody reads: the reader holds blocks
-        // against them.
-        for _ in 0..self.sums_order.len() {
-            if self.sums.len() < self.headers_most {
-                break;
-            }
-            let Some(oldest) = self.sums_order.pop_front() else { break };
-            if self.pins.contains_key(&oldest.0) {
-                self.sums_order.push_back(oldest);
-            } else {
-                self.sums.remove(&oldest);
-            }
-        }
-        if self.sums.insert((physical, slot), sums).is_none() {
-            self.sums_order.push_back((physical, slot));
-        }
-        if self.sums_order.len() > 2 * self.headers_most.max(1024) {
-            self.sums_order = self.sums.keys().copied().collect();
-        }
-    }
-
-    pub(crate) fn unpin(&mut self, physical: u32) {
-        if let Some(count) = self.pins.get_mut(&physical) {
-            *count -= 1;
-            if *count == 0 {
-                self.pins.remove(&physical);
-            }
-        }
-    }
-
-    pub(crate) fn act(&mut self, mut action: Action) {
-        if self.planted.is(Bug::ForgetsGeneration) {
-            forget_generation(&mut action);
-        }
-        self.actions.push_back(action);
-    }
-
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
         let reply = self.begun(id, reply);
-        self.act(Action::Reply(id, reply));
-    }
-
-    pub(crate) fn next_id(&mut self) -> u64 {
-        self.counter += 1;
-        self.counter
-    }
-
-    pub(crate) fn new_buffer(&mut self) -> BufferId {
-        let number = self.next_id();
-        self.holders.name(number)
-    }
-
-    /// A buffer of a user's is the engine's from now on.
-    pub(crate) fn adopt(&mut self, buffer: BufferId) {
-        self.holders.adopt(buffer);
-    }
-
-    pub(crate) fn new_io(&mut self, slot: Slot, owner: IoOwner) -> IoId {
-        let io = IoId(self.next_id());
-        self.ios.insert(io, (slot, owner));
-        io
-    }
-
-    /// Has something computed.
-    pub(crate) fn compute(&mut self, owner: JobOwner, work: Compute) {
-        let job = self.new_job(owner);
-        self.act(Action::Compute { job, work });
-    }
-
-    pub(crate) fn new_job(&mut self, owner: JobOwner) -> JobId {
-        let job = JobId(self.next_id());
-        self.jobs.insert(job, owner);
-        job
-    }
-
-    /// One more holder of a buffer.
-    pub(crate) fn hold(&mut self, buffer: BufferId) {
-        self.holders.hold(buffer);
-    }
-
-    /// One holder less; the last lets the driver have it back.
-    pub(crate) fn release(&mut self, buffer: BufferId) {
-        if self.holders.release(buffer) {
-            self.act(Action::Release(buffer));
-        }
-    }
-}
-
-/// What [`Bug::ForgetsGeneration`] does to an action.
-fn forget_generation(action: &mut Action) {
-    match action {
-        Action::Read { generation, .. } => *generation = 0,
-        Action::Compute { work, .. } => work.checksums.iter_mut().for_each(|(_, seed)| seed.generation = 0),
-        _ => {}
+        self.io.act(Action::Reply(id, reply));
     }
 }
 
@@ -818,7 +675,7 @@ mod tests {
         let writes = format_volume(&geometry, &birth).expect("superblocks");
         let superblock = Superblock::decode(&writes[0].2).expect("a superblock");
         let maps = Maps::new(&geometry);
-        Engine::resume(geometry, maps, superblock, 1, 0, 0, 1).expect("a code that it knows")
+        Engine::resume(geometry, maps, superblock, JournalHead::at(1, 0, 0), 1).expect("a code that it knows")
     }
 
     fn replies(engine: &mut Engine) -> Vec<(RequestId, Reply)> {

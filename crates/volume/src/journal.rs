@@ -8,10 +8,10 @@ use crate::fetch::ChunkSums;
 use crate::maps::{Change, Mapping};
 use crate::open::lineage::open_up;
 use crate::stored::{SnapshotWriter, entry, superblock_of};
-use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
+use crate::{Action, BLOCK_BYTES, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
-    BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead, SnapshotRef,
-    SnapshotSum, State, StateRef, Superblock, Zones,
+    BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, SnapshotHead, SnapshotRef, SnapshotSum,
+    State, StateRef, Superblock, Zones,
 };
 use pantile_format::{Column, Crc64, Generation};
 
@@ -66,31 +66,29 @@ impl Engine {
         let record = Record {
             volume: self.geometry.volume,
             session: self.superblock.session,
-            number: RecordNumber(self.record),
-            flushed_through: RecordNumber(self.record - 1),
+            number: self.journal.next(),
+            flushed_through: self.journal.last(),
             entries: changes.iter().map(|change| entry(change, &self.geometry)).collect(),
         };
         let bytes = record.encode(self.geometry.shape());
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
         let zones = self.geometry.common();
-        let after = zones.record_after(self.journal_head, blocks);
-        let swapped = self.planted.is(Bug::SwapsRecords) && self.record.is_multiple_of(8);
-        let runs = record_runs(zones, if swapped { after } else { self.journal_head }, &bytes);
-        self.journal_head = after;
-        self.journal_used += blocks;
-        self.journal_under_way = blocks;
+        let head = self.journal.head();
+        let after = zones.record_after(head, blocks);
+        let runs = record_runs(zones, head, &bytes);
+        self.journal.write(blocks, after);
         runs
     }
 
     /// Whether a snapshot must come before the next record: less than half of the ring is certain
     /// to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
-        2 * self.journal_used > self.geometry.journal_blocks() && !self.planted.is(Bug::OverrunsJournal)
+        self.journal.is_low(self.geometry.journal_blocks())
     }
 
     /// Whether so many more blocks of the ring are certain to be free.
     pub(crate) fn journal_has_blocks(&self, blocks: u32) -> bool {
-        self.journal_used + blocks < self.geometry.journal_blocks()
+        self.journal.has_free(blocks, self.geometry.journal_blocks())
     }
 
     /// The header of a chunk, and its digest.
@@ -118,7 +116,7 @@ impl Engine {
         slot: Slot,
     ) -> Option<ChunkSums> {
         let header = ChunkHeader::decode(bytes, self.geometry.volume).ok()?;
-        let digest = self.digests.get(&(mapping.physical, slot));
+        let digest = self.verification.digest(mapping.physical, slot);
         if digest.is_some_and(|digest| *digest != ChunkHeader::digest_of(bytes)) {
             return None;
         }
@@ -126,8 +124,7 @@ impl Engine {
             && header.logical == LogicalStripe(logical.into())
             && header.column == Column(self.geometry.column(mapping.physical, slot) as u32)
             && header.slot == slot
-            && (header.generation == Generation(mapping.generation)
-                || self.planted.is(Bug::ForgetsGeneration))
+            && header.generation == Generation(mapping.generation)
             && header.checksums.len() as u64 == self.geometry.zones(slot).shape().chunk_blocks();
         let sums = || header.checksums.iter().map(|sum| sum.0).collect();
         fits.then(|| ChunkSums { generation: mapping.generation, sums: sums() })
@@ -140,7 +137,7 @@ impl Engine {
         let head = SnapshotHead {
             volume: self.geometry.volume,
             session: self.superblock.session,
-            record: RecordNumber(self.record - 1),
+            record: self.journal.last(),
             next_generation: Generation(self.maps.generation),
         };
         self.snapshot = Some(Snapshot {
@@ -176,7 +173,7 @@ impl Engine {
     fn state_of_now(&mut self) -> (DeviceBlock, Vec<u8>, StateRef) {
         let notes = self.notes_for_snapshot();
         let (volume, session) = (self.geometry.volume, self.superblock.session);
-        let state = State { volume, session, record: RecordNumber(self.record - 1), notes };
+        let state = State { volume, session, record: self.journal.last(), notes };
         let (bytes, crc) = state.encode(self.geometry.shape());
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
         let place = self.geometry.common().state(self.snapshot_area());
@@ -212,8 +209,8 @@ impl Engine {
 
     /// The superblock that refers to the snapshot.
     fn superblock_with_snapshot(&self, SnapshotSum { blocks, crc }: SnapshotSum) -> Superblock {
-        let (session, replay_at) = (self.superblock.session, self.journal_head);
-        let (area, record) = (self.snapshot_area(), RecordNumber(self.record - 1));
+        let (session, replay_at) = (self.superblock.session, self.journal.head());
+        let (area, record) = (self.snapshot_area(), self.journal.last());
         Superblock {
             update: self.superblock.update + 1,
             snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
@@ -223,10 +220,10 @@ impl Engine {
     }
 
     fn snapshot_write_to(&mut self, slot: Slot, at: DeviceBlock, bytes: Vec<u8>) {
-        let io = self.new_io(slot, IoOwner::Snapshot);
+        let io = self.io.new_io(slot, IoOwner::Snapshot);
         self.snapshot_waits();
         let pieces = vec![Piece::Bytes(bytes)];
-        self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+        self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
     /// The superblock in its turn, or its copy at the end. Never both at once: of three places one
@@ -246,9 +243,9 @@ impl Engine {
 
     fn snapshot_flush(&mut self) {
         for slot in self.present() {
-            let io = self.new_io(slot, IoOwner::Snapshot);
+            let io = self.io.new_io(slot, IoOwner::Snapshot);
             self.snapshot_waits();
-            self.act(Action::Flush { io, slot });
+            self.io.act(Action::Flush { io, slot });
         }
         self.snapshot_part_done();
     }
@@ -283,10 +280,6 @@ impl Engine {
         }
         let superblock = snapshot.superblock.clone();
         let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
-        if self.planted.is(Bug::RefersToUnflushedSnapshot) && snapshot.phase == SnapshotPhase::Write {
-            snapshot.phase = SnapshotPhase::WriteSuperblock;
-            return self.write_superblocks(&superblock, false);
-        }
         match snapshot.phase {
             SnapshotPhase::Write => {
                 snapshot.phase = SnapshotPhase::Flush;
@@ -328,7 +321,7 @@ impl Engine {
                 self.recorded_generation = self.recorded_generation.max(snapshot.generation);
                 self.snapshot = None;
                 self.superblock = superblock;
-                self.journal_used = 0;
+                self.journal.clear();
                 self.unproven = false;
                 self.is_provisional = false;
             }

@@ -27,8 +27,11 @@ mod engine;
 mod extents;
 mod fetch;
 mod geometry;
+mod headers;
 mod holders;
+mod io;
 mod journal;
+mod journal_head;
 mod lookup;
 mod maps;
 mod members;
@@ -37,7 +40,7 @@ mod open;
 mod owed;
 mod pace;
 mod patch;
-mod planted;
+mod pins;
 mod proof;
 mod rings;
 mod room;
@@ -47,6 +50,7 @@ mod staging;
 mod standing;
 mod status;
 mod stored;
+mod verification;
 mod volume;
 
 pub use anew::{Anew, ChunkFound, maps_anew, superblocks_again};
@@ -59,8 +63,6 @@ pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
 pub use open::{Birth, OpenError, choose_side, format_volume, histories_are_forgotten};
 pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, RangeNote, Reason};
-#[cfg(feature = "planted-bugs")]
-pub use planted::Bug;
 pub use standing::{Margin, NextLoss, Standing, margin};
 pub use status::{
     BadMetadata, DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus,
@@ -70,6 +72,3 @@ pub use volume::{State, Volume};
 
 use engine::Engine;
 use open::Opening;
-#[cfg(not(feature = "planted-bugs"))]
-use planted::Bug;
-use planted::Planted;

@@ -11,7 +11,7 @@
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, RowKind};
-use crate::{BLOCK_BYTES, Bug, DeviceBlock, Seed, Slot, UserBlock};
+use crate::{BLOCK_BYTES, DeviceBlock, Seed, Slot, UserBlock};
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use pantile_plan::{CellSet, Plan};
@@ -309,10 +309,9 @@ impl Engine {
 
     /// Whether anything of some places of a stripe is newer than what the maps know.
     fn has_in_memory(&self, logical: u32, places: Range<u32>) -> bool {
-        !self.planted.is(Bug::LooksPastMemory)
-            && self.memories().any(|memory| {
-                memory.unmapped.contains(&logical) || memory.blocks.has_any(logical, places.clone())
-            })
+        self.memories().any(|memory| {
+            memory.unmapped.contains(&logical) || memory.blocks.has_any(logical, places.clone())
+        })
     }
 }
 

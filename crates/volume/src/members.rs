@@ -23,8 +23,7 @@ use crate::maps::Mapping;
 use crate::open::lineage::is_closed;
 use crate::span::{Place, Target};
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency,
-    UserBlock,
+    Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
 };
 use pantile_format::Generation;
 use pantile_format::volume::{EventKind, LogicalStripe, MemberState};
@@ -100,9 +99,7 @@ impl Rebuild {
 impl Engine {
     /// The session begins without all devices: it writes a record before it serves anybody.
     pub(crate) fn begin_provisionally(&mut self) {
-        if !self.planted.is(Bug::AnswersBeforeLossIsRecorded) {
-            (self.is_provisional, self.members_changed) = (true, true);
-        }
+        (self.is_provisional, self.members_changed) = (true, true);
     }
 
     /// A device answers in a slot that was lost.
@@ -125,11 +122,6 @@ impl Engine {
                 (MemberState::Lost { missed_from }, Found::Stale) => missed_from.min(missed_until),
                 _ => continue,
             };
-            if self.planted.is(Bug::TrustsStaleDevice) && found == Found::Stale {
-                self.maps.members[slot.0 as usize] = MemberState::Present;
-                self.members_changed = true;
-                continue;
-            }
             self.note_arrival(slot, found == Found::Blank);
             let cursor = LogicalStripe(0);
             self.maps.members[slot.0 as usize] =
@@ -226,7 +218,7 @@ impl Engine {
         }
         rebuild.next_row = next.unwrap_or(u32::MAX);
         rebuild.rows_outstanding = wanted.len() + 1;
-        self.pinned_rows.extend(wanted.iter().map(|&(row, _)| row));
+        self.pins.pin_rows(wanted.iter().map(|&(row, _)| row));
         self.rebuild = Some(rebuild);
         for (row, cell) in wanted {
             self.fetch_row_cell(row, cell, Requester::RebuildRow { row, cell });
@@ -246,12 +238,12 @@ impl Engine {
                 rebuild.blocks_written += 1;
                 self.row_block_is_good(slot, row);
                 // The part that is done is this write from now on.
-                let io = self.new_io(slot, IoOwner::RebuildRow);
+                let io = self.io.new_io(slot, IoOwner::RebuildRow);
                 let (pieces, urgency) = (vec![Piece::Block(content)], Urgency::Background);
-                self.act(Action::Write { io, slot, at, pieces, urgency });
+                self.io.act(Action::Write { io, slot, at, pieces, urgency });
             }
             (_, Some(Operand::Buffer(buffer))) => {
-                self.release(buffer);
+                self.io.release(buffer);
                 self.rebuild_part_done();
             }
             (place, _) => {
@@ -293,7 +285,7 @@ impl Engine {
                 }
             }
             rebuild.blocks_under_way += places.len() as u64;
-            *self.pins.entry(mapping.physical).or_default() += 1;
+            self.pins.pin(mapping.physical);
             reads.push((logical, places.clone()));
             let (content, missing, writes) = (vec![None; places.len()], places.len(), 0);
             let again = StripeAgain { mapping, slots, places, content, missing, writes };
@@ -325,13 +317,9 @@ impl Engine {
         rebuild.blocks_since_flush = 0;
         let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
         rebuild.flush = Some(Flush { outstanding: slots.len(), behind });
-        if self.planted.is(Bug::MovesCursorBeforeFlush) {
-            self.rebuild_flushed();
-            return true;
-        }
         for slot in slots {
-            let io = self.new_io(slot, IoOwner::RebuildFlush);
-            self.act(Action::Flush { io, slot });
+            let io = self.io.new_io(slot, IoOwner::RebuildFlush);
+            self.io.act(Action::Flush { io, slot });
         }
         false
     }
@@ -363,8 +351,7 @@ impl Engine {
             Seed { slot, address, generation }
         };
         let checksums = content.into_iter().zip(stripe.places.iter().map(|&place| seed(place))).collect();
-        let job = self.new_job(JobOwner::RebuildStripe(logical));
-        self.act(Action::Compute { job, work: Compute { checksums, ..Compute::default() } });
+        self.io.compute(JobOwner::RebuildStripe(logical), Compute { checksums, ..Compute::default() });
     }
 
     /// The checksums of a stripe's blocks are there: writes its chunks.
@@ -403,10 +390,10 @@ impl Engine {
             self.rebuilt_stripe(logical);
         }
         for (slot, at, pieces) in writes {
-            self.sums.remove(&(mapping.physical, slot));
+            self.headers.forget(mapping.physical, slot);
             self.chunk_is_good(slot, logical);
-            let io = self.new_io(slot, IoOwner::RebuildStripe(logical));
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::Background });
+            let io = self.io.new_io(slot, IoOwner::RebuildStripe(logical));
+            self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::Background });
         }
     }
 
@@ -435,8 +422,8 @@ impl Engine {
         let Some(rebuild) = &mut self.rebuild else { return };
         let Some(stripe) = rebuild.stripes.remove(&logical) else { return };
         rebuild.blocks_under_way -= stripe.places.len() as u64;
-        stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
-        self.unpin(stripe.mapping.physical);
+        stripe.content.into_iter().flatten().for_each(|content| self.io.release_operand(content));
+        self.pins.unpin(stripe.mapping.physical);
     }
 
     /// What was made again before a flush began is on the devices: the cursor moves.
@@ -461,13 +448,13 @@ impl Engine {
         if rebuild.rows_outstanding > 0 {
             return;
         }
-        if !rebuild.rows_flushing && !self.planted.is(Bug::MovesCursorBeforeFlush) {
+        if !rebuild.rows_flushing {
             rebuild.rows_flushing = true;
             let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
             rebuild.rows_outstanding = slots.len() + 1;
             for slot in slots {
-                let io = self.new_io(slot, IoOwner::RebuildRow);
-                self.act(Action::Flush { io, slot });
+                let io = self.io.new_io(slot, IoOwner::RebuildRow);
+                self.io.act(Action::Flush { io, slot });
             }
             self.rebuild_part_done();
             return;
@@ -478,8 +465,8 @@ impl Engine {
             rebuild.rows_done.clone_from(&rebuild.slots);
             rebuild.next_row = 0;
         }
-        self.pinned_rows.clear();
-        buffers.into_iter().for_each(|buffer| self.release(buffer));
+        self.pins.unpin_rows();
+        buffers.into_iter().for_each(|buffer| self.io.release(buffer));
     }
 
     /// A device that is being rebuilt is lost: the work under way is not for it any more.

@@ -28,17 +28,16 @@ mod journal;
 pub(crate) mod lineage;
 
 use crate::engine::Engine;
+use crate::journal_head::JournalHead;
 use crate::maps::Maps;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, counts_on, superblock_of};
-use crate::{
-    Action, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot, Urgency,
-};
+use crate::{Action, Bearing, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Slot, Urgency};
 pub use blank::{Birth, format_volume};
 pub use error::OpenError;
 use lineage::{Chosen, Known};
 pub use lineage::{choose_side, histories_are_forgotten};
-use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
+use pantile_format::volume::{HistoryId, MemberState, Session, Superblock, Zones};
 use pantile_format::{FormatError, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -151,7 +150,6 @@ pub(crate) struct Opening {
     pub(crate) reads_only: bool,
     /// Seconds since 1970, as the driver told last.
     pub(crate) now: i64,
-    pub(crate) planted: Planted,
 }
 
 impl Opening {
@@ -194,7 +192,6 @@ impl Opening {
             only_looks: false,
             reads_only: false,
             now: 0,
-            planted: Planted::default(),
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
             let zones = opening.geometry.zones(slot);
@@ -506,16 +503,20 @@ impl Opening {
         if engine.verify_failed() {
             // What is still to be let go comes first.
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
-            let (absent, counter) = (engine.maps.absent(), engine.counter());
+            let (absent, counter) = (engine.maps.absent(), engine.io.counter());
             let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
-            let resumed =
-                Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
+            let resumed = Engine::resume(
+                self.geometry.clone(),
+                maps,
+                newest,
+                JournalHead::at(number + 1, head, used),
+                counter,
+            );
             let Ok(mut old) = resumed else { return };
-            old.planted = self.planted;
             old.noting.now = self.now;
             // Only the record that is forgotten now said that the one before it was durable.
             old.unproven = used > 0;
-            old.opening_since = Some(self.since);
+            old.verification.begin(self.since);
             old.apart.clone_from(&self.apart);
             old.members_changed = self.unrecorded;
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
@@ -541,7 +542,7 @@ impl Opening {
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
         // Without all devices it could be that the others are opened elsewhere.
-        let keeps = self.planted.is(Bug::KeepsHistory) || self.nobody_has_the_history(newest, &absent);
+        let keeps = self.nobody_has_the_history(newest, &absent);
         let (history, ancestors) = match () {
             () if absent.is_empty() => {
                 // Whoever was away when the history was drawn is here.
@@ -556,10 +557,10 @@ impl Opening {
         let superblock = Superblock {
             history,
             ancestors,
-            session: Session(self.seen.session.0 + u64::from(!self.planted.is(Bug::KeepsSessionNumber))),
+            session: Session(self.seen.session.0 + 1),
             base: self.base_session,
             update: self.seen.update + 1,
-            first_record: RecordNumber(engine.next_record()),
+            first_record: engine.journal.next(),
             generation_floor: Generation(given + most),
             ..newest.clone()
         };
@@ -569,7 +570,7 @@ impl Opening {
         }
         engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
-        self.counter = engine.counter();
+        self.counter = engine.io.counter();
         // What was found may lie in a cache only, if the process died and the devices did not; then
         // the place that is not written now would not be there after a power failure, nor the two
         // that are.
@@ -625,8 +626,8 @@ impl Opening {
     fn serve(&mut self) {
         self.phase = Phase::Done;
         let Some(engine) = &mut self.engine else { return };
-        engine.go_on_from(self.counter);
-        engine.opening_since = None;
+        engine.io.go_on_from(self.counter);
+        engine.verification.end();
         (engine.snapshot_wanted, engine.snapshot_everywhere) = (self.leaves_torn, self.leaves_torn);
         for slot in engine.maps.absent() {
             let is_blank = self.blank.contains(&slot);

@@ -23,7 +23,7 @@ mod write;
 use crate::engine::Engine;
 use crate::fetch::Requester;
 use crate::maps::Mapping;
-use crate::{BufferId, Bug, DeviceBlock, EpochId, Operand, Slot, UserBlock};
+use crate::{BufferId, DeviceBlock, EpochId, Operand, Slot, UserBlock};
 use pantile_code::CellIndex;
 use pantile_format::Crc64;
 use std::collections::BTreeSet;
@@ -84,8 +84,6 @@ pub(crate) struct Owed {
     pub(crate) dropped: bool,
     /// It takes a place beside the one that its logical stripe has.
     extra: bool,
-    /// Its place is not its own any more: only planted bugs do that.
-    placeless: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,12 +136,6 @@ impl Owed {
 
     pub(crate) fn is_settling(&self) -> bool {
         self.activity.as_ref().is_some_and(|activity| activity.kind == Kind::Settle)
-    }
-
-    /// Whether it is being settled and nothing but writes is left to be done.
-    pub(crate) fn is_encoded(&self) -> bool {
-        let writes = |activity: &Activity| activity.kind == Kind::Settle && activity.phase == Phase::Write;
-        self.activity.as_ref().is_some_and(writes)
     }
 
     /// A block cannot be had from where it was. One that was filled in is as before it was; how
@@ -219,10 +211,10 @@ impl Engine {
         let (blocks, slots) = (self.owed_blocks(), self.geometry.slots());
         let generation = self.maps.generation;
         self.maps.generation += 1;
-        *self.pins.entry(physical).or_default() += 1;
+        self.pins.pin(physical);
         self.delayed.extra_places += usize::from(extra);
         self.delayed.writes += 1;
-        let (id, since) = (self.next_id(), self.delayed.writes);
+        let (id, since) = (self.io.next_id(), self.delayed.writes);
         let owed = Owed {
             epoch,
             logical,
@@ -249,7 +241,6 @@ impl Engine {
             recalled: false,
             dropped: false,
             extra,
-            placeless: false,
         };
         self.delayed.stripes.insert(id, owed);
         if let Some(known) = self.delayed.epochs.get_mut(&epoch) {
@@ -277,7 +268,7 @@ impl Engine {
             known.owed_blocks += u64::from(is_new);
         }
         self.delayed.memory.count_data(before, Some(content));
-        before.into_iter().for_each(|operand| self.release_operand(operand));
+        before.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
     /// Whether a stripe may be written to. Where parity or headers have been written, all its data
@@ -327,20 +318,19 @@ impl Engine {
             }
             _ => return,
         };
-        let keeps = self.planted.is(Bug::KeepsStaleParity);
         let generation = self.maps.generation;
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         let mut released = Vec::new();
         owed.has_parity = false;
         for at in (0..owed.held.len()).filter(|at| !data.contains(at)) {
-            owed.held[at] &= keeps;
+            owed.held[at] = false;
             owed.sums[at] = None;
             let before = owed.content[at].take();
             self.delayed.memory.count_parity(before, None);
             released.extend(before);
         }
         owed.headers.fill(false);
-        if std::mem::take(&mut owed.wrote_header) && !keeps {
+        if std::mem::take(&mut owed.wrote_header) {
             // From here on it is another stripe in the same place; what was read for this is in
             // memory.
             owed.generation = generation;
@@ -361,7 +351,7 @@ impl Engine {
         self.owe_again(id);
         self.lose_blocks(id, &gone);
         self.count_wasted(epoch, wasted);
-        released.into_iter().for_each(|operand| self.release_operand(operand));
+        released.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
     fn count_wasted(&mut self, epoch: EpochId, wasted: bool) {
@@ -407,7 +397,7 @@ impl Engine {
         if data.iter().all(|&at| owed.content[at].is_none()) {
             self.delayed.in_memory.remove(&(owed.version, id));
         }
-        released.into_iter().for_each(|operand| self.release_operand(operand));
+        released.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 
     fn begin_activity(&mut self, id: OwedId, kind: Kind) {
@@ -441,7 +431,7 @@ impl Engine {
         }
         for operand in have.into_iter().flatten() {
             if let Operand::Buffer(buffer) = operand {
-                self.hold(buffer);
+                self.io.hold(buffer);
             }
         }
     }
@@ -467,8 +457,6 @@ impl Engine {
         self.count_wasted(epoch, wasted);
         if is_idle {
             self.free_owed(id);
-        } else if self.planted.is(Bug::FreesEpochTooEarly) {
-            self.let_place_go(id);
         }
         self.round_of(epoch, id);
         waiting.into_iter().for_each(|(request, index)| self.resolve_within(request, vec![index]));
@@ -485,21 +473,10 @@ impl Engine {
                 true => self.delayed.memory.count_data(before, None),
                 false => self.delayed.memory.count_parity(before, None),
             }
-            before.into_iter().for_each(|operand| self.release_operand(operand));
+            before.into_iter().for_each(|operand| self.io.release_operand(operand));
         }
         self.delayed.extra_places -= usize::from(owed.extra);
-        if !owed.placeless {
-            self.unpin(owed.physical);
-        }
-    }
-
-    /// What a planted bug does: anybody may have the place of a stripe that something is under way
-    /// to.
-    fn let_place_go(&mut self, id: OwedId) {
-        let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
-        owed.placeless = true;
-        let physical = owed.physical;
-        self.unpin(physical);
+        self.pins.unpin(owed.physical);
     }
 
     /// The record that maps a stripe is durable.
@@ -510,12 +487,6 @@ impl Engine {
         let sums: Option<Vec<u64>> = owed.sums.iter().copied().collect();
         if let Some(sums) = sums {
             self.keep_stripe_sums(physical, generation, &sums);
-        }
-        if self.planted.is(Bug::EndsBeforeParity)
-            && let Some(owed) = self.delayed.stripes.get_mut(&id).filter(|owed| !owed.is_idle())
-        {
-            owed.dropped = true;
-            return self.let_place_go(id);
         }
         self.free_owed(id);
     }

@@ -33,8 +33,6 @@ use crate::maps::{Change, ChunkPatch, Mapping, StripePatch};
 use crate::span::{Place, Target};
 use crate::{Operand, Slot, Urgency, UserBlock};
 pub(crate) use home::Going;
-#[cfg(feature = "planted-bugs")]
-pub(crate) use home::in_runs;
 use pantile_code::CellIndex;
 use pantile_format::volume;
 use pantile_plan::UpdatePlan;
@@ -200,7 +198,7 @@ impl Engine {
         let mut rows: Vec<(u64, u32)> =
             self.maps.rows.iter().map(|(&number, row)| (row.generation, number)).collect();
         rows.sort_unstable();
-        let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
+        let free_rows = self.maps.free_rows.len().saturating_sub(self.pins.row_count());
         let least = ROWS_AT_A_TIME * self.planners.row.code().data().len();
         let most = self.patching.logged.max(least).min(BLOCKS_MOST);
         let mut room = self.record_room() / 2;
@@ -240,7 +238,7 @@ impl Engine {
                 || memory.unstaged.contains(&logical)
                 || memory.unmapped.contains(&logical)
         };
-        let is_free = !self.pins.contains_key(&mapping.physical)
+        let is_free = !self.pins.holds(mapping.physical)
             && !self.repair.contains(&logical)
             && !self.broken.contains(&logical)
             && !is_whole(&self.sealed)
@@ -309,7 +307,7 @@ impl Engine {
         commit.outstanding = 1 + jobs.len();
         self.commit = Some(commit);
         for (owner, work) in jobs {
-            self.compute(owner, work);
+            self.io.compute(owner, work);
         }
         self.phase_part_done();
         true
@@ -346,7 +344,7 @@ impl Engine {
             for &(cell, offset) in &update.places {
                 let of_place = update.content((cell, offset));
                 if let Operand::Buffer(buffer) = of_place {
-                    self.hold(buffer);
+                    self.io.hold(buffer);
                 }
                 content.insert(self.geometry.block_of(update.logical, cell, offset), of_place);
             }

@@ -22,8 +22,8 @@ use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::Mapping;
 use crate::span::Place;
 use crate::{
-    Action, BadMetadata, BufferId, Bug, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot,
-    Sum, Urgency,
+    Action, BadMetadata, BufferId, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum,
+    Urgency,
 };
 use pantile_code::CellIndex;
 use pantile_format::volume::EventKind;
@@ -98,13 +98,13 @@ impl Engine {
     /// What the scrub should do.
     pub(crate) fn scrub(&mut self, wish: Scrub) {
         let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
-        let metadata = Metadata::new(self.next_id());
+        let metadata = Metadata::new(self.io.next_id());
         match wish {
             Scrub::Start { repair } => {
                 let total = u64::from(self.geometry.logical_stripes());
                 let begun_at = self.noting.now;
                 let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
-                let fresh = Scrubbing::new(status, metadata, self.counter());
+                let fresh = Scrubbing::new(status, metadata, self.io.counter());
                 match &mut self.scrubbing {
                     // What is under way ends first; then it begins again.
                     Some(scrub) if outstanding > 0 => {
@@ -226,13 +226,13 @@ impl Engine {
         }
         scrub.outstanding += reads.len();
         for (row, cell, slot, expected, generation) in reads {
-            let buffer = self.new_buffer();
+            let buffer = self.io.new_buffer();
             if let Some(scrub) = &mut self.scrubbing {
                 scrub.rows.insert((row, cell), RowCheck { buffer, expected, generation });
             }
-            let io = self.new_io(slot, IoOwner::ScrubRow { row, cell });
+            let io = self.io.new_io(slot, IoOwner::ScrubRow { row, cell });
             let (at, urgency) = (self.geometry.row_block(row), Urgency::Background);
-            self.act(Action::Read { io, slot, at, into: vec![buffer], generation, urgency });
+            self.io.act(Action::Read { io, slot, at, into: vec![buffer], generation, urgency });
         }
     }
 
@@ -240,9 +240,8 @@ impl Engine {
         let Some(scrub) = &mut self.scrubbing else { return };
         let Some(RowCheck { buffer, expected, generation }) = scrub.rows.remove(&(row, cell)) else { return };
         scrub.status.log_blocks += 1;
-        self.release(buffer);
-        let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected])
-            || self.planted.is(Bug::ScrubSeesNothing);
+        self.io.release(buffer);
+        let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
         // A row that was freed meanwhile may have been written again.
         let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
         if is_good && current.is_some() {
@@ -291,7 +290,7 @@ impl Engine {
         scrub.outstanding += wanted.len();
         for &(logical, mapping) in &wanted {
             // Its headers stay in memory until it is judged.
-            *self.pins.entry(mapping.physical).or_default() += 1;
+            self.pins.pin(mapping.physical);
             let (blocks, scratch, trials) = (BTreeMap::new(), Vec::new(), Vec::new());
             scrub.checking.insert(logical, Checking { mapping, blocks, scratch, trials });
         }
@@ -316,7 +315,7 @@ impl Engine {
         let should = |slot: &Slot| self.maps.has(*slot, mapping.generation, Some(logical));
         let judged: Vec<bool> =
             bad.iter().filter(|(slot, _)| should(slot)).map(|(_, &wrong)| wrong).collect();
-        let is_bad = is_current && !judged.is_empty() && !self.planted.is(Bug::ScrubSeesNothing);
+        let is_bad = is_current && !judged.is_empty();
         let is_wrong = is_bad && judged.contains(&true);
         let is_whole =
             found.len() == self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
@@ -331,7 +330,7 @@ impl Engine {
         }
         let encode = self.planners.encode_stripe.clone();
         let blocks = found;
-        blocks.values().for_each(|&buffer| self.hold(buffer));
+        blocks.values().for_each(|&buffer| self.io.hold(buffer));
         let (mut sums, mut checksums, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
         for offset in 0..self.geometry.element_blocks() {
             let mut made = BTreeMap::new();
@@ -343,8 +342,7 @@ impl Engine {
         if let Some(checking) = scrub.checking.get_mut(&logical) {
             (checking.blocks, checking.scratch) = (blocks, scratch);
         }
-        let job = self.new_job(JobOwner::ScrubStripe(logical));
-        self.act(Action::Compute { job, work: Compute { sums, checksums, ..Compute::default() } });
+        self.io.compute(JobOwner::ScrubStripe(logical), Compute { sums, checksums, ..Compute::default() });
     }
 
     fn seeded(&self, mapping: Mapping, (cell, offset): Place, buffer: BufferId) -> (Operand, Seed) {
@@ -363,7 +361,7 @@ impl Engine {
         scratch: &mut Vec<BufferId>,
     ) {
         for step in steps {
-            let into = self.new_buffer();
+            let into = self.io.new_buffer();
             let of = |cell: CellIndex| made.get(&cell).copied().unwrap_or_else(|| blocks[&(cell, offset)]);
             let terms = step.terms.iter().map(|&(cell, c)| (Operand::Buffer(of(cell)), c)).collect();
             sums.push(Sum { into, terms });
@@ -495,17 +493,16 @@ impl Engine {
             checking.trials = trials;
             checking.scratch.extend(scratch);
         }
-        let job = self.new_job(JobOwner::ScrubStripe(logical));
-        self.act(Action::Compute { job, work: Compute { sums, checksums, differing } });
+        self.io.compute(JobOwner::ScrubStripe(logical), Compute { sums, checksums, differing });
     }
 
     fn stripe_judged(&mut self, logical: u32, repair: bool) {
         let Some(scrub) = &mut self.scrubbing else { return };
         scrub.status.done += 1;
         if let Some(checking) = scrub.checking.remove(&logical) {
-            self.unpin(checking.mapping.physical);
+            self.pins.unpin(checking.mapping.physical);
             let buffers = checking.blocks.into_values().chain(checking.scratch);
-            buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.release(buffer));
+            buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.io.release(buffer));
         }
         if repair {
             self.repair_for_scrub(logical);

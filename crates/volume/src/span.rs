@@ -10,8 +10,7 @@ use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
 use crate::maps::Mapping;
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency,
-    UserBlock,
+    Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
@@ -200,8 +199,8 @@ impl Engine {
         needed: &[Place],
         urgency: Urgency,
     ) {
-        let id = self.next_id();
-        *self.pins.entry(mapping.physical).or_default() += 1;
+        let id = self.io.next_id();
+        self.pins.pin(mapping.physical);
         let runs = self.runs_of(mapping, needed);
         // A check reads the headers from the devices, whatever memory says.
         let fresh = matches!(purpose, Purpose::Check);
@@ -240,17 +239,17 @@ impl Engine {
         let reads: Vec<(Slot, u32, Vec<BufferId>)> =
             runs.iter().map(|run| (run.slot, run.in_column, run.buffers.clone())).collect();
         for &slot in &unknown {
-            let io = self.new_io(slot, IoOwner::SpanHeader { span: id, slot });
+            let io = self.io.new_io(slot, IoOwner::SpanHeader { span: id, slot });
             let at = self.geometry.chunk_start(mapping.physical, slot);
             let blocks = self.geometry.header_blocks(slot);
-            self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
+            self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency });
         }
         for (number, (slot, in_column, into)) in reads.into_iter().enumerate() {
             let start = self.geometry.chunk_start(mapping.physical, slot).0;
             let at = DeviceBlock(start + u64::from(self.geometry.header_blocks(slot) + in_column));
-            let io = self.new_io(slot, IoOwner::SpanRun { span: id, run: number });
+            let io = self.io.new_io(slot, IoOwner::SpanRun { span: id, run: number });
             let generation = mapping.generation;
-            self.act(Action::Read { io, slot, at, into, generation, urgency });
+            self.io.act(Action::Read { io, slot, at, into, generation, urgency });
         }
         self.span_part_done(id);
     }
@@ -262,7 +261,7 @@ impl Engine {
         let mut behind_column = 0;
         for &(cell, offset) in needed {
             let number = cell.0 * elements + offset;
-            let buffer = self.new_buffer();
+            let buffer = self.io.new_buffer();
             match runs.last_mut() {
                 Some(run) if number < behind_column && run.first + run.buffers.len() as u32 == number => {
                     run.buffers.push(buffer);
@@ -283,7 +282,7 @@ impl Engine {
 
     /// The checksums of a chunk, if memory has them.
     pub(crate) fn known_sums(&self, mapping: Mapping, slot: Slot) -> Option<&ChunkSums> {
-        self.sums.get(&(mapping.physical, slot)).filter(|sums| sums.generation == mapping.generation)
+        self.headers.sums(mapping.physical, slot, mapping.generation)
     }
 
     pub(crate) fn span_header_read(&mut self, id: SpanId, slot: Slot, result: &IoResult) {
@@ -295,10 +294,10 @@ impl Engine {
         };
         self.count_header(slot, result, sums.is_some());
         match sums {
-            Some(sums) => self.keep_sums(mapping.physical, slot, sums),
+            Some(sums) => self.headers.keep(mapping.physical, slot, sums, &self.pins),
             None => {
                 // What memory may have of it is not on the device.
-                self.sums.remove(&(mapping.physical, slot));
+                self.headers.forget(mapping.physical, slot);
                 self.chunk_is_bad(slot, logical, mapping, result);
                 if let Some(span) = self.spans.get_mut(&id) {
                     *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Bytes(_));
@@ -321,7 +320,7 @@ impl Engine {
                 *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Checksums(_));
                 let (logical, mapping) = (span.logical, span.mapping);
                 self.counts[slot.0 as usize].media_errors += u64::from(*result == IoResult::MediaError);
-                buffers.into_iter().for_each(|buffer| self.release(buffer));
+                buffers.into_iter().for_each(|buffer| self.io.release(buffer));
                 self.chunk_is_bad(slot, logical, mapping, result);
             }
         }
@@ -334,14 +333,13 @@ impl Engine {
         if span.outstanding > 0 {
             return;
         }
-        let drops = self.planted.is(Bug::DropsChecksum);
         let Some(span) = self.spans.get(&id) else { return };
         let wrong: Vec<(Slot, u64, bool)> = (span.runs.iter())
             .map(|run| {
                 let is_known = self.known_sums(span.mapping, run.slot).is_some();
                 (run.slot, self.wrong_of(span.mapping, run), is_known)
             })
-            .filter(|&(_, wrong, _)| wrong > 0 && !drops)
+            .filter(|&(_, wrong, _)| wrong > 0)
             .collect();
         let Some(span) = self.spans.get_mut(&id) else { return };
         for &(slot, count, is_known) in &wrong {
@@ -404,7 +402,7 @@ impl Engine {
         }
         let (mut made, mut sums, mut checksums) = (Vec::new(), Vec::new(), Vec::new());
         for step in &plan.steps {
-            let buffers: Vec<BufferId> = (0..count).map(|_| self.new_buffer()).collect();
+            let buffers: Vec<BufferId> = (0..count).map(|_| self.io.new_buffer()).collect();
             for (index, &into) in buffers.iter().enumerate() {
                 let term = |&(cell, c): &(CellIndex, Gf)| (Operand::Buffer(cells[&cell][index]), c);
                 sums.push(Sum { into, terms: step.terms.iter().map(term).collect() });
@@ -421,8 +419,7 @@ impl Engine {
         if let Some(making) = self.spans.get_mut(&id).and_then(|span| span.making.as_mut()) {
             making.made = made;
         }
-        let job = self.new_job(JobOwner::Span(id));
-        self.act(Action::Compute { job, work: Compute { sums, checksums, ..Compute::default() } });
+        self.io.compute(JobOwner::Span(id), Compute { sums, checksums, ..Compute::default() });
     }
 
     /// What a lost device held has been computed. Where memory still knows what it must be, it is
@@ -502,7 +499,7 @@ impl Engine {
         self.span_is_over(span.blocks());
         let read = span.runs.into_iter().flat_map(|run| run.buffers);
         let made = span.making.into_iter().flat_map(|making| making.made.into_iter().flatten());
-        read.chain(made).for_each(|buffer| self.release(buffer));
-        self.unpin(span.mapping.physical);
+        read.chain(made).for_each(|buffer| self.io.release(buffer));
+        self.pins.unpin(span.mapping.physical);
     }
 }

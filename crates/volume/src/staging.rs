@@ -14,9 +14,8 @@
 //! generations of all staged stripes; no device is admitted while there are any.
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
-use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency,
-};
+use crate::fetch::ChunkSums;
+use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
 
@@ -104,7 +103,7 @@ impl Engine {
         if !room || self.failed || !self.arrivals.is_empty() || self.generations_left() == 0 {
             return None;
         }
-        self.maps.free.iter().find(|place| !self.pins.contains_key(place))
+        self.maps.free.iter().find(|place| !self.pins.holds(*place))
     }
 
     /// Stripes that may be written ahead between two commits.
@@ -140,10 +139,10 @@ impl Engine {
         let content: Vec<Operand> = from.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
         for operand in &content {
             if let Operand::Buffer(buffer) = operand {
-                self.hold(*buffer);
+                self.io.hold(*buffer);
             }
         }
-        *self.pins.entry(physical).or_default() += 1;
+        self.pins.pin(physical);
         let generation = self.maps.generation;
         self.maps.generation += 1;
         let (blocks, parity, work) = self.encoded(physical, generation, &content);
@@ -160,12 +159,11 @@ impl Engine {
             outstanding,
             dropped,
         };
-        let id = self.next_id();
+        let id = self.io.next_id();
         self.staged.insert(id, staged);
         self.stages_under_way += 1;
         self.memory_of(memory).staged.insert(logical, id);
-        let job = self.new_job(JobOwner::Stage(id));
-        self.act(Action::Compute { job, work });
+        self.io.compute(JobOwner::Stage(id), work);
     }
 
     /// Generations that may be given before a record or a snapshot has one as high: an opening does
@@ -201,8 +199,8 @@ impl Engine {
         let is_done = staged.outstanding == 0;
         self.staged.insert(id, staged);
         for (slot, at, pieces) in writes {
-            let io = self.new_io(slot, IoOwner::StageWrite(id));
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::StageWrite(id));
+            self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         if is_done {
             self.stage_written(id);
@@ -222,7 +220,7 @@ impl Engine {
         self.stages_under_way -= 1;
         let (blocks, _) = (std::mem::take(&mut staged.blocks), std::mem::take(&mut staged.parity));
         // Parity is among the blocks.
-        blocks.into_iter().for_each(|content| self.release_operand(content));
+        blocks.into_iter().for_each(|content| self.io.release_operand(content));
         self.clear_dropped(id);
     }
 
@@ -235,7 +233,7 @@ impl Engine {
     /// Lets the place of a staged stripe be anybody's, or its owner's.
     pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
         let staged = self.staged.remove(&id)?;
-        self.unpin(staged.physical);
+        self.pins.unpin(staged.physical);
         Some(staged)
     }
 
@@ -257,7 +255,7 @@ impl Engine {
         let (mut sums, mut parity) = (Vec::new(), Vec::new());
         for offset in 0..element as usize {
             for step in &encode.steps {
-                let into = self.new_buffer();
+                let into = self.io.new_buffer();
                 parity.push(into);
                 let at = |cell: pantile_code::CellIndex| cell.usize() * element as usize + offset;
                 let terms = step.terms.iter().map(|&(cell, c)| (blocks[at(cell)], c)).collect();
@@ -312,7 +310,7 @@ impl Engine {
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
         let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
         let staged = self.staged.values().map(|staged| staged.generation);
-        let patched = self.patched_generation().filter(|_| !self.planted.is(Bug::TrustsUnpatchedDevice));
+        let patched = self.patched_generation();
         staged.chain(self.owed_generations()).chain(patched).fold(commit, u64::min)
     }
 
@@ -323,7 +321,7 @@ impl Engine {
             let column = self.geometry.column(physical, slot);
             let cells = self.geometry.code.column_cells(column).map(|c| c.usize());
             let sums = cells.flat_map(|c| checksums[c * element..(c + 1) * element].to_vec()).collect();
-            self.keep_sums(physical, slot, crate::fetch::ChunkSums { generation, sums });
+            self.headers.keep(physical, slot, ChunkSums { generation, sums }, &self.pins);
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, Row, RowKind};
-use crate::{Bearing, Bug, Slot, UserBlock};
+use crate::{Bearing, Slot, UserBlock};
 use pantile_format::volume::MemberState;
 use pantile_gf::choose;
 use pantile_plan::SetTally;
@@ -144,18 +144,14 @@ impl Engine {
         let lost = self.not_whole();
         let beheaded = self.with_bad_superblocks();
         let bad = &self.maps.notes.bad;
-        let patterns = match self.planted.is(Bug::TakesBadForGood) {
-            true => Vec::new(),
-            false => self.bad_patterns(&beheaded),
-        };
         let counts = bad.slots().map(|slot| (slot, self.bad_chunks(slot))).filter(|&(_, count)| count > 0);
         let bad_maps = self.with_bad_maps();
         let has_maps = |slot: &Slot| !lost.contains(slot) && !bad_maps.contains(slot);
         let maps = (0..self.geometry.slots() as u32).map(Slot).filter(has_maps).count() as u32;
         Standing {
-            bad: patterns,
+            bad: self.bad_patterns(&beheaded),
             bad_chunks: counts.collect(),
-            log_more: self.log_more(&beheaded).filter(|_| !self.planted.is(Bug::LeavesLogOut)),
+            log_more: self.log_more(&beheaded),
             maps_more: maps.saturating_sub(1),
             lost: lost.into_iter().collect(),
         }
@@ -163,9 +159,7 @@ impl Engine {
 
     /// Counts devices that can fail beside those that are lost.
     pub(crate) fn margin(&self) -> Margin {
-        let mut margin = margin(&self.planners.stripes_bear, &self.standing());
-        margin.any_more += u32::from(self.planted.is(Bug::PromisesOneMore));
-        margin
+        margin(&self.planners.stripes_bear, &self.standing())
     }
 
     /// Devices that are not whole.

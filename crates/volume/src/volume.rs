@@ -32,7 +32,6 @@ pub struct Volume {
     memory_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual.
     dirty_mark: Option<usize>,
-    /// Whether stripes may be patched.
     /// Seconds since 1970, as the driver told last.
     now: i64,
 }
@@ -94,15 +93,6 @@ impl Volume {
             Inner::Serving(_) | Inner::Looking(_) | Inner::Refused(_) => {}
         }
         volume
-    }
-
-    /// Breaks a rule from now on, to see whether a test finds it. To be called before the first
-    /// event.
-    #[cfg(feature = "planted-bugs")]
-    pub fn plant(&mut self, bug: crate::Bug) {
-        if let Inner::Opening(opening) = &mut self.inner {
-            opening.planted = crate::Planted(Some(bug));
-        }
     }
 
     /// Keeps no more chunk headers in memory than these, beside those in use: fewer cost more

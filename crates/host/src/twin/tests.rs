@@ -75,6 +75,110 @@ impl Device for Told {
     }
 }
 
+/// A bug on purpose, to see that the test of crashes is not blind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    /// Writes beside the copy do not reach the new device.
+    ForgetsTheCopy,
+    /// The new device is named before it is flushed.
+    NamesUnflushed,
+    /// Superblocks are copied with everything else.
+    CopiesSuperblocksFirst,
+    /// The new device is not marked before it is copied to.
+    MarksNothing,
+    /// The new device is not read back; nor is it with any other of these.
+    VerifiesNothing,
+    /// Writes to what is copied do not reach the old device, as if it had been taken out.
+    DropsTheOld,
+}
+
+/// What is done with the pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// A step of the copy.
+    Step,
+    /// A write or flush of the volume beside the copy.
+    Beside,
+    Finish,
+    /// The new device is the volume's.
+    After,
+}
+
+/// A device of a pair that has a bug: what the pair should not have done does not reach it, and what
+/// it should have noticed is not shown.
+struct Buggy {
+    bug: Bug,
+    is_new: bool,
+    device: Arc<dyn Device>,
+    old: Arc<dyn Device>,
+    /// What is done, and the end of what steps have written.
+    moment: Arc<Mutex<(Moment, u64)>>,
+}
+
+impl Buggy {
+    /// Puts a bug between a pair and its devices.
+    fn pair(
+        bug: Bug,
+        old: Arc<dyn Device>,
+        new: Arc<dyn Device>,
+        moment: &Arc<Mutex<(Moment, u64)>>,
+    ) -> Both {
+        let with = |is_new, device: &Arc<dyn Device>| -> Arc<dyn Device> {
+            Arc::new(Buggy { bug, is_new, device: device.clone(), old: old.clone(), moment: moment.clone() })
+        };
+        (with(false, &old), with(true, &new))
+    }
+}
+
+type Both = (Arc<dyn Device>, Arc<dyn Device>);
+
+impl Device for Buggy {
+    fn path(&self) -> &Path {
+        self.device.path()
+    }
+    fn len_bytes(&self) -> u64 {
+        self.device.len_bytes()
+    }
+    fn block_len_bytes(&self) -> u32 {
+        self.device.block_len_bytes()
+    }
+    fn identity(&self) -> Identity {
+        self.device.identity()
+    }
+    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
+        // What is verified is larger than a superblock.
+        let verifies = into.len() > BLOCK;
+        if verifies { &self.old } else { &self.device }.read_at(offset_bytes, into)
+    }
+    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
+        let mut moment = self.moment.lock().expect("a moment");
+        let len: usize = parts.iter().map(|part| part.bytes().len()).sum();
+        let end = offset_bytes + len as u64;
+        let is_lost = match (self.bug, self.is_new, moment.0) {
+            (Bug::ForgetsTheCopy, true, Moment::Beside) => true,
+            (Bug::DropsTheOld, false, Moment::Beside) => end <= moment.1,
+            (Bug::MarksNothing, true, Moment::Step) => parts.iter().all(|part| part.bytes()[0] == MARK),
+            _ => false,
+        };
+        if self.is_new && moment.0 == Moment::Step && len > BLOCK {
+            moment.1 = end;
+        }
+        drop(moment);
+        if is_lost { Ok(()) } else { self.device.write_at(offset_bytes, parts) }
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        let moment = self.moment.lock().expect("a moment").0;
+        let is_lost = (self.bug, self.is_new, moment) == (Bug::NamesUnflushed, true, Moment::Finish);
+        if is_lost { Ok(()) } else { self.device.flush() }
+    }
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.device.discard(offset_bytes, len_bytes)
+    }
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.device.zero(offset_bytes, len_bytes)
+    }
+}
+
 struct Random(u64);
 
 impl Random {
@@ -112,10 +216,18 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
     }
     old.flush().expect("memory");
     tell(Did::Told);
-    let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
+    let mut withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
+    if bug == Some(Bug::CopiesSuperblocksFirst) {
+        withheld.clear();
+    }
     let mark = [MARK; BLOCK];
-    let mut twin = Twin::new((old, new), BLOCKS * BLOCK as u64, withheld, &mark, Patience::USUAL);
-    twin.bug = bug;
+    let moment = Arc::new(Mutex::new((Moment::Step, 0)));
+    let now = |at: Moment| moment.lock().expect("a moment").0 = at;
+    let both: Both = match bug {
+        Some(bug) => Buggy::pair(bug, old, new, &moment),
+        None => (old, new),
+    };
+    let twin = Twin::new(both, BLOCKS * BLOCK as u64, withheld, &mark, Patience::USUAL);
     let use_it = |random: &mut Random, twin: &Twin| {
         for _ in 0..random.below(6) {
             match random.below(4) {
@@ -132,19 +244,24 @@ fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
         }
     };
     loop {
+        now(Moment::Beside);
         use_it(&mut random, &twin);
+        now(Moment::Step);
         match twin.step().expect("memory") {
             Step::Copied(_) => {}
             Step::Ready => break,
             Step::Over => panic!("nothing fails here"),
         }
     }
+    now(Moment::Beside);
     use_it(&mut random, &twin);
+    now(Moment::Finish);
     let name = || {
         tell(Did::Named);
         Ok::<(), ()>(())
     };
     assert_eq!(twin.finish(name), Ok(true));
+    now(Moment::After);
     use_it(&mut random, &twin);
     drop(twin);
     Arc::into_inner(history).expect("the devices are gone").into_inner().expect("a history")
@@ -243,9 +360,15 @@ fn bugs_planted_in_a_replacement_are_caught() {
     for bug in bugs {
         assert_ne!(first_fault(0..20, Some(bug)), None, "{bug:?}");
     }
+    // A copy that is not read back, and sound in all else.
+    assert_eq!(first_fault(0..2, Some(Bug::VerifiesNothing)), None);
 }
 
 fn pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
+    pair_with(None)
+}
+
+fn pair_with(bug: Option<Bug>) -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
     let device = |name: &str| {
         Arc::new(Faulty::new(MemoryDevice::with_block_len(name, BLOCKS * BLOCK as u64, BLOCK as u32)))
     };
@@ -254,7 +377,10 @@ fn pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
         old.write_at(at * BLOCK as u64, &[fill(at as u8, 1).whole()]).expect("memory");
     }
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let both: (Arc<dyn Device>, Arc<dyn Device>) = (old.clone(), new.clone());
+    let both: Both = match bug {
+        Some(bug) => Buggy::pair(bug, old.clone(), new.clone(), &Arc::new(Mutex::new((Moment::Step, 0)))),
+        None => (old.clone(), new.clone()),
+    };
     let twin = Twin::new(both, BLOCKS * BLOCK as u64, withheld, &[], Patience::USUAL);
     (old, new, twin)
 }
@@ -288,7 +414,7 @@ fn a_copy_is_marked_as_one_until_it_is_finished_and_not_any_more_when_it_is_canc
         WITHHELD
             .iter()
             .for_each(|&at| new.write_at(at * BLOCK as u64, &[fill(9, 1).whole()]).expect("memory"));
-        let both: (Arc<dyn Device>, Arc<dyn Device>) = (old.clone(), new.clone());
+        let both: Both = (old.clone(), new.clone());
         let twin = Twin::new(both, twin.len_bytes, withheld, &[MARK; BLOCK], Patience::USUAL);
         assert_eq!(twin.step(), Ok(Step::Copied(0)));
         assert_eq!(marked(&*new), [MARK; 3]);
@@ -316,8 +442,7 @@ fn a_copy_that_lost_writes_is_found_and_the_old_device_stays() {
     // A block of the copy, one that was written beside it, and a superblock.
     for lost in [BLOCKS / 2, 5, 1] {
         for bug in [None, Some(Bug::VerifiesNothing)] {
-            let (old, new, mut twin) = pair();
-            twin.bug = bug;
+            let (old, new, twin) = pair_with(bug);
             assert_eq!(twin.step(), Ok(Step::Copied(0)), "the mark");
             if lost == 5 {
                 assert_eq!(twin.step(), Ok(Step::Copied(STEP_BYTES as u64)));
@@ -445,7 +570,7 @@ fn impatient_pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Tw
     let len_bytes = twin.len_bytes;
     drop(twin);
     let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
-    let both: (Arc<dyn Device>, Arc<dyn Device>) = (old.clone(), new.clone());
+    let both: Both = (old.clone(), new.clone());
     let twin = Twin::new(both, len_bytes, withheld, &[], patience);
     (old, new, twin)
 }

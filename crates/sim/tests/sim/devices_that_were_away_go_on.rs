@@ -3,48 +3,13 @@
 //! been flushed to.
 
 use crate::real::hand::Hand;
+use crate::real::sides::{SHAPE, all, halves_are_refused, open_alone, put_in};
 use crate::real::{Shape, hush};
 use pantile_sim::{Disk, Engine, Kill, Told};
-use pantile_volume::{Bug, DeviceBlock, Event, Found, Slot};
-
-const SHAPE: Shape = Shape {
-    placement: None,
-    code: "raid6:2",
-    element_blocks: 1,
-    logical_stripes: 3,
-    spare_stripes: 2,
-    log_rows: 4,
-    journal_blocks: 16,
-    blocks_most: 4,
-};
+use pantile_volume::{DeviceBlock, Event, Found, Slot};
 
 /// Far more than a superblock has room for histories.
 const OPENINGS: u32 = 300;
-
-fn all(hand: &Hand) -> impl Iterator<Item = Slot> + use<> {
-    (0..hand.world.disks().len() as u32).map(Slot)
-}
-
-/// Opens the volume with these devices alone, as somebody does who has no others.
-fn open_alone(hand: &mut Hand, side: &[u32]) {
-    hand.world.kill(Kill::Power);
-    let others: Vec<Slot> = all(hand).filter(|slot| !side.contains(&slot.0)).collect();
-    for slot in others {
-        if hand.world.disks()[slot.0 as usize].is_present() {
-            hand.world.pull_out(slot, false);
-        }
-    }
-    hand.open_again();
-}
-
-/// Puts a device in that comes from elsewhere.
-fn put_in(hand: &mut Hand, slot: u32, disk: &Disk) {
-    hand.world.kill(Kill::Power);
-    hand.world.disks_mut()[slot as usize] = disk.clone();
-    if !disk.is_present() {
-        hand.world.put_back(Slot(slot), Found::Stale);
-    }
-}
 
 fn content(disk: &Disk) -> Vec<String> {
     (0..disk.blocks()).map(|at| format!("{:?}", disk.newest(DeviceBlock(at)))).collect()
@@ -156,29 +121,9 @@ fn a_volume_opens_without_a_device_that_ran_separately_and_leaves_it_as_it_is() 
     }
 }
 
-/// Whether two halves of a mirror that each ran alone are refused, if a volume has this bug.
-fn halves_are_refused(bug: Option<Bug>) -> bool {
-    let mut hand = Hand::new(&Shape { code: "mirror:2", ..SHAPE });
-    hand.real.bug = bug;
-    hand.fill(1);
-    hand.world.kill(Kill::Power);
-    let before = hand.world.disks().to_vec();
-    open_alone(&mut hand, &[0]);
-    hand.fill(2);
-    hand.world.kill(Kill::Power);
-    let a = hand.world.disks()[0].clone();
-    (0..2).for_each(|slot| put_in(&mut hand, slot, &before[slot as usize]));
-    open_alone(&mut hand, &[1]);
-    hand.fill(3);
-    put_in(&mut hand, 0, &a);
-    hand.open_again();
-    hand.volume.refused().is_some_and(|says| says.contains("ran separately"))
-}
-
 #[test]
 fn sides_that_could_both_have_been_flushed_to_are_refused() {
-    assert!(halves_are_refused(None));
-    assert!(!halves_are_refused(Some(Bug::KeepsHistory)), "a history that is never drawn anew shows nothing");
+    assert!(halves_are_refused());
 }
 
 /// A device is let in after it was away, and everything stops after any step of that. Then either

@@ -2,7 +2,6 @@
 
 mod a_scrub_tells_what_it_finds;
 mod bad_superblocks_and_devices_are_refused_or_read_right;
-mod bugs_planted_in_the_volume_are_caught;
 mod common;
 mod devices_that_were_away_go_on;
 mod epochs_end_whole_or_leave_no_trace;

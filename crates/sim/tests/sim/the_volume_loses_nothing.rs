@@ -44,7 +44,7 @@ fn nothing_that_was_flushed_is_lost() {
     match sim::each_seed(first..first + seeds, threads, |seed| run(&worlds, seed)) {
         Ok(stats) => {
             println!(
-                "{seeds} seeds in {:.1?}: {} requests ({} reads without the engine, {} of them of lost devices), {} steps, {} kills, {} of them in recovery, {} times without {} devices in all that could fail, {:?}",
+                "{seeds} seeds in {:.1?}: {} requests ({} reads without the engine, {} of them of lost devices), {} steps, {} kills, {} of them in recovery, {} times without {} devices in all that could fail, {:?}, digest {:016x}",
                 before.elapsed(),
                 stats.requests,
                 stats.direct_reads,
@@ -54,7 +54,8 @@ fn nothing_that_was_flushed_is_lost() {
                 stats.kills_in_recovery,
                 stats.margins,
                 stats.margin_devices,
-                stats.faults
+                stats.faults,
+                stats.trace_hash
             );
             assert!(seeds < 1000 || stats.direct_mixtures > 0, "nobody made anything of what others have");
         }

@@ -4,7 +4,7 @@ use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::open::lineage::is_closed;
 use crate::staging::by_state;
-use crate::{Bug, Failure, Reply, RequestId};
+use crate::{Failure, Reply, RequestId};
 
 /// Blocks of a record of nothing but the states of all devices and some notes, at the most.
 const FIRST_RECORD_BLOCKS: u32 = 4;
@@ -57,8 +57,7 @@ impl Engine {
         }
         if self.sealed.is_empty() {
             self.answer_sealed();
-            let late = self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-            let wanted = !self.waiters.is_empty() || (self.members_changed && !late);
+            let wanted = !self.waiters.is_empty() || self.members_changed;
             let wanted = wanted || !may_admit || self.commit_wanted;
             match if wanted { Amount::All } else { self.amount_to_seal() } {
                 Amount::All => self.seal_all(),
@@ -68,7 +67,7 @@ impl Engine {
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_cleaned_at_rest();
             let cleaning = cleaning || !self.repair.is_empty() || self.is_redoing();
-            let changes = (self.members_changed && !late) || cleaning || ends;
+            let changes = self.members_changed || cleaning || ends;
             if self.sealed.is_empty() && !changes {
                 return self.prove();
             }
@@ -137,8 +136,7 @@ impl Engine {
     /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no
     /// record says so yet, or one is to say that the last is durable.
     pub(super) fn answer_sealed(&mut self) {
-        let is_told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-        if is_told && !self.owes_proof() {
+        if !self.members_changed && !self.owes_proof() {
             let done = std::mem::take(&mut self.sealed_waiters);
             done.into_iter().for_each(|id| self.reply(id, Reply::Done));
         }

@@ -5,7 +5,7 @@ use super::{Ended, Epoch, Round, SETTLING_BLOCKS_MOST};
 use crate::commit::Commit;
 use crate::engine::{Engine, IoOwner};
 use crate::owed::{Owed, OwedId};
-use crate::{Action, Bug, EpochId, EpochState, Failure, Reply, RequestId, Slot};
+use crate::{Action, EpochId, EpochState, Failure, Reply, RequestId, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 impl Engine {
@@ -194,8 +194,8 @@ impl Engine {
                     };
                     round.flushing = Some(slots.len());
                     for slot in slots {
-                        let io = self.new_io(slot, IoOwner::EpochFlush(epoch));
-                        self.act(Action::Flush { io, slot });
+                        let io = self.io.new_io(slot, IoOwner::EpochFlush(epoch));
+                        self.io.act(Action::Flush { io, slot });
                     }
                 }
                 Some(0) => {
@@ -270,14 +270,8 @@ impl Engine {
 
     /// The epoch whose record can be written now.
     pub(crate) fn epoch_to_end(&self) -> Option<EpochId> {
-        let early = self.planted.is(Bug::EndsBeforeParity);
         let is_ready = |known: &Epoch| {
             let written = known.owed.is_empty() && known.active == 0 && known.round.is_none();
-            let written = written
-                || (early
-                    && known.stripes.values().all(|id| {
-                        self.delayed.stripes.get(id).is_some_and(|owed| owed.settled || owed.is_encoded())
-                    }));
             known.state == EpochState::Ending && written && known.lost.is_empty()
         };
         self.delayed.epochs.iter().find(|(_, known)| is_ready(known)).map(|(&id, _)| id)
@@ -299,7 +293,7 @@ impl Engine {
     /// What the record of an end says: stripes that are switched, and those that are trimmed.
     pub(crate) fn ended_stripes(&self, epoch: EpochId) -> (Vec<Ended>, BTreeSet<u32>) {
         let Some(known) = self.delayed.epochs.get(&epoch) else { return (Vec::new(), BTreeSet::new()) };
-        let mut ended: Vec<Ended> = known
+        let ended: Vec<Ended> = known
             .stripes
             .iter()
             .filter_map(|(&logical, id)| {
@@ -308,9 +302,6 @@ impl Engine {
                 Some(Ended { logical, physical, generation, digests })
             })
             .collect();
-        if self.planted.is(Bug::EndsInPart) && ended.len() > 1 {
-            ended.pop();
-        }
         let trimmed = known.unmapped.iter().filter(|logical| !known.stripes.contains_key(logical));
         (ended, trimmed.copied().collect())
     }

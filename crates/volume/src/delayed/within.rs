@@ -17,7 +17,7 @@ impl Engine {
             })
         {
             if let Request::Write { buffers, .. } = request {
-                buffers.into_iter().for_each(|buffer| self.act(Action::Release(buffer)));
+                buffers.into_iter().for_each(|buffer| self.io.act(Action::Release(buffer)));
             }
             self.refuse_within(id, failure);
         }
@@ -72,7 +72,7 @@ impl Engine {
                     Err(Some(failure)) => return Some((failure, Request::Write { first, buffers, durable })),
                 }
                 for (block, buffer) in (first.0..).map(UserBlock).zip(buffers) {
-                    self.adopt(buffer);
+                    self.io.adopt(buffer);
                     self.put_within(epoch, block, Operand::Buffer(buffer));
                 }
                 self.written_within(id, epoch, &logicals, durable);
@@ -193,7 +193,7 @@ impl Engine {
             let waits = self.delayed.stripes.values().any(|owed| owed.dropped);
             return Err((!waits).then_some(Failure::NoRoom { epoch }));
         }
-        let free = self.maps.free.iter().filter(|place| !self.pins.contains_key(place));
+        let free = self.maps.free.iter().filter(|place| !self.pins.holds(*place));
         let places: Vec<u32> = free.take(new.len()).collect();
         if places.len() < new.len() {
             if self.staged.is_empty() && self.commit.is_none() && self.is_idle() {
@@ -250,7 +250,7 @@ impl Engine {
                 self.deliver(Requester::User(id, index), block, content);
                 if let Some(Operand::Buffer(buffer)) = content {
                     // It was held for this delivery, too.
-                    self.release(buffer);
+                    self.io.release(buffer);
                 }
             }
         }
@@ -269,13 +269,13 @@ impl Engine {
             unreachable!("what is held has a checksum")
         };
         let (slot, address) = self.owed_place(physical, at);
-        let (buffer, read) = (self.new_buffer(), self.next_id());
-        *self.pins.entry(physical).or_default() += 1;
+        let (buffer, read) = (self.io.new_buffer(), self.io.next_id());
+        self.pins.pin(physical);
         let waiting = EpochRead { id, index, owed, physical, at, expected, buffer };
         self.delayed.reads.insert(read, waiting);
-        let io = self.new_io(slot, IoOwner::EpochRead(read));
+        let io = self.io.new_io(slot, IoOwner::EpochRead(read));
         let (into, urgency) = (vec![buffer], crate::Urgency::User);
-        self.act(Action::Read { io, slot, at: address, into, generation, urgency });
+        self.io.act(Action::Read { io, slot, at: address, into, generation, urgency });
     }
 
     pub(crate) fn epoch_read(&mut self, read: u64, slot: Slot, result: &IoResult) {
@@ -284,17 +284,17 @@ impl Engine {
         else {
             return;
         };
-        self.unpin(physical);
+        self.pins.unpin(physical);
         if matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]) {
             self.counts[slot.0 as usize].blocks_read += 1;
             if let Some((_, first)) = self.read_of(id) {
                 let block = UserBlock(first.0 + index as u64);
                 self.deliver(Requester::User(id, index), block, Some(Operand::Buffer(buffer)));
             }
-            self.release(buffer);
+            self.io.release(buffer);
             return;
         }
-        self.release(buffer);
+        self.io.release(buffer);
         self.rotted(owed, at, expected, slot, result);
         self.resolve_within(id, vec![index]);
     }

@@ -96,7 +96,7 @@ impl Engine {
     /// A block is there, or (`None`) cannot be had.
     pub(crate) fn deliver(&mut self, requester: Requester, block: UserBlock, content: Option<Operand>) {
         if let Some(Operand::Buffer(buffer)) = content {
-            self.hold(buffer);
+            self.io.hold(buffer);
         }
         match requester {
             Requester::User(id, index) => {
@@ -122,9 +122,9 @@ impl Engine {
             Requester::Home { block } => self.home_content(block, content),
             Requester::CommitRow { row, index } => self.gathered_for_row(row, index, content),
             Requester::Verify => {
-                self.verify_lost += usize::from(content.is_none());
+                self.verification.read(content.is_some());
                 if let Some(Operand::Buffer(buffer)) = content {
-                    self.release(buffer);
+                    self.io.release(buffer);
                 }
             }
         }
@@ -163,7 +163,7 @@ impl Engine {
         self.reply(id, reply);
         for content in contents.into_iter().flatten() {
             if let Operand::Buffer(buffer) = content {
-                self.release(buffer);
+                self.io.release(buffer);
             }
         }
     }

@@ -3,11 +3,12 @@
 use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
 use crate::engine::Engine;
 use crate::journal::record_runs;
+use crate::journal_head::JournalHead;
 use crate::maps::Change;
 use crate::notes::Notes;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, change};
-use crate::{BLOCK_BYTES, Bug, DeviceBlock, Slot};
+use crate::{BLOCK_BYTES, DeviceBlock, Slot};
 use pantile_format::volume::{
     PIECE_BLOCKS, Reason, Record, RecordNumber, SnapshotRef, State, StateRef, Superblock,
 };
@@ -232,17 +233,21 @@ impl Opening {
         let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
         let used = self.ring_blocks(replay_at, head);
         let (geometry, counter) = (self.geometry.clone(), self.counter);
-        let mut engine = match Engine::resume(geometry, maps, newest.clone(), number + 1, head, used, counter)
-        {
+        let mut engine = match Engine::resume(
+            geometry,
+            maps,
+            newest.clone(),
+            JournalHead::at(number + 1, head, used),
+            counter,
+        ) {
             Ok(engine) => engine,
             Err(error) => {
                 self.error = Some(OpenError::Code(error.to_string()));
                 return;
             }
         };
-        engine.planted = self.planted;
         engine.noting.now = self.now;
-        engine.opening_since = Some(self.since);
+        engine.verification.begin(self.since);
         engine.apart.clone_from(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
@@ -270,12 +275,11 @@ impl Opening {
             self.engine = Some(engine);
             return;
         }
-        let believed = self.planted.is(Bug::BelievesLastRecord);
-        for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
+        for change in last.iter().flat_map(|(_, _, changes)| changes) {
             match change {
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
-                    engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
+                    written.for_each(|(slot, digest)| engine.verification.expect(*physical, slot, digest));
                     engine.verify_stripe(*logical);
                     self.last.0.push(*logical);
                 }

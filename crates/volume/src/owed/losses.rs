@@ -2,7 +2,7 @@
 
 use super::OwedId;
 use crate::engine::Engine;
-use crate::{Bug, IoResult, Slot};
+use crate::{IoResult, Slot};
 use std::collections::BTreeSet;
 
 impl Engine {
@@ -38,7 +38,6 @@ impl Engine {
     pub(crate) fn lose_owed(&mut self, slot: Slot) {
         let ids: Vec<OwedId> = self.delayed.stripes.keys().copied().collect();
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
-        let forgets = self.planted.is(Bug::ForgetsEpochLosses);
         for id in ids {
             let Some(physical) = self.delayed.stripes.get(&id).map(|owed| owed.physical) else { continue };
             let of_slot = self.indexes_on(physical, slot);
@@ -51,7 +50,6 @@ impl Engine {
             for at in of_slot {
                 let held = std::mem::replace(&mut owed.held[at], false);
                 if held && data.contains(&at) && !owed.has_parity {
-                    owed.own[at] &= !forgets;
                     lost.push(at);
                 }
             }

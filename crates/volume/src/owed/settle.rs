@@ -3,7 +3,7 @@
 use super::{Kind, Owed, OwedId, Phase};
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
-use crate::{Action, BufferId, Bug, Computed, DeviceBlock, IoResult, Operand, Slot, Sum, Urgency, UserBlock};
+use crate::{Action, BufferId, Computed, DeviceBlock, IoResult, Operand, Slot, Sum, Urgency, UserBlock};
 use pantile_code::CellIndex;
 use pantile_plan::CellSet;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +67,7 @@ impl Engine {
             }
         }
         for (slot, address, run) in runs {
-            let run: Vec<(usize, BufferId)> = run.into_iter().map(|at| (at, self.new_buffer())).collect();
+            let run: Vec<(usize, BufferId)> = run.into_iter().map(|at| (at, self.io.new_buffer())).collect();
             let into = run.iter().map(|&(_, buffer)| buffer).collect();
             let number = self.act_on(id, |activity| {
                 activity.asked.extend(run.iter().map(|&(at, _)| at));
@@ -76,9 +76,9 @@ impl Engine {
                 activity.runs.len() - 1
             });
             let Some(run) = number else { return };
-            let io = self.new_io(slot, IoOwner::OwedRun { owed: id, run });
+            let io = self.io.new_io(slot, IoOwner::OwedRun { owed: id, run });
             let urgency = Urgency::User;
-            self.act(Action::Read { io, slot, at: address, into, generation, urgency });
+            self.io.act(Action::Read { io, slot, at: address, into, generation, urgency });
         }
         if before.is_empty() {
             return;
@@ -112,7 +112,7 @@ impl Engine {
         });
         match had {
             Some(()) => self.owed_part_done(id),
-            None => content.into_iter().for_each(|operand| self.release_operand(operand)),
+            None => content.into_iter().for_each(|operand| self.io.release_operand(operand)),
         }
     }
 
@@ -128,7 +128,7 @@ impl Engine {
         for ((at, buffer), sum) in run.into_iter().zip(sums) {
             let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
             let is_current = !owed.dirty.contains(&at);
-            let good = sum.is_some() && (owed.sums[at] == sum || self.planted.is(Bug::DropsChecksum));
+            let good = sum.is_some() && owed.sums[at] == sum;
             let Some(activity) = &mut owed.activity else { return };
             if good {
                 activity.have[at] = Some(Operand::Buffer(buffer));
@@ -138,14 +138,14 @@ impl Engine {
             activity.bad.insert(at);
             if !is_current {
                 // Written meanwhile: of a later version, with which all of this ends in nothing.
-                self.release(buffer);
+                self.io.release(buffer);
                 continue;
             }
             owed.held[at] = false;
             let counts = &mut self.counts[slot.0 as usize];
             counts.media_errors += u64::from(*result == IoResult::MediaError);
             counts.checksum_errors += u64::from(sum.is_some());
-            self.release(buffer);
+            self.io.release(buffer);
         }
         self.owed_part_done(id);
     }
@@ -181,9 +181,7 @@ impl Engine {
             return self.owed_part_done(id);
         }
         // The guard stays with the computation.
-        let Some(recovery) = self.recovery_of(id) else {
-            return self.end_activity(id);
-        };
+        let Some(recovery) = self.recovery_of(id) else { return self.end_activity(id) };
         if recovery.is_empty() && self.act_on(id, |activity| activity.kind) == Some(Kind::Recall) {
             return self.end_activity(id);
         }
@@ -241,7 +239,7 @@ impl Engine {
         for (offset, wanted, plan) in plans {
             let mut made: BTreeMap<CellIndex, BufferId> = BTreeMap::new();
             for step in &plan.steps {
-                let into = self.new_buffer();
+                let into = self.io.new_buffer();
                 let of = |cell: CellIndex| match made.get(&cell) {
                     Some(&buffer) => Operand::Buffer(buffer),
                     None => have[cell.usize() * element + offset].expect("a step uses what is there or made"),
@@ -288,8 +286,7 @@ impl Engine {
             activity.recovered = recovered;
             activity.made = made;
         });
-        let job = self.new_job(JobOwner::Owed(id));
-        self.act(Action::Compute { job, work });
+        self.io.compute(JobOwner::Owed(id), work);
     }
 
     pub(crate) fn owed_computed(&mut self, id: OwedId, computed: &Computed) {
@@ -324,7 +321,7 @@ impl Engine {
             }
         }
         let ends = dropped || !wrong.is_empty() || recalls || activity.version != version;
-        spare.into_iter().for_each(|operand| self.release_operand(operand));
+        spare.into_iter().for_each(|operand| self.io.release_operand(operand));
         if ends {
             if !wrong.is_empty() {
                 self.lose_blocks(id, &wrong);

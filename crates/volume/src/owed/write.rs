@@ -59,8 +59,7 @@ impl Engine {
             activity.outstanding += 1;
             activity.phase = Phase::Write;
         });
-        let job = self.new_job(JobOwner::Owed(id));
-        self.act(Action::Compute { job, work: Compute { checksums, ..Compute::default() } });
+        self.io.compute(JobOwner::Owed(id), Compute { checksums, ..Compute::default() });
         self.write_activity(id, false);
         self.owed_part_done(id);
     }
@@ -126,8 +125,8 @@ impl Engine {
             }
         }
         for (slot, at, pieces) in writes {
-            let io = self.new_io(slot, IoOwner::OwedWrite(id));
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::OwedWrite(id));
+            self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
     }
 
@@ -186,7 +185,7 @@ impl Engine {
             }
         }
         for operand in activity.have.into_iter().flatten() {
-            self.release_operand(operand);
+            self.io.release_operand(operand);
         }
         let (epoch, waiting) = (owed.epoch, std::mem::take(&mut owed.waiting));
         let version = owed.version;
@@ -309,6 +308,6 @@ impl Engine {
             known.lost.remove(&id);
             known.owed_blocks -= blocks;
         }
-        released.into_iter().for_each(|operand| self.release_operand(operand));
+        released.into_iter().for_each(|operand| self.io.release_operand(operand));
     }
 }

@@ -4,7 +4,7 @@
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::{ChunkSums, Requester};
 use crate::maps::{Mapping, StripePatch};
-use crate::{Action, Bug, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBlock};
+use crate::{Action, DeviceBlock, IoResult, Operand, Piece, Slot, Urgency, UserBlock};
 use pantile_format::volume::ChunkHeader;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,8 +96,8 @@ impl Engine {
                 continue;
             };
             let (at, blocks) = (self.geometry.chunk_start(physical, slot), self.geometry.header_blocks(slot));
-            let io = self.new_io(slot, IoOwner::HomeHeader { patch, slot });
-            self.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::HomeHeader { patch, slot });
+            self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
         }
     }
 
@@ -225,8 +225,8 @@ impl Engine {
             (going.step, going.outstanding, going.tries) = (Step::Write, 1 + writes.len(), going.tries + 1);
         }
         for (slot, at, pieces) in writes {
-            let io = self.new_io(slot, IoOwner::HomeWrite);
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let io = self.io.new_io(slot, IoOwner::HomeWrite);
+            self.io.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         self.home_part_done();
     }
@@ -237,8 +237,8 @@ impl Engine {
             (going.step, going.outstanding) = (Step::Flush, 1 + present.len());
         }
         for slot in present {
-            let io = self.new_io(slot, IoOwner::HomeWrite);
-            self.act(Action::Flush { io, slot });
+            let io = self.io.new_io(slot, IoOwner::HomeWrite);
+            self.io.act(Action::Flush { io, slot });
         }
         self.home_part_done();
     }
@@ -267,24 +267,19 @@ impl Engine {
         for ((index, slot), sums) in headers {
             let mapping = self.maps.stripes[patches[index].logical as usize];
             if let Some(Mapping { physical, generation }) = mapping.filter(|_| self.maps.is_present(slot)) {
-                self.keep_sums(physical, slot, ChunkSums { generation, sums });
+                self.headers.keep(physical, slot, ChunkSums { generation, sums }, &self.pins);
             }
         }
-        content.into_values().for_each(|content| self.release_operand(content));
+        content.into_values().for_each(|content| self.io.release_operand(content));
         self.patching.stripes += patches.len() as u64;
         patches.iter().for_each(|patch| self.came_home(patch));
         self.patching.goes_on = !is_redo;
-        if self.planted.is(Bug::FreesPatchRowsTooEarly) {
-            self.forgets_of_home().iter().for_each(|change| self.maps.apply(change));
-        }
         self.unlock();
     }
 }
 
 /// As few writes as there are runs of blocks.
-pub(crate) fn in_runs(
-    pieces: BTreeMap<(Slot, DeviceBlock), (u64, Piece)>,
-) -> Vec<(Slot, DeviceBlock, Vec<Piece>)> {
+fn in_runs(pieces: BTreeMap<(Slot, DeviceBlock), (u64, Piece)>) -> Vec<(Slot, DeviceBlock, Vec<Piece>)> {
     let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
     let mut end = None;
     for ((slot, at), (blocks, piece)) in pieces {

@@ -149,9 +149,9 @@ impl Engine {
         commit.outstanding = 1 + headers.len();
         self.commit = Some(commit);
         for (update, slot, at) in headers {
-            let io = self.new_io(slot, IoOwner::UpdateHeader { update, slot });
+            let io = self.io.new_io(slot, IoOwner::UpdateHeader { update, slot });
             let blocks = self.geometry.header_blocks(slot);
-            self.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
+            self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
         }
         self.phase_part_done();
         false
@@ -195,14 +195,14 @@ impl Engine {
             for (offset, plan) in update.plans.clone() {
                 // What old content is cheaper to compute than to read.
                 for step in &plan.old.steps {
-                    let into = self.new_buffer();
+                    let into = self.io.new_buffer();
                     let terms =
                         step.terms.iter().map(|&(cell, factor)| (update.old[&(cell, offset)], factor));
                     sums.push(Sum { into, terms: terms.collect() });
                     update.old.insert((step.target, offset), Operand::Buffer(into));
                 }
                 for (target, terms) in &plan.steps {
-                    let into = self.new_buffer();
+                    let into = self.io.new_buffer();
                     let of = |content: Content| match content {
                         Content::Old(cell) => update.old[&(cell, offset)],
                         Content::New(cell) => {
@@ -247,9 +247,9 @@ impl Engine {
     /// Releases all buffers of an update.
     pub(super) fn release_update(&mut self, update: Update) {
         for content in update.old.into_values().chain(update.new.into_values()) {
-            self.release_operand(content);
+            self.io.release_operand(content);
         }
-        update.made.into_values().for_each(|buffer| self.release(buffer));
+        update.made.into_values().for_each(|buffer| self.io.release(buffer));
     }
 }
 

@@ -131,8 +131,8 @@ impl Engine {
         }
         let total = u64::from(self.geometry.logical_stripes());
         let known = status_of(&note, total);
-        let name = self.next_id();
-        let barrier = self.counter();
+        let name = self.io.next_id();
+        let barrier = self.io.counter();
         let scrub = match note.position.0 {
             0 => {
                 let ScrubStatus { repair, running, paused, begun_at, .. } = known;

@@ -14,7 +14,7 @@
 
 use crate::engine::{Engine, IoOwner};
 use crate::journal::definition_bytes;
-use crate::{Action, BLOCK_BYTES, BadMetadata, Bug, DeviceBlock, IoResult, Slot, Urgency};
+use crate::{Action, BLOCK_BYTES, BadMetadata, DeviceBlock, IoResult, Slot, Urgency};
 use pantile_format::volume::{
     BlockRun, PIECE_BLOCKS, Record, RecordNumber, Session, SnapshotDecoder, SnapshotRef, Superblock,
 };
@@ -171,8 +171,8 @@ impl Engine {
         let Some(scrub) = &mut self.scrubbing else { return };
         scrub.outstanding += 1;
         let round = scrub.metadata.round;
-        let io = self.new_io(slot, IoOwner::ScrubMetadata { round, index });
-        self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
+        let io = self.io.new_io(slot, IoOwner::ScrubMetadata { round, index });
+        self.io.act(Action::ReadBytes { io, slot, at, blocks, urgency });
     }
 
     pub(crate) fn scrubbed_metadata(&mut self, round: u64, index: usize, slot: Slot, result: &IoResult) {
@@ -237,9 +237,9 @@ impl Engine {
             Kind::Journal => {
                 let (before, from) = self.superblock.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
                 // What is being written may lie on what rotted there before, and is not judged.
-                let used = (self.journal_used - self.journal_under_way).min(self.geometry.journal_blocks());
+                let used = self.journal.written().min(self.geometry.journal_blocks());
                 let (front, rest) = zones.record(from, used);
-                let content = Content::Journal(Vec::new(), before + 1, self.record - 1);
+                let content = Content::Journal(Vec::new(), before + 1, self.journal.last().0);
                 (content, std::iter::once(front).chain(rest).collect())
             }
             Kind::Snapshot => {
@@ -335,7 +335,7 @@ impl Engine {
 
     /// Notes what is bad of a device that is still there.
     fn found_bad(&mut self, slot: Slot, verdict: Verdict, note: impl FnOnce(&mut BadMetadata)) {
-        if verdict == Verdict::Good || !self.maps.is_present(slot) || self.planted.is(Bug::ScrubSeesNothing) {
+        if verdict == Verdict::Good || !self.maps.is_present(slot) {
             return;
         }
         let counts = &mut self.counts[slot.0 as usize];

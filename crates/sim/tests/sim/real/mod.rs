@@ -1,12 +1,15 @@
 //! The volume itself, in worlds of many shapes.
 
+pub mod epochs;
 pub mod hand;
+pub mod sides;
+pub mod small;
 
 use pantile_code::{Code, Placement};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, ScrubStatus, Slot,
+    Action, Birth, DeviceBlock, Event, Geometry, LOG_AGE, Lookup, Margin, NewVolume, ScrubStatus, Slot,
     State, Status, UserBlock, Volume, format_volume,
 };
 use std::cell::Cell;
@@ -224,7 +227,8 @@ pub const WEATHERS: [&[Fault]; 6] = [
 pub struct Real {
     pub geometry: Geometry,
     pub config: Config,
-    pub bug: Option<Bug>,
+    /// Whether devices to which nothing but crashes happens must not be blamed.
+    pub watches: bool,
     /// Blocks of epochs in memory, if not as many as usual.
     pub epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
@@ -265,7 +269,7 @@ impl Real {
         config.direct_reads = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
-        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None }
+        Real { geometry, config, watches: true, epoch_blocks: None, dirty_mark: None }
     }
 
     pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
@@ -276,9 +280,6 @@ impl Real {
         let mut fresh = [1; 16];
         fresh[..4].copy_from_slice(&start.session.to_le_bytes());
         let mut volume = Volume::open(self.geometry.clone(), &there, HistoryId(fresh));
-        if let Some(bug) = self.bug {
-            volume.plant(bug);
-        }
         if let Some(blocks) = self.epoch_blocks {
             volume.keep_epoch_blocks(blocks);
         }
@@ -291,7 +292,7 @@ impl Real {
     /// As [`Real::make`] does. Where nothing but crashes happens to its devices none of them may be
     /// said to have given wrong blocks.
     pub fn make_watched(&self, start: Start<'_>) -> Result<Driven, Refusal> {
-        let is_sound = self.bug.is_none() && self.config.faults.is_empty();
+        let is_sound = self.watches && self.config.faults.is_empty();
         Ok(Driven { is_sound, clock: Some(0), ..self.make(start)? })
     }
 

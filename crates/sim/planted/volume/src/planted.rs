@@ -1,8 +1,12 @@
 //! Bugs on purpose: each breaks one rule that keeps what was flushed, and the simulation must find
 //! it.
-//!
-//! Only the feature `planted-bugs` lets a volume have one. Without it [`Planted::is`] is never
-//! true, and what follows it is not compiled into anything.
+
+use crate::engine::Engine;
+use crate::maps::Mapping;
+use crate::patch::{Updates, in_runs};
+use crate::{Action, DeviceBlock, Piece, Slot};
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,7 +71,6 @@ pub enum Bug {
     KeepsStaleParity,
     /// A patch is written home together with the record that speaks of it. With patches only, as
     /// those below, and not in [`Bug::ALL`] but in [`Bug::OF_PATCHES`].
-    #[cfg(feature = "planted-bugs")]
     GoesHomeTooEarly,
     /// The rows of a patch are free as soon as it is home, before a record says so.
     FreesPatchRowsTooEarly,
@@ -78,7 +81,6 @@ pub enum Bug {
     KeepsHistory,
 }
 
-#[cfg(feature = "planted-bugs")]
 impl Bug {
     /// All that a volume without patches and epochs can have.
     pub const ALL: [Bug; 21] = [
@@ -120,45 +122,51 @@ impl Bug {
     ];
 }
 
-/// The bug that a volume has, if any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Planted(#[cfg(feature = "planted-bugs")] pub(crate) Option<Bug>);
-
-impl Planted {
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn is(self, bug: Bug) -> bool {
-        self.0 == Some(bug)
-    }
-
-    #[cfg(not(feature = "planted-bugs"))]
-    pub(crate) fn is(self, _bug: Bug) -> bool {
-        false
-    }
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
 }
 
-impl crate::engine::Engine {
-    /// Returns the writes of a patch that goes home together with its record.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn writes_too_early(
-        &self,
-        updates: &crate::patch::Updates,
-    ) -> Vec<(crate::Slot, crate::DeviceBlock, Vec<crate::Piece>)> {
-        use crate::{Piece, maps::Mapping};
-        let mut pieces = std::collections::BTreeMap::new();
-        let updates = updates.stripes.iter().filter(|_| self.planted.is(Bug::GoesHomeTooEarly));
-        for update in updates {
-            let Mapping { physical, generation } = update.mapping;
-            for &(cell, offset) in &update.places {
-                let at = self.geometry.cell_block(physical, cell, offset);
-                pieces.insert(at, (1, Piece::Block(update.content((cell, offset)))));
-            }
-            for (&slot, sums) in &update.sums {
-                let (header, _) = self.chunk_header(update.logical, physical, generation, slot, sums);
-                let at = (slot, self.geometry.chunk_start(physical, slot));
-                pieces.insert(at, (self.geometry.header_blocks(slot).into(), Piece::Bytes(header)));
-            }
+/// Runs something with a bug in every volume of this thread.
+pub fn with<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
+    struct Before(Option<Bug>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            PLANTED.set(self.0);
         }
-        pieces.retain(|(slot, _), _| self.maps.is_present(*slot));
-        crate::patch::in_runs(pieces)
+    }
+    let _before = Before(PLANTED.replace(bug));
+    run()
+}
+
+/// Returns whether volumes of this thread have a bug. Every line of `bugs.patch` asks it.
+pub(crate) fn has(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Returns the writes of a patch that goes home together with its record.
+pub(crate) fn written_too_early(engine: &Engine, updates: &Updates) -> Vec<(Slot, DeviceBlock, Vec<Piece>)> {
+    let mut pieces = BTreeMap::new();
+    for update in updates.stripes.iter().filter(|_| has(Bug::GoesHomeTooEarly)) {
+        let Mapping { physical, generation } = update.mapping;
+        for &(cell, offset) in &update.places {
+            let at = engine.geometry.cell_block(physical, cell, offset);
+            pieces.insert(at, (1, Piece::Block(update.content((cell, offset)))));
+        }
+        for (&slot, sums) in &update.sums {
+            let (header, _) = engine.chunk_header(update.logical, physical, generation, slot, sums);
+            let at = (slot, engine.geometry.chunk_start(physical, slot));
+            pieces.insert(at, (engine.geometry.header_blocks(slot).into(), Piece::Bytes(header)));
+        }
+    }
+    pieces.retain(|(slot, _), _| engine.maps.is_present(*slot));
+    in_runs(pieces)
+}
+
+/// Takes the generation out of what an action reads or computes checksums with.
+pub(crate) fn forget_generation(action: &mut Action) {
+    match action {
+        Action::Read { generation, .. } => *generation = 0,
+        Action::Compute { work, .. } => work.checksums.iter_mut().for_each(|(_, seed)| seed.generation = 0),
+        _ => {}
     }
 }

@@ -1,0 +1,121 @@
+//! What is under way outside the engine: names of inputs, outputs, computations and buffers, whom
+//! their answers are for, and the actions that the driver has not taken yet.
+
+use crate::engine::{IoOwner, JobOwner};
+use crate::holders::Holders;
+use crate::{Action, BufferId, Compute, IoId, JobId, Operand, Slot};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Everything that the driver was asked for, or is to be.
+#[derive(Debug)]
+pub(crate) struct Io {
+    /// The last name given.
+    counter: u64,
+    ios: BTreeMap<IoId, (Slot, IoOwner)>,
+    jobs: BTreeMap<JobId, JobOwner>,
+    actions: VecDeque<Action>,
+    holders: Holders,
+}
+
+impl Io {
+    /// Begins with nothing under way, and with names behind this one.
+    pub(crate) fn after(counter: u64) -> Io {
+        Io {
+            counter,
+            ios: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            actions: VecDeque::new(),
+            holders: Holders::default(),
+        }
+    }
+
+    /// The last name given; another engine of the same volume goes on behind it.
+    pub(crate) fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// Names up to this one are given.
+    pub(crate) fn go_on_from(&mut self, counter: u64) {
+        self.counter = self.counter.max(counter);
+    }
+
+    /// Gives a name that nothing else has.
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.counter += 1;
+        self.counter
+    }
+
+    /// Whether no answer of a device or of a computation is waited for.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ios.is_empty() && self.jobs.is_empty()
+    }
+
+    /// Whether the driver has taken every action.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.actions.is_empty()
+    }
+
+    /// Leaves an action for the driver.
+    pub(crate) fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    /// Takes the next action, until there is none.
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// Names an input or output; the action with it comes next.
+    pub(crate) fn new_io(&mut self, slot: Slot, owner: IoOwner) -> IoId {
+        let io = IoId(self.next_id());
+        self.ios.insert(io, (slot, owner));
+        io
+    }
+
+    /// Takes what an input or output was for when it has ended.
+    pub(crate) fn io_ended(&mut self, io: IoId) -> Option<(Slot, IoOwner)> {
+        self.ios.remove(&io)
+    }
+
+    /// Has something computed.
+    pub(crate) fn compute(&mut self, owner: JobOwner, work: Compute) {
+        let job = JobId(self.next_id());
+        self.jobs.insert(job, owner);
+        self.act(Action::Compute { job, work });
+    }
+
+    /// Takes what a computation was for when it has ended.
+    pub(crate) fn job_ended(&mut self, job: JobId) -> Option<JobOwner> {
+        self.jobs.remove(&job)
+    }
+
+    /// Names a buffer, held once.
+    pub(crate) fn new_buffer(&mut self) -> BufferId {
+        let number = self.next_id();
+        self.holders.name(number)
+    }
+
+    /// A buffer of a user's is the engine's from now on.
+    pub(crate) fn adopt(&mut self, buffer: BufferId) {
+        self.holders.adopt(buffer);
+    }
+
+    /// One more holder of a buffer.
+    pub(crate) fn hold(&mut self, buffer: BufferId) {
+        self.holders.hold(buffer);
+    }
+
+    /// One holder less; the last lets the driver have it back.
+    pub(crate) fn release(&mut self, buffer: BufferId) {
+        if self.holders.release(buffer) {
+            self.act(Action::Release(buffer));
+        }
+    }
+
+    /// One holder less of the buffer of an operand, if it has one.
+    pub(crate) fn release_operand(&mut self, operand: Operand) {
+        if let Operand::Buffer(buffer) = operand {
+            self.release(buffer);
+        }
+    }
+}

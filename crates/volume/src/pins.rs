@@ -1,0 +1,55 @@
+//! Places that nothing may be written to although they are free: something reads them, or a device
+//! that lacks them gets them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Physical stripes and rows of the log that are held.
+#[derive(Debug, Default)]
+pub(crate) struct Pins {
+    /// How many hold a stripe.
+    stripes: BTreeMap<u32, u32>,
+    /// Rows of which a part is written again for a device that lacks it.
+    rows: BTreeSet<u32>,
+}
+
+impl Pins {
+    /// One more holder of a physical stripe.
+    pub(crate) fn pin(&mut self, physical: u32) {
+        *self.stripes.entry(physical).or_default() += 1;
+    }
+
+    /// One holder less.
+    pub(crate) fn unpin(&mut self, physical: u32) {
+        if let Some(count) = self.stripes.get_mut(&physical) {
+            *count -= 1;
+            if *count == 0 {
+                self.stripes.remove(&physical);
+            }
+        }
+    }
+
+    /// Whether something holds a physical stripe.
+    pub(crate) fn holds(&self, physical: u32) -> bool {
+        self.stripes.contains_key(&physical)
+    }
+
+    /// Holds rows of the log until [`Pins::unpin_rows`].
+    pub(crate) fn pin_rows(&mut self, rows: impl IntoIterator<Item = u32>) {
+        self.rows.extend(rows);
+    }
+
+    /// Lets go of all rows.
+    pub(crate) fn unpin_rows(&mut self) {
+        self.rows.clear();
+    }
+
+    /// Whether a row is held.
+    pub(crate) fn holds_row(&self, row: u32) -> bool {
+        self.rows.contains(&row)
+    }
+
+    /// How many rows are held.
+    pub(crate) fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+}
