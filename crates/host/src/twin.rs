@@ -126,12 +126,12 @@ struct State {
     named: u64,
 }
 
-/// What a step of copying has come to.
+/// The result of a step of copying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Copied or compared, in bytes.
     Copied(u64),
-    /// Nothing is left but superblocks.
+    /// Only superblocks are left.
     Ready,
     /// The replacement is over, one way or the other.
     Over,
@@ -493,7 +493,7 @@ impl Twin {
         gaps
     }
 
-    /// What the old device has where superblocks lie.
+    /// The content of the old device at the places of superblocks.
     fn read_superblocks(&self) -> Result<Vec<AlignedBuf>, DeviceError> {
         let old = Timely::new(self.old.clone(), self.patience.held);
         let read = |&at: &u64| {

@@ -60,7 +60,7 @@ pub(crate) struct Commit {
     pub(crate) members_changed: bool,
     /// It writes a record although nothing changes: that says of the one before that it is durable.
     proves: bool,
-    /// Whether it wrote a record.
+    /// True if it wrote a record.
     has_record: bool,
     /// The epoch that it ends.
     pub(crate) ends: Option<EpochId>,

@@ -109,7 +109,7 @@ pub(crate) struct EpochRead {
     buffer: BufferId,
 }
 
-/// What the record of an end says of a stripe.
+/// The entry of a stripe in the record of an end.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) logical: u32,

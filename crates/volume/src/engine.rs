@@ -121,7 +121,7 @@ pub(crate) struct Engine {
     pub(crate) blank: BTreeSet<Slot>,
     /// What is dirty is to be made durable although nobody waits for it.
     pub(crate) commit_wanted: bool,
-    /// Nobody has asked for anything for a while.
+    /// True after some time without a request.
     pub(crate) idle: bool,
     /// A snapshot is to be written at the next moment, whatever the journal says.
     pub(crate) snapshot_wanted: bool,
@@ -276,13 +276,13 @@ impl Engine {
         self.begin_later();
     }
 
-    /// Whether nothing is under way.
+    /// True if nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
         let reads = self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty();
         self.io.is_idle() && reads
     }
 
-    /// Whether every device has all that it should have, as far as anybody has looked, and records
+    /// True if every device has all that it should have, as far as anybody has looked, and records
     /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
@@ -344,7 +344,7 @@ impl Engine {
         self.drive();
     }
 
-    /// Whether requests wait: until the volume is of one time, and what is told of it stays true.
+    /// True if requests wait: until the volume is of one time, and what is told of it stays true.
     pub(crate) fn serves_nobody(&self) -> bool {
         (self.is_redoing() || self.is_provisional) && !self.failed
     }
@@ -390,7 +390,7 @@ impl Engine {
         self.unblock();
     }
 
-    /// Whether it can make nothing durable any more, and says so to everybody.
+    /// True if it can make nothing durable any more; every request is answered so.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }

@@ -1,5 +1,5 @@
-//! A replacement that a crash cuts off after every operation, in a world of two devices of which
-//! each keeps of what was not flushed what it likes.
+//! Replacements with a crash after every operation, in a world of two devices. Each device keeps any
+//! part of the writes that were not flushed.
 
 use super::*;
 use pantile_device::{Fault, Faulty, MemoryDevice, OpKind};
@@ -12,7 +12,7 @@ const MARK: u8 = 251;
 const OLD: usize = 0;
 const NEW: usize = 1;
 
-/// What happened, in order.
+/// All events, in order.
 #[derive(Clone, Copy, Debug)]
 enum Did {
     /// A block of a device has a content.
@@ -92,7 +92,7 @@ enum Bug {
     DropsTheOld,
 }
 
-/// What is done with the pair.
+/// An action on the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
     /// A step of the copy.
@@ -104,14 +104,13 @@ enum Moment {
     After,
 }
 
-/// A device of a pair that has a bug: what the pair should not have done does not reach it, and what
-/// it should have noticed is not shown.
+/// A device of a pair with a bug: it drops or hides some of the operations.
 struct Buggy {
     bug: Bug,
     is_new: bool,
     device: Arc<dyn Device>,
     old: Arc<dyn Device>,
-    /// What is done, and the end of what steps have written.
+    /// The present action, and the end of the part that steps have written.
     moment: Arc<Mutex<(Moment, u64)>>,
 }
 
@@ -486,7 +485,7 @@ fn a_new_device_that_fails_leaves_the_old_one_alone() {
 }
 
 #[test]
-fn what_the_old_device_cannot_read_any_more_the_copy_gives() {
+fn blocks_unreadable_on_the_old_device_are_read_from_the_copy() {
     let (old, new, twin) = pair();
     let bad = |block: u64| block * BLOCK as u64..(block + 1) * BLOCK as u64;
     old.fail_within(OpKind::Read, bad(5), Fault::Errno(EIO));
@@ -575,7 +574,7 @@ fn impatient_pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Tw
     (old, new, twin)
 }
 
-/// It hangs for longer than anybody waits here.
+/// It hangs for longer than this test waits.
 const LONG: Fault = Fault::Delay(Duration::from_secs(2));
 
 #[test]

@@ -63,7 +63,7 @@ pub struct Dump {
 /// A pool.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    /// Its name, as somebody wrote it.
+    /// Its name, as in the dump.
     pub name: String,
     /// Its number.
     pub id: i64,

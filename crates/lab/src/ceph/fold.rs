@@ -2,7 +2,7 @@
 //!
 //! Equations hold at every byte offset of a stripe, so they hold for every sum of products of
 //! offsets, with the same coefficients in each shard. A fold adds up all blocks of a shard, each
-//! times a coefficient of its place. Shards that lie on different machines are compared by their
+//! times a coefficient of its place. Shards on different machines are compared by their
 //! folds, and a wrong shard has a wrong fold.
 //!
 //! Byte x of a block reaches byte x of the fold alone: wrong bytes of a fold are at most as many as

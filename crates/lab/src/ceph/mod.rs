@@ -39,7 +39,7 @@ pub const WARNS: u32 = 21;
 /// The first release without it.
 pub const STRANDS: u32 = 22;
 
-/// So many different profiles are examined; what comes then is listed without its numbers.
+/// Profiles that are examined, at most; later ones are listed without numbers.
 pub const EXAMINED_MAX: usize = 64;
 
 /// How pools are examined.

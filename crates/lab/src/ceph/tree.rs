@@ -173,7 +173,7 @@ impl Tree {
         if osds.is_empty() {
             return Err(TreeError::NoOsd);
         }
-        // From the OSDs up; whoever made a circle of buckets is seen once.
+        // From the OSDs up; a circle of buckets is visited once.
         let mut parents: HashMap<i64, Vec<i64>> = HashMap::new();
         for node in &nodes {
             node.children.iter().for_each(|&child| parents.entry(child).or_default().push(node.id));

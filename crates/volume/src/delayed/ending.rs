@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    /// Nothing lasts any more: everybody is told so.
+    /// Fails every request, as nothing can be made durable.
     fn give_up_epochs(&mut self) {
         let blocked = std::mem::take(&mut self.delayed.blocked);
         let mut waiting: Vec<RequestId> = blocked.into_iter().map(|(id, _)| id).collect();

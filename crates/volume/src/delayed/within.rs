@@ -1,4 +1,4 @@
-//! What is asked of an epoch: its writes, trims and reads.
+//! Requests of an epoch: writes, trims and reads.
 
 use super::{EpochRead, ranges_of};
 use crate::engine::{Engine, IoOwner};
@@ -256,7 +256,7 @@ impl Engine {
         }
     }
 
-    /// Whether the parity of a stripe is made, and nobody has written to it since this version.
+    /// True if the parity of a stripe is made, and nobody has written to it since this version.
     pub(crate) fn is_settled_as_of(&self, owed: OwedId, version: u64) -> bool {
         self.delayed.stripes.get(&owed).is_some_and(|owed| owed.version == version && owed.settled)
     }

@@ -32,9 +32,10 @@ const RECORDS: &str = "/run/pantile";
 /// thread.
 const CONNECTIONS: &str = "4";
 
-/// Seconds that the kernel waits for one answer. A member that hangs counts as lost after 30 s, and
-/// its requests continue.
-const TIMEOUT_S: &str = "180";
+/// Seconds that the kernel waits for an answer before it gives up a connection and asks on another.
+/// A member that hangs counts as lost after 30 s. Less than [`LINKED`]: kernels of Debian 12 have lost
+/// udev's first read in a boot, and the second one must come before systemd gives up the device.
+const TIMEOUT_S: &str = "45";
 
 /// The lines of a record, which udev reads as well.
 const NAME: &str = "PANTILE_NAME=";

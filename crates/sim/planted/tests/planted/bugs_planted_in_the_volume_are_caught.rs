@@ -13,7 +13,7 @@ enum Worlds {
     Usual,
     /// Few places, a crash every few requests, and devices that lose writes.
     Forgetful,
-    /// The same with devices that come and go.
+    /// Runs them with devices that come and go.
     Restless,
 }
 

@@ -19,7 +19,7 @@ pub enum Bug {
     ReusesFreedTooEarly,
     /// A device that comes back counts as present at once.
     TrustsStaleDevice,
-    /// Whatever a device gives is taken for what was written.
+    /// Blocks of a device are used without a comparison.
     DropsChecksum,
     /// Checksums are seeded with no generation, and headers of any generation count.
     ForgetsGeneration,
@@ -65,7 +65,7 @@ pub enum Bug {
     /// The place of a stripe of an epoch that is aborted is free although its last write is not
     /// reported.
     FreesEpochTooEarly,
-    /// What a lost device alone had of an epoch is not called lost.
+    /// Blocks of an epoch that only a lost device had are not reported as lost.
     ForgetsEpochLosses,
     /// Parity that was made in advance counts although the data have changed.
     KeepsStaleParity,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A volume as the simulation drives it.
 pub struct Driven {
     pub volume: Volume,
-    /// Whether all of the maps are looked at after each event.
+    /// True if all maps are checked after each event.
     pub checks: bool,
     /// Nothing but crashes happens to its devices: none may be said to have given wrong blocks.
     pub is_sound: bool,
@@ -34,7 +34,7 @@ pub struct Driven {
 pub static PATCHED: AtomicU64 = AtomicU64::new(0);
 
 impl Driven {
-    /// What the volume says of itself, when it serves.
+    /// The status of the volume while it serves.
     pub fn status(&self) -> Option<Status> {
         self.volume.status()
     }
@@ -213,7 +213,7 @@ pub fn patched_worlds() -> Vec<Real> {
     shapes.enumerate().map(world).collect()
 }
 
-/// What goes wrong beside crashes.
+/// Faults beside crashes.
 pub const WEATHERS: [&[Fault]; 6] = [
     &[],
     &[Fault::Gone, Fault::Slow],
