@@ -15,7 +15,16 @@ fn a_relative_destdir_is_below_the_folder_of_the_caller() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folder = tempfile::tempdir().expect("a folder");
     let at = |path: &str| folder.path().join(path);
-    for name in ["tools", "bindings/c/include", "bin", "built/release", "caller"] {
+    let folders = [
+        "tools",
+        "bindings/c/include",
+        "bindings/c/cmake",
+        "bindings/isal/include",
+        "bin",
+        "built/release",
+        "caller",
+    ];
+    for name in folders {
         fs::create_dir_all(at(name)).expect("a folder");
     }
     let copied = [
@@ -24,6 +33,10 @@ fn a_relative_destdir_is_below_the_folder_of_the_caller() {
         "Cargo.toml",
         "bindings/c/pantile.pc.in",
         "bindings/c/include/pantile.h",
+        "bindings/c/cmake/pantile-config.cmake.in",
+        "bindings/c/cmake/pantile-config-version.cmake.in",
+        "bindings/isal/libisal.pc.in",
+        "bindings/isal/include/isa-l.h",
     ];
     for name in copied {
         fs::copy(repository.join(name), at(name)).expect("it is copied");

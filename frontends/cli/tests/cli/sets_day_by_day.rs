@@ -59,11 +59,21 @@ impl Place {
 fn every_command_that_is_proposed_can_be_run_as_it_stands() {
     let place = Place::new();
     place.good(&SEAL);
+    // Deleted on purpose or not: each of both commands is right.
     let broken = place.path("my photos/2026/03.raw");
-    fs::remove_file(&broken).expect("removed");
-    let found = place.run(&["verify", "my parity"]);
-    assert_eq!((found.status, place.follow(&found.stdout)), (1, 1), "{}", found.stdout);
-    assert!(broken.exists() && place.run(&["verify", "my parity"]).status == 0);
+    for is_kept in [false, true] {
+        fs::remove_file(&broken).expect("removed");
+        let found = place.run(&["verify", "my parity"]);
+        let commands: Vec<&str> =
+            found.stdout.split('\'').filter(|part| part.starts_with("pantile ")).collect();
+        assert_eq!((found.status, commands.len()), (1, 2), "{}", found.stdout);
+        place.follow(&format!("'{}'", commands[usize::from(is_kept)]));
+        assert!(broken.exists() == is_kept && place.run(&["verify", "my parity"]).status == 0);
+        if !is_kept {
+            fs::write(&broken, "new").expect("written");
+            place.good(&SEAL);
+        }
+    }
     // Changed, moved, and sealed under a name of its own.
     fs::write(&broken, "something new").expect("written");
     let found = place.run(&["verify", "my parity"]);
