@@ -154,6 +154,12 @@ pub trait Disk: Send + Sync {
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         self.look(path)?.meta()
     }
+    /// True if a file system is mounted at a path.
+    fn is_mount(&self, path: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let device = |path: &Path| std::fs::metadata(path).ok().map(|meta| meta.dev());
+        device(path).zip(device(&path.join(".."))).is_some_and(|(own, above)| own != above)
+    }
     /// Describes the directories on the way to one: first the root that it lies below, last itself.
     ///
     /// Each is described when the next one was opened in it: a rename that led there has changed

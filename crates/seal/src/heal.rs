@@ -238,9 +238,7 @@ fn hold_back_unmounted(
     report: &mut HealReport,
 ) -> Vec<(usize, Way)> {
     let emptied = set.emptied();
-    let device = |path: &Path| set.world.disk.meta(path).ok().map(|meta| meta.id.device);
-    let is_mount =
-        |path: &PathBuf| device(path).zip(device(&parent(path))).is_some_and(|(own, above)| own != above);
+    let is_mount = |path: &PathBuf| set.world.disk.is_mount(path);
     let mounted = set.sources.iter().zip(&emptied).find(|(path, emptied)| !**emptied && is_mount(path));
     let Some((like, _)) = mounted.filter(|_| !options.yes) else { return files };
     let is_unmounted = |source: usize| emptied[source] && !is_mount(&set.sources[source]);

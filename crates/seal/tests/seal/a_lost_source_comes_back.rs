@@ -244,7 +244,7 @@ fn the_top_folder_of_a_new_disk_gets_its_mode_and_time() {
     let disks = disks(&place, 3, 5);
     fs::set_permissions(&disks[1], fs::Permissions::from_mode(0o700)).unwrap();
     age(&disks[1], 1_500_000_000);
-    seal(&options(&place, &disks, "raid5", true), &mut Silent).unwrap();
+    seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
     fs::remove_dir_all(&disks[1]).unwrap();
     fs::create_dir(&disks[1]).unwrap();
     let set = SetPaths { disks: at(&disks), ..place.set() };
@@ -258,7 +258,7 @@ fn the_top_folder_of_a_new_disk_gets_its_mode_and_time() {
 fn a_disk_that_is_not_mounted_is_not_restored_into_its_folder() {
     let place = Place::new();
     let disks = disks(&place, 3, 6);
-    seal(&options(&place, &disks, "raid5", true), &mut Silent).unwrap();
+    seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
     let before = content(&disks[0]);
     fs::remove_dir_all(&disks[0]).unwrap();
     fs::create_dir(&disks[0]).unwrap();

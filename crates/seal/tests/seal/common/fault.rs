@@ -446,6 +446,10 @@ impl Disk for FaultDisk {
         self.inner.make_dir(path)
     }
 
+    fn is_mount(&self, path: &Path) -> bool {
+        self.faults.devices.iter().any(|(dir, _)| path.ends_with(dir))
+    }
+
     fn look(&self, path: &Path) -> io::Result<Box<dyn Seen>> {
         self.alive()?;
         let is_unreadable = |end: &str| !end.is_empty() && path.to_string_lossy().ends_with(end);
