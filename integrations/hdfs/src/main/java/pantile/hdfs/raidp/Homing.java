@@ -48,7 +48,10 @@ final class Homing implements Closeable {
   private final String pool;
   private final Thread thread = new Thread(this::work, "RAIDP spare copies");
 
-  /** The live disks and the blocks of the last round, if it left nothing to do; else empty. */
+  /**
+   * The live disks and the blocks of the last round, if nothing can be done before another disk is
+   * live; else empty.
+   */
   private Set<Integer> idleDisks = Collections.emptySet();
 
   private Set<Long> idleBlocks = Collections.emptySet();
@@ -101,10 +104,13 @@ final class Homing implements Closeable {
     boolean isAnswered = ask(spares, nodes, places, there);
     int moved = 0;
     int failed = 0;
+    boolean isSettled = true;
     for (long block : spares) {
       Set<Integer> lacking =
           new TreeSet<>(places.getOrDefault(block, Collections.emptySet()));
       lacking.removeAll(there.getOrDefault(block, Collections.emptySet()));
+      // With both copies at home the NameNode deletes one of the three, and not always this one.
+      isSettled &= !lacking.isEmpty();
       lacking.removeIf(one -> nodes.of(one) == null);
       Held held = replicas.get(block);
       if (lacking.isEmpty() || held == null || !held.isFinalized()) {
@@ -124,7 +130,7 @@ final class Homing implements Closeable {
         return;
       }
     }
-    boolean isIdle = isAnswered && moved + failed == 0;
+    boolean isIdle = isAnswered && isSettled && moved + failed == 0;
     idleDisks = isIdle ? nodes.disks() : Collections.emptySet();
     idleBlocks = isIdle ? spares : Collections.emptySet();
     if (moved > 0) {
