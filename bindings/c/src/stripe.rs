@@ -115,7 +115,7 @@ impl<'s> Stripe<'s> {
         self.check_all(access, beside)
     }
 
-    /// The same for columns in any order.
+    /// Checks columns in any order.
     #[inline(never)]
     fn check_all(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
         // Filled in place: moving it costs more than all other checks.
@@ -193,8 +193,8 @@ impl<'s> Stripe<'s> {
     /// Runs a program on the cells of a byte range of the elements, some of which have no buffer of
     /// the caller. `give` returns the kind of each cell, and `run` gets the buffers.
     ///
-    /// Where some are not given and are written all the same (`may_be_aside`), these go to memory of
-    /// the thread, of which a MiB is kept: the range is then done in tiles.
+    /// Where some are not given and are written all the same (`may_be_aside`), these go to memory
+    /// of the thread, of which a MiB is kept: the range is then done in tiles.
     #[inline]
     pub(crate) fn run(
         &self,

@@ -2,8 +2,9 @@
 //! `libisal.so.2` runs with this library in its place and gets the same bytes.
 //!
 //! Tables are recognised by content, never by address (`tables.rs`); a matrix
-//! is used as it is, or compiled and found again by content (`compiled.rs`, the one module that knows
-//! the kernels). Functions for checksums and compression go to the real library (`passed_on.rs`).
+//! is used as it is, or compiled and found again by content (`compiled.rs`, the one module that
+//! knows the kernels). Functions for checksums and compression go to the real library
+//! (`passed_on.rs`).
 //!
 //! What ISA-L's interface cannot say, and what happens then, is on the page `docs/isal.md`: a call
 //! that can neither be right nor report it ends the process. Nothing is written to standard error

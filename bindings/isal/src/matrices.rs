@@ -106,8 +106,8 @@ pub unsafe extern "C" fn gf_invert_matrix(in_mat: *mut u8, out_mat: *mut u8, n: 
 
 /// Gauss and Jordan, the first row that has a pivot at a time; `false` at a column without one.
 ///
-/// Both matrices lie side by side, a line of `work` for each row, so that the multiples of a pivot's
-/// row are added to all other rows in one sum.
+/// Both matrices lie side by side, a line of `work` for each row, so that the multiples of a
+/// pivot's row are added to all other rows in one sum.
 fn invert(n: usize, input: &mut [u8], output: &mut [u8]) -> bool {
     let width = 2 * n;
     let mut work: SmallVec<[u8; WORK_BYTES]> = SmallVec::from_elem(0, n * width);

@@ -72,8 +72,8 @@ pub fn from_nibbles(slot: &Slot) -> Option<u8> {
     (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
 }
 
-/// Tells nibbles by the first slot of a table. `false` also where the first coefficient is zero, which
-/// is written alike in every form.
+/// Tells nibbles by the first slot of a table. `false` also where the first coefficient is zero,
+/// which is written alike in every form.
 pub fn starts_with_nibbles(slot: &Slot) -> bool {
     slot[0] == 0 && slot[1] != 0
 }

@@ -20,7 +20,8 @@ pub fn choose(n: u64, k: u64) -> u64 {
     sets as u64
 }
 
-/// Makes the next set of `set`, ascending numbers below `n`; false after the last, `n - k` to `n - 1`.
+/// Makes the next set of `set`, ascending numbers below `n`; false after the last, `n - k` to `n -
+/// 1`.
 ///
 /// The first set of a size is `0..size`.
 pub fn next_set(set: &mut [usize], n: usize) -> bool {

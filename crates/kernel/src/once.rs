@@ -46,8 +46,9 @@ type SumOnce = unsafe fn(Grid<'_>, Start<'_>, &[*const u8], &[*mut u8], usize);
 
 /// Computes `outputs[o] = start[o] + sum over s of coefficient(o, s) * sources[s]`.
 ///
-/// Cost: no allocation, no lock; some nanoseconds, and about one for each coefficient, before a byte
-/// moves. One pass over the sources for eight outputs. Panics if the grid or `start` is too short.
+/// Cost: no allocation, no lock; some nanoseconds, and about one for each coefficient, before a
+/// byte moves. One pass over the sources for eight outputs. Panics if the grid or `start` is too
+/// short.
 ///
 /// # Safety
 ///
@@ -161,8 +162,9 @@ unsafe fn by_passes<E: Engine>(
                 outputs: &to,
                 len,
             };
-            // SAFETY: the caller's promise; outputs of the group before are the start of this one. The engine is a witness of its instructions, and the job has the
-            // shape that the kernel was picked for.
+            // SAFETY: the caller's promise; outputs of the group before are the start of this one.
+            // The engine is a witness of its instructions, and the job has the shape that the
+            // kernel was picked for.
             unsafe { kernel(&job) };
             taken += group.len();
             if taken == sources.len() {

@@ -10,7 +10,8 @@
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
 //! * [`prove()`], [`Survivors`]: which sets of lost columns are survivable, or of devices that hold
 //!   them by a placement, counted exactly, with witnesses;
-//! * [`SetTally`]: which sets of things that fail together, such as disks, are survivable, by trial;
+//! * [`SetTally`]: which sets of things that fail together, such as disks, are survivable, by
+//!   trial;
 //! * [`usual_placement()`]: the default placement of a volume;
 //! * [`evidence()`], [`codeword()`]: facts that let others check a tolerance, and its limit;
 //! * [`Locator`]: the wrong columns, from equations whose sums are not zero;

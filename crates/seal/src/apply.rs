@@ -1,5 +1,5 @@
-//! Changes of a set and of its originals: decided by a journal, written in batches, finished after a
-//! kill.
+//! Changes of a set and of its originals: decided by a journal, written in batches, finished after
+//! a kill.
 
 pub(crate) mod batch;
 pub(crate) mod commit;

@@ -27,7 +27,7 @@ pub struct Fault {
     pub what: String,
     /// The file, directory or device that it is about, if it is about one.
     pub path: Option<PathBuf>,
-    /// What helps; empty if nothing does.
+    /// The remedy; empty if there is none.
     pub hint: String,
 }
 
@@ -73,7 +73,7 @@ pub enum FaultKind {
     TooMuchLost {
         /// Everything that is lost, and what would help.
         losses: Box<Losses>,
-        /// What was repaired in spite of it.
+        /// The report of the repairs made all the same.
         healed: Option<Box<HealReport>>,
     },
     /// Something stood in the way of healing.
@@ -84,7 +84,7 @@ pub enum FaultKind {
     NotRestored {
         /// The worst reason.
         why: Box<Fault>,
-        /// What was restored, and everything that was not.
+        /// The report of the restored files and of the others.
         report: Box<UnsealReport>,
     },
     /// The new state is decided, but not all of it is in the shards yet; what stood in the way.
@@ -188,7 +188,8 @@ impl Fault {
         Fault::new(FaultKind::Unfinished(Box::new(why)), what).at(journal).hint(hint)
     }
 
-    /// Shards of columns that cannot be used, or else damaged blocks, in a set that is to be changed.
+    /// Shards of columns that cannot be used, or else damaged blocks, in a set that is to be
+    /// changed.
     pub(crate) fn needs_heal(columns: &[usize], blocks: u64) -> Fault {
         let found = match columns.is_empty() {
             true => format!("{blocks} of its blocks are damaged"),
@@ -208,7 +209,7 @@ impl Fault {
         Fault::new(FaultKind::TooMuchLost { losses, healed }, what)
     }
 
-    /// Nothing was named that could be sealed.
+    /// The fault of a seal without sources.
     pub(crate) fn no_sources() -> Fault {
         Fault::request("nothing to seal was named").hint("name a directory or files; if the shards of a set were here, name another directory of its shards")
     }

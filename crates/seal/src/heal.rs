@@ -229,8 +229,9 @@ fn hold_back(
     Vec::new()
 }
 
-/// Holds back the originals of a disk that is not mounted: its folder is empty and on the disk of its
-/// parent, and another source is a disk of its own. Restored there, they would fill the wrong disk.
+/// Holds back the originals of a disk that is not mounted: its folder is empty and on the disk of
+/// its parent, and another source is a disk of its own. Restored there, they would fill the wrong
+/// disk.
 fn hold_back_unmounted(
     set: &Set<'_>,
     files: Vec<(usize, Way)>,

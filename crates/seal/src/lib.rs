@@ -99,8 +99,8 @@ pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<Un
 /// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write
 /// to the set can.
 ///
-/// [`SetPaths::pin`] holds a set against it. Errors: [`FaultKind::NeedsHeal`] if a block is not what was sealed.
-/// Cost: every block is read; 32 bytes of pin for each.
+/// [`SetPaths::pin`] holds a set against it. Errors: [`FaultKind::NeedsHeal`] if a block is not
+/// what was sealed. Cost: every block is read; 32 bytes of pin for each.
 pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, Fault> {
     System::new().world().pin(set, file, progress)
 }

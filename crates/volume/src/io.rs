@@ -1,4 +1,4 @@
-//! What is under way outside the engine: names of inputs, outputs, computations and buffers, whom
+//! Work under way outside the engine: names of inputs, outputs, computations and buffers, whom
 //! their answers are for, and the actions that the driver has not taken yet.
 
 use crate::engine::{IoOwner, JobOwner};
@@ -45,12 +45,12 @@ impl Io {
         self.counter
     }
 
-    /// Whether no answer of a device or of a computation is waited for.
+    /// True if no answer of a device or of a computation is pending.
     pub(crate) fn is_idle(&self) -> bool {
         self.ios.is_empty() && self.jobs.is_empty()
     }
 
-    /// Whether the driver has taken every action.
+    /// True if the driver has taken every action.
     pub(crate) fn is_taken(&self) -> bool {
         self.actions.is_empty()
     }

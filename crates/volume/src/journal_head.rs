@@ -46,7 +46,7 @@ impl JournalHead {
         self.under_way = blocks;
     }
 
-    /// What was written is durable, or the commit came to nothing.
+    /// Ends a write: it is durable, or its commit failed.
     pub(crate) fn end_commit(&mut self, has_record: bool) {
         self.next += u64::from(has_record);
         self.under_way = 0;
@@ -57,12 +57,12 @@ impl JournalHead {
         self.used = 0;
     }
 
-    /// Whether less than half of a ring of so many blocks is certain to be free.
+    /// True if less than half of a ring of this length is certain to be free.
     pub(crate) fn is_low(&self, ring_blocks: u32) -> bool {
         2 * self.used > ring_blocks
     }
 
-    /// Whether so many more blocks of a ring are certain to be free.
+    /// True if this number of further blocks of a ring is certain to be free.
     pub(crate) fn has_free(&self, blocks: u32, ring_blocks: u32) -> bool {
         self.used + blocks < ring_blocks
     }

@@ -28,7 +28,7 @@ impl Pins {
         }
     }
 
-    /// Whether something holds a physical stripe.
+    /// True if a physical stripe is held.
     pub(crate) fn holds(&self, physical: u32) -> bool {
         self.stripes.contains_key(&physical)
     }
@@ -43,7 +43,7 @@ impl Pins {
         self.rows.clear();
     }
 
-    /// Whether a row is held.
+    /// True if a row is held.
     pub(crate) fn holds_row(&self, row: u32) -> bool {
         self.rows.contains(&row)
     }

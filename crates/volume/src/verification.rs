@@ -4,12 +4,12 @@ use crate::Slot;
 use pantile_format::Crc64;
 use std::collections::BTreeMap;
 
-/// What is known of the last record, which a device may lack.
+/// The last record, which a device can lack.
 #[derive(Debug, Default)]
 pub(crate) struct Verification {
     /// Its first generation; `None` when the volume is open.
     since: Option<u64>,
-    /// What the headers of the chunks that it wrote must be.
+    /// The headers of the chunks that it wrote.
     digests: BTreeMap<(u32, Slot), Crc64>,
     /// Blocks that could not be had.
     lost: usize,
@@ -26,7 +26,7 @@ impl Verification {
         self.since
     }
 
-    /// Whether the volume is still being opened.
+    /// True while the volume is opened.
     pub(crate) fn is_under_way(&self) -> bool {
         self.since.is_some()
     }
@@ -36,7 +36,7 @@ impl Verification {
         self.digests.insert((physical, slot), digest);
     }
 
-    /// What the header of a chunk must be, if the last record wrote it.
+    /// Returns the header of a chunk, if the last record wrote it.
     pub(crate) fn digest(&self, physical: u32, slot: Slot) -> Option<&Crc64> {
         self.digests.get(&(physical, slot))
     }
@@ -46,7 +46,7 @@ impl Verification {
         self.lost += usize::from(!is_there);
     }
 
-    /// Whether a block could not be had.
+    /// True if a block could not be read.
     pub(crate) fn has_lost(&self) -> bool {
         self.lost > 0
     }

@@ -1,5 +1,5 @@
-//! Replacements with a crash after every operation, in a world of two devices. Each device keeps any
-//! part of the writes that were not flushed.
+//! Replacements with a crash after every operation, in a world of two devices. Each device keeps
+//! any part of the writes that were not flushed.
 
 use super::*;
 use pantile_device::{Fault, Faulty, MemoryDevice, OpKind};

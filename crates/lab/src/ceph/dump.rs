@@ -71,7 +71,7 @@ pub struct Pool {
     pub pg_num: u64,
     /// Whether parts of objects may be written.
     pub has_overwrites: bool,
-    /// Whether Ceph 20 reads and writes parts of stripes there.
+    /// True if Ceph 20 reads and writes parts of stripes there.
     pub is_optimised: bool,
     /// Bytes of data of a stripe; 0 if the dump does not say it.
     pub stripe_bytes: u64,

@@ -248,7 +248,8 @@ mod tests {
         }
     }
 
-    /// Written by ceph-objectstore-tool 16.2.15: a shard of a pool of isa k=4 m=2, after a snapshot.
+    /// Written by ceph-objectstore-tool 16.2.15: a shard of a pool of isa k=4 m=2, after a
+    /// snapshot.
     fn export() -> Vec<u8> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/foreign/ceph_export");
         std::fs::read(path).unwrap()

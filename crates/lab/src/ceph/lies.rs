@@ -1,7 +1,7 @@
 //! Wrong shards of a pool, whose checksums are right: found by comparing the shards of each object.
 //!
-//! Ceph has no request that reads one shard of an object from an OSD that runs. The tool of a stopped
-//! OSD does: it exports a placement group with a read of every checksum. A [`Scan`] is the
+//! Ceph has no request that reads one shard of an object from an OSD that runs. The tool of a
+//! stopped OSD does: it exports a placement group with a read of every checksum. A [`Scan`] is the
 //! folds ([`super::fold`]) of all shards of a pool on one OSD. [`compare`] takes the scans of all
 //! OSDs and names the wrong shards.
 

@@ -177,8 +177,8 @@ pub(super) fn choose(
         let first_error = first_error.filter(|(path, _)| is_meant(path));
         return match (first_error.or(of_format), of_system) {
             (Some((path, error)), _) => {
-                // What is no shard at all, or one of a newer version, was the wrong thing to name; a
-                // damaged one is a loss.
+                // What is no shard at all, or one of a newer version, was the wrong thing to name;
+                // a damaged one is a loss.
                 let kind = match error {
                     FormatError::NotPantile { .. } | FormatError::Newer { .. } => FaultKind::Request,
                     _ => FaultKind::Lost,

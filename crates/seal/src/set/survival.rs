@@ -2,10 +2,10 @@
 //!
 //! A disk is what the system numbers as one device: two shards in one folder are lost together, and
 //! a shard with the source beside it. How many disks can fail is computed from the equations of the
-//! code for every choice of disks, from the manifest and from what is known to be damaged; no content
-//! is read. Files that changed or are missing since they were sealed are damage, too: their blocks
-//! do not help to recover others. Where nothing is damaged, a choice that holds no more columns than
-//! the code claims to tolerate needs no computation.
+//! code for every choice of disks, from the manifest and from what is known to be damaged; no
+//! content is read. Files that changed or are missing since they were sealed are damage, too: their
+//! blocks do not help to recover others. Where nothing is damaged, a choice that holds no more
+//! columns than the code claims to tolerate needs no computation.
 
 use crate::disk::Disk;
 use crate::report::{DiskContent, DiskLoss, FileStatus, Survival};
@@ -34,7 +34,7 @@ pub(crate) struct Lying<'p> {
     pub(crate) sources: Vec<Option<&'p Path>>,
     /// By stored column; `None` if the shard is lost.
     pub(crate) shards: Vec<(usize, Option<PathBuf>)>,
-    /// What is damaged of those that are there.
+    /// The damage of parts that are there.
     pub(crate) damage: Damaged,
 }
 

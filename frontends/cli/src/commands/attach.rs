@@ -33,8 +33,8 @@ const RECORDS: &str = "/run/pantile";
 const CONNECTIONS: &str = "4";
 
 /// Seconds that the kernel waits for an answer before it gives up a connection and asks on another.
-/// A member that hangs counts as lost after 30 s. Less than [`LINKED`]: kernels of Debian 12 have lost
-/// udev's first read in a boot, and the second one must come before systemd gives up the device.
+/// A member that hangs counts as lost after 30 s. Less than [`LINKED`]: in some boots of Debian 12
+/// udev's first read stays without an answer, and the second must come before systemd gives up.
 const TIMEOUT_S: &str = "45";
 
 /// The lines of a record, which udev reads as well.

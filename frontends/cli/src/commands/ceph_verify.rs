@@ -62,8 +62,8 @@ pub struct ScanCommand {
 ///
 /// Answers: which OSD lies about which object? The scans of all OSDs ('pantile ceph scan') are
 /// compared by the equations of the code. Objects that were written between two scans are counted
-/// and left out. Deep scrub compares checksums that an OSD computes of its own shard: in a pool with
-/// overwrites it cannot find this.
+/// and left out. Deep scrub compares checksums that an OSD computes of its own shard: in a pool
+/// with overwrites it cannot find this.
 #[derive(Args)]
 #[command(after_long_help = "\
 --repair runs on the host of the OSD that stores the wrong shards, while that OSD is stopped: it reads each of them again, \
@@ -272,7 +272,7 @@ impl<'s> Stopped<'s> {
     }
 }
 
-/// What the tool writes, no faster than was asked for.
+/// The output of the tool, limited to the requested rate.
 struct Export {
     child: Child,
     from: ChildStdout,

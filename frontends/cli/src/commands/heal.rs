@@ -53,8 +53,8 @@ pub struct Heal {
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
-    /// Also overwrite shards that are newer than the state that can be restored, and fill folders of
-    /// disks that are not mounted.
+    /// Also overwrite shards that are newer than the state that can be restored, and fill folders
+    /// of disks that are not mounted.
     #[arg(long)]
     yes: bool,
     /// Without checksums: also repair blocks that are only probably wrong, where too few are wrong

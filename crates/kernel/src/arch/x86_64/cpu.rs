@@ -88,8 +88,8 @@ pub(super) fn few_streams() -> Option<FewStreams> {
             ..FEW_STREAMS
         }),
         Kind::Zen4 => Some(FEW_STREAMS),
-        // Streams that begin apart need no groups. Kernels for far streams gain from the first-level
-        // cache on.
+        // Streams that begin apart need no groups. Kernels for far streams gain from the
+        // first-level cache on.
         Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, most_far: 13, far_bytes: 0, ..FEW_STREAMS }),
     }
 }

@@ -227,7 +227,7 @@ pub const WEATHERS: [&[Fault]; 6] = [
 pub struct Real {
     pub geometry: Geometry,
     pub config: Config,
-    /// Whether devices to which nothing but crashes happens must not be blamed.
+    /// True if devices with crashes alone must not be blamed.
     pub watches: bool,
     /// Blocks of epochs in memory, if not as many as usual.
     pub epoch_blocks: Option<usize>,
