@@ -1,6 +1,7 @@
 //! Exports of nbdkit: refusals, and the end of requests when a server goes away.
 
 use super::*;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -23,7 +24,8 @@ impl Server {
         };
         let server = Server { child, dir };
         let begun = Instant::now();
-        while !server.dir.path().join("s").exists() {
+        // The socket has its name before the server listens.
+        while UnixStream::connect(server.dir.path().join("s")).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(30), "nbdkit does not listen");
             std::thread::sleep(Duration::from_millis(5));
         }

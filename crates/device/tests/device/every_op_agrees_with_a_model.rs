@@ -187,7 +187,8 @@ fn exports_agree_in_requests_of_every_size() {
         };
         let Ok(child) = nbdkit.spawn() else { return eprintln!("nbdkit is not installed: left out") };
         let _server = Killed(child);
-        while !socket.exists() {
+        // The socket has its name before the server listens.
+        while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let uri = format!("nbd+unix:///?socket={}", socket.display());
