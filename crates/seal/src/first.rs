@@ -4,7 +4,7 @@
 use crate::apply::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::apply::meta::Meta;
 use crate::disk::{Disk, DiskFile, set_back};
-use crate::fault::sentences::{list_most, paths};
+use crate::fault::sentences::{list_most, paths, words};
 use crate::options::{Progress, SealOptions};
 use crate::report::{Change, PathChange, SealReport};
 use crate::set::bound::{Bound, bind, data_columns, widened};
@@ -50,7 +50,7 @@ pub(crate) fn first_seal(
     progress: &mut dyn Progress,
 ) -> Result<SealReport, Fault> {
     let others = || sets_in(world.disk, &dirs[0]);
-    let code = options.code.as_ref().ok_or_else(|| code_needed(&options.out, &name, &others()))?;
+    let code = options.code.as_ref().ok_or_else(|| code_needed(options, &name, &others()))?;
     code.check_stores().map_err(|error| Fault::request(error.to_string()))?;
     let mode = options.mode.unwrap_or(Mode::Full);
     if mode == Mode::Beside && code.parity().is_empty() {
@@ -214,18 +214,31 @@ pub(crate) fn describe(
     report
 }
 
-/// A new set without a code; the name and sources of the sets that are there.
-fn code_needed(out: &Path, name: &[u8], others: &[(String, Vec<PathBuf>)]) -> Fault {
+/// Returns the fault of a new set without a code, with the commands that the user can have meant:
+/// `others` are the names and sources of the sets in the directory.
+fn code_needed(options: &SealOptions, name: &[u8], others: &[(String, Vec<PathBuf>)]) -> Fault {
+    let out = &options.out;
     let what = format!("there is no set named '{}' in {}", crate::set::names::shown(name), out.display());
     let from = |(name, sources): &(String, Vec<PathBuf>)| format!("'{name}', sealed from {}", paths(sources));
     let from: Vec<String> = others.iter().map(from).collect();
-    match others.is_empty() {
-        true => Fault::request(format!("{what}, and a new one needs a code")).hint(
+    match others {
+        [] => Fault::request(format!("{what}, and a new one needs a code")).hint(
             "say --code raid5 for one parity, raid6 for two, or another such as rs:10+4; if its shards were moved to other \
              disks, leave a symbolic link to each there, under its name",
         ),
-        false => Fault::request(format!("{what}, but {}", list_most(&from))).hint(
-            "to update it give its paths, and its name by --name; a new set needs a code, such as rs:10+4",
+        [(other, sources)] => {
+            let new = options.sources.iter().chain(options.disks.iter().map(|disk| &disk.path));
+            let all = words(sources.iter().chain(new));
+            let is_first = sources[0].file_name().is_some_and(|name| name.to_str() == Some(other));
+            let name = if is_first { String::new() } else { format!(" --name {}", words([&other.into()])) };
+            Fault::request(format!("{what}, but {}", list_most(&from))).hint(format!(
+                "to add what you named to it, run 'pantile seal {all} --out {}{name}'; to update it give its paths alone; \
+                 a new set needs a code, as in --code raid6",
+                words([out])
+            ))
+        }
+        _ => Fault::request(format!("{what}, but {}", list_most(&from))).hint(
+            "to update one give its paths, and its name by --name; a new set needs a code, as in --code raid6",
         ),
     }
     .at(out)

@@ -134,6 +134,7 @@ fn before_healing(set: &Set<'_>, found: VerifyReport, damage: &Damage) -> HealRe
         shards_written: Vec::new(),
         files_healed: Vec::new(),
         kept_aside: Vec::new(),
+        kept_blocks: Vec::new(),
         blocks_repaired: 0,
         stripes_guessed: damage.stripes_guessed(),
         blocks_left: damage.blocks_left(),

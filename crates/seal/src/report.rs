@@ -311,7 +311,8 @@ pub struct Survival {
     pub is_one_source: bool,
     /// Files with content.
     pub files: u64,
-    /// Sealed files that are changed or missing, so that they do not help to recover others.
+    /// Sealed files that are changed or missing in sources that are there, so that they do not help
+    /// to recover others.
     pub unsealed: u64,
     /// The smallest losses that cost files, the worst first, the first 16; none where the code
     /// keeps its promise.
@@ -600,9 +601,12 @@ pub struct HealReport {
     pub stripes_guessed: u64,
     /// Files that have changed since and were therefore left alone, by path.
     pub left_changed: Vec<String>,
-    /// What files held that were healed although something had been done to them since they were
-    /// sealed: beside each, under these names.
+    /// Earlier contents of healed files that were touched since they were sealed, each beside its
+    /// file as `FILE.before-heal`.
     pub kept_aside: Vec<String>,
+    /// Replaced blocks of such files where few differed, at their offsets with holes elsewhere,
+    /// each beside its file as `FILE.replaced-blocks`.
+    pub kept_blocks: Vec<String>,
     /// Blocks that are wrong but could not be put right.
     pub blocks_left: u64,
     /// Shards and files that could have been healed, but something stood in the way.

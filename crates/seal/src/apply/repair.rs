@@ -345,7 +345,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
         let set: SetId = self.set.manifest.set;
         let temp = stray(&parent(path), set, Some(NO_COLUMN - 1 - self.planned.len()));
         let file = disk.create(&temp).map_err(|e| Fault::io("creating", &temp, e))?;
-        Ok(Aside { file, path: free_name(disk, path, "before-heal") })
+        Ok(Aside { file, path: free_name(disk, path, "replaced-blocks") })
     }
 
     /// Gives the journal its name, does it, and removes it. Files of which nothing could be written
@@ -394,7 +394,7 @@ impl<'s, 'w> Repairing<'s, 'w> {
                     report.blocks_repaired += planned.blocks;
                     report.files_healed.push(shown_path(&planned.path));
                     let aside = planned.aside.map(|aside| shown_path(&aside.path));
-                    report.kept_aside.extend(aside);
+                    report.kept_blocks.extend(aside);
                 }
                 Some(Err(error)) if matches!(error.kind, FaultKind::Changed) => {
                     let path = shown_path(&planned.path);

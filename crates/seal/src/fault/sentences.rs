@@ -90,6 +90,16 @@ pub(crate) fn paths(paths: &[PathBuf]) -> String {
     list(&paths.iter().map(|path| path.display()).collect::<Vec<_>>())
 }
 
+/// Returns paths as words of a shell command.
+pub(crate) fn words<'p>(paths: impl IntoIterator<Item = &'p PathBuf>) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,+@%=".contains(c);
+    let word = |path: &PathBuf| match path.display().to_string() {
+        text if !text.is_empty() && text.chars().all(is_plain) => text,
+        text => format!("'{}'", text.replace('\'', "'\\''")),
+    };
+    paths.into_iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
 pub(crate) fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<String>>().join(", ")
 }

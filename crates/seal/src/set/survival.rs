@@ -46,7 +46,7 @@ pub(crate) struct Damaged {
     /// The lanes on which files were changed on purpose, by ascending runs: nothing needs the
     /// content that was sealed.
     pub(crate) changed: Vec<Stretch>,
-    /// Sealed files that are changed or missing.
+    /// Sealed files that are changed or missing in sources that are there.
     pub(crate) files: u64,
 }
 
@@ -71,7 +71,11 @@ impl Damaged {
                 stretches(&extents(is_unsealed)).into_iter().map(cells).collect()
             }
         };
-        let unsealed = set.originals.iter().flatten().filter(|found| beside && is_unsealed(found.status));
+        let emptied = set.emptied();
+        let unsealed = set.manifest.entries.iter().zip(&set.originals).filter(|(entry, original)| {
+            let is_unsealed = original.as_ref().is_some_and(|found| is_unsealed(found.status));
+            beside && is_unsealed && !emptied[entry.source as usize]
+        });
         Damaged {
             cells,
             changed: stretches(&extents(|status| status == FileStatus::Changed)),

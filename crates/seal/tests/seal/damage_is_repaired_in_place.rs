@@ -68,7 +68,7 @@ fn bad_blocks_are_written_where_they_are() {
     let disk = FaultDisk::new(place.dir.path(), Faults::default());
     let report = heal_in(&World { disk: &disk, threads: 1 }, &place).unwrap();
     assert_eq!((report.files_healed.len(), report.blocks_repaired), (1, 3));
-    assert!(report.kept_aside.is_empty());
+    assert!(report.kept_aside.is_empty() && report.kept_blocks.is_empty());
     assert!(fs::read(&link).unwrap() == whole, "the other name has it, too");
     let after = fs::metadata(film(&place)).unwrap();
     assert_eq!((after.ino(), after.nlink(), after.blocks()), (before.ino(), 2, before.blocks()));
@@ -102,8 +102,9 @@ fn a_touched_file_keeps_its_replaced_blocks_beside_it() {
     flip(&film(&place), 20 * BLOCK as u64);
     let touched = fs::read(film(&place)).unwrap();
     let report = heal_in(&System::new().world(), &place).unwrap();
-    let aside = place.tree().join("film.before-heal");
-    assert_eq!(report.kept_aside, [aside.display().to_string()]);
+    let aside = place.tree().join("film.replaced-blocks");
+    assert_eq!(report.kept_blocks, [aside.display().to_string()]);
+    assert!(report.kept_aside.is_empty(), "the file as it was is kept nowhere");
     assert!(fs::read(film(&place)).unwrap() == whole);
     assert_eq!(fs::metadata(film(&place)).unwrap().ino(), inode);
     let kept = fs::read(&aside).unwrap();
@@ -116,6 +117,7 @@ fn a_touched_file_keeps_its_replaced_blocks_beside_it() {
     (0..20).for_each(|i| flip(&film(&place), (10 + i) * BLOCK as u64));
     let other = fs::read(film(&place)).unwrap();
     heal_in(&System::new().world(), &place).unwrap();
+    let aside = place.tree().join("film.before-heal");
     assert!(fs::read(&aside).unwrap() == other && fs::read(film(&place)).unwrap() == whole);
     assert_ne!(fs::metadata(film(&place)).unwrap().ino(), inode);
 }

@@ -137,8 +137,10 @@ fn rot_is_repaired_under_all_names() {
     rot("many03");
     place.heal().unwrap();
     let aside = |tree: &Path| {
-        for path in picture(tree).into_keys().filter(|path| path.to_string_lossy().ends_with(".before-heal"))
-        {
+        let is_kept = |path: &PathBuf| {
+            [".before-heal", ".replaced-blocks"].iter().any(|end| path.to_string_lossy().ends_with(end))
+        };
+        for path in picture(tree).into_keys().filter(is_kept) {
             fs::remove_file(tree.join(path)).unwrap();
         }
     };

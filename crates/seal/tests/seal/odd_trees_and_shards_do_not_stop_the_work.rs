@@ -481,6 +481,18 @@ fn a_shard_that_is_healed_elsewhere_takes_nobodys_place() {
 }
 
 #[test]
+fn the_command_that_adds_a_source_to_a_set_is_printed() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let new = place.dir.path().join("new disk");
+    fs::create_dir(&new).unwrap();
+    write(&new.join("file"), b"new");
+    let text = seal(&SealOptions::new(vec![new.clone()], place.out()), &mut Silent).unwrap_err().to_string();
+    let (tree, out) = (place.tree(), place.out());
+    let command = format!("pantile seal {} '{}' --out {}'", tree.display(), new.display(), out.display());
+    assert!(text.contains(&command), "{text}");
+}
+
+#[test]
 fn shards_that_were_moved_are_asked_for_where_sealing_looks_for_them() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let disk = |column: usize| place.dir.path().join(format!("disk{column}"));

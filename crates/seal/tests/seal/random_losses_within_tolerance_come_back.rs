@@ -143,7 +143,7 @@ fn lose_source(source: &Path, seed: &mut Seed) -> String {
 
 /// Removes what heal keeps of files that were touched.
 fn remove_kept(report: &HealReport) {
-    report.kept_aside.iter().for_each(|path| fs::remove_file(path).unwrap());
+    report.kept_aside.iter().chain(&report.kept_blocks).for_each(|path| fs::remove_file(path).unwrap());
 }
 
 #[test]

@@ -192,20 +192,25 @@ fn files_changed_since_the_seal_count_as_lost() {
             let mut wanted = spread.files();
             let mut unsealed = 0;
             for (source, files) in spread.sources.iter().zip(&mut wanted) {
+                let (mut changed, mut deleted, all) = (0, 0, files.len() as u64);
                 files.retain(|(path, _)| {
                     let path = source.join(path);
                     match seed.below(4) {
-                        0 => fs::remove_file(path).unwrap(),
+                        0 => {
+                            fs::remove_file(path).unwrap();
+                            deleted += 1;
+                        }
                         1 => {
                             write(&path, b"changed");
-                            unsealed += 1;
+                            changed += 1;
                             return false;
                         }
-                        _ => return true,
+                        _ => {}
                     }
-                    unsealed += 1;
                     true
                 });
+                // A source without any of its files is a lost disk.
+                unsealed += if deleted == all { 0 } else { changed + deleted };
             }
             let survival = spread.survival();
             let what = format!("{code} round {round}: {survival:?}");

@@ -24,7 +24,8 @@ Exit status: 0 whole again, 1 (--dry-run) there is something to repair, or origi
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
 Originals beside their parity are written to where you sealed them on this machine, or where --disk says. \
-The current content of a file touched since its seal is kept beside it as FILE.before-heal. A shard's link is followed if it leads to a \
+The replaced content of a file touched since its seal is kept beside it: its blocks as FILE.replaced-blocks, or all of it \
+as FILE.before-heal if a new file takes its place. A shard's link is followed if it leads to a \
 shard of the set, and moved aside if not.
 
 Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
@@ -193,6 +194,7 @@ fn lines(report: &HealReport) -> String {
     report.shards_written.iter().for_each(|path| line("shard repaired", path));
     report.files_healed.iter().for_each(|path| line("file healed", path));
     report.kept_aside.iter().for_each(|path| line("kept", path));
+    report.kept_blocks.iter().for_each(|path| line("kept the replaced blocks", path));
     report.left_changed.iter().for_each(|path| line("changed since it was sealed, left alone", path));
     for failed in &report.not_healed {
         line("not healed", &format!("{}: {}", failed.path, failed.reason));
@@ -261,6 +263,13 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
         let _ = writeln!(
             out,
             "  kept       {} (what was there: it was touched since it was sealed; remove it if it is only damaged)",
+            sets::name(path)
+        );
+    }
+    for path in &report.kept_blocks {
+        let _ = writeln!(
+            out,
+            "  kept       {} (only the replaced blocks, at their offsets: the file was touched since it was sealed)",
             sets::name(path)
         );
     }
