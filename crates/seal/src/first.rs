@@ -147,7 +147,7 @@ pub(crate) fn first_seal(
     Ok(describe(report, world.disk, &manifest, &geometry, &names))
 }
 
-/// The files whose loss alone is more than the code bears: the first 100, and their number.
+/// The files whose loss alone exceeds the tolerance of the code: the first 100, and their number.
 pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<String>, u64) {
     let exposed = exposed(geometry, &manifest.entries);
     let name = |&index: &usize| crate::set::names::shown(&crate::set::restored_path(manifest, index));
@@ -159,7 +159,7 @@ fn shown(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().take(100).map(|path| crate::set::names::shown_path(&path)).collect()
 }
 
-/// What the walk left out.
+/// Paths that the walk left out.
 pub(crate) fn left_out(tree: &Tree) -> SealReport {
     SealReport {
         skipped: shown(&tree.skipped),

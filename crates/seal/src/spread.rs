@@ -23,7 +23,7 @@ pub(crate) fn link_others(
     let (mut shards, columns) = shards_in(disk, all, name);
     let names = |dir: PathBuf| Names::new(dir, name.to_vec(), columns);
     let here: Vec<PathBuf> = dirs.iter().filter_map(|dir| kernel_path(dir).ok()).collect();
-    // What links of the user lead to elsewhere has the name that the user gave it.
+    // A target of the user's links has the name that the user gave it.
     for (&column, real) in shards.iter_mut().filter(|(_, real)| here.contains(&parent(real))) {
         let own = names(parent(real)).shard(column);
         if *real != own && give_name(disk, real, &own).is_ok() {
@@ -64,7 +64,7 @@ fn shards_in(disk: &dyn Disk, dirs: &[PathBuf], name: &[u8]) -> (BTreeMap<usize,
     (shards, columns)
 }
 
-/// Returns the paths in a directory that are called like a shard of the set.
+/// Returns the paths in a directory with the name of a shard of the set.
 pub(crate) fn named_so(disk: &dyn Disk, dir: &Path, name: &[u8]) -> Vec<PathBuf> {
     let files = disk.list(dir).unwrap_or_default();
     let is_named = |file: &PathBuf| column_of(file.as_os_str(), name).is_some();
