@@ -51,7 +51,8 @@ pub(crate) struct Damaged {
 }
 
 impl Damaged {
-    /// Returns what a scan of a set found; without one what the files' sizes and times tell.
+    /// Returns the findings of a scan of a set; without one the damage that sizes and times of
+    /// files show.
     pub(crate) fn of(set: &Set<'_>, scanned: Option<&Damage>) -> Damaged {
         let beside = set.manifest.mode == Mode::Beside;
         let extents = |is: fn(FileStatus) -> bool| -> Vec<Extent> {
@@ -153,9 +154,10 @@ impl Loss {
     }
 }
 
-/// The disks on which parts of a set lie, each with its first path, and what is lost already.
+/// The disks that store parts of a set, each with its first path, and the parts that are lost
+/// already.
 fn disks(disk: &dyn Disk, manifest: &Manifest, lying: &Lying<'_>) -> (Vec<(PathBuf, Loss)>, Loss) {
-    /// By the device; what lies at an unknown one counts by its directory.
+    /// By the device; parts on an unknown one count by their directory.
     type Key = (Option<u64>, PathBuf);
     let device = |path: &Path| disk.meta(path).ok().map(|meta| meta.id.device);
     let mut gone = Loss::default();
@@ -209,7 +211,7 @@ struct Model<'a> {
     damaged: Vec<(Range<u64>, usize)>,
 }
 
-/// A run of stripes, and the lanes on which files lie there.
+/// A run of stripes, and the lanes with files there.
 pub(crate) type Stretch = (Range<u64>, Vec<u32>);
 
 /// Damage of a stripe.

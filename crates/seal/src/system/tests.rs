@@ -153,7 +153,7 @@ fn what_was_created_is_named_where_it_was_created_or_not_at_all() {
     fs::create_dir(at("d")).unwrap();
     file.give_name(&at("d/name")).unwrap();
     assert!(at("moved/name").exists() && !at("d/name").exists());
-    // Nothing more is done in what has the path now.
+    // Whatever has the path now is left alone.
     fs::write(at("d/there"), "").unwrap();
     for refused in [
         disk.create(&at("d/temp")).map(drop),
@@ -215,7 +215,7 @@ fn what_is_changed_after_the_clock_was_asked_does_not_look_older() {
     }
 }
 
-/// Whoever may rename things beside a link exchanges it, as soon as it is there, for a directory.
+/// A user with the right to rename a new link exchanges it for a directory at once.
 #[test]
 fn a_link_that_is_made_gives_its_time_to_nothing_else() {
     use std::sync::atomic::{AtomicBool, Ordering};
