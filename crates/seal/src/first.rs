@@ -243,7 +243,7 @@ fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), Fa
     if !is_room {
         let block = manifest.block_len.bytes();
         return Err(Fault::request(format!(
-            "the checksums of blocks of {block} bytes need {need} bytes of memory, which are not to be had"
+            "the checksums of blocks of {block} bytes need {need} bytes of memory, which are not available"
         ))
         .hint("choose larger blocks, up to 1048576 bytes. Nothing was changed"));
     }

@@ -188,7 +188,7 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
     columns.retain(|column| {
         let Some((path, ShardStatus::Newer { generation })) = set.status.get(column) else { return true };
         let reason = format!(
-            "it is of generation {generation}, newer than {have}, which is all that can be had: bring the shards of generation {} of \
+            "it is of generation {generation}, newer than {have}, the newest recoverable one: bring the shards of generation {} of \
              columns {lack}{journal} or say --yes to write generation {have} over it",
             newer.generation
         );
@@ -346,7 +346,7 @@ fn heal_shards(
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
                     path: crate::set::names::shown_path(&output.path),
-                    reason: format!("the shard of column {} is made anew at this place", other.column),
+                    reason: format!("the shard of column {} is rebuilt at this place", other.column),
                 }),
             },
             Err((path, reason)) => {
@@ -446,7 +446,7 @@ fn replacement(
     let holds = |(_, shard): &(usize, &Shard)| *shard.path == *path;
     if let Some((other, _)) = others().find(holds) {
         return refuse(format!(
-            "the shard of column {other} has this name; give it its own, or heal again when that is made anew"
+            "the shard of column {other} has this name; give it its own, or heal again when that is rebuilt"
         ));
     }
     let (to, aside) = match aside {

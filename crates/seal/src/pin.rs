@@ -93,12 +93,12 @@ impl Pin {
             false => Err(Fault::new(
                 FaultKind::Lost,
                 format!(
-                    "the manifest of the set is not the one that {} pins: somebody changed what the set says of itself",
+                    "the manifest of the set is not the one that {} pins: it was changed since",
                     self.path.display()
                 ),
             )
             .at(&self.path)
-            .hint("bring the shards of a copy that nobody changed")),
+            .hint("bring the shards of an unchanged copy")),
         }
     }
 

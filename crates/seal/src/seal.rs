@@ -195,8 +195,7 @@ fn rehearse(
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or_else(|| {
             Fault::request(
-                "a source that is new needs a column that the set does not have yet, and what is sealed then cannot be told \
-                 before",
+                "a new source needs a column that the set does not have yet, and only then its changes can be listed",
             )
             .hint("leave out --dry-run, or the new source")
         });
@@ -247,7 +246,7 @@ fn exists(world: World<'_>, dirs: &[PathBuf], name: &[u8]) -> Result<bool, Fault
                 ))
                 .hint("move it away, or seal under another name (--name)"),
                 Some(set) => Fault::request(format!(
-                    "{shown} tells of a change of the set {set}, of whose shards none is there; it was not touched"
+                    "{shown} records a change of the set {set}, but no shard of it is there; it was not touched"
                 ))
                 .hint(
                     "leave a symbolic link to each of these shards there, and any command finishes the change, or move it \

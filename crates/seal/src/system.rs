@@ -103,7 +103,7 @@ impl SystemDisk {
         let mut above = path.ancestors().filter(|above| above.as_os_str().len() <= longest);
         let found = above.find_map(|above| Some((above, roots.get(above)?)));
         let Some((above, root)) = found else {
-            let why = "it lies in no directory that was named";
+            let why = "it is in no directory that was named";
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
         };
         if access > root.access {

@@ -261,7 +261,7 @@ impl Unsealing<'_, '_> {
     fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), Fault> {
         let path = join(&self.options.target, &self.set.restored_path(index));
         let disk = self.set.world.disk;
-        // The next command obeys leftovers of killed commands on sets.
+        // A file of such a name would look like a leftover of a killed command.
         if path.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some()) {
             return Err(Fault::in_the_way(&path, true));
         }
@@ -410,7 +410,7 @@ impl Unsealing<'_, '_> {
             self.doubtful.get_or_insert((path.to_path_buf(), stripe));
             self.note(
                 index,
-                &format!("stripe {stripe} contradicts the equations, and nobody can tell where"),
+                &format!("stripe {stripe} contradicts the equations, and the wrong block cannot be located"),
             );
             return Ok(());
         }
@@ -441,7 +441,7 @@ impl Unsealing<'_, '_> {
                     let _ = file.discard();
                 }
                 let gone = unfinished?.0.gone;
-                self.note(index, "more of it is lost than the code can bear");
+                self.note(index, "more of it is lost than the code tolerates");
                 self.lost.take_gone(self.set, index, &gone);
                 return Ok(());
             }

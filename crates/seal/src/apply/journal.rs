@@ -657,8 +657,8 @@ impl<'p> Stream<'p> {
 
     pub(crate) fn bad(&self, error: FormatError) -> Fault {
         Fault::new(FaultKind::BadJournal, format!("{}: {error}", self.path.display())).at(self.path).hint(
-            "a journal by this name tells of a change of the set that was under way; if this is a file of your own, move \
-             it away; else restore it from a copy, or move it away and heal the set",
+            "a journal by this name records an unfinished change of the set; if this is a file of your own, move it \
+             away; else restore it from a copy, or move it away and heal the set",
         )
     }
 

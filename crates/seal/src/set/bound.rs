@@ -83,7 +83,7 @@ fn too_few(code: &Code, sources: usize) -> Fault {
     let spec = code.spec();
     let what = format!(
         "beside the originals each of {sources} sources has a data column of its own, and {spec} has {columns}, which cannot \
-         be more without computing all parity anew"
+         be more without computing all parity again"
     );
     let such = match sources {
         0..=255 => format!("raid6:{sources}"),
@@ -94,7 +94,7 @@ fn too_few(code: &Code, sources: usize) -> Fault {
     ))
 }
 
-/// The same code with more data columns, if old parity stays right: all coefficients stay, and the
+/// A code with more data columns, if old parity stays right: all coefficients stay, and the
 /// new columns follow the old data columns.
 ///
 /// Errors: the code has no such form, or other coefficients with more columns.

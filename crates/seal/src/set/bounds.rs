@@ -68,8 +68,8 @@ impl Bounds {
         match need <= most {
             true => Ok(()),
             false => Err(Fault::request(format!(
-                "a stripe of the set has {need} bytes, and no more than {most} are held in memory for a set that may be \
-                 somebody else's"
+                "a stripe of the set has {need} bytes, and no more than {most} are held in memory for a set of unknown \
+                 origin"
             ))
             .hint(format!("if you trust it, --effort {suffices_steps} allows that"))),
         }
@@ -79,7 +79,7 @@ impl Bounds {
     pub(crate) fn check_stripes(stripes: u64, cells: usize, block_len_bytes: u64) -> Result<(), FormatError> {
         let stripe_bytes = (cells as u64).checked_mul(block_len_bytes);
         let all_bytes = stripe_bytes.and_then(|bytes| bytes.checked_mul(stripes));
-        let rule = "must come to 2^60 bytes of blocks at the most";
+        let rule = "must come to at most 2^60 bytes of blocks";
         let error = FormatError::Invalid { part: Part::Manifest, field: "stripes", rule };
         all_bytes.filter(|&bytes| bytes <= SET_BYTES_MAX).map(drop).ok_or(error)
     }

@@ -154,7 +154,7 @@ pub(super) fn choose(
             format!("'{}' ({}, {})", shown(&m.name), m.set, counted(*count as u64, "shard", "shards"))
         };
         let sets: Vec<String> = manifests.iter().map(said).collect();
-        return Err(Fault::request(format!("shards of several sets lie there: {}", sets.join(", ")))
+        return Err(Fault::request(format!("shards of several sets are there: {}", sets.join(", ")))
             .hint("choose one: --name takes the name or the UUID"));
     }
     if manifests.is_empty() {

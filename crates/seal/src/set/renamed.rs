@@ -5,11 +5,11 @@
 //! is read in place of the original. It counts as the original *renamed* only if no copy can look
 //! so:
 //!
-//! - the disk is alive: the file is in the same source, or another file of the original's source is
-//!   still at its place;
-//! - its directory is alive, or was renamed as a whole: all its files are in one directory of the
-//!   same source, each under its own name;
-//! - the file stands for it alone: no other lost original has this content, and no other new file.
+//! * The disk is alive: the file is in the same source, or another file of the original's source is
+//!   still at its place.
+//! * Its directory is alive, or was renamed as a whole: all its files are in one directory of the
+//!   same source, each under its own name.
+//! * The file stands for it alone: no other lost original has this content, and no other new file.
 //!
 //! Otherwise the original is lost, and heal restores it: that costs a file, while a copy that
 //! counted as a rename would leave the original lost.

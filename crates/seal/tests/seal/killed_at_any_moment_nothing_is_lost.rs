@@ -434,7 +434,7 @@ fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() 
             fs::remove_file(file).unwrap();
         }
     }
-    assert!(refused().contains("tells of a change of the set"));
+    assert!(refused().contains("records a change of the set"));
     fs::remove_file(&taken).unwrap();
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     place.assert_restores();
