@@ -294,7 +294,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn what_is_made_anew_gets_no_right_of_root_from_a_set() {
+    fn new_files_get_no_right_of_root_from_a_set() {
         let anew = |of_system| Rights { most: 0o755, of_system };
         let gives = |rights: Rights| {
             [&b"user.a"[..], b"trusted.a", b"security.selinux", b"security.capability"]
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_told_in_a_sentence_however_much_it_is() {
+    fn refused_attributes_are_reported_in_one_sentence() {
         let names =
             |space: &'static str| (0..1000).map(move |i| (format!("{space}{i:04}").into_bytes(), Vec::new()));
         let sealed: Vec<Attribute> = names("security.").chain(names("user.")).collect();

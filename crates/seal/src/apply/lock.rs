@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_read_a_directory_cannot_lock_it() {
+    fn readers_of_a_directory_cannot_lock_it() {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let names = [dir.path().to_path_buf()];
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_a_directory_needs_no_second_lock_for_it() {
+    fn a_locked_directory_needs_no_second_lock() {
         let dir = tempfile::tempdir().unwrap();
         let names = ["shards", "other"].map(|name| dir.path().join(name));
         names.iter().for_each(|name| std::fs::create_dir(name).unwrap());

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_at_a_time_that_was_cut_may_have_been_later() {
+    fn a_cut_time_may_hide_a_later_change() {
         let time = |seconds, nanos| Timestamp { seconds, nanos };
         let at = time(1_700_000_001, 123_456_789);
         for changed in [at, time(1_700_000_001, 123_456_700), time(1_700_000_001, 0), time(1_700_000_000, 0)]

@@ -676,7 +676,7 @@ mod tests {
 
     /// A set of 64 stripes with three truncated columns that keep one block of the middle.
     #[test]
-    fn what_is_lost_in_many_stripes_is_kept_as_few_runs() {
+    fn losses_in_many_stripes_are_kept_as_few_runs() {
         let dir = tempfile::tempdir().unwrap();
         let (file, out) = (dir.path().join("f"), dir.path().join("s"));
         std::fs::write(&file, vec![7; 4 * 64 * 4096]).unwrap();

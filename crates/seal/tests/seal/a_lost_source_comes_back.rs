@@ -59,8 +59,7 @@ fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str)
             // What is mounted in its place is empty.
             fs::create_dir(&disks[i]).unwrap();
         }
-        // Another directory is in the place of what was sealed: who heals says that it is the right
-        // one.
+        // Another directory is in the place of the sealed one: the healing user confirms it.
         let set = SetPaths { disks: at(disks), ..place.set() };
         heal(&HealOptions { set, ..Default::default() }, &mut Silent)
             .unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
@@ -199,7 +198,7 @@ fn one_source_alone_and_shared_columns_are_as_before() {
 /// As sets were sealed before each source had a column of its own: what a lost disk would cost is
 /// said, and is more than the code suggests.
 #[test]
-fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
+fn the_cost_of_a_lost_disk_is_reported_for_shared_columns() {
     {
         let place = Place::new();
         let disks = disks(&place, 3, 90);

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 
 const BODY: u64 = pantile_format::BODY_OFFSET;
 
-/// So many wrong bytes in a row prove enough to be repaired without checksums.
+/// The wrong bytes in a row that suffice for a repair without checksums.
 const FLIPPED: u64 = 8;
 
 fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
@@ -134,7 +134,7 @@ fn without_checksums_a_block_that_rotted_is_not_added_to_parity_when_its_file_ch
 }
 
 #[test]
-fn what_the_equations_cannot_tell_is_reported_and_left_alone() {
+fn unlocated_errors_are_reported_and_left_alone() {
     // One parity: something is wrong, nobody knows where.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
@@ -146,7 +146,7 @@ fn what_the_equations_cannot_tell_is_reported_and_left_alone() {
     let healed = place.heal().unwrap();
     assert_eq!((healed.blocks_repaired, healed.blocks_left), (0, 1));
     assert!(shards(&place.out()) == before);
-    // A lost shard is not made anew from stripes that may be wrong.
+    // A lost shard is not rebuilt from stripes that may be wrong.
     fs::remove_file(place.shard(0)).unwrap();
     flip(&place.shard(2), BODY + 100);
     place.heal().unwrap();
@@ -171,7 +171,7 @@ fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
     assert!(place.verify().clean);
     place.assert_restores();
 
-    // A shard that is made anew has its manifest right behind its blocks.
+    // A rebuilt shard has its manifest right behind its blocks.
     fs::remove_file(place.shard(2)).unwrap();
     fs::remove_file(place.shard(3)).unwrap();
     place.heal().unwrap();
@@ -192,7 +192,7 @@ fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
     fs::write(place.shard(3), &foreign).unwrap();
     assert!(matches!(status(&place, 3), ShardStatus::OtherSet { .. }));
     let moved = place.heal().unwrap().moved_aside;
-    // The other set's shard is somebody's: it was moved aside, and the report says so.
+    // The other set's shard was moved aside, and the report names it.
     assert_eq!((moved.len(), &moved[0].from), (1, &place.shard(3).display().to_string()));
     assert!(fs::read(&moved[0].to).unwrap() == foreign);
     let mut after = shards(&place.out());
@@ -269,7 +269,7 @@ fn more_losses_than_the_code_bears_are_an_error_that_says_what_would_help() {
 }
 
 #[test]
-fn what_can_be_repaired_is_even_if_something_cannot() {
+fn repairable_stripes_are_repaired_beside_lost_ones() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let whole = shards(&place.out());
     // Stripe 0 loses three blocks, stripe 3 one.
@@ -288,7 +288,7 @@ fn what_can_be_repaired_is_even_if_something_cannot() {
     assert!(
         fs::read(place.target().join("two blocks")).is_ok() || fs::read(place.target().join("large")).is_ok()
     );
-    // What was not to be had stays known as lost, even when a shard is made anew.
+    // Lost blocks stay known as lost, even when a shard is rebuilt.
     fs::remove_file(place.shard(3)).unwrap();
     let Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. }) = place.heal() else { panic!("blessed") };
     assert!(!place.verify().clean);
@@ -453,7 +453,7 @@ fn a_delta_is_never_taken_from_a_damaged_block() {
     age(&place.tree().join("a"), 1_700_000_000);
     let report = place.reseal();
     assert_eq!(report.stripes_touched, 3);
-    // What stood in the way was written anew; what was not read is still to be healed.
+    // Blocks in the way were written again; unread ones are still to be healed.
     let wrong: Vec<u64> = place.verify().shards.iter().map(|shard| shard.wrong_blocks).collect();
     assert_eq!(wrong, [0, 0, 0, 1, 0, 0, 0, 0]);
     place.heal().unwrap();
@@ -852,7 +852,7 @@ fn a_shard_without_a_header_is_not_replaced_where_names_were_exchanged() {
     assert!(fs::read(&report.moved_aside[0].to).unwrap() == file);
     place.heal().unwrap();
     assert!(place.verify().clean);
-    // More is lost than the code bears: whoever can mend a header still can.
+    // More is lost than the code tolerates: repaired headers would still help.
     let place = exchange_names_and_lose_headers(5, &[0, 1, 2]);
     let before = shards(&place.out());
     assert!(matches!(place.heal(), Err(Fault { kind: FaultKind::TooMuchLost { .. }, .. })));

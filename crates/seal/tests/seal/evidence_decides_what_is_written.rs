@@ -1,6 +1,5 @@
-//! Claims: without checksums nothing is written in a stripe of which something is in doubt; what
-//! the equations contradict is never called clean, whatever the checksums say; and a guess is made
-//! only if it was asked for.
+//! Claims: without checksums no block of a doubtful stripe is written; a contradiction of the
+//! equations is never called clean, whatever the checksums are; and a guess needs a request.
 
 use crate::common::*;
 use pantile_format::Crc64;
@@ -120,7 +119,7 @@ fn a_lost_shard_is_not_made_from_a_stripe_in_doubt_and_called_right() {
     fs::remove_file(place.shard(5)).unwrap();
     spoil(&place.shard(1), BODY + 3 * BLOCK, 500);
     assert_eq!(mend(&place, false).unwrap().blocks_left, 1);
-    // What was made of the stripe is not known, and by checksums it is told.
+    // The stripe's content is unknown, and checksums show that.
     let found = place.verify();
     assert_eq!((found.shards[5].wrong_blocks, found.shards[1].wrong_blocks), (1, 1));
     place.heal().unwrap();

@@ -189,7 +189,7 @@ fn names_that_come_and_go_cost_no_content() {
     assert_eq!(names(&place.target()), names(&place.tree()));
 }
 
-/// Names drawn by a seed come, go and are replaced; what is sealed again is what is restored.
+/// Names drawn by a seed come, go and are replaced; the restored tree is the one sealed last.
 #[test]
 fn any_change_of_names_is_sealed_and_restored() {
     for (number, mode) in [(1, Mode::Full), (2, Mode::Beside), (3, Mode::Full)] {

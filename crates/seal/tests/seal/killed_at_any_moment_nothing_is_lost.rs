@@ -20,7 +20,7 @@ fn small_tree(place: &Place) {
     write(&place.tree().join("d/gone"), &seed.bytes(8000));
 }
 
-/// What `small_tree` writes to `d/c`.
+/// Content of `d/c` in `small_tree`.
 fn small_tree_c() -> Vec<u8> {
     let mut seed = Seed(5);
     seed.bytes(9000);
@@ -47,7 +47,7 @@ fn world(disk: &FaultDisk) -> World<'_> {
     World { disk, threads: 1 }
 }
 
-/// What the shards alone restore, if they do.
+/// Files restored from the shards alone, if possible.
 fn restored(place: &Place) -> Option<Picture> {
     place.unseal().ok().map(|_| contents(picture(&place.target())))
 }
@@ -264,8 +264,7 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     assert!(seen.iter().all(|&n| n > 3), "{seen:?}");
 }
 
-/// Whoever looks at the set while more shards than may be lost are not there yet, must not lose
-/// them for good.
+/// Opening the set while more shards than tolerable are missing must not lose them for good.
 #[test]
 fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
     let (start, old, new) = changed_set("rs:3+2", Mode::Full);
@@ -376,7 +375,7 @@ fn a_journal_of_shards_that_never_come_back_is_in_nobodys_way() {
 }
 
 #[test]
-fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
+fn foreign_files_with_a_journals_name_are_left_alone() {
     let place = Place::new();
     small_tree(&place);
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
@@ -393,7 +392,7 @@ fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
 }
 
 #[test]
-fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() {
+fn a_file_in_the_journals_place_refuses_a_first_seal() {
     let place = Place::new();
     small_tree(&place);
     fs::create_dir(place.out()).unwrap();
@@ -619,7 +618,7 @@ fn replacing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
         seen += left;
         // It wrote to the directory, whose files would be read, and the rotten one refused.
         make_shards_younger(place);
-        // Whoever names the sources herself has what was there kept beside what was healed.
+        // Healing with named sources keeps the replaced content beside the healed file.
         assert!((4..=5).contains(&place.reseal().files));
         heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent).unwrap();
         assert_eq!(strays(place), 0);
@@ -664,7 +663,7 @@ fn healing_many_originals_that_is_killed_leaves_each_as_it_was_or_whole() {
     let (start, whole) = many_broken_originals(12);
     let broken = contents(picture(&start.tree()));
     let act = |world: &World<'_>, place: &Place| drop(heal_the_copy(world, place));
-    // In the copy nothing says who sealed it: what is replaced is kept beside.
+    // In the copy no record says who sealed it: replaced files are kept beside.
     let contents = |picture: Picture| -> Picture {
         let is_kept = |path: &Path| path.to_string_lossy().contains(".before-heal");
         contents(picture).into_iter().filter(|(path, _)| !is_kept(path)).collect()
@@ -718,7 +717,7 @@ fn many_originals_are_healed_with_few_syncs() {
     assert!(disk.syncs() <= 7, "{} syncs for 24 files", disk.syncs());
 }
 
-/// Whether a set that was being changed is old or new, and sound.
+/// True if a set during a change is old or new, and sound.
 fn is_sound(place: &Place, old: &Picture, new: &Picture) -> bool {
     let Some(found) = restored(place) else { return false };
     let Ok(verified) = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent) else {
@@ -766,7 +765,7 @@ fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
                     .filter(|name| name.to_string_lossy().ends_with(".tmp"))
                     .count()
             };
-            // What the sentence says is what is there.
+            // The error names the present files.
             match done {
                 Ok(_) => {
                     assert!(after > 20);
@@ -878,10 +877,9 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
     assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
 }
 
-/// Whoever does not know where the journal lies must not make it useless, and hears of it if it is
-/// needed.
+/// A heal without the journal must not make it useless, and reports it if it is needed.
 #[test]
-fn what_heals_without_the_journal_does_not_undo_it() {
+fn a_heal_without_the_journal_does_not_undo_it() {
     for (mode, lost) in [
         (Mode::Full, None),
         (Mode::Full, Some("out/tree.01.shard")),

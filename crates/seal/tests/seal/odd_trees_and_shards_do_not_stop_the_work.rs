@@ -59,7 +59,7 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.not_restored.iter().all(|lost| *path != *lost.path), "{path:?}");
     }
     assert!(!report.blind);
-    // Whoever knows which shard is wrong leaves it out.
+    // A user who knows the wrong shard leaves it out.
     let paths = (0..5).filter(|&column| column != 2).map(|column| place.shard(column)).collect();
     let set = SetPaths { paths, ..SetPaths::default() };
     let _ = fs::remove_dir_all(place.target());
@@ -116,7 +116,7 @@ fn one_file_that_cannot_be_restored_does_not_stop_the_others() {
 }
 
 #[test]
-fn what_a_killed_command_left_is_passed_over_by_seal_and_removed_by_heal() {
+fn leftovers_of_killed_commands_are_not_sealed_and_removed_by_heal() {
     for mode in [Mode::Full, Mode::Beside] {
         let place = sealed("rs:3+2", mode, true);
         let set = open_set(&place.set()).unwrap().set;
@@ -128,7 +128,8 @@ fn what_a_killed_command_left_is_passed_over_by_seal_and_removed_by_heal() {
         ] {
             fs::write(left, b"half of a file").unwrap();
         }
-        // One that looks alike is somebody's file, and one of another set is not ours to remove.
+        // One with a similar name is a file of the user, and one of another set is not ours to
+        // remove.
         let other = place.tree().join(".pantile-00000000-0000-4000-8000-000000000000.tmp");
         write(&other, b"of another set");
         write(&place.tree().join(".pantile-notes.tmp"), b"mine");
@@ -279,8 +280,8 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) && place.verify().clean, "{column}");
     }
     place.assert_restores();
-    // A link that dangles, on a disk that is there: the shard is made anew where it leads, if it
-    // leads to a shard by its name.
+    // A link without a target, on an existing disk: the shard is rebuilt at the target if that has
+    // the shard's name.
     for (column, disk) in disks.iter().enumerate() {
         fs::remove_file(disk.join(format!("of column {column}"))).unwrap();
         fs::remove_file(place.shard(column)).unwrap();
@@ -291,7 +292,7 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) == (column < 4) && place.verify().clean, "{column}");
         assert!(to.exists() == (column < 4));
     }
-    // A link to a shard of another set is moved aside; the shard is somebody's.
+    // A link to a shard of another set is moved aside; that shard stays.
     let other = sealed("rs:3+2", Mode::Full, true);
     let foreign = fs::read(other.shard(2)).unwrap();
     fs::remove_file(place.shard(2)).unwrap();
@@ -324,7 +325,7 @@ impl<F: FnMut()> Progress for Always<F> {
 }
 
 #[test]
-fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
+fn commands_on_links_and_on_their_shards_exclude_each_other() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let name = |column: usize| place.shard(column).file_name().unwrap().to_os_string();
     let disks = to_disks(&place, name);
@@ -343,8 +344,8 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     seal(&place.again(), &mut meanwhile).unwrap();
     assert!(matches!(seen, Some(Err(Fault { kind: FaultKind::Busy, .. }))), "{seen:?}");
     assert!(matches!(healed, Some(Err(Fault { kind: FaultKind::Busy, .. }))), "{healed:?}");
-    // The other way round nobody waits for who only reads, and she hears of it; readers let each
-    // other in.
+    // The other way round no writer waits for a reader, which notices the change; readers do not
+    // exclude each other.
     let (mut sealed, mut seen) = (None, None);
     write(&place.tree().join("two more"), &Seed(6).bytes(50_000));
     let mut meanwhile = Meanwhile(Some(|| {
@@ -359,14 +360,14 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     let mut meanwhile = Meanwhile(Some(|| seen = Some(verify(&read, &mut Silent).unwrap().clean)));
     all += usize::from(verify(&read, &mut meanwhile).unwrap().clean);
     assert_eq!((seen, all), (Some(true), 1));
-    // Whoever restores to where a shard lies is not in its own way.
+    // Restoring to a directory of a shard does not block itself.
     let options =
         UnsealOptions { set: place.set(), target: disks[3].clone(), overwrite: false, ..Default::default() };
     unseal(&options, &mut Silent).unwrap();
 }
 
-/// Two that healed to one directory, or restored to one in which shards lie, wrote to one temporary
-/// file.
+/// Two commands that healed to one directory, or restored to one with shards, wrote to one
+/// temporary file.
 #[test]
 fn two_that_write_to_one_directory_keep_each_other_out() {
     let place = sealed("rs:3+2", Mode::Full, true);
@@ -439,8 +440,7 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let Err(Fault { kind: FaultKind::NotHealed(report), .. }) = place.heal() else { panic!("healed") };
     assert!(report.not_healed[0].reason.contains("column 4 has this name"), "{report:?}");
     assert!(fs::read(place.shard(2)).unwrap() == good);
-    // A broken one under the name of another, which it replaced: both are made anew under their
-    // own.
+    // A broken one under the name of another, which it replaced: both are rebuilt under their own.
     let place = sealed("raid6:4", Mode::Full, true);
     let whole = shards(&place.out());
     fs::File::options().write(true).open(place.shard(1)).unwrap().set_len(10_000).unwrap();
@@ -571,7 +571,7 @@ fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
         assert!(shards(&place.out()) == whole, "{spoil}");
         fs::rename(place.dir.path().join("kept"), &copy).unwrap();
     }
-    // More is lost than the code bears, but the copy has it.
+    // More is lost than the code tolerates, but the copy has it.
     for column in [0, 1] {
         fs::remove_file(place.shard(column)).unwrap();
     }
@@ -760,7 +760,7 @@ fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
     }
 }
 
-/// A program that ran as its owner must not run as whoever heals or unseals it.
+/// A program that ran as its owner must not run as the user who heals or unseals it.
 #[test]
 fn a_setuid_bit_is_kept_with_modes_alone_and_never_given() {
     use std::os::unix::fs::PermissionsExt;
@@ -813,7 +813,7 @@ fn a_path_that_no_system_opens_is_left_out_and_said() {
     assert_eq!((again.unchanged, again.too_long_count), (1, 1));
     place.unseal().unwrap();
     assert_eq!(fs::read(place.target().join("a")).unwrap(), b"sealed all the same");
-    // What is too long for the one who removes the place.
+    // The path is too long to be removed at once.
     for dir in dirs.iter().rev().skip(1) {
         unlinkat(dir, name.as_str(), AtFlags::REMOVEDIR).unwrap();
     }

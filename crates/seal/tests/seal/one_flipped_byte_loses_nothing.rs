@@ -151,7 +151,7 @@ fn trees_come_back_beside_any_flipped_byte_of_the_metadata() {
     }
 }
 
-/// What verify says is what heal does, and the set is whole again afterwards.
+/// Heal repairs the findings of verify, and the set is whole again afterwards.
 #[test]
 fn a_lost_disk_is_healed_beside_a_flipped_byte() {
     let place = Place::new();

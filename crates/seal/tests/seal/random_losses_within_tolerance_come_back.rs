@@ -1,8 +1,8 @@
-//! Claim: whatever is lost within what the code tolerates comes back: disks, files, blocks, and
-//! beside them some bytes of the metadata of one shard.
+//! Claim: any loss within the tolerance of the code comes back: disks, files, blocks, and beside
+//! them some bytes of the metadata of one shard.
 //!
-//! Losses drawn by a seed, on small sets: some in every run, 10,000 in the heavy one. What was
-//! healed is the start of the next loss.
+//! Losses drawn by a seed, on small sets: some in every run, 10,000 in the heavy one. Each loss
+//! starts from the healed set of the one before.
 
 use crate::common::*;
 use pantile_seal::disk::SystemDisk;

@@ -72,13 +72,13 @@ fn rights(root: &Path, paths: &[&'static str]) -> Rights {
 }
 
 #[test]
-fn what_is_restored_has_its_attributes_and_no_wider_rights() {
+fn restored_files_have_their_attributes_and_no_wider_rights() {
     let place = Place::new();
     let paths = tree(&place);
     let before = rights(&place.tree(), &paths);
     assert_eq!((before["secret"].0.len(), before["plain"].0.len(), before["secret"].1), (3, 0, 0o660));
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
-    // What would be inherited from the directory that it is restored to is not what was sealed.
+    // Attributes inherited from the target directory differ from the sealed ones.
     let _ = fs::remove_dir_all(place.target());
     fs::create_dir(place.target()).unwrap();
     set(&place.target(), DEFAULT_ACL, &acl(7, 7));

@@ -1,5 +1,5 @@
-//! Claim: a set whose headers and manifest say what cannot be, under checksums that fit, is refused
-//! or worked on, without a panic and without a file outside the place that was named.
+//! Claim: a set of impossible headers and manifests with fitting checksums is refused or worked on,
+//! without a panic and without a file outside the named directory.
 //!
 //! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
 //! for as long as is wanted.

@@ -7,10 +7,10 @@ use pantile_seal::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Disks that lie on devices of their own.
+/// Disks on devices of their own.
 const DEVICES: &[(&str, u64)] = &[("d0", 1001), ("d1", 1002), ("d2", 1003), ("d3", 1004), ("d4", 1005)];
 
-/// A place in which shards lie on the disks that are named for them, behind links.
+/// A place with shards on the disks that are named for them, behind links.
 struct Spread {
     place: Place,
     sources: Vec<PathBuf>,

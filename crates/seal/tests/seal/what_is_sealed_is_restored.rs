@@ -1,5 +1,5 @@
-//! Claims: whatever is sealed by whatever code is restored to the bit; any losses within the code's
-//! tolerance do not matter.
+//! Claims: any tree is restored to the bit with any code, and after any losses within its
+//! tolerance.
 
 use crate::common::*;
 use pantile_seal::*;

@@ -35,9 +35,9 @@ pub struct Faults {
     pub bad_sectors: &'static [(&'static str, u64)],
     /// Which opening of a file to write to it fails, once.
     pub fails_to_open: Option<u64>,
-    /// A planted bug: files whose name ends so are not synced, though the caller is told so.
+    /// A planted bug: syncs of files with this ending are skipped, and succeed.
     pub skip_sync_of: Option<&'static str>,
-    /// The umask that is told.
+    /// The umask to be reported.
     pub umask: Option<u32>,
     /// Giving an owner to a file is refused.
     pub owners_stay: bool,
@@ -49,7 +49,7 @@ pub struct Faults {
     pub devices: &'static [(&'static str, u64)],
 }
 
-/// What was looked at, on another device.
+/// A file of another device.
 struct OnDevice {
     seen: Box<dyn Seen>,
     device: u64,

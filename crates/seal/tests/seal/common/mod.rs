@@ -74,7 +74,7 @@ impl Place {
         SetPaths { records: Some(self.records()), ..SetPaths::dir(self.out()) }
     }
 
-    /// What the user who seals here knows of what she sealed.
+    /// The records of the sealing user.
     pub fn records(&self) -> PathBuf {
         self.dir.path().join("records")
     }
@@ -172,7 +172,7 @@ pub fn awkward_tree(root: &Path, seed: u64) {
     fs::set_permissions(root.join("empty dir"), fs::Permissions::from_mode(0o700)).unwrap();
 }
 
-/// What a tree is: kind, mode, time and content by path.
+/// Kind, mode, time and content of a tree by path.
 pub fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     let mut todo = vec![PathBuf::new()];
