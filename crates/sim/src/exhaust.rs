@@ -8,7 +8,7 @@
 use crate::run::Run;
 use crate::{Config, Disk, Engine, Failure, Grain, Kill, Random, Refusal, Start};
 
-/// What was tried.
+/// Counts of the tried crashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exhausted {
     /// Power failures at which every subset of sectors was tried.

@@ -58,7 +58,7 @@ impl Memory {
         buffer.users -= 1;
     }
 
-    /// What a filled buffer holds.
+    /// The content of a filled buffer.
     pub(crate) fn get(&self, buffer: BufferId) -> Result<Data, Breach> {
         match self.buffers.get(&buffer) {
             None => Err(Breach::BufferUnknown { buffer }),

@@ -31,7 +31,7 @@ fn written(hand: &Hand, blocks: u64, byte: u8) -> Ask {
 }
 
 #[test]
-fn what_an_opening_would_give_is_read_and_nothing_is_written() {
+fn a_reader_gets_the_blocks_of_an_opening_and_writes_nothing() {
     let mut differed = 0;
     for (code, lost) in [("mirror:2", 0), ("mirror:2", 1), ("raid5:2", 1), ("raid6:2", 2), ("rs:3+3", 2)] {
         // Whole stripes, and some blocks, which go to the log.

@@ -54,7 +54,7 @@ fn a_sound_mirror_of_three_passes() {
     all_pass(3);
 }
 
-/// The first seed that fails, and why.
+/// The first seed that fails, and the reason.
 fn first_failure(bug: Bug, devices: u32, seeds: u64) -> Box<Failure> {
     let failure = (0..seeds).find_map(|seed| run(seed, devices, Some(bug)).err());
     let failure = failure.unwrap_or_else(|| panic!("{bug:?} is not caught within {seeds} seeds"));

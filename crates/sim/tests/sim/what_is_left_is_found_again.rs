@@ -1,5 +1,5 @@
-//! Superblocks that are gone on more devices than the code bears are made again from one that is
-//! left, and maps that are gone on all from what the chunks say of themselves.
+//! Superblocks that are lost on more devices than tolerable are made again from a remaining one,
+//! and maps that are lost on all from the headers of chunks.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;
@@ -85,7 +85,7 @@ fn all(hand: &Hand) -> Vec<Slot> {
 
 #[test]
 fn superblocks_are_made_again_from_one_that_is_left_and_the_log_is_kept() {
-    // A mirror is opened with the one that is left.
+    // A mirror is opened with the remaining one.
     for code in CODES.into_iter().filter(|code| !code.starts_with("mirror")) {
         let mut hand = Hand::new(&Shape { code, ..SHAPE });
         hand.fill(1);
@@ -96,7 +96,7 @@ fn superblocks_are_made_again_from_one_that_is_left_and_the_log_is_kept() {
         hand.world.kill(Kill::Power);
         let left = without_superblocks(&mut hand);
         hand.open_again();
-        assert!(hand.volume.refused().is_some(), "{code}: more is gone than it bears");
+        assert!(hand.volume.refused().is_some(), "{code}: more is gone than it tolerates");
         hand.world.kill(Kill::Power);
         let of = all(&hand);
         let anew = superblocks_again(&hand.real.geometry, &left, &of[..of.len() - 1]);
@@ -197,7 +197,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
     }
 }
 
-/// What cannot be opened again is not written, and what was there stays.
+/// A superblock that would be refused is not written, and the old ones stay.
 #[test]
 fn no_session_begins_whose_superblock_would_be_refused() {
     let mut hand = Hand::new(&SHAPE);

@@ -44,10 +44,9 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
-    /// Whoever looks up where a block lies is told of the devices although memory has something
-    /// newer.
+    /// The lookup of a block gives its devices although memory has newer content.
     LooksPastMemory,
-    /// The record that says of another that it is durable is written beside it.
+    /// A record is written beside the one whose durability it states.
     ProvesTooEarly,
     /// The margin is one device too high.
     PromisesOneMore,
@@ -138,7 +137,7 @@ pub fn with<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
     run()
 }
 
-/// Returns whether volumes of this thread have a bug. Every line of `bugs.patch` asks it.
+/// Returns true if volumes of this thread have a bug. Every line of `bugs.patch` asks it.
 pub(crate) fn has(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
