@@ -28,8 +28,8 @@ pub(crate) struct Arrangement {
     pub(crate) forgotten: Vec<usize>,
 }
 
-/// Brings the sources of a tree into the order that the set has: those of the set, then those that
-/// are new, which get columns. Nothing is done where sources share columns.
+/// Brings the sources of a tree into the order of the set: its own ones, then new ones, which get
+/// columns. Sources that share columns stay as they are.
 ///
 /// Errors: one of the set is missing and is not to be forgotten; the code cannot have more columns.
 pub(crate) fn arrange(set: &Set<'_>, options: &SealOptions, tree: &mut Tree) -> Result<Arrangement, Fault> {
@@ -107,7 +107,7 @@ pub(crate) fn widen(
     commit.run(set, manifest, &mut SealReport::default(), progress)
 }
 
-/// Takes sources that have no entries any more out of the set.
+/// Removes sources without entries from the set.
 pub(crate) fn forget(
     set: &mut Set<'_>,
     forgotten: &[usize],

@@ -326,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Notes what is set of a file, in order.
+    /// Notes the attributes of a file, in the order in which they are set.
     #[derive(Default)]
     struct Noting(std::sync::Mutex<Vec<Attribute>>);
 

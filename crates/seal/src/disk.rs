@@ -189,7 +189,7 @@ pub trait Disk: Send + Sync {
 pub trait DiskSystem: Send + Sync {
     /// Makes all writes and names since it was opened durable.
     ///
-    /// Cost: what other programs have not written back yet is written too.
+    /// Cost: pending data of other programs is written too.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -219,7 +219,7 @@ pub trait DiskFile: Send + Sync {
     /// Gives a created file another name in the directory where it was created, in place of an
     /// existing file.
     fn give_name(&self, path: &Path) -> io::Result<()>;
-    /// As [`give_name`](DiskFile::give_name), if nothing has that name.
+    /// As [`give_name`](DiskFile::give_name), if the name is free.
     ///
     /// Errors: `AlreadyExists`. On file systems without such a renaming, a file that takes the name
     /// between the check and the renaming is replaced.

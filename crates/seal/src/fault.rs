@@ -232,7 +232,7 @@ impl Fault {
             .hint(format!("it has {}", known.join(", ")))
     }
 
-    /// A pattern or path that fits nothing in the set.
+    /// A pattern or path without a match in the set.
     pub(crate) fn nothing_meant(what: &str) -> Fault {
         Fault::request(format!("nothing that is sealed fits '{what}'"))
             .hint("'pantile info --files' shows the paths of a set")
@@ -258,8 +258,8 @@ impl Fault {
         )
     }
 
-    /// A file that has the name of what is restored; overwriting does not help if it was asked for,
-    /// or the file is of another kind.
+    /// A file at a restored path; overwriting does not help if it was requested, or the file is of
+    /// another kind.
     pub(crate) fn in_the_way(path: &Path, asked: bool) -> Fault {
         let (differs, hint) = match asked {
             false => {

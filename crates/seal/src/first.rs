@@ -283,7 +283,7 @@ fn check_room(
     check_free(world.disk, geometry.stored_columns().map(need))
 }
 
-/// Refuses what needs more room than is free on the file system of a directory.
+/// Refuses a need that exceeds the free room on the file system of a directory.
 pub(crate) fn check_free(disk: &dyn Disk, needs: impl Iterator<Item = (PathBuf, u64)>) -> Result<(), Fault> {
     let mut systems: HashMap<Option<u64>, (PathBuf, u64)> = HashMap::new();
     for (dir, need) in needs {

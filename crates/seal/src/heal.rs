@@ -69,7 +69,7 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
-            // If it cannot be made, that is said of each shard.
+            // On failure each of its shards is reported.
             let _ = set.world.disk.make_root(out, ROOT_DIR);
             lock_out(set, options)?
         }
@@ -90,7 +90,7 @@ pub(crate) fn heal(
     verdict(report)
 }
 
-/// Repairs some originals beside their parity, and nothing else.
+/// Repairs some originals beside their parity, and no shard.
 fn heal_part(
     set: &mut Set<'_>,
     options: &HealOptions,

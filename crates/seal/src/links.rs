@@ -37,7 +37,7 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         }
         let to = parent(&path).join(link.target()?);
         match disk.root(&parent(&to), Access::Read) {
-            // If the directory is not there, neither is what the link leads to.
+            // In a missing directory the target is missing, too.
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => path = to,
         }

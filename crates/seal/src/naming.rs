@@ -31,7 +31,7 @@ pub(crate) struct Given {
     is_dir: bool,
 }
 
-/// Opens what is to be sealed.
+/// Opens the paths to be sealed.
 pub(crate) fn given(disk: &dyn Disk, options: &SealOptions) -> Result<Vec<Given>, Fault> {
     let plain = options.sources.iter().map(|path| (path, None));
     let named = options.disks.iter().map(|at| (&at.path, Some(at.name.as_bytes().to_vec())));
@@ -54,7 +54,7 @@ fn is_name(name: &[u8]) -> bool {
     is_component && name.len() <= NAME_BYTES_MOST && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
 }
 
-/// Refuses what would be sealed twice.
+/// Refuses paths that would be sealed twice.
 fn check(all: &[Given]) -> Result<(), Fault> {
     for (at, inner) in all.iter().enumerate() {
         if let Some(first) = all[..at].iter().find(|first| first.real == inner.real) {

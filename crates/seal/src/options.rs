@@ -38,8 +38,8 @@ pub struct SealOptions {
     /// Directories and files. One directory is the root itself; several sources are kept apart by
     /// their names.
     pub sources: Vec<PathBuf>,
-    /// More sources, by the names that they have as disks of the set. If nothing else is named, the
-    /// other disks of the set are where this user's record says.
+    /// More sources, by their names as disks of the set. If no other source is named, the other
+    /// disks of the set are at their recorded places.
     pub disks: Vec<DiskAt>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
@@ -57,8 +57,8 @@ pub struct SealOptions {
     /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data
     /// unless given.
     pub block_len: Option<u64>,
-    /// The sources are those that were sealed, in another place now. Otherwise another place is
-    /// refused: another tree of the same name would take the place of the one that was sealed.
+    /// The named sources are the sealed ones, in another place now. Otherwise another place is
+    /// refused: another tree of the same name would replace the sealed one.
     pub moved: bool,
     /// The directory of this user's records of sets; none is written unless given.
     pub records: Option<PathBuf>,

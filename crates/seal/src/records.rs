@@ -111,7 +111,7 @@ fn value(line: &[u8]) -> Vec<u8> {
 
 /// Keeps a copy of the manifest of a set, for shards that have lost theirs.
 ///
-/// A copy of this generation stays as it is.
+/// A copy of this generation is kept.
 pub(crate) fn keep_manifest(disk: &dyn Disk, records: &Path, manifest: &[u8]) -> io::Result<()> {
     let Some((set, generation, len)) = Manifest::announced(manifest) else { return Ok(()) };
     disk.make_root(records, ROOT_DIR)?;

@@ -63,7 +63,7 @@ pub struct ShardReport {
     pub path: String,
     /// Condition.
     pub status: ShardStatus,
-    /// Blocks that are not what they should be.
+    /// Wrong blocks.
     pub wrong_blocks: u64,
     /// The first of them.
     pub first_wrong: Option<BlockPlace>,
@@ -103,7 +103,7 @@ impl Renamed {
 pub enum ShardStatus {
     /// Header and manifest are good, and its length is right.
     Good,
-    /// One copy of its header is damaged; nothing is lost.
+    /// One copy of its header is damaged, without any loss.
     HeaderCopyDamaged,
     /// Its copy of the manifest or its check table is damaged; its blocks are judged by the rest.
     MetaDamaged,
@@ -286,7 +286,7 @@ pub struct Unfinished {
 
 /// Number of real disks that can fail, by the present places of shards and sources.
 ///
-/// A disk is what the system numbers as one device.
+/// A disk is one device of the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survival {
     /// The disks that store parts of the set; empty if nothing can be lost, or if too much is lost
@@ -369,7 +369,7 @@ pub struct Listing {
     pub name: String,
     /// The generation that is listed.
     pub generation: u64,
-    /// The paths, directories before what they hold.
+    /// The paths, directories before their content.
     pub paths: Vec<ListedPath>,
 }
 

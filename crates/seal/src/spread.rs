@@ -82,13 +82,13 @@ fn remove_idle(disk: &dyn Disk, names: &Names, shards: &BTreeMap<usize, PathBuf>
     }
 }
 
-/// True for a link that leads to nothing.
+/// True for a link without a target.
 fn is_idle(disk: &dyn Disk, path: &Path) -> bool {
     let is_link = disk.meta(path).is_ok_and(|meta| meta.kind == MetaKind::Symlink);
     is_link && resolve(disk, path).is_ok_and(|to| disk.meta(&to).is_err())
 }
 
-/// Renames a shard to a name that nothing has, or a link that leads to nothing.
+/// Renames a shard to a free name, or to that of a link without a target.
 fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
     disk.root(&parent(to), Access::Write)?;
     match is_idle(disk, to) || disk.meta(to).is_err() {
@@ -97,7 +97,7 @@ fn give_name(disk: &dyn Disk, from: &Path, to: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Makes a link to a shard where nothing is, or another link.
+/// Makes a link to a shard at a free path, or in place of another link.
 fn link(disk: &dyn Disk, real: &Path, path: &Path) -> std::io::Result<()> {
     disk.root(&parent(path), Access::Write)?;
     if disk.read_link(path).is_ok_and(|to| to != real) {

@@ -388,7 +388,7 @@ impl Disk for SystemDisk {
     fn set_link_owner(&self, path: &Path, owner: u32, group: u32) -> io::Result<()> {
         let (dir, name) = self.at(path, Access::Write)?;
         let (owner, group) = (Some(Uid::from_raw(owner)), Some(Gid::from_raw(group)));
-        // Never what it leads to.
+        // The link itself, not its target.
         Ok(rustix::fs::chownat(&dir, &name, owner, group, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
@@ -424,7 +424,7 @@ impl Disk for SystemDisk {
 
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {
         const TRIES_MOST: usize = 10;
-        // One that only asks whether it is locked holds it for a moment.
+        // A command that only checks the lock holds it for a moment.
         const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
         let (root, below) = self.find(dir, Access::Write)?;
         let dir = beneath(root.as_fd(), &below, TO_SEARCH)?;
@@ -567,7 +567,7 @@ impl DiskFile for SystemFile {
     }
 
     fn is_stored(&self, at: u64, len: u64) -> bool {
-        // The place of reading moves, which nobody uses: everything is read at an offset.
+        // The position for reading moves, which has no effect: everything is read at an offset.
         rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Hole(at))
             .map_or(true, |hole| hole >= at.saturating_add(len))
     }

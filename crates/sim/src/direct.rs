@@ -10,7 +10,7 @@ use crate::content::data_checksum;
 use crate::world::add_times;
 use crate::{Data, Random};
 
-/// A read of which the engine knows nothing.
+/// A read without the engine.
 #[derive(Debug)]
 pub(crate) struct DirectRead {
     pub(crate) request: RequestId,
@@ -76,7 +76,7 @@ impl DirectReads {
         self.under_way.push(read);
     }
 
-    /// One whose time has come, if any; surely if nothing else will happen.
+    /// A read whose time has come, if any; surely if no other event is left.
     pub(crate) fn next(&mut self, nothing_else: bool) -> Option<DirectRead> {
         let is_time = !self.under_way.is_empty() && (nothing_else || self.random.chance(1, 4));
         is_time.then(|| {

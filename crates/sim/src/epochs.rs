@@ -75,7 +75,7 @@ impl Model {
         }
     }
 
-    /// From now on others may see what the epoch wrote.
+    /// From now on others may see the epoch's writes.
     fn asked_to_end(&mut self, id: RequestId, epoch: EpochId, asked: Tick) {
         let Some(view) = self.epochs.open.get_mut(&epoch) else { return };
         view.closing = true;

@@ -282,7 +282,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
     }
 
-    /// A world after a power failure, with nothing to go wrong any more.
+    /// A world after a power failure, without further faults.
     pub(crate) fn resumed(
         seed: u64,
         make: M,
@@ -635,7 +635,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.engine.as_mut().expect("an engine runs").next_action()
     }
 
-    /// All devices are there, and the engine has nothing to repair.
+    /// True if all devices are there, and the engine has no repair left.
     fn is_whole(&self) -> bool {
         self.ready() && self.engine().is_clean() && !self.faults.has_suspects()
     }

@@ -5,8 +5,8 @@
 //! power at any moment each path holds the old file or the whole new one. The next `heal` removes
 //! leftover temporary files.
 //!
-//! One sync of the file system costs as much as that of one small file, but also writes what other
-//! programs have not written back: a few files are therefore synced one by one.
+//! One sync of the file system costs as much as that of one small file, but also writes pending
+//! data of other programs: a few files are therefore synced one by one.
 
 use crate::Fault;
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// Up to this many files or directories are synced one by one.
 const FEW: usize = 8;
-/// A batch takes as much room as its files beside what they replace.
+/// A batch takes the room of its files beside the replaced ones.
 const BYTES_MOST: u64 = 64 << 20;
 /// Each is open until it has its name, with its directory; a process has 1024 files as a rule.
 const FILES_MOST: usize = 192;

@@ -1,8 +1,7 @@
 //! One commit: from a state of the set to the next, by way of the journal.
 //!
-//! New stripes and the new meta area lie where nothing live is; they are written and synced first.
-//! Blocks of existing stripes and headers go into the journal. Its rename is the commit, of
-//! everything at once.
+//! New stripes and the new meta area are in free places; they are written and synced first. Blocks
+//! of existing stripes and headers go into the journal. Its rename commits everything at once.
 
 use crate::apply::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::apply::meta::Meta;
@@ -184,8 +183,8 @@ impl Commit<'_> {
         Ok((headers, meta))
     }
 
-    /// Refuses what would not fit: new stripes, the journal, and the new meta areas beside the live
-    /// ones.
+    /// Refuses a change without room: new stripes, the journal, and the new meta areas beside the
+    /// live ones.
     fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), Fault> {
         let geometry = &set.geometry;
         let block = manifest.block_len.bytes();

@@ -783,7 +783,7 @@ mod tests {
             checked(&disk(dir.path()), &path).unwrap_err().to_string()
         };
         assert!(refused(1 << 40).contains("hole"), "a TiB");
-        // Where holes cost nothing, what is wrong is said.
+        // Where holes are free, the other fault is named.
         assert!(!refused(HOLES_BYTES_MAX).contains("hole"), "256 MiB");
     }
 

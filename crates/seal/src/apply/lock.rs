@@ -171,7 +171,7 @@ mod tests {
         let there = dir.path().join(crate::set::names::LOCK);
         assert_eq!(std::fs::metadata(&there).unwrap().uid(), 65534);
         drop(held);
-        // What is there already may have another name elsewhere.
+        // An existing file may have another name elsewhere.
         std::fs::write(&of_root, "").unwrap();
         std::fs::hard_link(&of_root, &there).unwrap();
         let _held = lock(&disk(&names), &names, &[]).unwrap();

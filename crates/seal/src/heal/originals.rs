@@ -69,7 +69,7 @@ pub(super) fn heal_files(
         };
         let mut done = heal(&mut batch);
         if done.as_ref().is_err_and(|error| matches!(error.kind, FaultKind::Full)) && !batch.is_empty() {
-            // What the files that wait replace is room, too.
+            // Finishing the batch frees the room of the replaced files.
             batch.finish(|outcome| take(report, outcome));
             done = heal(&mut batch);
         }
@@ -92,7 +92,7 @@ pub(super) fn heal_files(
     }
     batch.end(|outcome| take(report, outcome));
     heal_names(set, &names, report);
-    // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
+    // From the innermost: new files in a directory change its time, and its mode may forbid them.
     report.not_kept.extend(not_kept);
     for made in dirs.into_iter().rev() {
         finish_dir(set, made, rights, report);

@@ -8,7 +8,7 @@
 //! Invariant: the blocks of a file are on lanes of its source's columns, and no two sources share a
 //! column.
 //!
-//! What is not done here: sources that share all columns, as one source does, are placed by
+//! Deliberately not here: sources that share all columns, as one source does, are placed by
 //! [`Apart`](crate::set::grid::Apart).
 
 use crate::Fault;

@@ -67,7 +67,7 @@ pub(super) fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>,
         let dir = spelt.entry(dir).or_insert_with_key(|dir| spelt_one_way(dir)).clone();
         seen.insert((dir, path.file_name().map(std::ffi::OsStr::to_os_string)))
     });
-    // Each stays open, and so does what is written beside it.
+    // Each stays open, with the files that are written beside it.
     const OTHERS: u64 = 32;
     let (need, most) = (files.len() as u64 + OTHERS, crate::system::open_files_most());
     if need > most {

@@ -436,7 +436,7 @@ mod tests {
             }
         }
         assert_eq!(owned, [1, 5, 0, 4]);
-        // What is freed is used again before the grid grows.
+        // Freed blocks are used again before the grid grows.
         let grid = Grid::new(3, &entries[..2]);
         let mut again = Allocator::new(&grid, 4, 6);
         assert_eq!(again.stripes, 4);
@@ -483,7 +483,7 @@ mod tests {
                     extents.extend(added);
                     stripes = allocator.stripes;
                 }
-                // Nothing overlaps, and only what is too large for the grid is exposed.
+                // No blocks overlap, and only files that are too large for the grid are exposed.
                 let mut taken = std::collections::HashSet::new();
                 for (index, entry) in entries.iter().enumerate() {
                     let EntryKind::File { extents, .. } = &entry.kind else { unreachable!() };

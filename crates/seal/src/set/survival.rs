@@ -1,11 +1,11 @@
 //! The cost of losing real disks, by where shards and sources are stored now.
 //!
-//! A disk is what the system numbers as one device: two shards in one folder are lost together, and
-//! a shard with the source beside it. How many disks can fail is computed from the equations of the
-//! code for every choice of disks, from the manifest and from what is known to be damaged; no
-//! content is read. Files that changed or are missing since they were sealed are damage, too: their
-//! blocks do not help to recover others. Where nothing is damaged, a choice that holds no more
-//! columns than the code claims to tolerate needs no computation.
+//! A disk is one device of the system: two shards in one folder are lost together, and a shard with
+//! the source beside it. The tolerance is computed from the equations of the code for every
+//! combination of disks, from the manifest and the known damage; no content is read. Files that
+//! changed or are missing since they were sealed are damage, too: their blocks do not help to
+//! recover others. Without damage, a combination with no more columns than the code claims to
+//! tolerate needs no computation.
 
 use crate::disk::Disk;
 use crate::report::{DiskContent, DiskLoss, FileStatus, Survival};
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 const TRIES_MOST: u64 = 4000;
 /// Losses that are reported.
 const SHOWN: usize = 16;
-/// Different sets of damaged cells that are counted with; beyond them nothing is promised.
+/// The most different sets of damaged cells; beyond them no tolerance is promised.
 const DAMAGE_MOST: usize = 256;
 
 /// Where the parts of a set are.
@@ -43,8 +43,8 @@ pub(crate) struct Lying<'p> {
 pub(crate) struct Damaged {
     /// The damaged cells, by ascending runs.
     pub(crate) cells: Vec<(Range<u64>, CellSet)>,
-    /// The lanes on which files were changed on purpose, by ascending runs: nothing needs the
-    /// content that was sealed.
+    /// The lanes of files that were changed on purpose, by ascending runs: their sealed content is
+    /// not needed.
     pub(crate) changed: Vec<Stretch>,
     /// Sealed files that are changed or missing.
     pub(crate) files: u64,
@@ -127,7 +127,7 @@ pub(crate) fn survival(
         return survival;
     }
     if files == 0 || !model.comes_back(&gone) {
-        // Nothing can be lost, or too much is lost already, which is for `verify` to say.
+        // No loss is possible, or too much is lost already, which `verify` reports.
         survival.disks.clear();
         return survival;
     }

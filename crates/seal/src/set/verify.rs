@@ -619,7 +619,7 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
         return None;
     }
     let own = |left_out| Own::new(set.shard_dirs(), set.names.name.clone(), left_out).ok();
-    // Unreadable patterns are no reason to find nothing.
+    // With unreadable patterns new files are still found.
     let own = own(set.manifest.left_out()).or_else(|| own(LeftOut::default()))?;
     let mut sources = set.manifest.sources.clone();
     for (source, path) in sources.iter_mut().zip(&set.sources) {

@@ -53,7 +53,7 @@ fn a_source_that_only_the_set_names_is_shown_and_not_written() {
     let set = SetPaths::dir(place.out());
     let found = verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
     assert_eq!(found.sources, [place.tree().display().to_string()]);
-    // Who sealed it here needs say nothing.
+    // The user who sealed it here names no place.
     assert_eq!(place.heal().unwrap().files_healed.len(), 2);
     assert!(place.verify().clean);
 }
@@ -91,7 +91,7 @@ fn an_empty_directory_where_a_source_was_is_filled() {
     let other = place.dir.path().join("other");
     fs::rename(place.tree(), &other).unwrap();
     fs::create_dir(place.tree()).unwrap();
-    // Nothing but the copy holds what was lost: the whole of it is more than the code tolerates.
+    // Only the copy has the lost content: the loss of all of it is more than the code tolerates.
     fs::rename(other.join("b"), place.tree().join("b")).unwrap();
     fs::create_dir(place.tree().join("d")).unwrap();
     fs::rename(other.join("d/c"), place.tree().join("d/c")).unwrap();
@@ -242,7 +242,7 @@ fn a_journal_that_says_more_than_a_commit_does_is_refused_before_anything_is_don
     }
 }
 
-/// Each of its records may be what a commit writes, and their number alone is not.
+/// Each record alone could come from a commit, but not their number.
 #[test]
 fn a_journal_writes_no_more_to_a_shard_than_that_is_long() {
     let place = sealed(Mode::Full);
@@ -375,7 +375,7 @@ fn holds_secret(dir: &Path) -> bool {
     fs::read_dir(dir).is_ok_and(|mut dir| dir.any(|file| fs::read(file.unwrap().path()).is_ok_and(holds)))
 }
 
-/// A directory with a secret, and links to it and to what it holds, beside a tree.
+/// A directory with a secret, and links to it and to its content, beside a tree.
 fn secret(place: &Place) -> PathBuf {
     let root = place.dir.path().join("root");
     fs::create_dir_all(&root).unwrap();

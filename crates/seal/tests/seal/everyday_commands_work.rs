@@ -45,7 +45,7 @@ fn a_rehearsal_reports_the_later_changes_and_writes_nothing() {
     assert_eq!(told.changes.len() as u64, told.added);
     let done = seal(&place.options("rs:3+2"), &mut Silent).unwrap();
     assert_eq!((told.files, told.added, told.stripes), (done.files, done.added, done.stripes));
-    // One of each kind, and paths that change what they are.
+    // One of each kind, and paths that change their kind.
     write(&place.tree().join("a/00.raw"), &Seed(900).bytes(7000));
     fs::remove_file(place.tree().join("a/01.raw")).unwrap();
     fs::rename(place.tree().join("b/02.raw"), place.tree().join("b/other.raw")).unwrap();
@@ -89,7 +89,7 @@ fn files_that_fit_a_pattern_are_not_sealed() {
     ] {
         assert_eq!(place.target().join(path).exists(), is_there, "{path}");
     }
-    // What is left out from now on is not gone, however much it is.
+    // Paths that are left out from now on are not gone, in any number.
     let all = SealOptions { left_out: Some(without(vec!["*.raw".into()])), ..place.again() };
     assert_eq!(seal(&all, &mut Silent).unwrap().files, 2);
     for bad in ["", "# remark"] {
@@ -238,7 +238,7 @@ fn one_original_is_healed_and_no_more_is_read_than_that_needs() {
     assert!(!place.tree().join("b/05.raw").exists(), "nobody asked for it");
     let read = disk.bytes_read(".raw");
     assert!(read <= 6 * 2 * 4096, "{read} bytes of {}", 24 * 6000);
-    // By the path of the original, by a folder, and what is rotten.
+    // By the path of the original, by a folder, and a rotten file.
     let heal_these = |paths: Vec<PathBuf>| {
         let select = Select { paths, ..Select::default() };
         heal(&HealOptions { set: place.set(), select, ..Default::default() }, &mut Silent)

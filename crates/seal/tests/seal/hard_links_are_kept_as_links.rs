@@ -144,7 +144,7 @@ fn rot_is_repaired_under_all_names() {
     };
     aside(&place.tree());
     assert_eq!(look(&place), want);
-    // The name that has the content is lost, and what the others lead to is rotten.
+    // The name with the content is lost, and the file behind the others is rotten.
     rot("many03");
     fs::remove_file(place.tree().join("many00")).unwrap();
     place.heal().unwrap();

@@ -57,8 +57,8 @@ fn contents(picture: Picture) -> Picture {
     picture.into_iter().filter(|(_, text)| text.starts_with("file")).collect()
 }
 
-/// Runs `act` from one start with a crash after every number of operations; `judge` looks at what
-/// is left.
+/// Runs `act` from one start with a crash after every number of operations; `judge` examines the
+/// rest.
 fn crash_everywhere(
     start: &Place,
     faults: Faults,
@@ -92,7 +92,7 @@ fn strays(place: &Place) -> usize {
     picture(&place.tree()).into_keys().filter(is_stray).count()
 }
 
-/// Finishes what was decided, as any command does that writes something.
+/// Finishes a decided change, as any writing command does.
 fn finish(set: SetPaths, place: &Place) {
     let target = place.dir.path().join("finished");
     let _ = fs::remove_dir_all(&target);
@@ -152,7 +152,7 @@ fn seals_to_several_directories_that_are_killed_leave_all_or_nothing() {
         if !is_first {
             seal(&more(&start, start.options("rs:3+2")), &mut Silent).unwrap();
             change_tree(&start);
-            // What is copied has no links, and is not to have copies.
+            // Copied files have no links, and need no copies.
             for dir in all(&start).paths {
                 let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
                 names.filter(|path| path.is_symlink()).for_each(|link| fs::remove_file(link).unwrap());
@@ -215,7 +215,7 @@ fn a_seal_again_that_is_killed_leaves_the_whole_old_tree_or_the_whole_new_one() 
                     "{after}"
                 );
                 place.reseal();
-                // What is restored bears the loss of shards too: parity is that of the data.
+                // The restored set tolerates the loss of shards too: its parity fits the data.
                 fs::remove_file(place.shard(0)).unwrap();
                 fs::remove_file(place.shard(1)).unwrap();
                 restored(place) == Some(new.clone())
@@ -406,7 +406,7 @@ fn a_file_in_the_journals_place_refuses_a_first_seal() {
     for text in ["", "dear diary, this is longer than the header of any journal"] {
         fs::write(&taken, text).unwrap();
         assert!(refused().contains("is no journal"));
-        // It has nothing to say of a set that is updated or healed under another name.
+        // It does not affect a set that is updated or healed under another name.
         let named = SealOptions { name: Some("other".into()), ..place.options("rs:3+2") };
         seal(&named, &mut Silent).unwrap();
         seal(&named, &mut Silent).unwrap();
@@ -450,7 +450,7 @@ fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let old = contents(picture(&place.tree()));
     if others {
         change_tree(&place);
-        // As it was sealed: it is renamed, and nothing else.
+        // As it was sealed: it is renamed, without other changes.
         write(&place.tree().join("d/c"), &small_tree_c());
         write(&place.tree().join("d/c2"), &Seed(7).bytes(90_000));
     }
@@ -549,8 +549,7 @@ fn a_heal_that_is_killed_loses_nothing() {
     seal(&start.options("rs:3+2"), &mut Silent).unwrap();
     let tree = contents(picture(&start.tree()));
     fs::remove_file(start.shard(1)).unwrap();
-    // One block each of three more, in different stripes: what replaces them must be durable before
-    // it does.
+    // One block each of three more, in different stripes: the replacements must be durable first.
     for (column, stripe) in [(0, 0), (3, 1), (4, 2)] {
         flip(&start.shard(column), pantile_format::BODY_OFFSET + stripe * 4096 + 7);
     }
@@ -613,7 +612,7 @@ fn replacing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
         let now = fs::read(place.tree().join("d/c")).unwrap();
         assert!(now == rotten || now == whole);
-        // What it left beside the files is never sealed, and the next one removes it.
+        // Its leftovers beside the files are never sealed, and the next run removes them.
         let left = strays(place);
         seen += left;
         // It wrote to the directory, whose files would be read, and the rotten one refused.
@@ -652,7 +651,7 @@ fn many_broken_originals(count: u64) -> (Place, Picture) {
 }
 
 fn heal_the_copy(world: &World<'_>, place: &Place) -> Result<HealReport, Fault> {
-    // In a copy everything looks touched, and what is healed would be kept aside.
+    // In a copy everything looks touched, and healed files would be kept aside.
     make_shards_younger(place);
     let set = SetPaths { disks: at(&[place.tree()]), ..place.set() };
     world.heal(&HealOptions { set, ..Default::default() }, &mut Silent)
@@ -668,14 +667,14 @@ fn healing_many_originals_that_is_killed_leaves_each_as_it_was_or_whole() {
         let is_kept = |path: &Path| path.to_string_lossy().contains(".before-heal");
         contents(picture).into_iter().filter(|(path, _)| !is_kept(path)).collect()
     };
-    // What each file is after the power was lost: as before, or whole.
+    // Each file after the loss of power: as before, or whole.
     let is_sound = |place: &Place| {
-        // A repair in place that was cut off: blocks and times are not what they were.
+        // A repair in place that was cut off: blocks and times are mixed.
         if place.out().join("tree.repair").exists() {
             return true;
         }
         let now = contents(picture(&place.tree()));
-        // What is replaced is kept beside: nobody knows whether it was rot.
+        // Replaced files are kept beside: the change may not have been rot.
         let others = [".pantile-", ".before-heal"];
         let own = |path: &&PathBuf| !others.iter().any(|other| path.to_string_lossy().contains(other));
         let is_either =

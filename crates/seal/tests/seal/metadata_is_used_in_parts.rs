@@ -1,6 +1,6 @@
-//! Claim: what every shard has a copy of is read from the good parts of all copies: headers,
-//! manifests and check tables of which no copy is whole are as good as whole ones as long as each
-//! part is good somewhere.
+//! Claim: metadata with several copies is read from the good parts of all copies. Headers,
+//! manifests and check tables without a whole copy are as good as whole ones as long as each part
+//! is good somewhere.
 
 use crate::common::*;
 use pantile_format::ShardHeader;

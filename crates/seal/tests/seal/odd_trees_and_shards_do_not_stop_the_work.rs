@@ -1,5 +1,4 @@
-//! Claims: what is odd about one file, one shard or one name does not stop the work on the others,
-//! and is named.
+//! Claims: an odd file, shard or name is named, and does not stop the work on the others.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -42,7 +41,7 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.blocks_reconstructed > 0 && report.unchecked, "{code}");
         assert_same_trees(&place.tree(), &place.target());
     }
-    // One parity: something is wrong, nobody can tell where. Only the files of that stripe are not
+    // One parity: an error shows, but not its place. Only the files of that stripe are not
     // restored.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
@@ -187,7 +186,7 @@ fn a_shard_that_cannot_be_opened_is_missing_with_its_reason_and_the_work_goes_on
         assert_same_trees(&place.tree(), &place.target());
         let again = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
         assert!(again.to_string().contains("columns 1 cannot be used"), "{again}");
-        // Others are healed; what stands in the way is named, and still there.
+        // Others are healed; the obstacle is named, and still there.
         flip(&place.shard(4), BODY + 9);
         let options = HealOptions { set: place.set(), ..Default::default() };
         match world.heal(&options, &mut Silent) {
@@ -385,7 +384,7 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
         out: Some(new.clone()),
         ..Default::default()
     };
-    // The directory is there already, and is made by the one who is first.
+    // The directory exists, or the first command creates it.
     fs::create_dir(&new).unwrap();
     for is_there in [true, false] {
         if !is_there {
@@ -404,7 +403,7 @@ fn two_that_write_to_one_directory_keep_each_other_out() {
         assert!(second.as_ref().is_some_and(|done| done.as_ref().is_err_and(busy)), "{second:?}");
         let whole = SetPaths { paths: vec![copies[0].clone(), new.clone()], ..SetPaths::default() };
         assert!(verify(&VerifyOptions { set: whole, ..Default::default() }, &mut Silent).unwrap().clean);
-        // Afterwards it is free, and what stands there is not touched.
+        // Afterwards it is free, and its content is not touched.
         let again = heal(&heal_from(&copies[1]), &mut Silent);
         assert!(matches!(again, Err(Fault { kind: FaultKind::NotHealed(_), .. })), "{again:?}");
     }
@@ -432,7 +431,7 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let report = place.heal().unwrap();
     assert_eq!(report.shards_written.len(), 1);
     assert!(shards(&place.out()) == whole);
-    // Its own name is taken by what is no shard: then it is named, and nothing is replaced.
+    // Its own name is taken by a file that is no shard: it is named, and not replaced.
     fs::remove_file(place.shard(2)).unwrap();
     fs::rename(place.shard(4), place.shard(2)).unwrap();
     fs::write(place.shard(4), b"somebody's").unwrap();
@@ -588,7 +587,7 @@ fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
     fs::copy(place.shard(3), place.out().join("tree.3.shard")).unwrap();
     let error = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
     assert!(error.to_string().contains("tree.3.shard is called like a shard of the set"), "{error}");
-    // What leads to the shard itself is no copy.
+    // A link to the shard itself is no copy.
     fs::remove_file(place.out().join("tree.3.shard")).unwrap();
     fs::remove_file(&copy).unwrap();
     symlink(place.shard(3), place.out().join("link.shard")).unwrap();
@@ -689,7 +688,7 @@ fn beside_its_parity_any_one_file_comes_back_after_a_long_life_unless_it_is_name
             assert!(came_back > 3, "{code}: {came_back}");
         }
     }
-    // A single file has nobody beside it.
+    // A single file has no other beside it.
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("film"), &Seed(1).bytes(100_000));
@@ -749,7 +748,7 @@ fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
         let text = losses.to_string();
         let sentence = format!("bring back {}", losses.bring_back);
         assert!(text.contains(&sentence) || losses.any, "{code}: {text}");
-        // What it says is true: with these back, the rest is healed.
+        // Its answer is right: with these back, the rest is healed.
         let whole = sealed(code, Mode::Full, true);
         let back: Vec<u64> = losses.enough[0].clone();
         assert_eq!(back.len() as u64, losses.bring_back, "{code}");

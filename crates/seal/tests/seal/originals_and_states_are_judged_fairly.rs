@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Files of so many bytes, named f0, f1 and so on, beside parity.
+/// Files of these sizes, named f0, f1 and so on, beside parity.
 fn sealed(code: &str, sizes: &[usize]) -> Place {
     let place = Place::new();
     fs::create_dir(place.tree()).unwrap();
@@ -45,7 +45,7 @@ fn one_unreadable_sector_of_an_original_costs_one_block() {
     }
 }
 
-/// Cuts the times of all files to so many nanoseconds.
+/// Cuts the times of all files to a resolution in nanoseconds.
 fn cut_times(tree: &Path, resolution: u64) {
     for entry in fs::read_dir(tree).unwrap() {
         let path = entry.unwrap().path();
@@ -180,7 +180,7 @@ fn newer_shards_among_old_copies_are_called_newer_and_kept() {
     place.heal().unwrap();
     assert!(place.verify().clean && place.verify().generation == generation);
     place.assert_restores();
-    // Who says so gets the older state whole.
+    // On request the older state is restored whole.
     put(&new, 0..2);
     put(&old, 2..5);
     heal(&HealOptions { set: place.set(), yes: true, ..Default::default() }, &mut Silent).unwrap();

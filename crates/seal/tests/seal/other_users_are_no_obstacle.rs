@@ -1,5 +1,5 @@
 //! Claim: a folder that other users can write to is used like any other, with one line of warning,
-//! and what comes back has the modes that were sealed.
+//! and restored files have their sealed modes.
 
 use crate::common::users::*;
 use crate::common::*;

@@ -173,7 +173,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
     );
     pin(&place.set(), &pin_of(&place), &mut Silent).unwrap();
     assert!(look(&place).unwrap().clean);
-    // What is damaged is not pinned as if it was right, and the pin that there was stays.
+    // Damaged blocks are not pinned as right ones, and the earlier pin stays.
     flip(&place.shard(1), BODY + 5);
     let before = fs::read(pin_of(&place)).unwrap();
     assert!(matches!(
@@ -188,7 +188,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
 fn a_set_without_checksums_is_judged_by_its_pin_alone() {
     let place = pinned("rs:3+2", Mode::Full, false);
     let whole = shards(&place.out());
-    // One byte each in two columns: the equations could tell nothing.
+    // One byte each in two columns: the equations locate neither.
     flip(&place.shard(0), BODY + 5);
     flip(&place.shard(3), BODY + 5);
     assert_eq!(mend(&place).unwrap().blocks_repaired, 2);

@@ -72,7 +72,7 @@ fn files_in_the_directory_of_the_shards_are_sealed_too() {
         assert_eq!((report.files, report.skipped.len()), (3, 0), "{round}");
         assert_eq!(unsealed(), "2024 2024/a.jpg 2024/diary.journal b.jpg");
     }
-    // Shards of another set there are left out, and it is said.
+    // Shards of another set there are left out, and reported.
     let other = place.dir.path().join("other");
     write(&other, b"other");
     seal(&SealOptions { sources: vec![other], ..options.clone() }, &mut Silent).unwrap();
@@ -398,7 +398,7 @@ fn an_edit_that_kept_its_time_is_kept_aside_when_it_is_healed() {
     let aside = format!("{}.before-heal", path.display());
     assert_eq!((report.files_healed.len(), &report.kept_aside), (1, &vec![aside.clone()]));
     assert!(fs::read(&path).unwrap() == sealed && fs::read(&aside).unwrap() == edited);
-    // What is there already is not overwritten.
+    // Existing files are not overwritten.
     flip(&path, 78);
     let report = place.heal().unwrap();
     assert_eq!(report.kept_aside, [format!("{aside}.1")]);
@@ -406,7 +406,7 @@ fn an_edit_that_kept_its_time_is_kept_aside_when_it_is_healed() {
     assert!(!Path::new(&format!("{aside}.2")).exists());
 }
 
-/// Ends the work after so many reports of progress, and looks at a directory until then.
+/// Ends the work after this many reports of progress, and watches a directory until then.
 struct Ends<'p> {
     left: Cell<u32>,
     dir: &'p Path,
@@ -457,7 +457,7 @@ fn an_unseal_that_was_cut_off_and_run_again_restores_modes_and_times_of_director
         assert_eq!(below(&target), below(&tree), "after {after}");
     }
     assert!(cut_off > 2, "{cut_off}");
-    // A directory of the user's own keeps what it has.
+    // An existing directory of the user keeps its rights.
     fs::remove_dir_all(&target).unwrap();
     fs::create_dir_all(target.join("open")).unwrap();
     fs::set_permissions(target.join("open"), fs::Permissions::from_mode(0o700)).unwrap();

@@ -91,7 +91,7 @@ fn sets_that_lie_never_panic() {
         let in_manifest = random.below(2) == 0;
         let changes: Vec<(u64, u64)> =
             (0..1 + random.below(4)).map(|_| (random.next(), random.next() >> 8)).collect();
-        // One shard, or all of them alike: nobody is left to know better.
+        // One shard, or all of them alike: no honest one is left.
         let only = (random.below(2) == 0).then(|| random.below(*columns as u64) as usize);
         for column in (0..*columns).filter(|&column| only.is_none_or(|only| only == column)) {
             lie(&there.shard(column), in_manifest, &changes);

@@ -1,6 +1,6 @@
-//! A device that was away comes back after any number of openings; one that ran separately is left
-//! as it is where the volume can do without it, and nothing is opened where either side could have
-//! been flushed to.
+//! A device that was away comes back after any number of openings. One that ran separately is left
+//! alone if the volume can do without it. No volume is opened of which either side may have been
+//! flushed to.
 
 use crate::real::hand::Hand;
 use crate::real::sides::{SHAPE, all, halves_are_refused, open_alone, put_in};

@@ -1,7 +1,7 @@
 //! Epochs of delayed parity in the world that fails on purpose: an end is seen as a whole or not at
 //! all, other users are not affected, and the cost of a lost device is reported.
 //!
-//! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
+//! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 

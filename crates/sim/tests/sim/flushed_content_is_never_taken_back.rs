@@ -198,7 +198,7 @@ fn a_record_that_nothing_says_was_durable_is_taken_back() {
 }
 
 /// The power fails after any number of steps of commits that begin while a proof is wanted, and of
-/// the proof: nothing is lost, and all that is new is there once the flush was answered.
+/// the proof: no flushed content is lost, and all new content is there once the flush was answered.
 #[test]
 fn unflushed_writes_do_not_become_durable() {
     hush();
@@ -237,7 +237,7 @@ fn unflushed_writes_do_not_become_durable() {
     assert!(none > 100 && all > 100, "{none} times not all of it, {all} times all");
 }
 
-/// A record of nothing is written once, and not while others are.
+/// An empty record is written once, and not while others are.
 #[test]
 fn it_costs_one_write_and_one_flush_of_each_device_and_nothing_while_others_write() {
     hush();

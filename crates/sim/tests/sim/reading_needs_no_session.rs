@@ -1,5 +1,5 @@
-//! A volume that is opened to be read only gives what an opening with a session would, wherever
-//! everything stopped, and writes nothing.
+//! A volume that is opened read-only gives the same blocks as an opening with a session, at any
+//! stop, and writes nothing.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;

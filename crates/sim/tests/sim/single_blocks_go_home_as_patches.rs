@@ -13,7 +13,7 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     worlds[(seed % worlds.len() as u64) as usize].run(seed)
 }
 
-/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
+/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 #[test]
 fn no_flushed_block_is_lost_to_a_patch() {
     hush();
@@ -54,10 +54,10 @@ fn arms(hand: &Hand) -> Vec<f64> {
     hand.world.counts().iter().map(of).collect()
 }
 
-/// Durable random blocks over the whole of a volume of 64 devices, 32 at a time, when the log has
-/// been full for a while: blocks a second that the arms allow, and by batch the milliseconds of the
-/// busiest device, ascending. Stripes are many, so that each has few blocks in the log, and their
-/// chunks short, which costs patches nothing.
+/// Durable random blocks over the whole of a volume of 64 devices, 32 at a time, with a full log:
+/// blocks a second that the arms allow, and by batch the milliseconds of the busiest device,
+/// ascending. Stripes are many, so that each has few blocks in the log, and chunks short, which
+/// does not affect patches.
 fn random_blocks() -> (f64, Vec<f64>) {
     let shape = Shape {
         placement: None,

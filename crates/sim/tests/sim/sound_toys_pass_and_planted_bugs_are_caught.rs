@@ -5,7 +5,7 @@ use crate::common::{Bug, Toy};
 use pantile_sim::{Breach, Cause, Config, Failure, Fault, Stats, Verdict, Wrong, run_seed, run_seeds};
 use std::ops::Range;
 
-/// Seeds of a sound toy. `PANTILE_SEED=7` runs that one, `PANTILE_SEEDS=1000000` so many.
+/// Seeds of a sound toy. `PANTILE_SEED=7` runs that one, `PANTILE_SEEDS=1000000` that many.
 fn seeds() -> Range<u64> {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     match number("PANTILE_SEED") {

@@ -171,7 +171,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
                     (left.session.0, left.update) = (number, number);
                     (left.first_record.0, left.generation_floor.0) = (number, number);
                     left.snapshot.iter_mut().for_each(|snapshot| snapshot.record.0 = number);
-                    // It is what the device has, too.
+                    // The device has the same one.
                     let block = left.encode();
                     let places = places(&hand, last);
                     let disk = &mut hand.world.disks_mut()[last.0 as usize];
@@ -186,7 +186,7 @@ fn numbers_that_no_volume_counts_to_make_none_that_cannot_be_opened() {
             let anew = maps_anew(&hand.real.geometry, &left, &here, &found, HistoryId([77; 16]));
             assert_eq!(anew.stripes, u64::from(SHAPE.logical_stripes), "{number}");
             write(&mut hand, &anew);
-            // The second session goes on from what the first has written.
+            // The second session continues from the writes of the first.
             for _ in 0..2 {
                 hand.open_again();
                 assert_eq!(hand.volume.refused(), None, "{number}, of a superblock: {of_superblock}");

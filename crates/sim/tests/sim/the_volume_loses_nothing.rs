@@ -19,7 +19,7 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     })
 }
 
-/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
+/// `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` that many.
 #[test]
 fn flushed_blocks_are_not_lost() {
     hush();
@@ -63,8 +63,8 @@ fn flushed_blocks_are_not_lost() {
     }
 }
 
-/// Seeds that failed once, when the world and the engine were as they are but for the fault.
-/// `docs/simulation.md` says what each showed.
+/// Seeds that failed once, in a world and engine with the fault; `docs/simulation.md` explains
+/// each.
 const FAILED_ONCE: [u64; 3] = [2094, 2213, 405_154];
 
 #[test]

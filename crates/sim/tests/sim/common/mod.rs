@@ -2,13 +2,12 @@
 //! own.
 //!
 //! Each user block has two places on each device: a block of data and, behind it, one of metadata
-//! that names block, version and checksum. A commit writes new versions to the places not in use,
-//! flushes every device, then switches. So what is in use is durable and never overwritten. A
-//! superblock, smaller than a sector, holds the session: a device with an older one missed
-//! something, and nothing on it counts. (A loss needs no record: the others go on to newer
-//! versions.) Opening takes the newest version of each block that verifies, brings all devices to
-//! it, flushes, and only then begins a session. With one device there is no tolerance, with n
-//! devices it is n - 1.
+//! with block, version and checksum. A commit writes new versions to free places, flushes every
+//! device, then switches. So places in use are durable and never overwritten. A superblock, smaller
+//! than a sector, holds the session: a device with an older one missed a write, and its content
+//! does not count. (A loss needs no record: the others go on to newer versions.) Opening takes the
+//! newest verified version of each block, brings all devices to it, flushes, and only then begins a
+//! session. The tolerance of n devices is n - 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -61,7 +61,7 @@ impl Hand {
         self.perform_all()
     }
 
-    /// One step; `false` when there is nothing to do.
+    /// Performs one step; `false` if none is left.
     pub fn step(&mut self) -> bool {
         let event = self.world.step(Lie::Honest);
         event.is_some_and(|event| {
