@@ -18,7 +18,6 @@ use crate::set::names::{shown, shown_path};
 use pantile_format::{EntryKind, Fields, Manifest};
 use std::path::Path;
 
-/// The ACL of a file or directory.
 const ACL: &[u8] = b"system.posix_acl_access";
 /// The ACL that new files in a directory inherit.
 const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";

@@ -95,7 +95,6 @@ impl Fault {
         Fault { kind, what: what.into(), path: None, hint: String::new() }
     }
 
-    /// Returns a fault of the request.
     pub(crate) fn request(what: impl Into<String>) -> Fault {
         Fault::new(FaultKind::Request, what)
     }
@@ -208,7 +207,6 @@ impl Fault {
         Fault::new(FaultKind::TooMuchLost { losses, healed }, what)
     }
 
-    /// The fault of a seal without sources.
     pub(crate) fn no_sources() -> Fault {
         Fault::request("nothing to seal was named").hint("name a directory or files; if the shards of a set were here, name another directory of its shards")
     }
@@ -219,7 +217,6 @@ impl Fault {
         Fault::new(FaultKind::NoSource, what).at(path).hint("is it mounted? Name what is there")
     }
 
-    /// An invalid block length.
     pub(crate) fn block_len(given: u64) -> Fault {
         Fault::request(format!("a block of {given} bytes is not possible"))
             .hint("choose a power of two from 4096 to 1048576")
@@ -249,7 +246,6 @@ impl Fault {
         Fault::new(FaultKind::PlacesUnknown(disks), what).hint("say where each disk is with --disk NAME=PATH")
     }
 
-    /// No shard where one was named.
     pub(crate) fn no_shards(named: &[PathBuf]) -> Fault {
         let what = format!("there is no shard in {}", sentences::paths(named));
         Fault::new(FaultKind::NoShards(named.to_vec()), what).hint(

@@ -35,7 +35,6 @@ pub(crate) struct Output {
 pub(crate) struct Encoder<'a> {
     pub(crate) world: World<'a>,
     pub(crate) geometry: &'a Geometry,
-    /// The layout that is written.
     pub(crate) grid: &'a Grid,
     /// Where each entry's original is.
     pub(crate) paths: &'a [PathBuf],
@@ -359,7 +358,6 @@ fn write_all(
     journal::finish(&world, &names.journal(), &dirs)
 }
 
-/// Where an entry's original is.
 fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
     join(path_of(&manifest.sources[entry.source as usize].path), &entry.path)
 }

@@ -371,7 +371,6 @@ struct Replacement {
     is_prepared: bool,
     /// The replaced file: the target of a link, not the link.
     path: PathBuf,
-    /// Beside it.
     temp: PathBuf,
     /// A shard of another set that is moved aside.
     aside: Option<PathBuf>,

@@ -223,7 +223,7 @@ pub enum StripeVerdict {
         /// Two of the explanations.
         examples: [Vec<u64>; 2],
     },
-    /// No set of columns within the tolerance explains it.
+    /// No small set of columns explains it, or the search was cut short.
     Unlocatable,
 }
 

@@ -59,7 +59,6 @@ pub(crate) struct Original {
     pub(crate) status: FileStatus,
 }
 
-/// An open set.
 pub(crate) struct Set<'w> {
     pub(crate) world: World<'w>,
     pub(crate) manifest: Manifest,
@@ -140,7 +139,6 @@ pub(crate) struct Opening<'a> {
     pub(crate) ignore_checksums: bool,
     /// The lock, if the caller has it already.
     pub(crate) locked: bool,
-    /// Treatment of journals.
     pub(crate) pending: Pending,
 }
 

@@ -39,7 +39,6 @@ impl Restored {
     }
 }
 
-/// Returns the sealed attributes of an entry.
 pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Vec<Attribute> {
     of_fields(&set.manifest.entries[index].fields)
 }

@@ -632,7 +632,6 @@ impl Plan {
         Ok(())
     }
 
-    /// Commits everything at once.
     fn execute(
         &self,
         set: &mut Set<'_>,
@@ -704,7 +703,6 @@ fn leads_elsewhere(a: &Entry, b: &Entry) -> bool {
     matches!((&a.kind, &b.kind), (EntryKind::Symlink { target: a }, EntryKind::Symlink { target: b }) if a != b)
 }
 
-/// Path of a file of the tree.
 fn path_now(set: &Set<'_>, entry: &Entry) -> PathBuf {
     join(&set.sources[entry.source as usize], &entry.path)
 }
@@ -791,7 +789,6 @@ fn scan_file(
     Ok(Some(crcs))
 }
 
-/// The grid of a manifest.
 pub(crate) fn grid_of(manifest: &Manifest) -> Grid {
     Grid::new(manifest.lanes as usize, &manifest.entries)
 }

@@ -66,7 +66,6 @@ impl Mark {
         }
     }
 
-    /// Adds one directory.
     pub(crate) fn add(&mut self, disk: &dyn Disk, dir: FileId, below: &[u8]) {
         if self.may_be_made && self.file.is_none() && self.len == 0 {
             self.file = disk.create(&self.path).ok();

@@ -82,7 +82,6 @@ fn invalid(field: &'static str, rule: &'static str) -> FormatError {
     FormatError::Invalid { part: Part::Journal, field, rule }
 }
 
-/// A block of a journal.
 struct Block {
     entry: usize,
     offset: u64,

@@ -347,7 +347,6 @@ enum Done {
     Named,
 }
 
-/// Repairs one original.
 fn heal_file(
     set: &Set<'_>,
     original: Original<'_>,
@@ -409,7 +408,6 @@ impl Original<'_> {
     }
 }
 
-/// Writes an original to a temporary file.
 fn write_original(
     set: &Set<'_>,
     original: Original<'_>,

@@ -48,7 +48,6 @@ impl Bound {
         (mode == Mode::Beside).then_some(Bound { lanes })
     }
 
-    /// The lanes of a source.
     pub(crate) fn lanes(&self, source: u32) -> &[u32] {
         &self.lanes[source as usize]
     }

@@ -49,7 +49,6 @@ impl Bounds {
         Budget::of_steps(self.steps)
     }
 
-    /// Refuses a manifest that is too long.
     pub(crate) fn check_manifest(self, len_bytes: u64) -> Result<(), FormatError> {
         let most_bytes = self.of(MANIFEST_BYTES_MAX);
         let suffices_steps = Bounds::suffices_steps(len_bytes, MANIFEST_BYTES_MAX);
@@ -60,7 +59,6 @@ impl Bounds {
         }
     }
 
-    /// Refuses a stripe that is too long.
     pub(crate) fn check_stripe(self, cells: usize, block_len_bytes: u64) -> Result<(), Fault> {
         let need = (cells as u64).saturating_mul(block_len_bytes);
         let most = self.of(STRIPE_BYTES_MAX);

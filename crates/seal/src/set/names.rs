@@ -33,7 +33,6 @@ impl Names {
         Names { dir, name, columns, elsewhere: BTreeMap::new() }
     }
 
-    /// Returns the directories of the shards.
     pub(crate) fn dirs(&self) -> BTreeSet<&Path> {
         self.elsewhere.values().chain([&self.dir]).map(PathBuf::as_path).collect()
     }

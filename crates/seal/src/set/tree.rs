@@ -91,7 +91,6 @@ const TOO_LONG_MOST: usize = 100;
 /// Files that the walk leaves out. In a directory of shards within a source: the files of sets, and
 /// the directory itself if it holds nothing else.
 pub(crate) struct Own {
-    /// The directories of the shards.
     pub(crate) dirs: Vec<PathBuf>,
     pub(crate) name: Vec<u8>,
     /// Below each source.

@@ -62,7 +62,6 @@ impl Window {
         part.start * self.block..part.end * self.block
     }
 
-    /// One block.
     pub(crate) fn block(&self, cell: CellIndex, index: usize) -> &[u8] {
         &self.arena.get(cell.usize())[self.bytes(index..index + 1)]
     }
